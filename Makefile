@@ -1,0 +1,55 @@
+# Every target makes .venv from requirements.lock first, with plain venv and pip. Another Python: make test PYTHON=python3.12
+
+PYTHON  ?= python3
+WORKERS ?= 2
+EXTRAS  := dev
+
+BIN   := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check bench format lock clean
+
+help: ## show this list
+	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make \033[1m%-8s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\n'
+
+demo: $(READY) ## see the filters at work on a small event stream
+	@$(BIN)/godwit demo
+
+test: $(READY) ## run every test but the slow ones
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not slow'
+
+check: $(READY) ## lint, formatting, types, layers, conventions
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo 'Some files are not formatted: run "make format".'; exit 1; }
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache --no-logo
+	@$(BIN)/python -m pytest -q tests/conventions
+
+bench: $(READY) ## measure the matchers against BENCHMARKS.md
+	@$(BIN)/python benchmarks/matching.py
+
+format: $(READY) ## format the code and fix what lint can fix
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --fix --quiet .
+
+venv: $(READY) ## make .venv, when the lock or pyproject.toml has changed
+
+lock: ## pin the newest versions in requirements.lock (needs uv)
+	@uv pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" \
+		$(addprefix --extra ,$(EXTRAS)) pyproject.toml -o requirements.lock
+
+clean: ## remove .venv and every cache
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo 'Godwit needs Python 3.11 or newer, and "$(PYTHON)" is not. Say which one to use: make PYTHON=python3.12'; exit 1; }
+	@printf 'Making .venv: '
+	@$(PYTHON) -m venv .venv && printf 'created, '
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock && printf 'libraries, '
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e . && echo 'godwit. Ready.'
+	@touch $@

@@ -1,0 +1,78 @@
+"""The root of the `godwit` command.
+
+Each command has a module of its own, and this one only puts them under their names. Those modules import what is heavy
+(NumPy, Numba, the parser) inside their functions, so that `godwit --help` answers at once.
+"""
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from godwit import __version__
+from godwit.cli import demo, filter_command, match_command
+from godwit.errors import GodwitError
+
+__all__ = ["app"]
+
+STATUS_ERROR = 2  # 0 is yes or done, 1 is no
+
+HELP = """\
+Publish/subscribe for things that move.
+
+A filter says which events a subscriber wants:
+
+    price < 10 AND sym IN ('A', 'B') AND tags LIKE 'new/%'
+
+Ask two filters how they relate, or run a file of events past a file of filters:
+
+    godwit filter covers "price < 10" "price < 5"
+
+    godwit match --subscriptions filters.jsonl --events events.jsonl
+
+A dash stands for standard input. On a terminal the answers are drawn for people, on a pipe they are JSON, one document
+a line. Exit status: 0 for yes or done, 1 for no, 2 for an error.
+"""
+
+
+class Commands(TyperGroup):
+    """The root group: an error that Godwit raises on purpose becomes one message and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except GodwitError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(STATUS_ERROR) from None
+
+
+app = typer.Typer(
+    name="godwit",
+    cls=Commands,
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: the same text everywhere, in half the time
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"godwit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version and leave.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("demo")(demo.demo)
+app.command("match")(match_command.match)
+app.add_typer(filter_command.app, name="filter")

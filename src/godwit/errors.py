@@ -1,0 +1,106 @@
+"""Every exception Godwit raises on purpose: one tree, with `GodwitError` at its root.
+
+Catch `GodwitError` to catch them all. Those that mean "the value you gave is wrong" are `ValueError`s too, so code that
+has never heard of Godwit handles them well.
+
+    GodwitError
+      BadValue              a value no attribute can hold: NaN, an infinity, a point off the globe
+      BadEvent              an event that is not well formed
+      FilterError           a filter that cannot be used
+        FilterSyntaxError     its text does not parse; knows where, and what would have been right
+        FilterTooBig          it is larger or deeper than the limits allow
+        Unbound               it refers to the subscriber's own state, which nobody has filled in
+      SubscriptionError     an unknown subscription, or one that is there already
+"""
+
+__all__ = [
+    "BadEvent",
+    "BadValue",
+    "FilterError",
+    "FilterSyntaxError",
+    "FilterTooBig",
+    "GodwitError",
+    "SubscriptionError",
+    "Unbound",
+]
+
+EXCERPT_CHARS_MAX = 100  # of the faulty line, so that a filter of a megabyte has an error of two lines
+EXPECTED_SHOWN_MAX = 12
+
+
+class GodwitError(Exception):
+    """Anything Godwit raises on purpose."""
+
+
+class BadValue(GodwitError, ValueError):
+    """A value that no attribute can hold, such as NaN, an infinity, or a point off the globe."""
+
+
+class BadEvent(GodwitError, ValueError):
+    """An event that is not well formed."""
+
+
+class FilterError(GodwitError, ValueError):
+    """A filter that cannot be used."""
+
+
+class FilterSyntaxError(FilterError):
+    """The text of a filter does not parse. `str()` draws the faulty line with a caret under the place.
+
+    `line` and `column` count from 1. `expected` lists what could have stood there, in the reader's words.
+    """
+
+    def __init__(self, message: str, line: int, column: int, source: str, expected: tuple[str, ...] = ()) -> None:
+        super().__init__(message, line, column, source, expected)
+        self.message = message
+        self.line = line
+        self.column = column
+        self.source = source
+        self.expected = expected
+
+    def __str__(self) -> str:
+        excerpt, caret_at = _excerpt(self.source, self.line, self.column)
+        drawn = [f"line {self.line}, column {self.column}: {self.message}", f"  {excerpt}", f"  {' ' * caret_at}^"]
+        if self.expected:
+            drawn.append(f"expected {_one_of(self.expected)}")
+        return "\n".join(drawn)
+
+
+class FilterTooBig(FilterError):
+    """A filter larger, deeper or with more alternatives than the limits allow."""
+
+
+class Unbound(FilterError):
+    """A filter still refers to the subscriber's own state (`my.x`, `myloc`): bind `names` before matching."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names)
+        self.names = names
+
+    def __str__(self) -> str:
+        return f"the filter still refers to {', '.join(self.names)}: bind it to a subscriber's context first"
+
+
+class SubscriptionError(GodwitError):
+    """An unknown subscription id, or one that is taken."""
+
+
+def _excerpt(source: str, line: int, column: int) -> tuple[str, int]:
+    """The part of the line around `column` that fits on a screen, and where in it the caret belongs."""
+    lines = source.split("\n", line)
+    text = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+    caret_at = min(max(column - 1, 0), len(text))
+    start = max(min(caret_at - EXCERPT_CHARS_MAX // 2, len(text) - EXCERPT_CHARS_MAX), 0)
+    end = start + EXCERPT_CHARS_MAX
+    shown = "".join(char if char.isprintable() else " " for char in text[start:end])
+    before = "…" if start > 0 else ""
+    after = "…" if end < len(text) else ""
+    return f"{before}{shown}{after}", caret_at - start + len(before)
+
+
+def _one_of(choices: tuple[str, ...]) -> str:
+    """`a`, `a or b`, `a, b or c`; the tail is counted when there are too many to read."""
+    shown = list(choices[:EXPECTED_SHOWN_MAX])
+    if len(choices) > EXPECTED_SHOWN_MAX:
+        shown.append(f"{len(choices) - EXPECTED_SHOWN_MAX} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
