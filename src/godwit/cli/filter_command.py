@@ -1,19 +1,298 @@
-"""`godwit filter …`: check, explain and compare filters."""
+"""`godwit filter …`: check, explain and compare filters.
+
+A filter is given as text or in its JSON form; a dash reads it from standard input. On a terminal the answers are
+drawn for people, on a pipe each is one line of JSON.
+"""
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from godwit.filters.events import Attributes
+    from godwit.filters.filters import Filter
+    from godwit.filters.reasons import Covering, Meeting
+
 __all__ = ["app"]
+
+STATUS_NO = 1
+CASES_SHOWN_MAX = 8
+STANDARD_INPUT = "-"
 
 app = typer.Typer(help="Check, explain and compare filters.", no_args_is_help=True)
 
+One = Annotated[str, typer.Argument(metavar="FILTER", help="A filter, as text or JSON; - reads standard input.")]
+Wide = Annotated[str, typer.Argument(metavar="WIDE", help="The filter that may cover the other.")]
+Narrow = Annotated[str, typer.Argument(metavar="NARROW", help="The filter that may be covered.")]
+Left = Annotated[str, typer.Argument(metavar="A", help="One filter.")]
+Right = Annotated[str, typer.Argument(metavar="B", help="The other filter.")]
+
 
 @app.command()
-def check(text: str) -> None:
-    """Say whether a filter is well formed."""
-    typer.echo(text)
+def check(source: One) -> None:
+    """Say whether a filter is well formed; if not, where and why."""
+    from godwit.filters.language import to_text
+    from godwit.filters.references import references_of
+
+    filter = _read(source)
+    names = [str(reference) for reference in references_of(filter)]
+    answer = {"valid": True, "filter": to_text(filter), "references": names}
+    _answer(answer, lambda: _said(True, "well formed", to_text(filter)))
 
 
 @app.command()
-def covers(wide: str, narrow: str) -> None:
-    """Say whether all that matches NARROW matches WIDE."""
-    typer.echo(f"{wide} {narrow}")
+def explain(source: One) -> None:
+    """Show a filter's tree, its normal form, its negation and what it speaks of."""
+    from godwit.filters.algebra import is_never, normal_form
+    from godwit.filters.filters import all_of, attributes_of, negation
+    from godwit.filters.language import to_text
+    from godwit.filters.references import references_of
+
+    filter = _read(source)
+    form = normal_form(filter)
+    answer = {
+        "filter": to_text(filter),
+        "normal_form": [to_text(all_of(*conjunction)) for conjunction in form.conjunctions],
+        "normal_form_is_exact": form.exact,
+        "never_matches": is_never(filter),
+        "attributes": list(attributes_of(filter)),
+        "references": [str(reference) for reference in references_of(filter)],
+        "size": filter.size,
+        "depth": filter.depth,
+        "not": to_text(negation(filter)),
+    }
+    _answer(answer, lambda: _explained(filter, answer))
+
+
+@app.command()
+def covers(wide: Wide, narrow: Narrow) -> None:
+    """Say whether all that matches NARROW matches WIDE, and why."""
+    from godwit.filters.language import to_text
+    from godwit.filters.reasons import why_covers
+
+    f, g = _read(wide), _read(narrow)
+    found = why_covers(f, g)
+    because = [
+        {
+            **({"when": " AND ".join(map(to_text, case.conjunction)) or "TRUE"} if len(found.cases) > 1 else {}),
+            "wanted": to_text(step.wanted),
+            "given": None if step.given is None else to_text(step.given),
+        }
+        for case in found.cases
+        for step in case.steps
+    ]
+    answer = {"covers": found.answer, "because": because, **_example(found.example)}
+    _answer(answer, lambda: _covering(f, g, found))
+    _leave(found.answer)
+
+
+@app.command()
+def intersects(left: Left, right: Right) -> None:
+    """Say whether some event could match both A and B, and why."""
+    from godwit.filters.language import to_text
+    from godwit.filters.reasons import why_intersects
+
+    f, g = _read(left), _read(right)
+    found = why_intersects(f, g)
+    clashes = [{"a": to_text(a), "b": to_text(b)} for a, b in found.clashes]
+    answer = {"intersects": found.answer, **({} if found.answer else {"because": clashes}), **_example(found.example)}
+    _answer(answer, lambda: _meeting(f, g, found))
+    _leave(found.answer)
+
+
+@app.command()
+def merge(
+    left: Left,
+    right: Right,
+    excess: Annotated[
+        float,
+        typer.Option(min=0.0, help="How much more than A or B the merged filter may match, as a share; 0 is nothing."),
+    ] = 0.0,
+) -> None:
+    """Give one simple filter for both A and B, if there is one."""
+    from godwit.filters.language import to_text
+    from godwit.filters.merging import merge as merged
+
+    f, g = _read(left), _read(right)
+    found = merged(f, g, excess_max=excess)
+    text = None if found is None else to_text(found)
+    _answer({"merged": text}, lambda: _said(found is not None, "merged" if text else "they do not merge", text or ""))
+    _leave(found is not None)
+
+
+@app.command("json")
+def json_form(source: One) -> None:
+    """Print a filter in its JSON form."""
+    from godwit.filters.language import to_json
+
+    data = to_json(_read(source))
+    _answer(data, lambda: json.dumps(data, ensure_ascii=False, indent=2))
+
+
+@app.command("format")
+def format_text(
+    source: One, width: Annotated[int, typer.Option(min=1, help="The width of a line in characters.")] = 100
+) -> None:
+    """Print a filter as text, on several lines where it is long."""
+    from godwit.filters.language import pretty
+
+    typer.echo(pretty(_read(source), width))
+
+
+# ---------------------------------------------------------------- in and out
+
+
+def _read(source: str) -> "Filter":
+    from godwit.errors import FilterError
+    from godwit.filters.language import read
+
+    if source != STANDARD_INPUT:
+        return read(source)
+    try:
+        return read(sys.stdin.buffer.read().decode())
+    except UnicodeDecodeError as error:
+        raise FilterError(
+            f"standard input is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
+        ) from None
+
+
+def _answer(data: Any, draw: Any) -> None:
+    """One line of JSON, or on a terminal what `draw` gives."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(draw())
+    else:
+        typer.echo(json.dumps(data, ensure_ascii=False))
+
+
+def _leave(answer: bool) -> None:
+    if not answer:
+        raise typer.Exit(STATUS_NO)
+
+
+def _event_data(attributes: "Attributes") -> dict[str, Any]:
+    from godwit.filters.language.json_form import value_to_json
+
+    return {
+        name: [value_to_json(each) for each in held] if isinstance(held, tuple) else value_to_json(held)
+        for name, held in attributes.items()
+    }
+
+
+def _example(attributes: "Attributes | None") -> dict[str, Any]:
+    return {} if attributes is None else {"example": _event_data(attributes)}
+
+
+# ---------------------------------------------------------------- drawn for people
+
+
+def _said(answer: bool, words: str, text: str) -> "RenderableType":
+    from rich.text import Text
+
+    return Text.assemble(
+        (("✓ " if answer else "✗ ") + words, "bold green" if answer else "bold red"), "  " if text else "", text
+    )
+
+
+def _stacked(pieces: Iterable["RenderableType"]) -> "RenderableType":
+    from rich.console import Group
+
+    return Group(*pieces)
+
+
+def _covering(f: "Filter", g: "Filter", found: "Covering") -> "RenderableType":
+    from rich.table import Table
+    from rich.text import Text
+
+    from godwit.filters.filters import all_of
+    from godwit.filters.language import to_text
+
+    lines: list[RenderableType] = [_said(found.answer, "covers" if found.answer else "does not cover", "")]
+    lines.append(Text.assemble("  ", (to_text(f), "cyan"), "  over  ", (to_text(g), "cyan")))
+    if f == g:
+        lines.append(Text("  the two are the same filter"))
+    elif not found.cases:
+        lines.append(Text("  no event can match the second"))
+    for case in sorted(found.cases, key=lambda case: case.holds)[:CASES_SHOWN_MAX]:
+        if len(found.cases) > 1:
+            lines.append(Text.assemble("\n  when ", (to_text(all_of(*case.conjunction)), "cyan")))
+        table = Table.grid(padding=(0, 2))
+        for step in case.steps:
+            given = "nothing" if step.given is None else to_text(step.given)
+            mark = Text("✗", style="red") if step.given is None else Text("✓", style="green")
+            table.add_row("", mark, Text(to_text(step.wanted)), Text("is implied by", style="dim"), Text(given))
+        lines.append(table)
+    if len(found.cases) > CASES_SHOWN_MAX:
+        lines.append(Text(f"  … and {len(found.cases) - CASES_SHOWN_MAX} cases more", style="dim"))
+    lines += _shown_event("only the second matches", found.example)
+    return _stacked(lines)
+
+
+def _meeting(f: "Filter", g: "Filter", found: "Meeting") -> "RenderableType":
+    from rich.text import Text
+
+    from godwit.filters.language import to_text
+
+    lines: list[RenderableType] = [
+        _said(found.answer, "they intersect" if found.answer else "they do not intersect", "")
+    ]
+    lines.append(Text.assemble("  ", (to_text(f), "cyan"), "  and  ", (to_text(g), "cyan")))
+    lines += [
+        Text.assemble("  ", ("✗ ", "red"), to_text(a), ("  excludes  ", "dim"), to_text(b))
+        for a, b in found.clashes[:CASES_SHOWN_MAX]
+    ]
+    lines += _shown_event("both match", found.example)
+    return _stacked(lines)
+
+
+def _shown_event(words: str, attributes: "Attributes | None") -> list["RenderableType"]:
+    from rich.text import Text
+
+    if attributes is None:
+        return []
+    return [Text.assemble((f"  {words}: ", "dim"), json.dumps(_event_data(attributes), ensure_ascii=False))]
+
+
+def _explained(filter: "Filter", answer: dict[str, Any]) -> "RenderableType":
+    from rich.table import Table
+    from rich.text import Text
+
+    ways = answer["normal_form"]
+    left_out = [f"… {len(ways) - CASES_SHOWN_MAX} more"] if len(ways) > CASES_SHOWN_MAX else []
+    weakened = [] if answer["normal_form_is_exact"] else ["… weakened, because in full it would be too long"]
+    rows = {
+        "matches when": "\nor ".join([*ways[:CASES_SHOWN_MAX], *left_out, *weakened]) or "never",
+        "attributes": ", ".join(answer["attributes"]) or "none",
+        "references": ", ".join(answer["references"]) or "none",
+        "size": f"{answer['size']} literals, {answer['depth']} deep",
+        "not": answer["not"],
+    }
+    table = Table.grid(padding=(0, 3))
+    for name, shown in rows.items():
+        table.add_row(Text(name, style="bold"), Text(shown))
+    return _stacked([_tree(filter), Text(), table])
+
+
+def _tree(filter: "Filter") -> "RenderableType":
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from godwit.filters.filters import And, Or
+    from godwit.filters.language import to_text
+
+    def grow(node: "Filter", onto: Tree | None) -> Tree:
+        is_group = isinstance(node, And | Or) and bool(node.parts)
+        label = Text("AND" if isinstance(node, And) else "OR", style="bold") if is_group else Text(to_text(node))
+        branch = Tree(label) if onto is None else onto.add(label)
+        for part in node.parts if isinstance(node, And | Or) else ():
+            grow(part, branch)
+        return branch
+
+    return grow(filter, None)

@@ -1,10 +1,223 @@
-"""`godwit match`: which subscriptions does each event of a file match?"""
+"""`godwit match`: which subscriptions does each event of a file match?
+
+Subscriptions are loaded first, then events stream through: what has arrived is matched as a batch and answered at once,
+so an endless pipe works.
+"""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-__all__ = ["match"]
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from godwit.cli.reading import Faults
+    from godwit.filters.events import Event
+    from godwit.filters.filters import Filter
+    from godwit.matching import Matcher
+
+__all__ = ["match", "matcher_named"]
+
+PIPE = "-"
+BATCH_EVENTS_MIN = 16  # fewer are matched one by one
+BATCH_CELLS_MAX = 2**22
 
 
-def match() -> None:
-    """Match a file of events against a file of subscriptions."""
-    typer.echo("Matching comes with the index.")
+class MatcherName(StrEnum):
+    """The matchers to choose from."""
+
+    INDEX = "index"
+    NAIVE = "naive"
+    BDD = "bdd"
+
+
+def matcher_named(name: str) -> "Matcher":
+    """A new matcher of that name."""
+    from godwit import matching
+
+    matcher: Matcher = getattr(matching, f"{name.capitalize()}Matcher")()
+    return matcher
+
+
+@dataclass
+class Totals:
+    """What `--count` shows."""
+
+    subscriptions: int = 0
+    events: int = 0
+    matching_pairs: int = 0
+    seconds: float = 0.0
+
+    @property
+    def events_per_second(self) -> float:
+        """Events read, checked and matched in a second."""
+        return round(self.events / self.seconds, 1) if self.seconds else 0.0
+
+
+def match(
+    subscriptions: Annotated[
+        str,
+        typer.Option(metavar="FILE", help='JSON lines such as {"id": 7, "filter": "price < 10"}; - is standard input.'),
+    ],
+    events: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help='JSON lines such as {"id": 3, "attributes": {"price": 4}}, or a table whose name ends in .csv; '
+            "- is standard input.",
+        ),
+    ],
+    count: Annotated[bool, typer.Option("--count", help="Show totals and speed instead of who matches what.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")] = False,
+    matcher: Annotated[MatcherName, typer.Option(help="How to match; the answers are the same.")] = MatcherName.INDEX,
+) -> None:
+    """Say which subscriptions each event of a file matches.
+
+    Prints {"event": 3, "subscriptions": [7, 9]} for each event, with the subscriptions in the order of their file. A
+    bad line is reported with its number and skipped. In a CSV table the header names the attributes; numbers and true
+    and false are recognised, an empty cell is a missing attribute, and the column id is optional.
+    """
+    from godwit.cli import reading
+
+    if subscriptions == events == PIPE:
+        raise typer.BadParameter("only one of --subscriptions and --events can be standard input")
+    faults = reading.Faults(lambda message: typer.echo(message, err=True), strict)
+    with progress(is_shown=count or not sys.stdout.isatty()) as bar:
+        names, filters = load(subscriptions, faults, bar)
+        engine = matcher_named(matcher)
+        engine.add_many(enumerate(filters))  # numbers in the order of the file
+        totals = Totals(len(filters))
+        answers = _answers(events, engine, filters, faults, bar, totals)
+        try:
+            if count:
+                for _ in answers:
+                    pass
+            else:
+                _print_answers(answers, names)
+        except KeyboardInterrupt:  # the way to end an endless pipe
+            if not count:
+                raise
+    if faults.skipped:
+        typer.echo(f"skipped {faults.skipped} bad {'line' if faults.skipped == 1 else 'lines'}", err=True)
+    if count:
+        _show_totals(totals, faults.skipped)
+
+
+def load(file: str, faults: "Faults", bar: "Progress") -> tuple[list[bytes], list["Filter"]]:
+    """The ids, as JSON, and the filters of a file of subscriptions."""
+    import msgspec
+
+    from godwit.cli import reading
+
+    with opened(file) as (stream, name, size):
+        task = bar.add_task("subscriptions", total=size)
+        lines = reading.Lines(stream, name, lambda length: bar.advance(task, length))
+        found = list(reading.subscriptions(lines, faults))
+    return [msgspec.json.encode(id) for id, _ in found], [filter for _, filter in found]
+
+
+Answer = tuple[int | str, list[int]]
+
+
+def _answers(
+    file: str, matcher: "Matcher", filters: list["Filter"], faults: "Faults", bar: "Progress", totals: Totals
+) -> Iterator[list[Answer]]:
+    """For each batch of events their ids, and the numbers of the subscriptions each matches."""
+    from godwit.cli import reading
+    from godwit.filters.filters import attributes_of
+
+    attributes = list(dict.fromkeys(name for filter in dict.fromkeys(filters) for name in attributes_of(filter)))
+    with opened(file) as (stream, name, size):
+        task = bar.add_task("events", total=size)
+        lines = reading.Lines(stream, name, lambda length: bar.advance(task, length))
+        read = reading.csv_events if file.lower().endswith(".csv") else reading.json_events
+        started = time.perf_counter()
+        for batch in reading.batches(read(lines, faults), lines):
+            matched = [sorted(numbers) for numbers in _matched(matcher, [event for _, event in batch], attributes)]
+            totals.events += len(batch)
+            totals.matching_pairs += sum(map(len, matched))
+            totals.seconds = time.perf_counter() - started
+            yield [(id, numbers) for (id, _), numbers in zip(batch, matched, strict=True)]
+
+
+def _matched(matcher: "Matcher", events: list["Event"], attributes: list[str]) -> Iterable[Any]:
+    """The numbers each event matches; many events go through as columns, of the attributes that anybody asks for."""
+    if not attributes or len(events) < BATCH_EVENTS_MIN or len(events) * len(attributes) > BATCH_CELLS_MAX:
+        return map(matcher.match, events)
+    return matcher.match_batch({name: [event.attributes.get(name) for event in events] for name in attributes})
+
+
+def _print_answers(answers: Iterable[list[Answer]], names: list[bytes]) -> None:
+    import msgspec
+
+    for batch in answers:
+        for id, numbers in batch:
+            listed = b", ".join([names[number] for number in numbers])
+            sys.stdout.buffer.write(b'{"event": %b, "subscriptions": [%b]}\n' % (msgspec.json.encode(id), listed))
+        sys.stdout.buffer.flush()
+
+
+def _show_totals(totals: Totals, skipped: int) -> None:
+    """A table for people, a line of JSON for a pipe."""
+    rows = {
+        "events": totals.events,
+        "subscriptions": totals.subscriptions,
+        "matching_pairs": totals.matching_pairs,
+        "events_per_second": totals.events_per_second,
+        "skipped": skipped,
+    }
+    if not sys.stdout.isatty():
+        import json
+
+        typer.echo(json.dumps(rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, title="godwit match")
+    table.add_column(style="cyan")
+    table.add_column(justify="right", style="bold")
+    for label, number in rows.items():
+        table.add_row(label.replace("_", " "), f"{number:,}")
+    Console().print(table)
+
+
+@contextmanager
+def progress(*, is_shown: bool) -> Iterator["Progress"]:
+    """A bar on standard error while it is a terminal and `is_shown`; it leaves no trace."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description:>13}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
+    hidden = not (is_shown and sys.stderr.isatty())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
+        yield bar
+
+
+@contextmanager
+def opened(file: str) -> Iterator[tuple[IO[bytes], str, int | None]]:
+    """A file or standard input, the name to report it by, and its size in bytes where it has one."""
+    from godwit.errors import GodwitError
+
+    if file == PIPE:
+        yield sys.stdin.buffer, "stdin", None
+        return
+    path = Path(file)
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise GodwitError(f"cannot read {file}: {error.strerror}") from None
+    with stream:
+        yield stream, file, path.stat().st_size or None

@@ -1,0 +1,268 @@
+"""Reading subscriptions and events: JSON lines or CSV, from a file or a pipe, line by line and never more than needed.
+
+*Theory.* `Lines` cuts a stream into lines as they arrive and knows when the next one would have to be waited for, so
+that what has been read can be answered first. A record that is wrong goes to `Faults`, which reports it with its file
+and line, and the next one is read.
+
+*Rules.*
+1. A line longer than `LINE_BYTES_MAX` is an error and is not kept in memory.
+2. A reader yields None for what it has skipped, so that its caller gets to look at `Lines.is_drained`.
+3. Whatever the input holds, only `Faults` decides whether the run stops.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import IO, Any
+
+import msgspec
+
+from godwit.errors import GodwitError, Unbound
+from godwit.filters.events import Event, event
+from godwit.filters.filters import Filter
+from godwit.filters.language import from_json, parse
+from godwit.filters.references import is_open, references_of
+
+__all__ = ["Faults", "Lines", "Named", "batches", "csv_events", "json_events", "subscriptions"]
+
+LINE_BYTES_MAX = 4 * 2**20
+READ_BYTES = 2**20
+BATCH_EVENTS_MAX = 2_048
+TEXTS_REMEMBERED = 2**16
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+TOO_LONG = f"the line is longer than {LINE_BYTES_MAX:,} bytes"
+NUMBER = re.compile(
+    r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
+)  # as JSON has it: 007 is a text
+BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError)  # what a line may be refused with
+BOOLS = {"true": True, "false": False}
+
+Name = int | str
+Named = tuple[Name, Event]
+
+
+class SubscriptionLine(msgspec.Struct, gc=False):
+    """`{"id": 7, "filter": "price < 10"}`; the filter may be in its JSON form."""
+
+    id: Name
+    filter: Any
+
+
+class EventLine(msgspec.Struct, gc=False):
+    """`{"id": 3, "attributes": {"price": 4}}`; an event without an id is called by its number."""
+
+    attributes: dict[str, Any]
+    id: Name | None = None
+
+
+_SUBSCRIPTION: msgspec.json.Decoder[SubscriptionLine] = msgspec.json.Decoder(SubscriptionLine)
+_EVENT: msgspec.json.Decoder[EventLine] = msgspec.json.Decoder(EventLine)
+
+
+@dataclass
+class Faults:
+    """What is done about a bad line: `report` it and go on, or stop there when `is_strict`."""
+
+    report: Callable[[str], None]
+    is_strict: bool = False
+    skipped: int = field(default=0, init=False)
+
+    def found(self, lines: "Lines", reason: object) -> None:
+        """The line just read is bad."""
+        message = f"{lines.name}:{lines.number}: {reason}"
+        if self.is_strict:
+            raise GodwitError(message)
+        self.skipped += 1
+        self.report(message)
+
+
+class Lines:
+    """The lines of a binary stream.
+
+    `number` is that of the last one given; `is_drained` says whether the next must be waited for.
+    """
+
+    def __init__(self, stream: IO[bytes], name: str, on_read: Callable[[int], object] = lambda _: None) -> None:
+        self.name = name
+        self.number = 0
+        self.is_drained = False
+        self._stream: Any = stream
+        self._on_read = on_read
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        """Each line without its end; None in place of one that is too long."""
+        started: list[bytes] = []  # of a line whose end has not come yet
+        length = 0
+        while data := self._stream.read1(READ_BYTES):
+            self._on_read(len(data))
+            *ends, rest = data.split(b"\n")
+            for place, end in enumerate(ends, start=1):
+                self.is_drained = place == len(ends)
+                yield self._line(started, end, length)
+                started, length = [], 0
+            length += len(rest)
+            if length <= LINE_BYTES_MAX:
+                started.append(rest)
+            else:
+                started.clear()
+        if length:
+            self.is_drained = True
+            yield self._line(started, b"", length)
+
+    def _line(self, started: list[bytes], end: bytes, length: int) -> bytes | None:
+        self.number += 1
+        if length + len(end) > LINE_BYTES_MAX:
+            return None
+        line = b"".join([*started, end]).removesuffix(b"\r")
+        return line.removeprefix(BYTE_ORDER_MARK) if self.number == 1 else line
+
+
+# ---------------------------------------------------------------- JSON lines
+
+
+def subscriptions(lines: Lines, faults: Faults) -> Iterator[tuple[Name, Filter]]:
+    """The subscriptions of a stream of JSON lines. Equal filters are one object, so they cost the matcher little."""
+    seen: set[Name] = set()
+    for line in _documents(lines, faults):
+        if line is None:
+            continue
+        try:
+            found = _SUBSCRIPTION.decode(line)
+            filter = _parsed(found.filter) if isinstance(found.filter, str) else from_json(found.filter)
+            if is_open(filter):
+                raise Unbound(*map(str, references_of(filter)))
+        except BAD as error:
+            faults.found(lines, _reason(error))
+            continue
+        if found.id in seen:
+            faults.found(lines, f"there is a subscription {found.id!r} already")
+            continue
+        seen.add(found.id)
+        yield found.id, filter
+
+
+def json_events(lines: Lines, faults: Faults) -> Iterator[Named | None]:
+    """The events of a stream of JSON lines, None for each line that holds none."""
+    number = 0
+    for line in _documents(lines, faults):
+        if line is None:
+            yield None
+            continue
+        number += 1
+        try:
+            found = _EVENT.decode(line)
+            checked = event(found.attributes)
+        except BAD as error:
+            faults.found(lines, _reason(error))
+            yield None
+            continue
+        yield (number if found.id is None else found.id), checked
+
+
+def _documents(lines: Lines, faults: Faults) -> Iterator[bytes | None]:
+    """Each line that is not blank; None for the others and for those too long."""
+    for line in lines:
+        if line is None:
+            faults.found(lines, TOO_LONG)
+        yield line if line and not line.isspace() else None
+
+
+@lru_cache(maxsize=TEXTS_REMEMBERED)
+def _parsed(text: str) -> Filter:
+    return parse(text)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "the JSON is nested too deep"
+    if isinstance(error, UnicodeDecodeError):
+        return "a text that is not valid UTF-8"
+    return str(error).replace("\n", "\n    ")
+
+
+# ---------------------------------------------------------------- CSV
+
+
+def csv_events(lines: Lines, faults: Faults) -> Iterator[Named | None]:
+    """The events of a CSV table, None for each line that holds none. The header names the attributes."""
+    rows = csv.reader(_texts(lines, faults), strict=True)
+    header: list[str] | None = None
+    number = 0
+    while True:
+        try:
+            row = next(rows)
+            if not row:
+                yield None
+                continue
+            if header is None:
+                header = _checked_header(row, lines)
+                continue
+            number += 1
+            named = _event_of_row(header, row, number)
+        except StopIteration:
+            return
+        except (csv.Error, ValueError) as error:  # BadEvent is a ValueError; so is an int of 5,000 digits
+            faults.found(lines, error)
+            yield None
+            continue
+        yield named
+
+
+def _texts(lines: Lines, faults: Faults) -> Iterator[str]:
+    """The lines as text; in place of a bad one a blank one, which the reader of rows gives on."""
+    for line in lines:
+        try:
+            if line is None:
+                raise ValueError(TOO_LONG)
+            text = line.decode()
+        except ValueError as error:
+            faults.found(lines, _reason(error))
+            text = ""
+        yield f"{text}\n"
+
+
+def _checked_header(header: list[str], lines: Lines) -> list[str]:
+    for column, name in enumerate(header, start=1):
+        if not name or name in header[: column - 1]:
+            raise GodwitError(
+                f"{lines.name}:{lines.number}: column {column} of the header is {name!r}: each needs a name of its own"
+            )
+    return header
+
+
+def _event_of_row(header: list[str], row: list[str], number: int) -> Named:
+    if len(row) != len(header):
+        raise ValueError(f"{len(row)} columns where the header has {len(header)}")
+    cells = dict(zip(header, row, strict=True))
+    id = _value(cells.pop("id", ""))
+    return (id if isinstance(id, int | str) and not isinstance(id, bool) else number), event(
+        {name: _value(text) for name, text in cells.items()}
+    )
+
+
+def _value(text: str) -> bool | int | float | str | None:
+    """A cell: true and false, a number, nothing, or else a text."""
+    if not text:
+        return None
+    if number := NUMBER.fullmatch(text):
+        return float(text) if number["fraction"] else int(text)
+    return BOOLS.get(text.lower(), text)
+
+
+# ---------------------------------------------------------------- batches
+
+
+def batches(events: Iterator[Named | None], lines: Lines) -> Iterator[list[Named]]:
+    """Events in lists: as many as have arrived, so that nobody waits for an answer because the pipe is slow."""
+    batch: list[Named] = []
+    for found in events:
+        if found is not None:
+            batch.append(found)
+        if batch and (lines.is_drained or len(batch) == BATCH_EVENTS_MAX):
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,127 @@
+"""Filters: what is said (events), what is wanted (filters), and how wants relate. Pure: no clock, no input or output.
+
+>>> from godwit.filters import event, parse
+>>> wanted = parse("kind = 'parking' AND cost < 3")
+>>> wanted.matches(event({"kind": "parking", "cost": 2.5}))
+True
+>>> wanted.covers(parse("kind = 'parking' AND cost < 2 AND size = 'van'"))
+True
+"""
+
+from godwit.filters.algebra import covers, intersects, is_never
+from godwit.filters.events import Attributes, Event, event, flattened
+from godwit.filters.filters import (
+    FALSE,
+    TRUE,
+    And,
+    Filter,
+    Literal,
+    Missing,
+    Only,
+    Or,
+    Some,
+    all_of,
+    any_of,
+    attributes_of,
+    literals,
+    missing,
+    negation,
+    only,
+    present,
+    some,
+)
+from godwit.filters.language import from_json, parse, pretty, read, to_json, to_text
+from godwit.filters.merging import Merged, merge, merge_all, merged, simplify, weaken
+from godwit.filters.references import Reference, bind, is_open, references_of
+from godwit.filters.regions import Box, Circle, Polygon, Region, box, circle, polygon
+from godwit.filters.sets import (
+    EVERYTHING,
+    NOTHING,
+    ValueSet,
+    all_of_kind,
+    at_least,
+    at_most,
+    between,
+    complement,
+    ends_with,
+    holds_text,
+    interval,
+    less_than,
+    like,
+    more_than,
+    one_of,
+    places,
+    starts_with,
+)
+from godwit.filters.values import Kind, Point, Value
+
+__all__ = [
+    "EVERYTHING",
+    "FALSE",
+    "NOTHING",
+    "TRUE",
+    "And",
+    "Attributes",
+    "Box",
+    "Circle",
+    "Event",
+    "Filter",
+    "Kind",
+    "Literal",
+    "Merged",
+    "Missing",
+    "Only",
+    "Or",
+    "Point",
+    "Polygon",
+    "Reference",
+    "Region",
+    "Some",
+    "Value",
+    "ValueSet",
+    "all_of",
+    "all_of_kind",
+    "any_of",
+    "at_least",
+    "at_most",
+    "attributes_of",
+    "between",
+    "bind",
+    "box",
+    "circle",
+    "complement",
+    "covers",
+    "ends_with",
+    "event",
+    "flattened",
+    "from_json",
+    "holds_text",
+    "intersects",
+    "interval",
+    "is_never",
+    "is_open",
+    "less_than",
+    "like",
+    "literals",
+    "merge",
+    "merge_all",
+    "merged",
+    "missing",
+    "more_than",
+    "negation",
+    "one_of",
+    "only",
+    "parse",
+    "places",
+    "polygon",
+    "present",
+    "pretty",
+    "read",
+    "references_of",
+    "simplify",
+    "some",
+    "starts_with",
+    "to_json",
+    "to_text",
+    "weaken",
+]

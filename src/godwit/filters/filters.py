@@ -1,0 +1,292 @@
+"""Filters: what is wanted. Boolean combinations of literals on one attribute each, always in negation normal form.
+
+*Theory.* For an attribute with the values V a literal says one of three things: `Some(attr, S)`: some v in V lies in S;
+`Only(attr, S)`: V is not empty and every v lies in S; `Missing(attr)`: V is empty. There is no NOT node: negation is
+carried out at once, down to the literals, where it maps `Some(S)` to `Only(not S)` and back. A missing attribute thus
+matches neither a comparison nor its negation, which is SQL's three-valued logic without a third value.
+
+Two literals on one attribute are two literals: `zip > 1000 AND zip < 2000` may be met by two different zips of one
+event, `zip BETWEEN 1000 AND 2000` needs a single zip that does both.
+
+*Rules.*
+1. `~~f == f`, to the letter. For this `IS NOT NULL` is `Some(attr, EVERYTHING)`, whose negation is `Missing(attr)`; and
+   `Only(attr, NOTHING)`, which no event can meet, is written `Some(attr, NOTHING)`.
+2. `And` and `Or` are flat: no And directly in an And, no single part, no part twice. Equality ignores the order.
+3. Size and depth are bounded when a filter is made, so whatever walks one may recurse.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from godwit.errors import FilterTooBig
+from godwit.filters.events import Attributes, Event
+from godwit.filters.sets import EVERYTHING, NOTHING, Complement, OneOf, Places, ValueSet, complement
+
+LITERALS_MAX = 20_000
+DEPTH_MAX = 100
+
+
+class _Node:
+    """What literals and combinations share."""
+
+    __slots__ = ()
+
+    def holds(self, attributes: Attributes) -> bool:
+        """Whether checked attributes meet this filter."""
+        raise NotImplementedError  # every class below answers
+
+    def matches(self, event: Event) -> bool:
+        """Whether `event` meets this filter."""
+        return self.holds(event.attributes)
+
+    def covers(self, other: "Filter") -> bool:
+        """Whether all that matches `other` matches this; no when that cannot be told."""
+        from godwit.filters.algebra import covers
+
+        return covers(self, other)  # type: ignore[arg-type]
+
+    def intersects(self, other: "Filter") -> bool:
+        """Whether some event could match both; yes when that cannot be told."""
+        from godwit.filters.algebra import intersects
+
+        return intersects(self, other)  # type: ignore[arg-type]
+
+    def __and__(self, other: "Filter") -> "Filter":
+        return all_of(self, other)  # type: ignore[arg-type]
+
+    def __or__(self, other: "Filter") -> "Filter":
+        return any_of(self, other)  # type: ignore[arg-type]
+
+    def __invert__(self) -> "Filter":
+        return negation(self)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OnValues(_Node):
+    """A literal with a value set."""
+
+    attribute: str
+    values: ValueSet
+    _hash: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((type(self).__name__, self.attribute, self.values)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            type(self) is type(other)
+            and self._hash == other._hash
+            and self.attribute == other.attribute
+            and self.values == other.values
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.attribute, self.values))  # another process hashes texts differently
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    @property
+    def weight(self) -> int:
+        """What a comparison with this literal costs: 1, and more for a long list of values."""
+        values = self.values.inner if isinstance(self.values, Complement) else self.values
+        return 1 + len(values.members) // 8 if isinstance(values, (OneOf, Places)) else 1
+
+    @property
+    def depth(self) -> int:
+        return 1
+
+
+class Some(_OnValues):
+    """Some value of the attribute lies in the set."""
+
+    __slots__ = ()
+
+    def holds(self, attributes: Attributes) -> bool:
+        value = attributes.get(self.attribute)
+        if value is None:
+            return False
+        if type(value) is tuple:
+            return any(map(self.values.contains, value))
+        return self.values.contains(value)  # type: ignore[arg-type]
+
+
+class Only(_OnValues):
+    """The attribute has values, and each lies in the set. Make one with `only`, which knows `NOTHING`."""
+
+    __slots__ = ()
+
+    def holds(self, attributes: Attributes) -> bool:
+        value = attributes.get(self.attribute)
+        if value is None:
+            return False
+        if type(value) is tuple:
+            return all(map(self.values.contains, value))
+        return self.values.contains(value)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing(_Node):
+    """The attribute has no value."""
+
+    attribute: str
+
+    def holds(self, attributes: Attributes) -> bool:
+        return self.attribute not in attributes
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    @property
+    def weight(self) -> int:
+        return 1
+
+    @property
+    def depth(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Combination(_Node):
+    """Several filters combined. Make one with `all_of` or `any_of`, which keep it flat."""
+
+    parts: tuple["Filter", ...]
+    size: int = field(init=False, repr=False)
+    depth: int = field(init=False, repr=False)
+    weight: int = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        size = sum(part.size for part in self.parts)
+        depth = 1 + max((part.depth for part in self.parts), default=0)
+        if size > LITERALS_MAX:
+            raise FilterTooBig(
+                f"a filter of {size} literals: at most {LITERALS_MAX} are allowed (a list after IN is one)"
+            )
+        if depth > DEPTH_MAX:
+            raise FilterTooBig(f"a filter nested {depth} deep: at most {DEPTH_MAX} levels of AND in OR are allowed")
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "depth", depth)
+        object.__setattr__(self, "weight", sum(part.weight for part in self.parts))
+        object.__setattr__(self, "_hash", hash((type(self).__name__, frozenset(self.parts))))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            type(self) is type(other)
+            and self._hash == other._hash
+            and (self.parts == other.parts or frozenset(self.parts) == frozenset(other.parts))
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.parts,))
+
+
+class And(_Combination):
+    """Every part matches. `And(())` matches every event."""
+
+    __slots__ = ()
+
+    def holds(self, attributes: Attributes) -> bool:
+        for part in self.parts:  # noqa: SIM110 (a loop is twice as fast as all())
+            if not part.holds(attributes):
+                return False
+        return True
+
+
+class Or(_Combination):
+    """Some part matches. `Or(())` matches no event."""
+
+    __slots__ = ()
+
+    def holds(self, attributes: Attributes) -> bool:
+        for part in self.parts:  # noqa: SIM110
+            if part.holds(attributes):
+                return True
+        return False
+
+
+Literal = Some | Only | Missing
+Filter = Some | Only | Missing | And | Or
+
+TRUE = And(())
+FALSE = Or(())
+
+
+def some(attribute: str, values: ValueSet) -> Literal:
+    """Some value of `attribute` lies in `values`."""
+    return Some(attribute, values)
+
+
+def only(attribute: str, values: ValueSet) -> Literal:
+    """`attribute` has values and each lies in `values`."""
+    return Some(attribute, NOTHING) if values == NOTHING else Only(attribute, values)
+
+
+def missing(attribute: str) -> Literal:
+    """`attribute` has no value."""
+    return Missing(attribute)
+
+
+def present(attribute: str) -> Literal:
+    """`attribute` has a value."""
+    return Some(attribute, EVERYTHING)
+
+
+def all_of(*filters: Filter) -> Filter:
+    """Every one of `filters` matches."""
+    return _flat(And, filters)
+
+
+def any_of(*filters: Filter) -> Filter:
+    """At least one of `filters` matches."""
+    return _flat(Or, filters)
+
+
+def _flat(combination: type[And] | type[Or], filters: Iterable[Filter]) -> Filter:
+    parts: dict[Filter, None] = {}
+    for part in filters:
+        if type(part) is combination:
+            parts.update(dict.fromkeys(part.parts))
+        else:
+            parts[part] = None
+    if len(parts) == 1:
+        return next(iter(parts))
+    return combination(tuple(parts))
+
+
+def negation(filter: Filter) -> Filter:
+    """NOT `filter`, carried down to its literals."""
+    match filter:
+        case Some(attribute=attribute, values=values):
+            return Missing(attribute) if values == EVERYTHING else Only(attribute, complement(values))
+        case Only(attribute=attribute, values=values):
+            return Some(attribute, complement(values))
+        case Missing(attribute=attribute):
+            return Some(attribute, EVERYTHING)
+        case And(parts=parts):
+            return any_of(*(negation(part) for part in parts))
+        case Or(parts=parts):
+            return all_of(*(negation(part) for part in parts))
+
+
+def literals(filter: Filter) -> Iterator[Literal]:
+    """Every literal of a filter, in the order it is written."""
+    if isinstance(filter, And | Or):
+        for part in filter.parts:
+            yield from literals(part)
+    else:
+        yield filter
+
+
+def attributes_of(filter: Filter) -> tuple[str, ...]:
+    """The attributes a filter speaks of, each once, in the order it is written."""
+    return tuple(dict.fromkeys(literal.attribute for literal in literals(filter)))

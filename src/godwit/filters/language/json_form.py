@@ -1,0 +1,332 @@
+"""Filters as plain data, for JSON: `to_json` and `from_json`.
+
+*Theory.* The tree as it is: `{"all": […]}`, `{"any": […]}`, `{"some": attribute, "in": set}`, `{"only": attribute,
+"in": set}`, `{"missing": attribute}`. A set is an object with one key, its kind: `one_of`, `range`, `kind`, `prefix`,
+`suffix`, `substring`, `like`, `circle`, `box`, `polygon`, `places`, `vicinity`, `not`. Values are written as in events
+(`{"$time": …}`, `{"lon": …, "lat": …}`); `{"$my": "threshold"}` refers to the subscriber's own state.
+
+*Rules.*
+1. Whatever the data, the answer is a filter or a `FilterError` that begins with the JSON path of the fault.
+2. The data may be less canonical than what `to_json` gives: `{"range": {">=": 5, "<=": 5}}` becomes the set of 5.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from godwit.errors import BadValue, FilterError, FilterSyntaxError, FilterTooBig
+from godwit.filters import references, regions, sets
+from godwit.filters.events import NAME_LENGTH_MAX
+from godwit.filters.filters import (
+    DEPTH_MAX,
+    And,
+    Filter,
+    Missing,
+    Or,
+    Some,
+    all_of,
+    any_of,
+    missing,
+    only,
+    some,
+)
+from godwit.filters.references import OpenSet, Operand, Reference
+from godwit.filters.regions import Box, Circle, Polygon
+from godwit.filters.sets import (
+    Complement,
+    Everything,
+    Interval,
+    Like,
+    Nothing,
+    OneOf,
+    Places,
+    Prefix,
+    Substring,
+    Suffix,
+    ValueSet,
+    complement,
+)
+from godwit.filters.values import Kind, Point, checked_value, kind_name
+
+KINDS = {kind_name(kind): kind for kind in (Kind.NUMBER, Kind.TIME, Kind.TEXT)}
+SHOWN_LENGTH_MAX = 60
+
+# ---------------------------------------------------------------- filter to data
+
+
+def to_json(filter: Filter) -> dict[str, Any]:
+    """The filter as plain data: dicts, lists, texts, numbers and bools."""
+    match filter:
+        case And(parts=parts):
+            return {"all": [to_json(part) for part in parts]}
+        case Or(parts=parts):
+            return {"any": [to_json(part) for part in parts]}
+        case Missing(attribute=attribute):
+            return {"missing": attribute}
+    return {"some" if isinstance(filter, Some) else "only": filter.attribute, "in": _set_data(filter.values)}
+
+
+def _set_data(values: ValueSet) -> dict[str, Any]:
+    match values:
+        case Complement(inner):
+            return {"not": _set_data(inner)}
+        case Everything():
+            return {"not": {"one_of": []}}
+        case Nothing():
+            return {"one_of": []}
+        case OneOf(values=members) | OpenSet(builder="one_of", operands=members):
+            return {"one_of": [value_to_json(member) for member in members]}
+        case Interval(kind=kind, low=None, high=None):
+            return {"kind": kind_name(kind)}
+        case (
+            Interval(low=low, high=high, low_open=low_open, high_open=high_open)
+            | OpenSet(builder="interval", operands=(low, high, low_open, high_open))
+        ):
+            ends = ((">" if low_open else ">=", low), ("<" if high_open else "<=", high))
+            return {"range": {op: value_to_json(end) for op, end in ends if end is not None}}
+        case Prefix(text):
+            return {"prefix": text}
+        case Suffix(text):
+            return {"suffix": text}
+        case Substring(text):
+            return {"substring": text}
+        case Like(pattern):
+            return {"like": pattern}
+        case Circle(Point(lon, lat), radius) | OpenSet(builder="circle", operands=(Point(lon, lat), radius)):
+            return {"circle": [lon, lat, value_to_json(radius)]}
+        case Box(west, south, east, north):
+            return {"box": [west, south, east, north]}
+        case Polygon(corners):
+            return {"polygon": [[corner.lon, corner.lat] for corner in corners]}
+        case Places(names):
+            return {"places": list(names)}
+        case OpenSet(builder="like", operands=(reference,)):
+            return {"like": value_to_json(reference)}
+        case OpenSet(builder=builder, operands=operands):
+            return {builder: [value_to_json(operand) for operand in operands]}
+    raise TypeError(f"a {type(values).__name__} has no JSON form")
+
+
+def value_to_json(value: Operand) -> Any:
+    """A value as plain data, the way events write it too."""
+    match value:
+        case Reference(name):
+            return {"$my": name}
+        case datetime():
+            return {"$time": value.isoformat().replace("+00:00", "Z")}
+        case Point(lon, lat):
+            return {"lon": lon, "lat": lat}
+    return value
+
+
+# ---------------------------------------------------------------- data to filter
+
+
+def from_json(data: Any) -> Filter:
+    """The filter that plain data says, or a `FilterError` with the path of what is wrong."""
+    return _filter(data, "$", 0)
+
+
+def loads(text: str) -> Filter:
+    """The filter that a JSON document says."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FilterSyntaxError(f"this is no JSON: {error.msg}", error.lineno, error.colno, text) from None
+    except RecursionError:
+        raise FilterTooBig("a JSON document nested too deep to be a filter") from None
+    except ValueError as error:  # an int of thousands of digits
+        raise FilterError(f"$: {error}") from None
+    return from_json(data)
+
+
+def _filter(data: Any, path: str, depth: int) -> Filter:
+    if depth > 2 * DEPTH_MAX:
+        raise FilterTooBig(f"a filter nested more than {2 * DEPTH_MAX} deep, at {path[:SHOWN_LENGTH_MAX]}…")
+    tag = _tag(data, path, _FILTERS, "a filter")
+    for key in data:
+        if key != tag and not (key == "in" and tag in ("some", "only")):
+            raise _fault(f"{path}.{key}", f"nothing of this name belongs beside {tag!r}")
+    if tag in ("all", "any"):
+        parts = [
+            _filter(part, f"{path}.{tag}[{i}]", depth + 1) for i, part in enumerate(_list(data[tag], f"{path}.{tag}"))
+        ]
+        return all_of(*parts) if tag == "all" else any_of(*parts)
+    name = _text(data[tag], f"{path}.{tag}")
+    if not 0 < len(name) <= NAME_LENGTH_MAX:
+        raise _fault(
+            f"{path}.{tag}", f"an attribute's name has 1 to {NAME_LENGTH_MAX} characters, this has {len(name)}"
+        )
+    if tag == "missing":
+        return missing(name)
+    if "in" not in data:
+        raise _fault(path, f"{tag!r} needs 'in', the set of values")
+    values = _set(data["in"], f"{path}.in")
+    return some(name, values) if tag == "some" else only(name, values)
+
+
+_FILTERS = ("all", "any", "some", "only", "missing")
+
+
+def _set(data: Any, path: str) -> ValueSet:
+    tag = _tag(data, path, _SETS, "a set of values")
+    if len(data) > 1:
+        raise _fault(path, f"a set of values has one key, this has {', '.join(map(_shown, data))}")
+    values: ValueSet = _built(f"{path}.{tag}", lambda: _SETS[tag](data[tag], f"{path}.{tag}"))
+    return values
+
+
+def _not(data: Any, path: str) -> ValueSet:
+    if isinstance(data, dict) and "not" in data:
+        raise _fault(path, "a 'not' within a 'not': leave out both")
+    return complement(_set(data, path))
+
+
+def _one_of(data: Any, path: str) -> ValueSet:
+    return references.one_of([_value(value, f"{path}[{i}]") for i, value in enumerate(_list(data, path))])
+
+
+def _range(data: Any, path: str) -> ValueSet:
+    if not isinstance(data, dict) or not data or not data.keys() <= {">", ">=", "<", "<="}:
+        raise _fault(path, f"{_shown(data)} is no range: it takes one of > and >=, one of < and <=, or both")
+    if {">", ">="} <= data.keys() or {"<", "<="} <= data.keys():
+        raise _fault(path, "a range has each end once")
+    ends = {op: _value(value, f"{path}['{op}']") for op, value in data.items()}
+    low, high = ends.get(">", ends.get(">=")), ends.get("<", ends.get("<="))
+    return references.interval(low, high, low_open=">" in ends, high_open="<" in ends)
+
+
+def _kind(data: Any, path: str) -> ValueSet:
+    if not isinstance(data, str) or data not in KINDS:
+        raise _fault(path, f"{_shown(data)} is no ordered kind: allowed are {', '.join(KINDS)}")
+    return sets.all_of_kind(KINDS[data])
+
+
+def _like(data: Any, path: str) -> ValueSet:
+    pattern = _value(data, path)
+    return references.like(pattern if isinstance(pattern, Reference) else _text(data, path))
+
+
+def _circle(data: Any, path: str) -> ValueSet:
+    match [_value(item, f"{path}[{i}]") for i, item in enumerate(_list(data, path))]:
+        case [(Reference() | Point()) as centre, radius]:
+            return references.circle(centre, radius)
+        case [lon, lat, radius]:
+            return references.circle(Point(lon, lat), radius)
+    raise _fault(path, "a circle is [lon, lat, metres], or [a point or reference, metres]")
+
+
+def _box(data: Any, path: str) -> ValueSet:
+    corners = _list(data, path)
+    if len(corners) != 4:
+        raise _fault(path, "a box is [west, south, east, north]")
+    return regions.box(*corners)
+
+
+def _polygon(data: Any, path: str) -> ValueSet:
+    corners = _list(data, path)
+    for i, corner in enumerate(corners):
+        if not isinstance(corner, list) or len(corner) != 2:
+            raise _fault(f"{path}[{i}]", f"{_shown(corner)} is no corner: it is [lon, lat]")
+        _built(f"{path}[{i}]", lambda corner=corner: Point(*corner))  # type: ignore[misc]
+    return regions.polygon(corners)
+
+
+def _places(data: Any, path: str) -> ValueSet:
+    return sets.places([_text(name, f"{path}[{i}]") for i, name in enumerate(_list(data, path))])
+
+
+def _vicinity(data: Any, path: str) -> ValueSet:
+    match _list(data, path):
+        case [{"$my": str() as name}, steps]:
+            return references.vicinity(Reference(name), steps)
+    raise _fault(path, 'a vicinity is [{"$my": "location"}, steps]')
+
+
+_SETS: dict[str, Callable[[Any, str], ValueSet]] = {
+    "one_of": _one_of,
+    "range": _range,
+    "kind": _kind,
+    "prefix": lambda data, path: sets.starts_with(_text(data, path)),
+    "suffix": lambda data, path: sets.ends_with(_text(data, path)),
+    "substring": lambda data, path: sets.holds_text(_text(data, path)),
+    "like": _like,
+    "circle": _circle,
+    "box": _box,
+    "polygon": _polygon,
+    "places": _places,
+    "vicinity": _vicinity,
+    "not": _not,
+}
+
+
+# ---------------------------------------------------------------- pieces
+
+
+def _value(data: Any, path: str) -> Any:
+    """A value or a reference."""
+    match data:
+        case {"$my": str() as name, **rest} if not rest and 0 < len(name) <= NAME_LENGTH_MAX:
+            return Reference(str(_built(path, lambda: checked_value(name))))
+        case {"$time": str() as moment, **rest} if not rest:
+            return _built(path, lambda: checked_value(_moment(moment)))
+        case {"lon": lon, "lat": lat, **rest} if not rest:
+            return _built(path, lambda: Point(lon, lat))
+        case dict() | list() | None:
+            raise _fault(
+                path,
+                f"{_shown(data)} is no value: write a text, number or bool, "
+                '{"$time": …}, {"lon": …, "lat": …} or {"$my": …}',
+            )
+    return _built(path, lambda: checked_value(data))
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise BadValue(f"{_shown(text)} is no time: write it as 2026-11-15T06:00:00Z") from None
+
+
+def _tag(data: Any, path: str, tags: Any, what: str) -> str:
+    """The one key of an object that says what the object is."""
+    found = [tag for tag in tags if tag in data] if isinstance(data, Mapping) else []
+    if len(found) != 1:
+        raise _fault(path, f"{_shown(data)} is not {what}: it must be an object with one of {', '.join(tags)}")
+    return str(found[0])
+
+
+def _list(data: Any, path: str) -> list[Any]:
+    if not isinstance(data, list | tuple):
+        raise _fault(path, f"{_shown(data)} is not a list")
+    return list(data)
+
+
+def _text(data: Any, path: str) -> str:
+    if not isinstance(data, str):
+        raise _fault(path, f"{_shown(data)} is not a text")
+    return str(_built(path, lambda: checked_value(data)))
+
+
+def _built(path: str, build: Callable[[], Any]) -> Any:
+    try:
+        return build()
+    except BadValue as error:
+        raise _fault(path, str(error)) from None
+
+
+def _shown(data: Any) -> str:
+    if isinstance(data, dict | list):
+        data = (
+            f"an object with {', '.join(map(repr, data)) or 'no keys'}"
+            if isinstance(data, dict)
+            else f"a list of {len(data)}"
+        )
+    else:
+        data = repr(data)
+    return data if len(data) <= SHOWN_LENGTH_MAX else f"{data[:SHOWN_LENGTH_MAX]}…"
+
+
+def _fault(path: str, message: str) -> FilterError:
+    return FilterError(f"{path}: {message}")

@@ -1,0 +1,80 @@
+"""`parse`: a filter from its text, or an error that says where it is wrong and what would have been right."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from lark import Lark
+from lark.exceptions import UnexpectedToken
+
+from godwit.errors import FilterSyntaxError, FilterTooBig
+from godwit.filters.filters import Filter
+from godwit.filters.language.grammar import GRAMMAR, expected_words
+from godwit.filters.language.meaning import Meaning, filter_of
+from godwit.filters.language.scanning import ARITHMETIC, Fault, Scanner
+from godwit.filters.references import OpenSet, replaced
+from godwit.filters.regions import Region
+from godwit.filters.sets import ValueSet
+
+TEXT_LENGTH_MAX = 1_048_576
+SHOWN_LENGTH_MAX = 40
+NO_NULL = "NULL is no value: ask IS NULL or IS NOT NULL"
+
+
+def parse(text: str, *, places: Mapping[str, Region] | None = None) -> Filter:
+    """The filter that `text` says. `places` gives the region of each name that `place('…')` may use."""
+    if len(text) > TEXT_LENGTH_MAX:
+        raise FilterTooBig(f"a filter of {len(text)} characters: at most {TEXT_LENGTH_MAX} are allowed")
+    try:
+        filter = filter_of(_parser().parse(text))  # type: ignore[arg-type]
+        return _with_places(filter, places or {}) if "place" in text.lower() else filter
+    except Fault as fault:
+        raise _at(fault, text) from None
+    except UnexpectedToken as error:
+        raise _at(_unexpected(error, text), text) from None
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Lark:
+    return Lark(GRAMMAR, parser="lalr", lexer=Scanner, transformer=Meaning(), maybe_placeholders=True)
+
+
+def _at(fault: Fault, text: str) -> FilterSyntaxError:
+    """The fault as an error, with its line and column counted."""
+    line = text.count("\n", 0, fault.offset) + 1
+    column = fault.offset - text.rfind("\n", 0, fault.offset)
+    return FilterSyntaxError(fault.message, line, column, text, fault.expected)
+
+
+def _unexpected(error: UnexpectedToken, text: str) -> Fault:
+    word: Any = error.token
+    expected = expected_words(set(error.accepts or ()))
+    if word.type == "$END":
+        is_blank = not text.strip()
+        message = "the filter is empty; TRUE matches every event" if is_blank else "the filter ends too early"
+        return Fault(message, 0 if is_blank else len(text.rstrip()), expected)
+    if word.type == "NUMBER" and word[0] in "+-" and "_AND" in error.expected:
+        return Fault(ARITHMETIC, word)
+    if word.type == "NULL":
+        message = (
+            "IS NULL takes no ANY or ALL" if "NAME" in error.expected and "NUMBER" not in error.expected else NO_NULL
+        )
+        return Fault(message, word, expected)
+    shown = word if len(word) <= SHOWN_LENGTH_MAX else f"{word[:SHOWN_LENGTH_MAX]}…"
+    return Fault(f"{shown} has no place here", word, expected)
+
+
+def _with_places(filter: Filter, places: Mapping[str, Region]) -> Filter:
+    """The filter with each `place('…')` looked up."""
+
+    def region(values: OpenSet) -> ValueSet:
+        if values.builder != "place":
+            return values
+        name, offset = values.operands
+        if name in places:
+            return places[name]  # type: ignore[index]
+        known = tuple(repr(known) for known in sorted(places))
+        message = f"there is no place {name!r}" if known else f"no places are known here, so {name!r} has no region"
+        raise Fault(message, offset, known)  # type: ignore[arg-type]
+
+    return replaced(filter, region)

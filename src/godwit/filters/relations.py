@@ -1,0 +1,392 @@
+"""How two value sets relate: `is_subset`, `is_disjoint`, `union`, `intersection`, `hull`.
+
+*Theory.* Finite sets are decided by asking the other set about each value; complements are turned round (A lies in
+not-B when A and B are disjoint); what is left is one small function per family: intervals, texts, regions.
+
+*Rules.*
+1. `is_subset` and `is_disjoint` answer yes only when it is so; where they cannot tell they answer no.
+2. Both are exact for finite sets, intervals of numbers and times, prefixes, suffixes, substrings and boxes, and for the
+   complements of those.
+3. `union` and `intersection` are exact or None. `hull` holds at least both.
+4. An open set, whose values nobody knows yet, is a subset of itself and disjoint from its complement, no more.
+"""
+
+from collections.abc import Iterable
+
+from godwit.filters import regions
+from godwit.filters.regions import Box, Region
+from godwit.filters.sets import (
+    EVERYTHING,
+    NOTHING,
+    ONE_SYMBOL,
+    RUN_SYMBOL,
+    Complement,
+    Everything,
+    Interval,
+    Like,
+    Nothing,
+    OneOf,
+    Places,
+    Prefix,
+    Substring,
+    Suffix,
+    ValueSet,
+    complement,
+    ends_with,
+    interval,
+    one_of,
+    places,
+    starts_with,
+)
+from godwit.filters.values import Kind, Value
+
+LAST_CODE_POINT = 0x10FFFF
+FIRST_SURROGATE, AFTER_SURROGATES = 0xD800, 0xE000
+JOINED_PAIRWISE_MAX = 32
+
+_Finite = OneOf | Places
+_TextSet = Prefix | Suffix | Substring | Like
+_FINITE = (OneOf, Places)
+_TEXTS = (Prefix, Suffix, Substring, Like)
+_RANGED = (Interval, *_TEXTS)
+
+
+def is_subset(a: ValueSet, b: ValueSet) -> bool:
+    """Whether every value of `a` is in `b`; no when that cannot be told."""
+    if isinstance(a, Interval) and isinstance(b, Interval):
+        return _within(a, b)
+    if a is b or isinstance(a, Nothing) or isinstance(b, Everything):
+        return True
+    if a.is_open or b.is_open:
+        return a == b
+    if isinstance(a, Complement):
+        return isinstance(b, Complement) and is_subset(b.inner, a.inner)
+    if isinstance(a, _FINITE):
+        return a.members <= b.members if isinstance(b, _FINITE) else all(map(b.contains, _elements(a)))
+    if isinstance(b, Complement):
+        return is_disjoint(a, b.inner)
+    if isinstance(a, Region):
+        return isinstance(b, Region) and regions.inside(a, b)
+    if isinstance(a, _RANGED) and isinstance(b, (Interval, Prefix)):
+        return _within(range_of(a), range_of(b))
+    return isinstance(a, _TEXTS) and isinstance(b, _TEXTS) and b.contains(_read_as_text(a))
+
+
+def is_disjoint(a: ValueSet, b: ValueSet) -> bool:
+    """Whether no value is in both; no when that cannot be told."""
+    if isinstance(a, Interval) and isinstance(b, Interval):
+        return _ranges_apart(a, b)
+    if isinstance(a, Nothing) or isinstance(b, Nothing):
+        return True
+    if isinstance(a, Everything) or isinstance(b, Everything):
+        return False
+    if isinstance(b, Complement):
+        return not isinstance(a, Complement) and is_subset(a, b.inner)
+    if isinstance(a, Complement):
+        return is_subset(b, a.inner)
+    if a.is_open or b.is_open:
+        return False
+    if isinstance(a, _FINITE):
+        return a.members.isdisjoint(b.members) if isinstance(b, _FINITE) else not any(map(b.contains, _elements(a)))
+    if isinstance(b, _FINITE):
+        return not any(map(a.contains, _elements(b)))
+    if isinstance(a, Region) and isinstance(b, Region):
+        return regions.apart(a, b)
+    if isinstance(a, _TEXTS) and isinstance(b, _TEXTS) and _tails_apart(_tail(a), _tail(b)):
+        return True
+    if isinstance(a, _RANGED) and isinstance(b, _RANGED):
+        return _ranges_apart(range_of(a), range_of(b))
+    return True  # a region, and what holds no points
+
+
+def intersection(a: ValueSet, b: ValueSet) -> ValueSet | None:
+    """Exactly the values in both, or None when no simple set says that."""
+    if is_subset(a, b):
+        return a
+    if is_subset(b, a):
+        return b
+    if is_disjoint(a, b):
+        return NOTHING
+    if a.is_open or b.is_open:
+        return None
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, _FINITE):
+            return one_of(value for value in _elements(x) if y.contains(value))
+    if isinstance(a, Complement) and isinstance(b, Complement):
+        joined = union(a.inner, b.inner)
+        return None if joined is None else complement(joined)
+    if isinstance(a, (Interval, Prefix)) and isinstance(b, (Interval, Prefix)):
+        range_a, range_b = range_of(a), range_of(b)
+        return _between_ends(_tighter_low(range_a, range_b), _tighter_high(range_a, range_b))
+    if isinstance(a, Box) and isinstance(b, Box) and a.west <= a.east and b.west <= b.east:
+        return Box(max(a.west, b.west), max(a.south, b.south), min(a.east, b.east), min(a.north, b.north))
+    return None
+
+
+def union(a: ValueSet, b: ValueSet) -> ValueSet | None:
+    """Exactly the values in either, or None when no simple set says that."""
+    if is_subset(a, b):
+        return b
+    if is_subset(b, a):
+        return a
+    if a.is_open or b.is_open:
+        return None
+    if isinstance(a, Complement) and isinstance(b, Complement):
+        common = intersection(a.inner, b.inner)
+        return None if common is None else complement(common)
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, Complement):  # not-x together with y leaves out only what x has and y has not
+            if is_subset(x.inner, y):
+                return EVERYTHING
+            if isinstance(x.inner, _FINITE):
+                return complement(one_of(value for value in _elements(x.inner) if not y.contains(value)))
+            return None
+    if isinstance(a, Places) and isinstance(b, Places):
+        return places(a.names + b.names)
+    if isinstance(a, _FINITE) and isinstance(b, _FINITE):
+        return one_of(_elements(a) + _elements(b))
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, (Interval, Prefix)) and isinstance(y, _FINITE):
+            return _interval_with_points(range_of(x), y)
+    if isinstance(a, (Interval, Prefix)) and isinstance(b, (Interval, Prefix)):
+        range_a, range_b = range_of(a), range_of(b)
+        return None if _ranges_apart(range_a, range_b, touching=True) else _hull_of_intervals(range_a, range_b)
+    if isinstance(a, Box) and isinstance(b, Box):
+        return _union_of_boxes(a, b)
+    return None
+
+
+def unions(sets: Iterable[ValueSet]) -> list[ValueSet]:
+    """Sets that together hold exactly the values of `sets`: few, though not always the fewest."""
+    distinct = dict.fromkeys(sets)
+    finite: list[ValueSet] = [values for values in distinct if isinstance(values, _FINITE)]
+    ranges = sorted((values for values in distinct if isinstance(values, Interval)), key=_low_first)
+    other = [values for values in distinct if not isinstance(values, (Interval, *_FINITE))]
+    joined: list[ValueSet] = []
+    for values in ranges:  # in this order only neighbours can touch
+        whole = union(joined[-1], values) if joined else None
+        joined[-1:] = [values] if not joined else [joined[-1], values] if whole is None else [whole]
+    if len(finite) > 1:
+        all_are_places = all(isinstance(values, Places) for values in finite)
+        elements = [value for values in finite if isinstance(values, _FINITE) for value in _elements(values)]
+        finite = [places(map(str, elements)) if all_are_places else one_of(elements)]
+    return _joined_pairwise([*joined, *finite, *other])
+
+
+def intersections(sets: Iterable[ValueSet]) -> list[ValueSet]:
+    """Sets whose common values are exactly those common to `sets`: few, though not always the fewest."""
+    return [complement(left_out) for left_out in unions(complement(values) for values in sets)]
+
+
+def _joined_pairwise(sets: list[ValueSet]) -> list[ValueSet]:
+    joined: list[ValueSet] = []
+    pending = sets[:JOINED_PAIRWISE_MAX][::-1]
+    while pending:
+        values = pending.pop()
+        for at, kept in enumerate(joined):
+            whole = union(kept, values)
+            if whole is not None:
+                del joined[at]
+                pending.append(whole)
+                break
+        else:
+            joined.append(values)
+    return joined + sets[JOINED_PAIRWISE_MAX:]
+
+
+def hull(a: ValueSet, b: ValueSet) -> ValueSet:
+    """The smallest simple set this module finds that holds both."""
+    exact = union(a, b)
+    return loose_hull(a, b) if exact is None else exact
+
+
+def loose_hull(a: ValueSet, b: ValueSet) -> ValueSet:
+    """A simple set that holds both and more."""
+    if isinstance(a, Region) and isinstance(b, Region):
+        return regions.box_hull(a, b)
+    if isinstance(a, Prefix) and isinstance(b, Prefix):
+        return starts_with(_common_prefix(a.text, b.text))
+    if isinstance(a, Suffix) and isinstance(b, Suffix):
+        return ends_with(_common_prefix(a.text[::-1], b.text[::-1])[::-1])
+    kinds = a.kinds | b.kinds
+    if kinds in (Kind.NUMBER, Kind.TIME, Kind.TEXT) and not isinstance(a, Complement) and not isinstance(b, Complement):
+        return _hull_of_intervals(range_of(a), range_of(b))
+    return EVERYTHING
+
+
+# ---------------------------------------------------------------- finite sets
+
+
+def _elements(a: _Finite) -> tuple[Value, ...]:
+    return a.values if isinstance(a, OneOf) else a.names
+
+
+# ---------------------------------------------------------------- intervals; texts have one as their hull
+
+_End = tuple[Value | None, bool]
+
+
+def range_of(a: ValueSet) -> Interval:
+    """The narrowest interval around a set of one ordered kind."""
+    if isinstance(a, Interval):
+        return a
+    if isinstance(a, OneOf):
+        return Interval(a.kinds, a.values[0], a.values[-1])
+    if isinstance(a, Places):
+        return Interval(Kind.TEXT, a.names[0], a.names[-1])
+    assert isinstance(a, _TEXTS)
+    head = _head(a)
+    if not head:
+        return Interval(Kind.TEXT)
+    after = _after_all_with_prefix(head)
+    return Interval(Kind.TEXT, head, after, False, after is not None)
+
+
+def _after_all_with_prefix(prefix: str) -> str | None:
+    """The least text above all that start with `prefix`, or None when there is none."""
+    while prefix:
+        following = ord(prefix[-1]) + 1
+        if following == FIRST_SURROGATE:
+            following = AFTER_SURROGATES
+        if following <= LAST_CODE_POINT:
+            return prefix[:-1] + chr(following)
+        prefix = prefix[:-1]
+    return None
+
+
+def _low_first(a: Interval) -> tuple[Kind, bool, Value | None, bool]:
+    return (a.kind, a.low is not None, a.low, a.low_open)
+
+
+def _within(inner: Interval, outer: Interval) -> bool:
+    if inner.kind is not outer.kind:
+        return False
+    low, high = outer.low, outer.high
+    if low is not None:
+        if inner.low is None or inner.low < low:  # type: ignore[operator]
+            return False
+        if outer.low_open and not inner.low_open and inner.low == low:
+            return False
+    if high is not None:
+        if inner.high is None or inner.high > high:  # type: ignore[operator]
+            return False
+        if outer.high_open and not inner.high_open and inner.high == high:
+            return False
+    return True
+
+
+def _tighter_low(a: Interval, b: Interval) -> _End:
+    if a.low is None or b.low is None:
+        return (b.low, b.low_open) if a.low is None else (a.low, a.low_open)
+    return max((a.low, a.low_open), (b.low, b.low_open))
+
+
+def _tighter_high(a: Interval, b: Interval) -> _End:
+    if a.high is None or b.high is None:
+        return (b.high, b.high_open) if a.high is None else (a.high, a.high_open)
+    high, closed = min((a.high, not a.high_open), (b.high, not b.high_open))
+    return (high, not closed)
+
+
+def _between_ends(low: _End, high: _End) -> ValueSet:
+    return interval(low[0], high[0], low_open=low[1], high_open=high[1])
+
+
+def _ranges_apart(a: Interval, b: Interval, *, touching: bool = False) -> bool:
+    """Whether there is no value in both; with `touching`, whether there is room between them as well."""
+    return a.kind is not b.kind or _ends_before(a, b, touching) or _ends_before(b, a, touching)
+
+
+def _ends_before(a: Interval, b: Interval, touching: bool) -> bool:
+    if a.high is None or b.low is None:
+        return False
+    if a.high == b.low:
+        return (a.high_open and b.low_open) if touching else (a.high_open or b.low_open)
+    return a.high < b.low  # type: ignore[operator]
+
+
+def _hull_of_intervals(a: Interval, b: Interval) -> ValueSet:
+    low: _End = (None, False)
+    high: _End = (None, False)
+    if a.low is not None and b.low is not None:
+        low = min((a.low, a.low_open), (b.low, b.low_open))
+    if a.high is not None and b.high is not None:
+        end, closed = max((a.high, not a.high_open), (b.high, not b.high_open))
+        high = (end, not closed)
+    if low[0] is None and high[0] is None:
+        return Interval(a.kind)
+    return _between_ends(low, high)
+
+
+def _interval_with_points(a: Interval, b: _Finite) -> ValueSet | None:
+    """An interval together with points that lie in it or close one of its open ends."""
+    low, high = (a.low, a.low_open), (a.high, a.high_open)
+    for value in _elements(b):
+        if a.low is not None and value == a.low and type(value) is not bool:
+            low = (a.low, False)
+        elif a.high is not None and value == a.high and type(value) is not bool:
+            high = (a.high, False)
+        elif not a.contains(value):
+            return None
+    return _between_ends(low, high) if (low[0], high[0]) != (None, None) else a
+
+
+# ---------------------------------------------------------------- texts
+
+
+def _head(a: _TextSet) -> str:
+    """What every text of the set starts with."""
+    return a.text if isinstance(a, Prefix) else _literal_start(a.segments[0]) if isinstance(a, Like) else ""
+
+
+def _tail(a: _TextSet) -> str:
+    """What every text of the set ends with."""
+    return (
+        a.text if isinstance(a, Suffix) else _literal_start(a.segments[-1][::-1])[::-1] if isinstance(a, Like) else ""
+    )
+
+
+def _literal_start(segment: tuple[str | None, ...]) -> str:
+    characters: list[str] = []
+    for character in segment:
+        if character is None:
+            break
+        characters.append(character)
+    return "".join(characters)
+
+
+def _tails_apart(a: str, b: str) -> bool:
+    return not (a.endswith(b) or b.endswith(a))
+
+
+def _read_as_text(a: _TextSet) -> str:
+    """A pattern as a text, with symbols for its wildcards. A text set that holds this text holds all that the pattern
+    matches, since the symbol of `%` meets only a `%`, and that of `_` only a `%` or a `_`."""
+    match a:
+        case Prefix(text):
+            return text + RUN_SYMBOL
+        case Suffix(text):
+            return RUN_SYMBOL + text
+        case Substring(text):
+            return RUN_SYMBOL + text + RUN_SYMBOL
+    return RUN_SYMBOL.join("".join(ONE_SYMBOL if c is None else c for c in segment) for segment in a.segments)
+
+
+def _common_prefix(a: str, b: str) -> str:
+    same = 0
+    while same < min(len(a), len(b)) and a[same] == b[same]:
+        same += 1
+    return a[:same]
+
+
+# ---------------------------------------------------------------- boxes
+
+
+def _union_of_boxes(a: Box, b: Box) -> ValueSet | None:
+    """Two boxes that share two sides and touch make one box."""
+    if a.west > a.east or b.west > b.east:
+        return None
+    joined = Box(min(a.west, b.west), min(a.south, b.south), max(a.east, b.east), max(a.north, b.north))
+    same_columns = (a.west, a.east) == (b.west, b.east) and not (a.north < b.south or b.north < a.south)
+    same_rows = (a.south, a.north) == (b.south, b.north) and not (a.east < b.west or b.east < a.west)
+    return joined if same_columns or same_rows else None

@@ -1,0 +1,433 @@
+"""Value sets: the sets of values a literal may name.
+
+*Theory.* A set is made of checked values (`values.py`) and is immutable, hashable and in canonical form, so that `==`
+is cheap and means what it says. The builders at the end of the file (`between`, `one_of`, `like` ...) choose the
+canonical class: an interval of one point is a finite set, a LIKE pattern that only asks for a prefix is a `Prefix`.
+How two sets relate (subset, disjoint, union ...) is the business of `relations.py`.
+
+*Rules.*
+1. `contains` is total: a value of a kind the set knows nothing of is outside, never an error.
+2. `kinds` never leaves out a kind that the set holds a value of.
+3. The order within a kind is treated as dense; texts order by code point, which is also the order of their UTF-8 bytes.
+4. A complement is taken within all values of all kinds, so `complement(complement(s)) == s`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from godwit.errors import BadValue
+from godwit.filters.values import (
+    ALL_KINDS,
+    ORDERED_KINDS,
+    Kind,
+    Value,
+    checked_value,
+    distinct_sorted,
+    identity,
+    kind_of,
+)
+
+PATTERN_LENGTH_MAX = 1_024
+ANY_RUN = "%"
+ANY_ONE = "_"
+ESCAPE = "\\"
+RUN_SYMBOL, ONE_SYMBOL = "\ud800", "\ud801"
+"""What `%` and `_` become where `relations.py` reads a pattern as a text: lone surrogates, which no value holds."""
+
+
+class ValueSet:
+    """A set of values. Ask `contains`; build with the functions of this module."""
+
+    __slots__ = ()
+
+    @property
+    def kinds(self) -> Kind:
+        """The kinds of which this set may hold values."""
+        return ALL_KINDS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the set depends on a subscriber's state that is not filled in yet (`references.py`)."""
+        return False
+
+    def contains(self, value: Value) -> bool:
+        """Whether `value` lies in the set."""
+        raise NotImplementedError  # every class below answers; a new one that forgets is caught by the first test
+
+
+@dataclass(frozen=True, slots=True)
+class Everything(ValueSet):
+    """All values of all kinds."""
+
+    def contains(self, value: Value) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing(ValueSet):
+    """No value at all."""
+
+    @property
+    def kinds(self) -> Kind:
+        return Kind(0)
+
+    def contains(self, value: Value) -> bool:
+        return False
+
+
+EVERYTHING = Everything()
+NOTHING = Nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(ValueSet):
+    """A finite set of values, kept in canonical order."""
+
+    values: tuple[Value, ...]
+    members: frozenset[Any] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", frozenset(identity(value) for value in self.values))
+
+    def __hash__(self) -> int:
+        return hash(self.members)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OneOf) and self.members == other.members
+
+    @property
+    def kinds(self) -> Kind:
+        kinds = Kind(0)
+        for value in self.values:
+            kinds |= kind_of(value)
+        return kinds
+
+    def contains(self, value: Value) -> bool:
+        return (identity(value) if type(value) is bool else value) in self.members
+
+
+@dataclass(frozen=True, slots=True)
+class Interval(ValueSet):
+    """All values of one ordered kind between two ends; an end that is None is unbounded, an open end is left out."""
+
+    kind: Kind
+    low: Value | None = None
+    high: Value | None = None
+    low_open: bool = False
+    high_open: bool = False
+
+    @property
+    def kinds(self) -> Kind:
+        return self.kind
+
+    def contains(self, value: Value) -> bool:
+        if kind_of(value) is not self.kind:
+            return False
+        low: Any = self.low
+        high: Any = self.high
+        if low is not None and (value <= low if self.low_open else value < low):
+            return False
+        return high is None or (value < high if self.high_open else value <= high)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix(ValueSet):
+    """All texts that start with `text`."""
+
+    text: str
+
+    @property
+    def kinds(self) -> Kind:
+        return Kind.TEXT
+
+    def contains(self, value: Value) -> bool:
+        return type(value) is str and value.startswith(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Suffix(ValueSet):
+    """All texts that end with `text`."""
+
+    text: str
+
+    @property
+    def kinds(self) -> Kind:
+        return Kind.TEXT
+
+    def contains(self, value: Value) -> bool:
+        return type(value) is str and value.endswith(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Substring(ValueSet):
+    """All texts that hold `text` somewhere."""
+
+    text: str
+
+    @property
+    def kinds(self) -> Kind:
+        return Kind.TEXT
+
+    def contains(self, value: Value) -> bool:
+        return type(value) is str and self.text in value
+
+
+@dataclass(frozen=True, slots=True)
+class Like(ValueSet):
+    """All texts that match an SQL LIKE pattern which is none of the simpler sets.
+
+    `%` is any run, `_` any one character, `\\` escapes. The pattern is cut at its `%`s into segments of fixed length.
+    The first is anchored at the start, the last at the end, and each one between is taken at its leftmost place, which
+    for such patterns finds a match whenever there is one. A segment with `_` inside is searched by shift-and, one
+    integer step per character: there is no backtracking to attack.
+    """
+
+    pattern: str
+    segments: tuple[tuple[str | None, ...], ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "segments", _segments(self.pattern))
+
+    @property
+    def kinds(self) -> Kind:
+        return Kind.TEXT
+
+    def contains(self, value: Value) -> bool:
+        if type(value) is not str:
+            return False
+        first, *rest = self.segments
+        if not rest:
+            return len(value) == len(first) and _fits(first, value, 0)
+        last = rest.pop()
+        end = len(value) - len(last)
+        at = len(first)
+        if at > end or not _fits(first, value, 0) or not _fits(last, value, end):
+            return False
+        for segment in rest:
+            at = _leftmost(segment, value, at, end)
+            if at < 0:
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Places(ValueSet):
+    """A set of named places. It holds their names: so an event says where it is when it has no coordinates."""
+
+    names: tuple[str, ...]
+    members: frozenset[str] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", frozenset(self.names))
+
+    @property
+    def kinds(self) -> Kind:
+        return Kind.TEXT
+
+    def contains(self, value: Value) -> bool:
+        return type(value) is str and value in self.members
+
+
+@dataclass(frozen=True, slots=True)
+class Complement(ValueSet):
+    """All values of all kinds that are not in `inner`."""
+
+    inner: ValueSet
+
+    @property
+    def is_open(self) -> bool:
+        return self.inner.is_open
+
+    def contains(self, value: Value) -> bool:
+        return not self.inner.contains(value)
+
+
+# ---------------------------------------------------------------- LIKE, piece by piece
+
+
+def _segments(pattern: str) -> tuple[tuple[str | None, ...], ...]:
+    """The fixed-length stretches between the `%`s of a pattern; None stands for `_`."""
+    segments: list[list[str | None]] = [[]]
+    characters = iter(pattern)
+    for character in characters:
+        if character == ANY_RUN:
+            segments.append([])
+        elif character == ANY_ONE:
+            segments[-1].append(None)
+        elif character == ESCAPE:
+            escaped = next(characters, None)
+            assert escaped is not None, "a pattern made by `like`, which has looked"
+            segments[-1].append(escaped)
+        else:
+            segments[-1].append(character)
+    return tuple(tuple(segment) for segment in segments)
+
+
+def _fits(segment: tuple[str | None, ...], text: str, at: int) -> bool:
+    stretch = text[at : at + len(segment)]
+    return all(w == c or (w is None and c != RUN_SYMBOL) for w, c in zip(segment, stretch, strict=True))
+
+
+def _leftmost(segment: tuple[str | None, ...], text: str, start: int, end: int) -> int:
+    """Where the leftmost match of `segment` within text[start:end] ends, or -1. Nothing matches a `RUN_SYMBOL`."""
+    if None not in segment:
+        at = text.find("".join(segment), start, end)  # type: ignore[arg-type]
+        return -1 if at < 0 else at + len(segment)
+    wild = sum(1 << i for i, wanted in enumerate(segment) if wanted is None)
+    places = {RUN_SYMBOL: 0}
+    for i, wanted in enumerate(segment):
+        if wanted is not None:
+            places[wanted] = places.get(wanted, wild) | 1 << i
+    found, state = 1 << (len(segment) - 1), 0
+    for at in range(start, end):
+        state = (state << 1 | 1) & places.get(text[at], wild)
+        if state & found:
+            return at + 1
+    return -1
+
+
+def escaped(text: str) -> str:
+    """`text` with the wildcards of LIKE escaped, so that as a pattern it means itself."""
+    return "".join(ESCAPE + character if character in (ANY_RUN, ANY_ONE, ESCAPE) else character for character in text)
+
+
+# ---------------------------------------------------------------- builders: the canonical set for what is meant
+
+
+def one_of(values: Iterable[Any]) -> ValueSet:
+    """The finite set of `values`."""
+    distinct = distinct_sorted(checked_value(value) for value in values)
+    return OneOf(distinct) if distinct else NOTHING
+
+
+def interval(low: Any = None, high: Any = None, *, low_open: bool = False, high_open: bool = False) -> ValueSet:
+    """The values from `low` to `high`; None leaves that side unbounded. Both ends must be of one ordered kind."""
+    if low is None and high is None:
+        raise BadValue("an interval needs at least one end; all_of_kind() gives all values of a kind")
+    low = None if low is None else checked_value(low)
+    high = None if high is None else checked_value(high)
+    kind = kind_of(high if low is None else low)
+    if kind not in ORDERED_KINDS:
+        raise BadValue(f"{(high if low is None else low)!r} has no order: allowed are numbers, times and texts")
+    if low is None and high == "":
+        low = ""  # the least text, so an end; and as a closed lower end it bounds nothing
+    elif low == "" and high != "" and not low_open and (high is None or kind_of(high) is kind):
+        low = None
+    if low is not None and high is not None:
+        if kind_of(high) is not kind:
+            raise BadValue(f"an interval from {low!r} to {high!r} mixes two kinds of values")
+        if low > high or (low == high and (low_open or high_open)):
+            return NOTHING
+        if low == high:
+            return one_of([low])
+    return Interval(kind, low, high, low_open and low is not None, high_open and high is not None)
+
+
+def less_than(value: Any) -> ValueSet:
+    """The values below `value`."""
+    return interval(high=value, high_open=True)
+
+
+def at_most(value: Any) -> ValueSet:
+    """The values up to and with `value`."""
+    return interval(high=value)
+
+
+def more_than(value: Any) -> ValueSet:
+    """The values above `value`."""
+    return interval(low=value, low_open=True)
+
+
+def at_least(value: Any) -> ValueSet:
+    """The values from `value` on."""
+    return interval(low=value)
+
+
+def between(low: Any, high: Any) -> ValueSet:
+    """The values from `low` to `high`, both with it."""
+    return interval(low, high)
+
+
+def all_of_kind(kind: Kind) -> ValueSet:
+    """All values of an ordered kind."""
+    if kind not in (Kind.NUMBER, Kind.TIME, Kind.TEXT):
+        raise BadValue(f"{kind!r} is no ordered kind: allowed are NUMBER, TIME and TEXT")
+    return Interval(kind)
+
+
+def starts_with(text: str) -> ValueSet:
+    """The texts that start with `text`."""
+    checked_value(text)
+    return Prefix(text) if text else Interval(Kind.TEXT)
+
+
+def ends_with(text: str) -> ValueSet:
+    """The texts that end with `text`."""
+    checked_value(text)
+    return Suffix(text) if text else Interval(Kind.TEXT)
+
+
+def holds_text(text: str) -> ValueSet:
+    """The texts that hold `text` somewhere."""
+    checked_value(text)
+    return Substring(text) if text else Interval(Kind.TEXT)
+
+
+def like(pattern: str, escape: str | None = ESCAPE) -> ValueSet:
+    """The texts that match an SQL LIKE pattern, as the simplest set that says so."""
+    if escape is not None and (len(escape) != 1 or escape in (ANY_RUN, ANY_ONE)):
+        raise BadValue(f"{escape!r} cannot escape: ESCAPE takes one character that is no wildcard")
+    checked_value(pattern)
+    canonical = _canonical_pattern(pattern, escape)
+    segments = _segments(canonical)
+    literals = ["".join(segment) for segment in segments if None not in segment]  # type: ignore[arg-type]
+    if len(literals) == len(segments):
+        match literals:
+            case [text]:
+                return one_of([text])
+            case [text, ""]:
+                return starts_with(text)
+            case ["", text]:
+                return ends_with(text)
+            case ["", text, ""]:
+                return holds_text(text)
+    if len(canonical) > PATTERN_LENGTH_MAX:
+        raise BadValue(f"a LIKE pattern of {len(canonical)} characters: at most {PATTERN_LENGTH_MAX} are allowed")
+    return Like(canonical)
+
+
+def _canonical_pattern(pattern: str, escape: str | None) -> str:
+    """The same pattern, `\\` as its escape if it needs one; of wildcards in a row the `_`s first, then one `%`."""
+    out: list[str] = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            literal = next(characters, None)
+            if literal is None:
+                raise BadValue(f"the LIKE pattern {pattern!r} ends in its escape character: twice, it means itself")
+            out.append(escaped(literal))
+        elif character not in (ANY_RUN, ANY_ONE):
+            out.append(escaped(character))
+        elif not out or out[-1] != ANY_RUN:
+            out.append(character)
+        elif character == ANY_ONE:
+            out.insert(-1, ANY_ONE)
+    return "".join(out)
+
+
+def places(names: Iterable[str]) -> ValueSet:
+    """The named places `names`."""
+    distinct = sorted({str(checked_value(name)) for name in names})
+    return Places(tuple(distinct)) if distinct else NOTHING
+
+
+def complement(values: ValueSet) -> ValueSet:
+    """All values that `values` leaves out."""
+    if isinstance(values, Complement):
+        return values.inner
+    if isinstance(values, Everything):
+        return NOTHING
+    if isinstance(values, Nothing):
+        return EVERYTHING
+    return Complement(values)

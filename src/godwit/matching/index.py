@@ -1,0 +1,216 @@
+"""The index: the fast matcher. An event touches only subscriptions that one of its values leads to.
+
+*Theory.* Filters are compiled into rows of integer tests (`compiling.py`) on labels (`labels.py`); rows are placed into buckets
+and bitmaps (`placing.py`, `layout.py`); an event is turned into codes (`encoding.py`) and one compiled kernel does the rest
+(`kernels.py`). Changes are gathered and placed at the next match, so that adding a million subscriptions in a row is one
+step, and adding one between two matches is a small one.
+
+*Rules.*
+1. What the kernels find is exact but for rows marked residual, which are asked again here with the filter's own `holds`.
+2. A subscription's number never changes between two layouts; ids come back in the order the kernel finds them.
+"""
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import Filter
+from godwit.matching import kernels
+from godwit.matching.compiling import Compiler
+from godwit.matching.encoding import Encoder, multi_arrays
+from godwit.matching.kernels import DEAD
+from godwit.matching.layout import Layout, grown
+from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, events_of
+
+STAMP_MAX = 1 << 30
+DEAD_SPARE = 1_024
+LONG = 1 << 63
+OUT_LENGTH = 1 << 20
+SAMPLE = 64  # of the last events are kept to learn from
+TUNED_FROM = 256  # rows; below, any layout is good enough
+NO_MULTI = multi_arrays([])
+
+
+class IndexMatcher(Matcher):
+    """The matcher to use: shared tests, access tests, bitmaps, compiled kernels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: dict[SubscriptionId, int] = {}
+        self._ids = np.zeros(0, dtype=np.int64)  # of objects as soon as one id is no int; ints need not be fetched from all over memory
+        self._given = 0  # numbers given since the last compaction, the dead included
+        self._compiler = Compiler()
+        self._encoder = Encoder(self._compiler.columns)
+        self._layout = Layout()
+        self._layout.take_sample = self._take_sample
+        self._sample: deque[Attributes] = deque(maxlen=SAMPLE)
+        self._stamp = 0
+        self._changed = False
+
+    # ------------------------------------------------------------ subscriptions
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def _known(self, id: SubscriptionId) -> bool:
+        return id in self._numbers
+
+    def _insert(self, id: SubscriptionId, filter: Filter) -> None:
+        number = self._given
+        self._compiler.compile(number, filter)
+        if number >= len(self._ids):
+            self._ids = grown(self._ids, number + 1)
+            self._layout.stamps = grown(self._layout.stamps, len(self._ids))
+        if type(id) is not int and self._ids.dtype != object or type(id) is int and not -LONG <= id < LONG:
+            self._ids = self._ids.astype(object)
+        self._ids[number] = id
+        self._layout.stamps[number] = 0
+        self._numbers[id] = number
+        self._given += 1
+        self._changed = True
+
+    def _delete(self, id: SubscriptionId) -> None:
+        number = self._numbers.pop(id)
+        self._ids[number] = 0
+        self._layout.stamps[number] = DEAD
+
+    # ------------------------------------------------------------ bringing the layout up to date
+
+    def _settle(self) -> None:
+        """Place what was compiled since the last match."""
+        compiler, layout = self._compiler, self._layout
+        rows_before, nodes_before = layout.row_count, layout.node_count
+        moves = {slot.number: moved for slot in compiler.slots if slot.waiting and (moved := slot.settle())}
+        layout.append(
+            np.array(compiler.tests, dtype=np.int32),
+            np.array(compiler.rows, dtype=np.int32).reshape(-1, 4),
+            np.array(compiler.node_rows, dtype=np.int32).reshape(-1, 3),
+        )
+        for slot in compiler.slots:
+            if slot.waiting:
+                slot.write_labels(layout.tests)
+        for place, count in compiler.members:
+            layout.tests[place : place + count].sort()
+        compiler.taken()
+        self._encoder.changed()
+        layout.place(compiler.slots, moves, rows_before, nodes_before)
+        layout.make_ready(len(compiler.slots))
+        self._changed = False
+
+    def _compact(self) -> None:
+        """Forget what is dead and number the rest anew."""
+        if self._changed:
+            self._settle()
+        layout, compiler = self._layout, self._compiler
+        layout.stamps = layout.stamps[: self._given]
+        alive = np.flatnonzero(layout.stamps != DEAD)
+        new_rows, new_nodes = layout.compact(compiler.slots)
+        self._ids = self._ids[alive]
+        self._given = len(alive)
+        self._numbers = {id: number for number, id in enumerate(self._ids.tolist())}
+        compiler.compacted(new_rows, new_nodes, layout.tests_count, layout.row_count, layout.node_count)
+        self._encoder.changed()
+        layout.lay_out(compiler.slots)
+        self._stamp = 0
+
+    def _take_sample(self) -> tuple[Any, Any]:
+        """The codes of the last events, for weighing tests by how many events pass them; of several values only the first."""
+        events = [self._encoder.encode(attributes) for attributes in self._sample]
+        codes = [codes + [slot << 32 | labels[0] for slot, labels in several] for codes, several in events]
+        starts = np.cumsum([0] + [len(each) for each in codes])
+        return starts, np.array([code for each in codes for code in each], dtype=np.int64)
+
+    def _ready(self, events: int) -> None:
+        """See to it that all is in place before the next events."""
+        if self._changed:
+            self._settle()
+        if self._given > 2 * len(self._numbers) + DEAD_SPARE:
+            self._compact()
+        elif len(self._sample) == SAMPLE and len(self._layout.sample[0]) <= SAMPLE and self._layout.row_count > TUNED_FROM:
+            self._layout.lay_out(self._compiler.slots)  # for the first time it can be weighed what events really pass
+        if self._stamp + events >= STAMP_MAX:
+            stamps = self._layout.stamps
+            stamps[stamps != DEAD] = 0
+            self._layout.row_stamps[:] = 0
+            self._stamp = 0
+
+    # ------------------------------------------------------------ matching
+
+    def _match(self, event: Event) -> list[SubscriptionId]:
+        self._ready(1)
+        codes, several = self._encoder.encode(event.attributes)
+        self._sample.append(event.attributes)
+        self._stamp += 1
+        lay = self._layout
+        found, doubted = kernels.match_one(
+            np.array(codes, dtype=np.int64), *(multi_arrays(several) if several else NO_MULTI), lay.x, *lay.arrays,
+            lay.stamps, lay.row_stamps, self._stamp, lay.out, lay.doubts, lay.counts,
+        )  # fmt: skip
+        numbers = lay.out[:found]
+        if doubted:
+            numbers = np.concatenate((numbers, self._undoubted(lay.doubts[:doubted].tolist(), event, set(numbers.tolist()))))
+        return self._ids.take(numbers).tolist()  # type: ignore[no-any-return]
+
+    def _undoubted(self, rows: list[int], event: Event, found: set[int]) -> "np.ndarray[Any, Any]":
+        """Of rows in doubt the subscriptions that the exact filter confirms and that were not found otherwise."""
+        answers: dict[Filter, bool] = {}
+        confirmed: list[int] = []
+        for row in rows:
+            subscription = int(self._layout.rows[row, 2])
+            if subscription in found:
+                continue
+            for part in self._compiler.residuals[row]:
+                if part not in answers:
+                    answers[part] = part.holds(event.attributes)
+                if not answers[part]:
+                    break
+            else:
+                found.add(subscription)
+                confirmed.append(subscription)
+        return np.array(confirmed, dtype=np.int32)
+
+    def _match_batch(self, columns: Columns, length: int) -> Matches:
+        self._ready(length)
+        for row in range(0, length, max(1, length // SAMPLE)):
+            self._sample.append(next(events_of(one_row(columns, row), 1)).attributes)
+        batch, lay = self._encoder.encode_batch(columns, length), self._layout
+        out = np.empty(max(OUT_LENGTH, 2 * len(lay.stamps)), dtype=np.int32)
+        doubts = np.empty(max(1, min(16, length) * int(lay.counts[5])), dtype=np.int32)
+        out_starts, doubt_starts = np.zeros(length + 1, dtype=np.int64), np.zeros(length + 1, dtype=np.int64)
+        parts, offsets, first = [], np.zeros(length + 1, dtype=np.int64), 0
+        while first < length:
+            last = kernels.match_many(
+                first, batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots, batch.multi_starts,
+                batch.multi_codes, batch.multi_labels, lay.x, *lay.arrays,
+                lay.stamps, lay.row_stamps, self._stamp + 1, out, out_starts, doubts, doubt_starts, lay.counts,
+            )  # fmt: skip
+            count = last - first
+            self._stamp += count
+            starts = out_starts[: count + 1].copy()
+            numbers = out[: starts[-1]].copy()
+            if doubt_starts[count]:
+                numbers, starts = self._settle_doubts(columns, first, numbers, starts, doubts, doubt_starts[: count + 1])
+            parts.append(numbers)
+            offsets[first + 1 : last + 1] = offsets[first] + starts[1:]
+            first = last
+        return Matches(offsets, self._ids[np.concatenate(parts)] if parts else np.zeros(0, dtype=object))
+
+    def _settle_doubts(self, columns: Columns, first: int, numbers: Any, starts: Any, doubts: Any, doubt_starts: Any) -> tuple[Any, Any]:
+        """Ask exactly for the rows in doubt of a stretch of a batch; returns its numbers and starts with those confirmed."""
+        pieces, sizes = [], []
+        for at in range(len(starts) - 1):
+            piece = numbers[starts[at] : starts[at + 1]]
+            rows = doubts[doubt_starts[at] : doubt_starts[at + 1]].tolist()
+            if rows:
+                event = next(events_of(one_row(columns, first + at), 1))
+                piece = np.concatenate((piece, self._undoubted(rows, event, set(piece.tolist()))))
+            pieces.append(piece)
+            sizes.append(len(piece))
+        return np.concatenate(pieces), np.concatenate(([0], np.cumsum(sizes)))
+
+
+def one_row(columns: Columns, row: int) -> Columns:
+    """One event of a batch, as a batch."""
+    return {name: column[row : row + 1] for name, column in columns.items()}

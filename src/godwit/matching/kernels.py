@@ -1,0 +1,504 @@
+"""The inner loops of the index, compiled by Numba; without it the same code runs as plain Python, slowly.
+
+*Theory.* An event is an array of codes `slot << 32 | label`. They are written into `x`, one int32 per slot, and every test of
+every subscription is then a look into `x`: a range, its outside, or a short sorted list of labels. `x` holds `ABSENT` for an
+attribute the event has not, and `-FIRST_MULTI - k` for one that has several values, which are row k of the multi table.
+
+A conjunction's tests lie in one row, an *entry*: `subscription, number of tests, (word, a, b) ...`, most selective first. Entries
+lie in buckets. A bucket is found by an equality (a code) or by a bin of a range, so an event touches only candidates. What has
+no selective test is kept in bitmaps: for each bin of each attribute the set of conjunctions that this bin does not rule out,
+4,096 conjunctions a block; an event ANDs one row per attribute.
+
+*Profile.* What costs is the memory touched per candidate: entries carry their tests inline and lie side by side, so that a
+bucket is read as one stream. The call itself is a microsecond; the rest of the Python side is encoding the event and
+turning slots back into ids.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+COMPILED = os.environ.get("GODWIT_NUMBA", "1") != "0"
+try:
+    if not COMPILED:
+        raise ImportError
+    from numba import njit
+except ImportError:
+    COMPILED = False
+
+    def njit(**_: Any) -> Callable[[Any], Any]:
+        """Stand in for Numba: leave the function as it is."""
+        return lambda function: function
+
+
+compiled = njit(cache=True, nogil=True, boundscheck=False)
+inlined = njit(inline="always", boundscheck=False)  # for what the loops do for every single test
+
+ABSENT = -1
+FIRST_MULTI = 16
+
+# A test is (word, a, b); word = slot | kind << KIND_SHIFT | ONLY.
+KIND_SHIFT = 24
+SLOT_MASK = (1 << KIND_SHIFT) - 1
+RANGE, OUTSIDE, MEMBER, NO_MEMBER, NODE = 0, 1, 2, 3, 4
+KIND_MASK = 7 << KIND_SHIFT
+ONLY = 8 << KIND_SHIFT
+
+MARK_SHIFT = 24
+COUNT_MASK = (1 << MARK_SHIFT) - 1
+RESIDUAL_ALWAYS = 1 << 24  # in an entry's second word: what passes here must still pass an exact test
+RESIDUAL_MULTI = 1 << 25  # the same, but only for an event with an attribute of several values
+
+NODE_UNKNOWN, NODE_FALSE, NODE_TRUE = 0, 1, 2
+OP_OR, OP_AND = 0, 1
+
+DEAD = np.int32((1 << 31) - 1)  # the stamp of a subscription that is gone: always "seen already"
+
+BINS = 256
+LEVELS = 3  # of bins for range access: single bins, four of them, sixteen of them
+# A column of the bitmaps has a row per group of bins, then one for an absent attribute, then one for several values.
+CHUNK = 256  # words of a bitmap done at a time: they stay in the nearest cache
+BIN_LABEL = 16  # labels from here to 16 + LEVELS * BINS never belong to a value: they name bins in the table
+
+ACCESS_ALWAYS, ACCESS_BITMAP = -1, -2
+ACCESS_MEMBERS_MAX = 16
+ACCESS_BINS_MAX = 6
+
+# ---------------------------------------------------------------- the table from code to bucket: open addressing
+
+
+if COMPILED:
+
+    @compiled
+    def hash_of(code):  # type: ignore[no-untyped-def]
+        """Where to start looking for a code."""
+        return np.int64((np.uint64(code) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20))
+
+else:
+
+    def hash_of(code):  # type: ignore[no-untyped-def]
+        """The same without Numba, where an overflow would be worth a warning."""
+        return np.int64((int(code) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 20)
+
+
+@compiled
+def bucket_of(code, table_codes, table_buckets):  # type: ignore[no-untyped-def]
+    """The bucket of a code, or -1."""
+    mask = len(table_codes) - 1
+    at = hash_of(code) & mask
+    while True:
+        found = table_codes[at]
+        if found == code:
+            return np.int64(table_buckets[at])
+        if found == -1:
+            return np.int64(-1)
+        at = (at + 1) & mask
+
+
+@compiled
+def bucket_made(code, table_codes, table_buckets, counts):  # type: ignore[no-untyped-def]
+    """The bucket of a code, made if there is none. counts[0] is the number of buckets."""
+    mask = len(table_codes) - 1
+    at = hash_of(code) & mask
+    while table_codes[at] != -1:
+        if table_codes[at] == code:
+            return np.int64(table_buckets[at])
+        at = (at + 1) & mask
+    table_codes[at] = code
+    table_buckets[at] = counts[0]
+    counts[0] += 1
+    return np.int64(counts[0] - 1)
+
+
+@compiled
+def bin_of(bounds, row, label):  # type: ignore[no-untyped-def]
+    """The bin of a label: how many of the row's bounds are at or below it."""
+    low, high = 0, bounds.shape[1]
+    while low < high:
+        middle = (low + high) >> 1
+        if bounds[row, middle] <= label:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+# ---------------------------------------------------------------- tests
+
+
+@compiled
+def member(label, start, count, tests):  # type: ignore[no-untyped-def]
+    """Whether a label is in the sorted list tests[start:start + count]."""
+    low, high = start, start + count
+    while high - low > 8:
+        middle = (low + high) >> 1
+        if tests[middle] <= label:
+            low = middle
+        else:
+            high = middle
+    for at in range(low, high):
+        if tests[at] == label:
+            return True
+    return False
+
+
+@inlined
+def label_passes(kind, a, b, label, tests):  # type: ignore[no-untyped-def]
+    """Whether one label passes a test that is no node."""
+    if kind == RANGE:
+        good = a <= label <= b
+    elif kind == OUTSIDE:
+        good = label >= 0 and (label < a or label > b)
+    else:
+        good = label >= 0 and member(label, a, b, tests) == (kind == MEMBER)
+    return good
+
+
+@compiled
+def several_pass(word, a, b, label, tests, multi_starts, multi_labels):  # type: ignore[no-untyped-def]
+    """Whether an attribute with several values passes a test: some of them must, or with ONLY all."""
+    kind, row = word >> KIND_SHIFT & 7, -FIRST_MULTI - label
+    only = word & ONLY != 0
+    for at in range(multi_starts[row], multi_starts[row + 1]):
+        if label_passes(kind, a, b, multi_labels[at], tests) != only:
+            return not only
+    return only
+
+
+@compiled
+def node_holds(node, x, tests, multi_starts, multi_labels, nodes, known, touched, counts):  # type: ignore[no-untyped-def]
+    """The truth of a shared sub-formula: worked out when first asked for, children before parents, and remembered for this event.
+
+    `touched` is both the stack (from its end downwards) and the list of nodes to forget afterwards (from its start).
+    """
+    bottom = len(touched)
+    top = bottom - 1
+    touched[top] = node
+    while top < bottom:
+        current = touched[top]
+        start, count, is_or = nodes[current, 0], nodes[current, 1], nodes[current, 2] == OP_OR
+        holds, pending = not is_or, -1
+        for at in range(start, start + 3 * count, 3):
+            word = tests[at]
+            kind = word >> KIND_SHIFT & 7
+            if kind == NODE:
+                child = word & SLOT_MASK
+                if known[child] == NODE_UNKNOWN:
+                    pending = child
+                    continue
+                good = known[child] == NODE_TRUE
+            else:
+                label = x[word & SLOT_MASK]
+                if label <= -FIRST_MULTI:
+                    good = several_pass(word, tests[at + 1], tests[at + 2], label, tests, multi_starts, multi_labels)
+                else:
+                    good = label_passes(kind, tests[at + 1], tests[at + 2], label, tests)
+            if good == is_or:
+                holds, pending = is_or, -1
+                break
+        if pending >= 0:
+            top -= 1
+            touched[top] = pending
+        else:
+            known[current] = NODE_TRUE if holds else NODE_FALSE
+            touched[counts[1]] = current
+            counts[1] += 1
+            top += 1
+    return known[node] == NODE_TRUE
+
+
+# ---------------------------------------------------------------- candidates
+
+
+@compiled
+def candidates_in_buckets(codes, ranges, found, table_codes, table_buckets, bucket_starts, bucket_lengths, bin_rows, bounds, levels):  # type: ignore[no-untyped-def]
+    """Write to `ranges` the buckets that the codes lead to: by equality, and by bin."""
+    for code in codes:
+        bucket = bucket_of(code, table_codes, table_buckets)
+        if bucket >= 0 and bucket_lengths[bucket] > 0:
+            ranges[found, 0] = bucket_starts[bucket]
+            ranges[found, 1] = bucket_starts[bucket] + bucket_lengths[bucket]
+            found += 1
+        used = levels[code >> 32]
+        if used:
+            bin_number = bin_of(bounds, bin_rows[code >> 32], code & 0xFFFFFFFF)
+            for level in range(LEVELS):
+                if used >> level & 1:
+                    bin_code = (code & ~0xFFFFFFFF) | (BIN_LABEL + level * BINS + (bin_number >> 2 * level))
+                    bucket = bucket_of(bin_code, table_codes, table_buckets)
+                    if bucket >= 0 and bucket_lengths[bucket] > 0:
+                        ranges[found, 0] = bucket_starts[bucket]
+                        ranges[found, 1] = bucket_starts[bucket] + bucket_lengths[bucket]
+                        found += 1
+    return found
+
+
+@compiled
+def choose_rows(x, shift, map_slots, map_rows, bin_rows, bounds):  # type: ignore[no-untyped-def]
+    """Which row of each column of the bitmaps an event selects."""
+    for column in range(len(map_slots)):
+        label = x[map_slots[column]]
+        if label == ABSENT:
+            map_rows[column] = BINS >> shift
+        elif label < 0:
+            map_rows[column] = (BINS >> shift) + 1
+        else:
+            map_rows[column] = bin_of(bounds, bin_rows[map_slots[column]], label) >> shift
+
+
+@compiled
+def and_chunk(first, last, alive, sure, maps, sure_maps, node_maps, map_rows, node_false):  # type: ignore[no-untyped-def]
+    """AND the words first..last of the selected rows into `alive` (not ruled out) and `sure` (needs no test); whether any is left."""
+    count = last - first
+    start, start_sure = maps[maps.shape[0] - 1, 0, first:last], sure_maps[maps.shape[0] - 1, 0, first:last]
+    for word in range(count):
+        alive[word] = start[word]
+        sure[word] = start_sure[word]
+    left = np.uint64(0)
+    for column in range(maps.shape[0] - 1):
+        row = maps[column, map_rows[column], first:last]
+        left = np.uint64(0)
+        for word in range(count):
+            word_left = alive[word] & row[word]
+            alive[word] = word_left
+            left |= word_left
+        if left == 0:
+            return False
+    for column in range(len(node_false)):
+        if node_false[column]:
+            row = node_maps[column, first:last]
+            for word in range(count):
+                alive[word] &= ~row[word]
+    for column in range(maps.shape[0] - 1):
+        row = sure_maps[column, map_rows[column], first:last]
+        for word in range(count):
+            sure[word] &= row[word]
+    return True
+
+
+# ---------------------------------------------------------------- one event
+
+
+@compiled
+def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
+              x, tests, entries, table_codes, table_buckets, bucket_starts, bucket_lengths,
+              bin_rows, bounds, levels, nodes, known, touched,
+              maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false, alive, sure, ranges,
+              stamps, row_stamps, stamp, out, doubts, counts):  # type: ignore[no-untyped-def] # fmt: skip
+    """Match one event. Writes subscription numbers to `out` and the rows still in doubt to `doubts`; returns how many of each.
+
+    counts: 0 buckets, 1 nodes touched, 2 conjunctions in bitmaps, 6 how many bins share a row of those, as a shift.
+    """
+    several = len(multi_slots) > 0
+    counts[1] = 0
+    for code in codes:
+        x[code >> 32] = np.int32(code & 0xFFFFFFFF)
+    for row in range(len(multi_slots)):
+        x[multi_slots[row]] = np.int32(-FIRST_MULTI - row)
+    found, doubted = 0, 0
+    ranges[0, 0], ranges[0, 1] = bucket_starts[0], bucket_starts[0] + bucket_lengths[0]
+    last = candidates_in_buckets(codes, ranges, 1, table_codes, table_buckets, bucket_starts, bucket_lengths, bin_rows, bounds, levels)
+    if several:
+        last = candidates_in_buckets(
+            multi_codes, ranges, last, table_codes, table_buckets, bucket_starts, bucket_lengths, bin_rows, bounds, levels
+        )
+
+    in_maps = counts[2]
+    if in_maps > 0:
+        choose_rows(x, counts[6], map_slots, map_rows, bin_rows, bounds)
+        for column in range(len(map_nodes)):
+            if known[map_nodes[column]] == NODE_UNKNOWN:
+                node_holds(map_nodes[column], x, tests, multi_starts, multi_labels, nodes, known, touched, counts)
+            node_false[column] = known[map_nodes[column]] == NODE_FALSE
+        words = (in_maps + 63) // 64
+        for first in range(0, words, CHUNK):
+            end = min(words, first + CHUNK)
+            if not and_chunk(first, end, alive, sure, maps, sure_maps, node_maps, map_rows, node_false):
+                continue
+            for word in range(end - first):
+                bits = alive[word]
+                certain = sure[word]
+                while bits != 0:
+                    low_bit = bits & (~bits + np.uint64(1))
+                    bits ^= low_bit
+                    position = (first + word) * 64 + bit_number(low_bit)
+                    if certain & low_bit:
+                        subscription = map_subscriptions[position]
+                        if stamps[subscription] < stamp:
+                            stamps[subscription] = stamp
+                            out[found] = subscription
+                            found += 1
+                    else:
+                        ranges[last, 0] = map_entries[position]
+                        ranges[last, 1] = map_entries[position] + 1
+                        last += 1
+
+    for number in range(last):
+        at, end = ranges[number, 0], ranges[number, 1]
+        while at < end:
+            head = entries[at + 1]
+            test = at + 2
+            after = test + 3 * (head & COUNT_MASK)
+            good = True
+            while test < after:
+                word, a, b = entries[test], entries[test + 1], entries[test + 2]
+                kind = word >> KIND_SHIFT & 7
+                if kind == NODE:
+                    truth = known[word & SLOT_MASK]
+                    good = truth == NODE_TRUE
+                    if truth == NODE_UNKNOWN:
+                        good = node_holds(word & SLOT_MASK, x, tests, multi_starts, multi_labels, nodes, known, touched, counts)
+                else:
+                    label = x[word & SLOT_MASK]
+                    if label <= -FIRST_MULTI:
+                        good = several_pass(word, a, b, label, tests, multi_starts, multi_labels)
+                    else:
+                        good = label_passes(kind, a, b, label, tests)
+                if not good:
+                    break
+                test += 3
+            if good:
+                subscription = entries[at]
+                if stamps[subscription] < stamp:
+                    if head & RESIDUAL_ALWAYS or (several and head & RESIDUAL_MULTI):
+                        row = entries[after]
+                        if row_stamps[row] < stamp:
+                            row_stamps[row] = stamp
+                            doubts[doubted] = row
+                            doubted += 1
+                    else:
+                        stamps[subscription] = stamp
+                        out[found] = subscription
+                        found += 1
+            at = after + (1 if head > COUNT_MASK else 0)
+
+    for code in codes:
+        x[code >> 32] = ABSENT
+    for row in range(len(multi_slots)):
+        x[multi_slots[row]] = ABSENT
+    for number in range(counts[1]):
+        known[touched[number]] = NODE_UNKNOWN
+    return found, doubted
+
+
+@compiled
+def bit_number(bit):  # type: ignore[no-untyped-def]
+    """Which bit of 64 is set: a binary search with masks, which LLVM turns into a count of trailing zeros or nearly so."""
+    number = 0
+    if bit & np.uint64(0xFFFFFFFF00000000):
+        number += 32
+    if bit & np.uint64(0xFFFF0000FFFF0000):
+        number += 16
+    if bit & np.uint64(0xFF00FF00FF00FF00):
+        number += 8
+    if bit & np.uint64(0xF0F0F0F0F0F0F0F0):
+        number += 4
+    if bit & np.uint64(0xCCCCCCCCCCCCCCCC):
+        number += 2
+    if bit & np.uint64(0xAAAAAAAAAAAAAAAA):
+        number += 1
+    return number
+
+
+# ---------------------------------------------------------------- a batch
+
+
+@compiled
+def match_many(first, event_starts, codes, multi_event_starts, multi_slots, multi_starts, multi_codes, multi_labels,
+               x, tests, entries, table_codes, table_buckets, bucket_starts, bucket_lengths,
+               bin_rows, bounds, levels, nodes, known, touched,
+               maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false, alive, sure, ranges,
+               stamps, row_stamps, stamp, out, out_starts, doubts, doubt_starts, counts):  # type: ignore[no-untyped-def] # fmt: skip
+    """Match events from number `first` on, until all are done or the room in `out` or `doubts` could run out; returns how far it came."""
+    number = first
+    found, doubted = 0, 0
+    subscriptions, residuals = len(stamps), counts[5]
+    while number < len(event_starts) - 1:
+        if found + subscriptions > len(out) or doubted + residuals > len(doubts):
+            break
+        low, high = multi_event_starts[number], multi_event_starts[number + 1]
+        more, doubtful = match_one(
+            codes[event_starts[number] : event_starts[number + 1]],
+            multi_slots[low:high], multi_starts[low : high + 1], multi_codes[multi_starts[low] : multi_starts[high]], multi_labels,
+            x, tests, entries, table_codes, table_buckets, bucket_starts, bucket_lengths,
+            bin_rows, bounds, levels, nodes, known, touched,
+               maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false, alive, sure, ranges,
+            stamps, row_stamps, stamp + np.int32(number - first), out[found:], doubts[doubted:], counts,
+        )  # fmt: skip
+        found += more
+        doubted += doubtful
+        number += 1
+        out_starts[number - first] = found
+        doubt_starts[number - first] = doubted
+    return number
+
+
+# ---------------------------------------------------------------- substrings
+
+
+@compiled
+def find_substrings(text, pool, starts, first_bytes, parents, found):  # type: ignore[no-untyped-def]
+    """Mark in `found` every pattern that `text` holds. Patterns are sorted; a text holds one if a suffix of the text starts with it.
+
+    Among the patterns a suffix starts with, the longest is the greatest one at or below it that is a prefix of it; the
+    others are reached through `parents`, the longest other pattern that starts each pattern.
+    """
+    for at in range(len(text)):
+        low, high = first_bytes[text[at]], first_bytes[text[at] + 1]
+        if low == high:
+            continue
+        base = low
+        while low < high:  # the first pattern above the suffix
+            middle = (low + high) >> 1
+            start, end = starts[middle], starts[middle + 1]
+            i = 0
+            while start + i < end and at + i < len(text) and pool[start + i] == text[at + i]:
+                i += 1
+            if start + i == end or (at + i < len(text) and pool[start + i] < text[at + i]):
+                low = middle + 1
+            else:
+                high = middle
+        pattern = low - 1
+        while pattern >= base:
+            start, end = starts[pattern], starts[pattern + 1]
+            fits = end - start <= len(text) - at
+            i = 0
+            while fits and start + i < end:
+                fits = pool[start + i] == text[at + i]
+                i += 1
+            if fits:
+                found[pattern] = True
+            pattern = parents[pattern]
+
+
+# ---------------------------------------------------------------- when labels move
+
+
+@compiled
+def move_labels(rows, row_count, nodes, node_count, tests, slot_starts, old, new):  # type: ignore[no-untyped-def]
+    """Rewrite all tests after some slots gave their constants new labels. Slot s has old[slot_starts[s]:slot_starts[s+1]], sorted."""
+    for number in range(row_count + node_count):
+        if number < row_count:
+            start, count = rows[number, 0], rows[number, 1]
+        else:
+            start, count = nodes[number - row_count, 0], nodes[number - row_count, 1]
+        for at in range(start, start + 3 * count, 3):
+            kind, slot = (tests[at] & KIND_MASK) >> KIND_SHIFT, tests[at] & SLOT_MASK
+            if kind == NODE or slot_starts[slot] == slot_starts[slot + 1]:
+                continue
+            first, last = at + 1, at + 3
+            if kind == MEMBER or kind == NO_MEMBER:
+                first, last = tests[at + 1], tests[at + 1] + tests[at + 2]
+            for place in range(first, last):
+                label = tests[place]
+                low, high = slot_starts[slot], slot_starts[slot + 1]
+                while low < high:
+                    middle = (low + high) >> 1
+                    if old[middle] <= label + 1:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low > slot_starts[slot] and label - 1 <= old[low - 1]:
+                    tests[place] = new[low - 1] + (label - old[low - 1])

@@ -1,0 +1,345 @@
+"""The layout of the index: all its arrays, how they grow, and when they are laid out anew.
+
+*Theory.* `tests`, `rows` and `nodes` say what is subscribed; everything else (buckets, bitmaps, bins) is derived from them by
+`lay_out`. New rows are put into the derived arrays in place, a microsecond each. Laying out anew is worth its while only
+when the rows have quadrupled, when half of them are dead, or when labels had to move; so its cost per change stays small.
+
+*Rules.*
+1. A removed subscription is stamped `DEAD` and forgotten at the next `compact`; until then it costs only its place.
+2. `counts`: 0 buckets, 1 nodes touched (scratch), 2 rows in bitmaps, 3 words of entries in use, 4 words left behind, 5 residual rows,
+   6 the shift from a bin to its row in the bitmaps.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from godwit.matching import kernels, placing
+from godwit.matching.kernels import ACCESS_BITMAP, BINS, CHUNK, DEAD, LEVELS
+from godwit.matching.labels import LABEL_FALSE, LABEL_TRUE, Slot
+
+BOUNDS = BINS - 1
+COLUMNS_MAX = 48
+NODE_COLUMN_SHARE = 4_000  # a node is worth a column if one in so many conjunctions asks for it
+NODE_COLUMNS_MAX = 512
+SHIFT_MAX = 2  # at most four bins share a row of the bitmaps
+MAP_BYTES, MAP_BYTES_EACH = 32 << 20, 256  # what finer bitmaps may take, in all and for each conjunction
+GROWTH = 4
+SPARE_ROWS = 64
+RANGES_SPARE = 65_536  # two for each value an event can have
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+BOOLS: Ints = np.array([LABEL_FALSE, LABEL_TRUE], dtype=np.int32)
+NO_STARTS: Longs = np.zeros(1, dtype=np.int64)
+NO_LABELS: Ints = np.zeros(0, dtype=np.int32)
+NO_SAMPLE: tuple[Longs, Longs] = (NO_STARTS, np.zeros(0, dtype=np.int64))
+
+
+def grown(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
+    """The array itself if it holds `length` rows, or a copy with room for at least half as many again."""
+    if len(array) >= length:
+        return array
+    bigger = np.zeros((max(length, len(array) * 3 // 2 + 64), *array.shape[1:]), dtype=array.dtype)
+    bigger[: len(array)] = array
+    return bigger
+
+
+def _most_used(use: Longs, least: int, most: int) -> Ints:
+    """The numbers of those used at least `least` times, the most used first, `most` of them at most."""
+    order = np.argsort(-use, kind="stable")[:most]
+    return order[use[order] >= least].astype(np.int32)
+
+
+class Layout:
+    """The arrays of an index. `IndexMatcher` appends rows and asks to place them; the kernels read."""
+
+    def __init__(self) -> None:
+        self.tests: Ints = np.zeros(0, dtype=np.int32)
+        self.tests_count = 0
+        self.rows: Ints = np.zeros((0, 4), dtype=np.int32)
+        self.row_count = 0
+        self.nodes: Ints = np.zeros((0, 3), dtype=np.int32)
+        self.node_count = 0
+        self.stamps: Ints = np.zeros(0, dtype=np.int32)
+        self.counts: Longs = np.zeros(8, dtype=np.int64)
+        self.take_sample: Callable[[], tuple[Longs, Longs]] = lambda: NO_SAMPLE
+        self.sample = NO_SAMPLE  # codes of some events: where each event starts, and all codes
+        self.laid_out = 0  # rows when the layout was last made anew
+        self.placed = 0
+        self._clear(1)
+
+    def _clear(self, slots: int) -> None:
+        """Forget all that is derived."""
+        self.counts[:] = 0
+        self.counts[0] = 1  # bucket 0: what is always a candidate
+        self.access: Ints = np.zeros(len(self.rows), dtype=np.int32)
+        self.row_stamps: Ints = np.zeros(len(self.rows), dtype=np.int32)
+        self.table_codes: Longs = np.full(64, -1, dtype=np.int64)
+        self.table_buckets: Ints = np.zeros(64, dtype=np.int32)
+        self.bucket_starts: Longs = np.zeros(32, dtype=np.int64)
+        self.bucket_lengths: Ints = np.zeros(32, dtype=np.int32)
+        self.bucket_rooms: Ints = np.zeros(32, dtype=np.int32)
+        self.uses: Ints = np.zeros(32, dtype=np.int32)
+        self.slot_uses: Ints = np.zeros(slots, dtype=np.int32)
+        self.slot_constants: Ints = np.zeros(slots, dtype=np.int32)
+        self.bin_rows: Ints = np.full(slots, -1, dtype=np.int32)
+        self.bounds: Ints = np.zeros((0, BOUNDS), dtype=np.int32)
+        self.entries: Ints = np.zeros(256, dtype=np.int32)
+        self.levels = np.zeros(slots, dtype=np.uint8)  # which levels of bins lead to buckets, by slot
+        self._make_empty_maps(0)
+        self._scratch(slots)
+
+    def _scratch(self, slots: int) -> None:
+        """Room the kernels write to while they match."""
+        self.x: Ints = np.full(slots, kernels.ABSENT, dtype=np.int32)
+        self.known = np.zeros(len(self.nodes), dtype=np.int8)
+        self.touched: Ints = np.zeros(2 * len(self.nodes) + 8, dtype=np.int32)
+        self.map_rows: Ints = np.zeros(max(1, len(self.map_slots)), dtype=np.int32)
+        self.node_false = np.zeros(len(self.map_nodes), dtype=np.bool_)
+        self.alive = np.zeros(CHUNK, dtype=np.uint64)
+        self.sure = np.zeros(CHUNK, dtype=np.uint64)
+        self.ranges: Longs = np.zeros((len(self.map_entries) + RANGES_SPARE, 2), dtype=np.int64)
+        self.out: Ints = np.zeros(len(self.stamps), dtype=np.int32)
+        self.doubts: Ints = np.zeros(max(1, int(self.counts[5])), dtype=np.int32)
+        self.found_buckets: Longs = np.zeros(64, dtype=np.int64)
+        self.order: Ints = np.zeros(placing.TESTS_SORTED_MAX, dtype=np.int32)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """What the kernels read, in their order."""
+        return (
+            self.tests, self.entries, self.table_codes, self.table_buckets, self.bucket_starts, self.bucket_lengths,
+            self.bin_rows, self.bounds, self.levels, self.nodes, self.known, self.touched,
+            self.maps, self.sure_maps, self.node_maps, self.map_slots, self.map_nodes, self.map_entries,
+            self.map_subscriptions, self.map_rows, self.node_false, self.alive, self.sure, self.ranges,
+        )  # fmt: skip
+
+    def make_ready(self, slots: int) -> None:
+        """See to it that the scratch arrays are as large as the rest demands."""
+        if (
+            len(self.x) < slots
+            or len(self.known) < len(self.nodes)
+            or len(self.out) < len(self.stamps)
+            or len(self.doubts) < self.counts[5]
+            or len(self.ranges) < len(self.map_entries) + RANGES_SPARE
+        ):
+            self._scratch(max(slots, len(self.bin_rows)))
+
+    # ------------------------------------------------------------ taking in what was compiled
+
+    def append(self, tests: Ints, rows: Ints, nodes: Ints) -> None:
+        """Add newly compiled tests, rows and nodes."""
+        self.tests = grown(self.tests, self.tests_count + len(tests))
+        self.tests[self.tests_count : self.tests_count + len(tests)] = tests
+        self.tests_count += len(tests)
+        self.rows = grown(self.rows, self.row_count + len(rows))
+        self.rows[self.row_count : self.row_count + len(rows)] = rows
+        self.row_count += len(rows)
+        self.nodes = grown(self.nodes, self.node_count + len(nodes))
+        self.nodes[self.node_count : self.node_count + len(nodes)] = nodes
+        self.node_count += len(nodes)
+
+    def place(self, slots: list[Slot], moves: dict[int, list[tuple[Ints, Ints]]], rows_before: int, nodes_before: int) -> None:
+        """Put the rows that are not placed yet where the kernels find them."""
+        if moves:
+            self._move(slots, moves, rows_before, nodes_before)
+        if moves or self.row_count > GROWTH * self.laid_out + SPARE_ROWS:
+            self.lay_out(slots)
+            return
+        if len(slots) > len(self.bin_rows):
+            more = len(slots)
+            self.slot_uses, self.slot_constants = grown(self.slot_uses, more), grown(self.slot_constants, more)
+            added = np.full(len(self.slot_uses) - len(self.bin_rows), -1, dtype=np.int32)
+            self.bin_rows = np.concatenate((self.bin_rows, added))
+            self.levels = grown(self.levels, more)
+        self.access, self.row_stamps = grown(self.access, self.row_count), grown(self.row_stamps, self.row_count)
+        self.make_ready(len(slots))
+        self._make_room_in_table(self.placed, slots)
+        self._fill(self.placed, *self._choose(self.placed))
+        self.placed = self.row_count
+
+    def _move(self, slots: list[Slot], moves: dict[int, list[tuple[Ints, Ints]]], rows_before: int, nodes_before: int) -> None:
+        starts = np.zeros(len(slots) + 1, dtype=np.int64)
+        old, new = [], []
+        for slot in range(len(slots)):
+            pairs = sorted(moves.get(slot, []), key=lambda pair: int(pair[0][0]))
+            old += [pair[0] for pair in pairs]
+            new += [pair[1] for pair in pairs]
+            starts[slot + 1] = starts[slot] + sum(len(pair[0]) for pair in pairs)
+        kernels.move_labels(
+            self.rows, rows_before, self.nodes, nodes_before, self.tests, starts, np.concatenate(old), np.concatenate(new)
+        )
+
+    # ------------------------------------------------------------ laying out
+
+    def lay_out(self, slots: list[Slot]) -> None:
+        """Derive everything anew from tests, rows and nodes."""
+        self._clear(len(slots))
+        self._make_bins(slots)
+        self.sample = self.take_sample()
+        self._make_room_in_table(0, slots)
+        chosen = self._choose(0)
+        self._make_maps()
+        self._make_buckets()
+        self._fill(0, *chosen)
+        self.placed = self.laid_out = self.row_count
+        self._scratch(len(slots))
+
+    def _make_bins(self, slots: list[Slot]) -> None:
+        rows = []
+        for slot in slots:
+            labels = np.sort(np.concatenate([BOOLS] + [np.frombuffer(c.labels, dtype=np.int32) for c in slot.constants.values()]))
+            self.slot_constants[slot.number] = len(labels)
+            if slot.of_pattern:
+                continue
+            if len(labels) <= BOUNDS // 2:
+                edges = np.unique(np.concatenate((labels, labels + 1)))
+                edges = np.repeat(edges, min(1 << SHIFT_MAX, BOUNDS // len(edges)))  # spread, so that bins grouped in a row hold fewer
+            else:
+                edges = labels[np.linspace(0, len(labels) - 1, BOUNDS).astype(np.int64)]
+            row = np.full(BOUNDS, np.iinfo(np.int32).max, dtype=np.int32)
+            row[: len(edges)] = edges
+            self.bin_rows[slot.number] = len(rows)
+            rows.append(row)
+        if rows:
+            self.bounds = np.array(rows, dtype=np.int32)
+
+    def _make_room_in_table(self, first: int, slots: list[Slot]) -> None:
+        """See to it that the codes of rows from `first` on find room, and count their equalities."""
+        known = int(sum(len(c.labels) for slot in slots for c in slot.constants.values())) if first == 0 else self.tests_count
+        words = self.rows[first : self.row_count, 1].sum(dtype=np.int64) * (1 + placing.ACCESS_MEMBERS_MAX)
+        codes = min(int(words), known + 4 * len(slots)) + min(placing.ACCESS_BINS_MAX * (self.row_count - first), LEVELS * BINS * len(slots))
+        needed = int(self.counts[0]) + codes + 1
+        if needed > len(self.bucket_starts):
+            size = 1 << (2 * needed - 1).bit_length()
+            codes_before, buckets_before = self.table_codes, self.table_buckets
+            self.table_codes = np.full(size, -1, dtype=np.int64)
+            self.table_buckets = np.zeros(size, dtype=np.int32)
+            placing.rehash(codes_before, buckets_before, self.table_codes, self.table_buckets)
+            for name in ("bucket_starts", "bucket_lengths", "bucket_rooms", "uses"):
+                setattr(self, name, grown(getattr(self, name), size // 2))
+        placing.count_uses(
+            first, self.row_count, self.rows, self.tests, self.table_codes, self.table_buckets, self.uses, self.slot_uses, self.counts
+        )
+        self.counts[5] += np.count_nonzero(self.rows[first : self.row_count, 3])
+
+    def _choose(self, first: int) -> tuple[int, npt.NDArray[np.float32]]:
+        """Weigh the tests of all rows from `first` on and choose their access; returns the weights and which test they start with."""
+        base = int(self.rows[first, 0]) if first < self.row_count else self.tests_count
+        weights = np.zeros(self.tests_count - base, dtype=np.float32)
+        placing.weigh(
+            first, self.row_count, base, weights, self.rows, self.tests, self.table_codes, self.table_buckets, self.uses,
+            self.slot_uses, self.slot_constants, self.bin_rows, self.bounds, *self.sample, self.x, self.nodes, self.known,
+            self.touched, self.counts, NO_STARTS, NO_LABELS,
+        )  # fmt: skip
+        placing.choose(first, self.row_count, base, weights, self.rows, self.access, self.tests, self.bin_rows, self.bounds)
+        return base, weights
+
+    def _make_maps(self) -> None:
+        in_maps = np.flatnonzero(self.access[: self.row_count] == ACCESS_BITMAP)
+        slot_use, node_use = np.zeros(len(self.bin_rows), dtype=np.int64), np.zeros(len(self.nodes), dtype=np.int64)
+        placing.count_columns(in_maps, self.rows, self.tests, slot_use, node_use)
+        slot_use[self.bin_rows < 0] = 0
+        self.map_slots = _most_used(slot_use, 1, COLUMNS_MAX)
+        self.map_nodes = _most_used(node_use, 1 + len(in_maps) // NODE_COLUMN_SHARE, NODE_COLUMNS_MAX)
+        self._make_empty_maps(len(in_maps))
+
+    def _make_empty_maps(self, rows: int) -> None:
+        if not rows:
+            self.map_slots, self.map_nodes = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
+        words = (rows + 63) // 64
+        shift = 0
+        while shift < SHIFT_MAX and 16 * (BINS >> shift) * words * len(self.map_slots) > MAP_BYTES + MAP_BYTES_EACH * rows:
+            shift += 1
+        self.counts[6] = shift
+        self.maps = np.zeros((len(self.map_slots) + 1, (BINS >> shift) + 2, words), dtype=np.uint64)
+        self.sure_maps = np.zeros_like(self.maps)
+        self.node_maps = np.zeros((len(self.map_nodes), words), dtype=np.uint64)
+        self.map_entries: Longs = np.zeros(words * 64, dtype=np.int64)
+        self.map_subscriptions: Ints = np.zeros(words * 64, dtype=np.int32)
+
+    def _grow_maps(self) -> None:
+        words = self.maps.shape[2]
+        more = words // 2 + 8
+        self.maps = np.pad(self.maps, ((0, 0), (0, 0), (0, more)))
+        self.sure_maps = np.pad(self.sure_maps, ((0, 0), (0, 0), (0, more)))
+        self.node_maps = np.pad(self.node_maps, ((0, 0), (0, more)))
+        self.map_entries = np.pad(self.map_entries, (0, more * 64))
+        self.map_subscriptions = np.pad(self.map_subscriptions, (0, more * 64))
+
+    def _make_buckets(self) -> None:
+        """Give every bucket exactly the room it needs now, side by side."""
+        sizes = np.zeros(len(self.bucket_starts), dtype=np.int64)
+        in_maps = placing.bucket_sizes(
+            0, self.row_count, self.rows, self.access, self.tests, self.table_codes, self.table_buckets, self.bin_rows,
+            self.bounds, self.levels, self.counts, self.found_buckets, sizes,
+        )  # fmt: skip
+        self.bucket_starts[:] = np.cumsum(sizes) - sizes
+        self.bucket_rooms[:] = sizes
+        self.counts[3] = sizes.sum()
+        self.entries = np.zeros(int(self.counts[3] + in_maps) * 17 // 16 + 1024, dtype=np.int32)
+
+    def _fill(self, first: int, base: int, weights: npt.NDArray[np.float32]) -> None:
+        while True:
+            first = placing.fill(
+                first, self.row_count, base, weights, self.rows, self.access, self.tests, self.entries, self.table_codes,
+                self.table_buckets, self.bucket_starts, self.bucket_lengths, self.bucket_rooms, self.bin_rows, self.bounds,
+                self.levels, self.maps, self.sure_maps, self.node_maps, self.map_slots, self.map_nodes, self.map_entries,
+                self.map_subscriptions, self.counts, self.found_buckets, self.order,
+            )  # fmt: skip
+            if first >= self.row_count:
+                return
+            if self.counts[2] >= len(self.map_entries) and self.access[first] == ACCESS_BITMAP:
+                self._grow_maps()
+            else:
+                self.entries = grown(self.entries, len(self.entries) + 1)
+
+    # ------------------------------------------------------------ forgetting the dead
+
+    def compact(self, slots: list[Slot]) -> tuple[Longs, Longs]:
+        """Forget dead rows and what only they used: tests, nodes, constants. Subscriptions are numbered anew.
+
+        Returns for each row and node its new number, or -1. The caller lays out afterwards.
+        """
+        alive = np.flatnonzero(self.stamps != DEAD)
+        numbers = np.full(len(self.stamps), -1, dtype=np.int32)
+        numbers[alive] = np.arange(len(alive), dtype=np.int32)
+        rows = self.rows[: self.row_count]
+        kept = numbers[rows[:, 2]] >= 0
+        new_rows = np.where(kept, np.cumsum(kept) - 1, -1)
+        used = np.zeros(max(1, self.node_count), dtype=np.bool_)
+        placing.mark_nodes(rows, kept, self.nodes, self.node_count, self.tests, used)
+        used = used[: self.node_count]
+        new_nodes = np.where(used, np.cumsum(used) - 1, -1)
+        tests = np.empty(self.tests_count, dtype=np.int32)
+        self.tests_count = placing.copy_tests(rows, kept, self.nodes, self.node_count, used, new_nodes, self.tests, tests)
+        self.tests = tests[: self.tests_count].copy()
+        self.rows = rows[kept].copy()
+        self.rows[:, 2] = numbers[self.rows[:, 2]]
+        self.row_count = len(self.rows)
+        self.nodes = self.nodes[: self.node_count][used].copy()
+        self.node_count = len(self.nodes)
+        self.stamps = np.zeros(len(alive), dtype=np.int32)
+        self._forget_constants(slots)
+        return new_rows, new_nodes
+
+    def _forget_constants(self, slots: list[Slot]) -> None:
+        labels = placing.labels_in_use(self.rows, self.row_count, self.nodes, self.node_count, self.tests)
+        moves: dict[int, list[tuple[Ints, Ints]]] = {}
+        for slot in slots:
+            mine = np.unique(labels[labels >> 32 == slot.number] & 0xFFFFFFFF)
+            for constants in slot.constants.values():
+                old = np.array(constants.labels, dtype=np.int32)
+                if not len(old):
+                    continue
+                at = np.searchsorted(mine, old - 1)  # in use as itself, or as one below or above
+                wanted = (at < len(mine)) & (mine[np.minimum(at, len(mine) - 1)] <= old + 1) if len(mine) else np.zeros(len(old), np.bool_)
+                constants.keep(wanted)
+                if wanted.any():
+                    moves.setdefault(slot.number, []).append((old[wanted], np.array(constants.labels, dtype=np.int32)))
+        if moves:
+            self._move(slots, moves, self.row_count, self.node_count)

@@ -1,0 +1,186 @@
+"""The one interface of all matchers: which of many subscriptions does this event match?
+
+`Matcher` keeps what is the same for all: that an id is known once, and when subscriptions expire. A subclass answers four
+questions: put one in, take one out, match one event, match a batch.
+
+*Rules.*
+1. Ids come back in an order that depends only on the calls made before, never on hashing.
+2. A subscription with `expires=t` matches while `now < t`; `expire(now)` takes out what is over, and it then costs nothing.
+3. A call that fails changes nothing.
+"""
+
+import heapq
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from godwit.errors import BadEvent, SubscriptionError, Unbound
+from godwit.filters.events import Event, event
+from godwit.filters.filters import Filter
+from godwit.filters.references import is_open, references_of
+
+SubscriptionId = Hashable
+Columns = Mapping[str, Sequence[Any] | npt.NDArray[Any]]
+"""A batch of events, a column per attribute, all of one length. An element is a value, None when the event has no such
+attribute, or a list or tuple of several values. NumPy arrays of bool, int and float are the fast way."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """Who matches what in a batch: event number i matches `ids[offsets[i]:offsets[i + 1]]`."""
+
+    offsets: npt.NDArray[np.int64]
+    ids: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, number: int) -> list[SubscriptionId]:
+        """The ids that event `number` matches."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"event {number} of a batch of {len(self)}")
+        return self.ids[self.offsets[number] : self.offsets[number + 1]].tolist()  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[list[SubscriptionId]]:
+        return (self[number] for number in range(len(self)))
+
+
+class Matcher:
+    """Base of all matchers: known ids and expiry. See the module's head for the rules."""
+
+    def __init__(self) -> None:
+        self._expires: dict[SubscriptionId, float] = {}
+        self._due: list[tuple[float, int, SubscriptionId]] = []  # a heap; entries no longer true are skipped
+        self._due_number = 0
+
+    # ------------------------------------------------------------ what a subclass answers
+
+    def _known(self, id: SubscriptionId) -> bool:
+        raise NotImplementedError
+
+    def _insert(self, id: SubscriptionId, filter: Filter) -> None:
+        raise NotImplementedError
+
+    def _delete(self, id: SubscriptionId) -> None:
+        raise NotImplementedError
+
+    def _match(self, event: Event) -> list[SubscriptionId]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def _insert_many(self, subscriptions: list[tuple[SubscriptionId, Filter]]) -> None:
+        """One by one; a matcher that can do better overrides this."""
+        for id, filter in subscriptions:
+            self._insert(id, filter)
+
+    def _match_batch(self, columns: Columns, length: int) -> Matches:
+        """Event by event; a matcher that can do better overrides this."""
+        found = [self._match(event) for event in events_of(columns, length)]
+        offsets = np.zeros(length + 1, dtype=np.int64)
+        np.cumsum([len(ids) for ids in found], out=offsets[1:])
+        ids = np.empty(int(offsets[-1]), dtype=object)
+        ids[:] = [id for each in found for id in each]
+        return Matches(offsets, ids)
+
+    # ------------------------------------------------------------ what everyone calls
+
+    def __contains__(self, id: SubscriptionId) -> bool:
+        return self._known(id)
+
+    def add(self, id: SubscriptionId, filter: Filter, expires: float | None = None) -> None:
+        """Subscribe `id` to `filter`, until `expires` if given. An id that is there already is an error."""
+        if self._known(id):
+            raise _taken(id)
+        _check_bound(filter)
+        self._insert(id, filter)
+        self._set_expiry(id, expires)
+
+    def add_many(self, subscriptions: Iterable[tuple[SubscriptionId, Filter]]) -> None:
+        """Add many at once, none of which expires: all of them, or none when one is an error."""
+        subscriptions = list(subscriptions)
+        new: set[SubscriptionId] = set()
+        for id, filter in subscriptions:
+            if id in new or self._known(id):
+                raise _taken(id)
+            _check_bound(filter)
+            new.add(id)
+        self._insert_many(subscriptions)
+
+    def remove(self, id: SubscriptionId) -> None:
+        """End the subscription `id`."""
+        if not self._known(id):
+            raise SubscriptionError(f"there is no subscription {id!r}")
+        self._delete(id)
+        self._expires.pop(id, None)
+
+    def replace(self, id: SubscriptionId, filter: Filter, expires: float | None = None) -> None:
+        """Give the subscription `id` another filter and expiry in one step."""
+        if not self._known(id):
+            raise SubscriptionError(f"there is no subscription {id!r}: add() makes one")
+        _check_bound(filter)
+        self._replace(id, filter)
+        self._expires.pop(id, None)
+        self._set_expiry(id, expires)
+
+    def _replace(self, id: SubscriptionId, filter: Filter) -> None:
+        self._delete(id)
+        self._insert(id, filter)
+
+    def expire(self, now: float) -> list[SubscriptionId]:
+        """Take out all subscriptions whose time is over, and name them in the order they ended."""
+        gone: list[SubscriptionId] = []
+        while self._due and self._due[0][0] <= now:
+            at, _, id = heapq.heappop(self._due)
+            if self._expires.get(id) == at:
+                self.remove(id)
+                gone.append(id)
+        return gone
+
+    def match(self, event: Event, now: float | None = None) -> list[SubscriptionId]:
+        """The ids of all subscriptions that `event` matches. With `now`, what has expired is taken out first."""
+        if now is not None and self._due:
+            self.expire(now)
+        return self._match(event)
+
+    def match_batch(self, columns: Columns, now: float | None = None) -> Matches:
+        """The ids each event of a batch matches; the batch comes as columns."""
+        if now is not None and self._due:
+            self.expire(now)
+        return self._match_batch(columns, batch_length(columns))
+
+    def _set_expiry(self, id: SubscriptionId, expires: float | None) -> None:
+        if expires is not None:
+            self._expires[id] = expires
+            self._due_number += 1
+            heapq.heappush(self._due, (expires, self._due_number, id))
+
+
+def _taken(id: SubscriptionId) -> SubscriptionError:
+    return SubscriptionError(f"subscription {id!r} is there already: replace() changes its filter")
+
+
+def _check_bound(filter: Filter) -> None:
+    if is_open(filter):
+        raise Unbound(*map(str, references_of(filter)))
+
+
+def batch_length(columns: Columns) -> int:
+    """How many events a batch holds; `BadEvent` when its columns disagree."""
+    lengths = {name: len(column) for name, column in columns.items()}
+    length = next(iter(lengths.values()), 0)
+    for name, other in lengths.items():
+        if other != length:
+            raise BadEvent(f"column {name!r} has {other} rows and the first column has {length}: all columns of a batch are equally long")
+    return length
+
+
+def events_of(columns: Columns, length: int) -> Iterator[Event]:
+    """The events of a batch one by one, checked."""
+    plain = {name: column.tolist() if isinstance(column, np.ndarray) else column for name, column in columns.items()}
+    for row in range(length):
+        yield event({name: column[row] for name, column in plain.items()})

@@ -1,0 +1,30 @@
+"""The oracle: ask every filter. Slow and plainly right, so the other matchers are held to it."""
+
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.matching.matcher import Matcher, SubscriptionId
+
+__all__ = ["NaiveMatcher"]
+
+
+class NaiveMatcher(Matcher):
+    """Every subscription in a dict, every filter asked about every event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._filters: dict[SubscriptionId, Filter] = {}
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def _known(self, id: SubscriptionId) -> bool:
+        return id in self._filters
+
+    def _insert(self, id: SubscriptionId, filter: Filter) -> None:
+        self._filters[id] = filter
+
+    def _delete(self, id: SubscriptionId) -> None:
+        del self._filters[id]
+
+    def _match(self, event: Event) -> list[SubscriptionId]:
+        return [id for id, filter in self._filters.items() if filter.holds(event.attributes)]

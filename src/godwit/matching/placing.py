@@ -1,0 +1,475 @@
+"""Where conjunctions go: which bucket, or the bitmaps. Compiled like `kernels.py`, and run when subscriptions change.
+
+*Theory.* Each test gets a *weight*, a guess at how many events pass it: an equality by how common its constant is among the
+subscriptions and how many constants the slot has, a range by the share of bins it touches. The lightest test that can be looked up
+(an equality, a short list, a narrow range) becomes the access test if it is light enough; otherwise the conjunction goes into
+the bitmaps. The other tests follow in the entry, lightest first, so that most candidates fail at once.
+"""
+
+import numpy as np
+
+from godwit.matching.kernels import (
+    ABSENT,
+    ACCESS_ALWAYS,
+    ACCESS_BINS_MAX,
+    ACCESS_BITMAP,
+    ACCESS_MEMBERS_MAX,
+    BIN_LABEL,
+    BINS,
+    KIND_MASK,
+    KIND_SHIFT,
+    LEVELS,
+    MEMBER,
+    NO_MEMBER,
+    NODE,
+    NODE_TRUE,
+    NODE_UNKNOWN,
+    ONLY,
+    OUTSIDE,
+    RANGE,
+    SLOT_MASK,
+    bucket_made,
+    bucket_of,
+    compiled,
+    bin_of,
+    hash_of,
+    label_passes,
+    node_holds,
+)
+
+WEIGHT_LOOSE = 0.9  # outside of a range, not in a list, present
+WEIGHT_NODE = 0.5
+WEIGHT_BUCKET_MAX = 0.06  # heavier than this and ANDing bitmaps is cheaper than visiting the bucket
+GUESS_COUNTS = 8  # how many events of the sample a guess weighs as much as
+TESTS_SORTED_MAX = 64
+BUCKET_ROOM = 64
+
+
+@compiled
+def count_uses(first, last, rows, tests, table_codes, table_buckets, uses, slot_uses, counts):  # type: ignore[no-untyped-def]
+    """Count how often each constant is asked for by equality, and make its bucket. Needs room in table and uses."""
+    for conjunction in range(first, last):
+        start = rows[conjunction, 0]
+        for at in range(start, start + 3 * rows[conjunction, 1], 3):
+            word, a, b = tests[at], tests[at + 1], tests[at + 2]
+            kind, slot = (word & KIND_MASK) >> KIND_SHIFT, np.int64(word & SLOT_MASK)
+            if kind == RANGE and a == b and a >= 0:
+                uses[bucket_made(slot << 32 | a, table_codes, table_buckets, counts)] += 1
+                slot_uses[slot] += 1
+            elif kind == MEMBER and b <= ACCESS_MEMBERS_MAX:
+                for member in range(a, a + b):
+                    uses[bucket_made(slot << 32 | tests[member], table_codes, table_buckets, counts)] += 1
+                slot_uses[slot] += 1
+
+
+@compiled
+def _weight_of_label(slot, label, table_codes, table_buckets, uses, slot_uses, slot_constants):  # type: ignore[no-untyped-def]
+    bucket = bucket_of(np.int64(slot) << 32 | label, table_codes, table_buckets)
+    share = uses[bucket] / max(1, slot_uses[slot]) if bucket >= 0 else 1.0
+    return np.sqrt(share / max(2, slot_constants[slot]))
+
+
+@compiled
+def _guess(word, a, b, tests, table_codes, table_buckets, uses, slot_uses, slot_constants, bin_rows, bounds):  # type: ignore[no-untyped-def]
+    """The share of events that pass a test, guessed from the subscriptions alone."""
+    kind, slot = (word & KIND_MASK) >> KIND_SHIFT, word & SLOT_MASK
+    if kind == RANGE:
+        if b < 0:
+            return 0.5
+        if a == b:
+            return _weight_of_label(slot, a, table_codes, table_buckets, uses, slot_uses, slot_constants)
+        if bin_rows[slot] < 0:
+            return 0.02 if 0 < a < BIN_LABEL else WEIGHT_LOOSE  # a substring, or any value
+        width = bin_of(bounds, bin_rows[slot], b) - bin_of(bounds, bin_rows[slot], a) + 1
+        return min(WEIGHT_LOOSE, width / BINS)
+    if kind == MEMBER:
+        if b > ACCESS_MEMBERS_MAX:
+            return 0.5
+        total = 0.0
+        for member in range(a, a + b):
+            total += _weight_of_label(slot, tests[member], table_codes, table_buckets, uses, slot_uses, slot_constants)
+        return min(WEIGHT_LOOSE, total)
+    if kind == NODE:
+        return WEIGHT_NODE
+    return WEIGHT_LOOSE
+
+
+@compiled
+def weigh(first, last, base, weights, rows, tests, table_codes, table_buckets, uses, slot_uses, slot_constants, bin_rows, bounds,
+          sample_starts, sample_codes, x, nodes, known, touched, counts, multi_starts, multi_labels):  # type: ignore[no-untyped-def] # fmt: skip
+    """Write the weight of each test of rows first..last at its place in `tests` less `base`: a guess, corrected by a sample of events."""
+    for conjunction in range(first, last):
+        start = rows[conjunction, 0]
+        for at in range(start, start + 3 * rows[conjunction, 1], 3):
+            weights[at - base] = GUESS_COUNTS * _guess(
+                tests[at], tests[at + 1], tests[at + 2], tests, table_codes, table_buckets, uses, slot_uses, slot_constants, bin_rows, bounds
+            )
+    events = len(sample_starts) - 1
+    for event in range(events):
+        for code in sample_codes[sample_starts[event] : sample_starts[event + 1]]:
+            x[code >> 32] = np.int32(code & 0xFFFFFFFF)
+        counts[1] = 0
+        for conjunction in range(first, last):
+            start = rows[conjunction, 0]
+            for at in range(start, start + 3 * rows[conjunction, 1], 3):
+                word, a, b = tests[at], tests[at + 1], tests[at + 2]
+                kind, slot = word >> KIND_SHIFT & 7, word & SLOT_MASK
+                if kind != NODE:
+                    good = label_passes(kind, a, b, x[slot], tests)
+                elif known[slot] != NODE_UNKNOWN:
+                    good = known[slot] == NODE_TRUE
+                else:
+                    good = node_holds(slot, x, tests, multi_starts, multi_labels, nodes, known, touched, counts)
+                if good:
+                    weights[at - base] += 1
+        for code in sample_codes[sample_starts[event] : sample_starts[event + 1]]:
+            x[code >> 32] = ABSENT
+        for number in range(counts[1]):
+            known[touched[number]] = NODE_UNKNOWN
+    for at in range(len(weights)):
+        weights[at] /= GUESS_COUNTS + events
+
+
+@compiled
+def _level_of(low, high):  # type: ignore[no-untyped-def]
+    """The finest level at which the bins low..high are few enough bins, or -1."""
+    for level in range(LEVELS):
+        if (high >> 2 * level) - (low >> 2 * level) < ACCESS_BINS_MAX:
+            return level
+    return -1
+
+
+@compiled
+def _buckets_of_test(word, a, b, tests, table_codes, table_buckets, bin_rows, bounds, levels, counts, found):  # type: ignore[no-untyped-def]
+    """Write to `found` the buckets through which a test is reached; returns how many, 0 when it cannot be looked up."""
+    kind, slot = (word & KIND_MASK) >> KIND_SHIFT, np.int64(word & SLOT_MASK)
+    if kind == MEMBER and b <= ACCESS_MEMBERS_MAX:
+        for number in range(b):
+            found[number] = bucket_made(slot << 32 | tests[a + number], table_codes, table_buckets, counts)
+        return b
+    if kind != RANGE or a < 0:
+        return 0
+    if bin_rows[slot] < 0 or a == b:
+        for label in range(a, b + 1):
+            found[label - a] = bucket_made(slot << 32 | label, table_codes, table_buckets, counts)
+        return b - a + 1
+    low, high = bin_of(bounds, bin_rows[slot], a), bin_of(bounds, bin_rows[slot], b)
+    level = _level_of(low, high)
+    levels[slot] |= 1 << level
+    low, high = low >> 2 * level, high >> 2 * level
+    for number in range(high - low + 1):
+        found[number] = bucket_made(slot << 32 | (BIN_LABEL + level * BINS + low + number), table_codes, table_buckets, counts)
+    return high - low + 1
+
+
+@compiled
+def choose(first, last, base, weights, rows, access, tests, bin_rows, bounds):  # type: ignore[no-untyped-def]
+    """Choose the access test of each conjunction: access[c] is its place in `tests`, or ACCESS_BITMAP or ACCESS_ALWAYS."""
+    for conjunction in range(first, last):
+        start = rows[conjunction, 0]
+        best, best_weight, in_bins = ACCESS_ALWAYS, 1.0, False
+        for at in range(start, start + 3 * rows[conjunction, 1], 3):
+            word, a, b = tests[at], tests[at + 1], tests[at + 2]
+            kind, slot = (word & KIND_MASK) >> KIND_SHIFT, word & SLOT_MASK
+            if kind != NODE and bin_rows[slot] >= 0:
+                in_bins = True
+            usable = False
+            if kind == MEMBER:
+                usable = b <= ACCESS_MEMBERS_MAX
+            elif kind == RANGE and a >= 0:
+                if a == b or bin_rows[slot] < 0:
+                    usable = b - a < ACCESS_MEMBERS_MAX
+                else:
+                    usable = _level_of(bin_of(bounds, bin_rows[slot], a), bin_of(bounds, bin_rows[slot], b)) >= 0
+            if usable and weights[at - base] < best_weight:
+                best, best_weight = at, weights[at - base]
+        if best_weight > WEIGHT_BUCKET_MAX and in_bins:
+            best = ACCESS_BITMAP
+        access[conjunction] = best
+
+
+@compiled
+def _entry_size(conjunction, rows):  # type: ignore[no-untyped-def]
+    return 2 + 3 * rows[conjunction, 1] + (1 if rows[conjunction, 3] else 0)
+
+
+@compiled
+def bucket_sizes(first, last, rows, access, tests, table_codes, table_buckets, bin_rows, bounds, levels, counts, found, sizes):  # type: ignore[no-untyped-def]
+    """Add up the words that each bucket, and the bitmaps' own stretch, will need. Returns the latter."""
+    in_maps = 0
+    for conjunction in range(first, last):
+        size = _entry_size(conjunction, rows)
+        at = access[conjunction]
+        if at == ACCESS_BITMAP:
+            in_maps += size
+        elif at == ACCESS_ALWAYS:
+            sizes[0] += size
+        else:
+            n = _buckets_of_test(tests[at], tests[at + 1], tests[at + 2], tests, table_codes, table_buckets, bin_rows, bounds, levels, counts, found)
+            for number in range(n):
+                sizes[found[number]] += size
+    return in_maps
+
+
+@compiled
+def _write_entry(to, conjunction, dropped, entries, rows, tests, order):  # type: ignore[no-untyped-def]
+    """Write a conjunction's entry at `to`, its tests in the order given, but for the one at `dropped`; returns where it ends."""
+    start, count = rows[conjunction, 0], rows[conjunction, 1]
+    entries[to] = rows[conjunction, 2]
+    at = to + 2
+    for number in range(count):
+        test = start + 3 * (order[number] if count <= TESTS_SORTED_MAX else number)
+        if test != dropped:
+            entries[at] = tests[test]
+            entries[at + 1] = tests[test + 1]
+            entries[at + 2] = tests[test + 2]
+            at += 3
+    entries[to + 1] = (at - to - 2) // 3 | rows[conjunction, 3]
+    if rows[conjunction, 3]:
+        entries[at] = conjunction
+        at += 1
+    return at
+
+
+@compiled
+def _order_tests(conjunction, base, weights, rows, order):  # type: ignore[no-untyped-def]
+    """The numbers of a conjunction's tests, lightest first."""
+    start, count = rows[conjunction, 0], rows[conjunction, 1]
+    if count > TESTS_SORTED_MAX:
+        return
+    for number in range(count):
+        heavy = weights[start + 3 * number - base]
+        place = number
+        while place > 0 and weights[start + 3 * order[place - 1] - base] > heavy:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = number
+
+
+@compiled
+def fill(first, last, base, weights, rows, access, tests, entries, table_codes, table_buckets, bucket_starts, bucket_lengths,
+         bucket_rooms, bin_rows, bounds, levels, maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, counts, found, order):  # type: ignore[no-untyped-def] # fmt: skip
+    """Write the entries of conjunctions first..last into their buckets. Returns the first one for which there was no room.
+
+    counts: 0 buckets, 2 conjunctions in bitmaps, 3 words of `entries` in use, 4 words of those left behind by moved buckets.
+    """
+    for conjunction in range(first, last):
+        size = _entry_size(conjunction, rows)
+        at = access[conjunction]
+        _order_tests(conjunction, base, weights, rows, order)
+        if at == ACCESS_BITMAP:
+            if counts[2] >= len(map_entries) or counts[3] + size > len(entries):
+                return conjunction
+            map_entries[counts[2]] = counts[3]
+            map_subscriptions[counts[2]] = rows[conjunction, 2]
+            counts[3] = _write_entry(counts[3], conjunction, -1, entries, rows, tests, order)
+            _write_maps(counts[2], counts[6], conjunction, rows, tests, maps, sure_maps, node_maps, map_slots, map_nodes, bin_rows, bounds)
+            counts[2] += 1
+            continue
+        n, dropped = 1, -1
+        if at == ACCESS_ALWAYS:
+            found[0] = 0
+        else:
+            word, a, b = tests[at], tests[at + 1], tests[at + 2]
+            n = _buckets_of_test(word, a, b, tests, table_codes, table_buckets, bin_rows, bounds, levels, counts, found)
+            kind = (word & KIND_MASK) >> KIND_SHIFT
+            if not word & ONLY and (kind == MEMBER or a == b or bin_rows[word & SLOT_MASK] < 0):
+                dropped = at  # being found in the bucket says it
+        needed = 0
+        for number in range(n):
+            bucket = found[number]
+            if bucket_lengths[bucket] + size > bucket_rooms[bucket]:
+                needed += 2 * (bucket_lengths[bucket] + size) + BUCKET_ROOM
+        if counts[3] + needed > len(entries):
+            return conjunction
+        for number in range(n):
+            bucket = found[number]
+            length = bucket_lengths[bucket]
+            if length + size > bucket_rooms[bucket]:
+                room = 2 * (length + size) + BUCKET_ROOM if length else size
+                old, new = bucket_starts[bucket], counts[3]
+                for word_number in range(length):
+                    entries[new + word_number] = entries[old + word_number]
+                counts[4] += bucket_rooms[bucket]
+                bucket_starts[bucket] = new
+                bucket_rooms[bucket] = room
+                counts[3] = new + room
+            to = bucket_starts[bucket] + length
+            end = _write_entry(to, conjunction, dropped, entries, rows, tests, order)
+            bucket_lengths[bucket] = end - bucket_starts[bucket]
+    return last
+
+
+@compiled
+def _write_maps(position, shift, conjunction, rows, tests, maps, sure_maps, node_maps, map_slots, map_nodes, bin_rows, bounds):  # type: ignore[no-untyped-def]
+    """Set the bits of a conjunction in every row of every column that does not rule it out, and in those that are sure to pass."""
+    word, bit = position // 64, np.uint64(1) << np.uint64(position % 64)
+    columns = len(map_slots)
+    row_count = maps.shape[1]
+    allowed, certain = np.empty(row_count, dtype=np.bool_), np.empty(row_count, dtype=np.bool_)
+    start, count = rows[conjunction, 0], rows[conjunction, 1]
+    decided = 0
+    for column in range(columns):
+        allowed[:] = True
+        certain[:] = True
+        slot = map_slots[column]
+        for at in range(start, start + 3 * count, 3):
+            test = tests[at]
+            if (test & KIND_MASK) >> KIND_SHIFT != NODE and test & SLOT_MASK == slot:
+                decided += 1
+                certain[row_count - 1] = False
+                _rule_out(shift, (test & KIND_MASK) >> KIND_SHIFT, tests[at + 1], tests[at + 2], tests, bounds, bin_rows[slot], allowed, certain)
+        for row in range(row_count):
+            if allowed[row]:
+                maps[column, row, word] |= bit
+            if certain[row]:
+                sure_maps[column, row, word] |= bit
+    for column in range(len(map_nodes)):
+        for at in range(start, start + 3 * count, 3):
+            if (tests[at] & KIND_MASK) >> KIND_SHIFT == NODE and tests[at] & SLOT_MASK == map_nodes[column]:
+                node_maps[column, word] |= bit
+                decided += 1
+    maps[columns, 0, word] |= bit
+    if decided == count and rows[conjunction, 3] == 0:
+        sure_maps[columns, 0, word] |= bit
+
+
+@compiled
+def _rule_out(shift, kind, a, b, tests, bounds, bin_row, allowed, certain):  # type: ignore[no-untyped-def]
+    """Clear the rows that a test rules out from `allowed`, and those it does not surely let pass from `certain`."""
+    groups = BINS >> shift
+    absent, several = groups, groups + 1
+    if kind == RANGE and b == ABSENT:
+        allowed[:groups] = False
+        allowed[several] = False
+        certain[:groups] = False
+        return
+    allowed[absent] = False
+    certain[absent] = False
+    named = np.zeros(groups, dtype=np.bool_)
+    if kind == MEMBER or kind == NO_MEMBER:
+        for at in range(a, a + b):
+            named[bin_of(bounds, bin_row, tests[at]) >> shift] = True
+    for row in range(groups):
+        first = bounds[bin_row, (row << shift) - 1] if row > 0 else 0  # the labels of this row are first..last
+        last = bounds[bin_row, (row + 1 << shift) - 1] - 1 if row < groups - 1 else np.iinfo(np.int32).max
+        if kind == RANGE:
+            allowed[row] &= first <= b and a <= last
+            certain[row] &= a <= first and last <= b
+        elif kind == OUTSIDE:
+            allowed[row] &= not (a <= first and last <= b)
+            certain[row] &= last < a or b < first
+        elif kind == MEMBER:
+            allowed[row] &= named[row]
+            certain[row] &= named[row] and first == last
+        else:
+            certain[row] &= not named[row]
+
+
+# ---------------------------------------------------------------- the table, the columns
+
+
+@compiled
+def rehash(codes, buckets, new_codes, new_buckets):  # type: ignore[no-untyped-def]
+    """Put all of one table into a larger, empty one."""
+    mask = len(new_codes) - 1
+    for old in range(len(codes)):
+        if codes[old] != -1:
+            at = hash_of(codes[old]) & mask
+            while new_codes[at] != -1:
+                at = (at + 1) & mask
+            new_codes[at] = codes[old]
+            new_buckets[at] = buckets[old]
+
+
+@compiled
+def count_columns(conjunctions, rows, tests, slot_use, node_use):  # type: ignore[no-untyped-def]
+    """Count for each slot and node how many tests of these conjunctions are on it."""
+    for conjunction in conjunctions:
+        start = rows[conjunction, 0]
+        for at in range(start, start + 3 * rows[conjunction, 1], 3):
+            if (tests[at] & KIND_MASK) >> KIND_SHIFT == NODE:
+                node_use[tests[at] & SLOT_MASK] += 1
+            else:
+                slot_use[tests[at] & SLOT_MASK] += 1
+
+
+# ---------------------------------------------------------------- forgetting the dead
+
+
+@compiled
+def mark_nodes(rows, kept, nodes, node_count, tests, used):  # type: ignore[no-untyped-def]
+    """Mark the nodes that kept rows reach. A node comes after its children, so one pass from the last to the first is enough."""
+    for number in range(len(rows)):
+        if kept[number]:
+            _mark(rows[number, 0], rows[number, 1], tests, used)
+    for node in range(node_count - 1, -1, -1):
+        if used[node]:
+            _mark(nodes[node, 0], nodes[node, 1], tests, used)
+
+
+@compiled
+def _mark(start, count, tests, used):  # type: ignore[no-untyped-def]
+    for at in range(start, start + 3 * count, 3):
+        if (tests[at] & KIND_MASK) >> KIND_SHIFT == NODE:
+            used[tests[at] & SLOT_MASK] = True
+
+
+@compiled
+def copy_tests(rows, kept, nodes, node_count, used, new_nodes, tests, to):  # type: ignore[no-untyped-def]
+    """Copy the tests of kept rows and used nodes, with their lists, and write their new places; returns how many words."""
+    end = 0
+    for number in range(len(rows) + node_count):
+        if number < len(rows):
+            if not kept[number]:
+                continue
+            start, count = rows[number, 0], rows[number, 1]
+        else:
+            node = number - len(rows)
+            if not used[node]:
+                continue
+            start, count = nodes[node, 0], nodes[node, 1]
+        begin = end
+        end += 3 * count
+        for at in range(count):
+            word, a, b = tests[start + 3 * at], tests[start + 3 * at + 1], tests[start + 3 * at + 2]
+            kind = (word & KIND_MASK) >> KIND_SHIFT
+            if kind == NODE:
+                word = (word & ~SLOT_MASK) | new_nodes[word & SLOT_MASK]
+            elif kind == MEMBER or kind == NO_MEMBER:
+                for member in range(b):
+                    to[end + member] = tests[a + member]
+                a = end
+                end += b
+            to[begin + 3 * at] = word
+            to[begin + 3 * at + 1] = a
+            to[begin + 3 * at + 2] = b
+        if number < len(rows):
+            rows[number, 0] = begin
+        else:
+            nodes[node, 0] = begin
+    return end
+
+
+@compiled
+def labels_in_use(rows, row_count, nodes, node_count, tests):  # type: ignore[no-untyped-def]
+    """Every label in every test, as slot << 32 | label."""
+    found = np.empty(len(tests), dtype=np.int64)
+    n = 0
+    for number in range(row_count + node_count):
+        if number < row_count:
+            start, count = rows[number, 0], rows[number, 1]
+        else:
+            start, count = nodes[number - row_count, 0], nodes[number - row_count, 1]
+        for at in range(start, start + 3 * count, 3):
+            kind, slot = (tests[at] & KIND_MASK) >> KIND_SHIFT, np.int64(tests[at] & SLOT_MASK)
+            if kind == NODE:
+                continue
+            first, last = at + 1, at + 3
+            if kind == MEMBER or kind == NO_MEMBER:
+                first, last = tests[at + 1], tests[at + 1] + tests[at + 2]
+            for place in range(first, last):
+                if tests[place] >= 0:
+                    found[n] = slot << 32 | tests[place]
+                    n += 1
+    return found[:n]

@@ -1,0 +1,31 @@
+"""Reasons change no answer, and what they show is so."""
+
+from hypothesis import given, settings
+
+from godwit.filters.filters import Filter
+from godwit.filters.reasons import why_covers, why_intersects
+from tests.property.strategies import filters
+
+CASES = settings(max_examples=300, deadline=None)
+
+
+@CASES
+@given(filters(max_leaves=5), filters(max_leaves=5))
+def test_covering_is_told_as_the_algebra_has_it_and_examples_are_true(f: Filter, g: Filter) -> None:
+    found = why_covers(f, g)
+    assert found.answer == f.covers(g)
+    if found.example is not None:
+        assert not found.answer
+        assert g.holds(found.example)
+        assert not f.holds(found.example)
+
+
+@CASES
+@given(filters(max_leaves=5), filters(max_leaves=5))
+def test_meeting_is_told_as_the_algebra_has_it_and_examples_are_true(f: Filter, g: Filter) -> None:
+    found = why_intersects(f, g)
+    assert found.answer == f.intersects(g)
+    if found.example is not None:
+        assert found.answer
+        assert f.holds(found.example)
+        assert g.holds(found.example)

@@ -1,0 +1,42 @@
+"""`godwit demo`: the story holds, and what is shown is true."""
+
+from typer.testing import CliRunner
+
+from godwit.cli import main
+from godwit.cli.demo_story import SHOWN, SUBSCRIPTIONS, event_data
+from godwit.filters.events import event
+from godwit.filters.language import parse
+from godwit.matching.naive import NaiveMatcher
+
+
+def test_the_demo_shows_subscriptions_reasons_relations_and_speed() -> None:
+    shown = CliRunner().invoke(main.app, ["demo"])
+    assert shown.exit_code == 0, shown.output
+    for name, _, _ in SUBSCRIPTIONS:
+        assert name in shown.output
+    for line in (
+        "alert 4 at 07:18  kind 'alert/traffic', severity 2, zip (8002, 8004)",
+        "→ Kreis 3    zip BETWEEN 8003 AND 8004",
+        "→ Dario      kind = 'parking' and NOT size = 'compact'",
+        "Radio covers Police",
+        "Anna and Elena merge into kind = 'parking' AND cost < 2 AND size IN ('truck', 'van'), exactly",
+        "with 20,000 subscriptions",
+    ):
+        assert line in shown.output
+    assert "\x1b" not in shown.output
+
+
+def test_every_subscription_gets_something_and_nobody_gets_everything() -> None:
+    matcher = NaiveMatcher()
+    matcher.add_many((name, parse(text)) for name, _, text in SUBSCRIPTIONS)
+    events = [event(data) for _, data in event_data()]
+    receivers = [matcher.match(each) for each in events]
+    for name, _, _ in SUBSCRIPTIONS:
+        assert 0 < sum(name in names for names in receivers) < len(events) / 2
+
+
+def test_the_story_is_the_same_on_every_run_and_holds_what_is_explained() -> None:
+    names = [name for name, _ in event_data()]
+    assert list(event_data()) == list(event_data())
+    assert len(set(names)) == len(names)
+    assert set(SHOWN) <= set(names)
