@@ -28,7 +28,7 @@ check: $(READY) ## lint, formatting, types, layers, conventions
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/python -m pytest -q tests/conventions
 
-bench: $(READY) ## measure the matchers against BENCHMARKS.md
+bench: $(READY) ## measure matching beside naive NumPy and the targets (about five minutes)
 	@$(BIN)/python benchmarks/matching.py
 
 format: $(READY) ## format the code and fix what lint can fix

@@ -1,5 +1,9 @@
 """Merging, simplifying and weakening by example."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from godwit.filters.events import event
@@ -168,10 +172,27 @@ def test_merging_nothing_matches_nothing_and_true_swallows_all():
     assert merge_all([TRUE, *(some("x", starts_with(f"{n}x")) for n in range(100))]) == TRUE
 
 
-def test_the_result_does_not_depend_on_the_order_of_hashes():
-    filters = [some("a", one_of([n % 7])) & some("b", between(n, n + 1)) for n in range(50)]
-    one = merge_all(filters, excess_max=0.2)
-    assert repr(one) == repr(merge_all(list(filters), excess_max=0.2))
+SCRIPT = """
+from godwit.filters import between, less_than, merge_all, missing, one_of, simplify, some, starts_with
+filters = [some("a", one_of([str(n % 7)])) & some("b", between(n, n + 1.5)) for n in range(40)]
+filters += [some("c", starts_with(f"{n}x")) & (some("b", less_than(n)) | missing("d")) for n in range(40)]
+print(merge_all(filters), merge_all(filters, excess_max=0.3), merge_all(filters, size_max=12), simplify(filters[0]))
+"""
+
+
+def test_the_result_does_not_depend_on_how_a_process_hashes():
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    results = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env={**environment, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(results) == 1
 
 
 def test_more_filters_than_a_filter_may_have_literals_are_weakened_to_fit():
@@ -228,6 +249,15 @@ def test_simplify(f, simple):
 )
 def test_simplify_leaves_alone_what_only_looks_simpler_with_single_values(f):
     assert simplify(f) == f
+
+
+def test_a_spiral_of_boxes_that_join_one_by_one_takes_bounded_time():
+    spiral = [some("x", between(0, 1)) & some("y", between(0, 1))]
+    for n in range(1, 500):
+        spiral.append(some("x", between(0, n)) & some("y", between(n, n + 1)))
+        spiral.append(some("x", between(n, n + 1)) & some("y", between(0, n + 1)))
+    assert merge_all(spiral[:9]) == some("x", between(0, 5)) & some("y", between(0, 5))
+    assert simplify(any_of(*spiral)).size < 2 * len(spiral)
 
 
 # ---------------------------------------------------------------- weaken

@@ -23,6 +23,7 @@ from godwit.filters.relations import intersection, intersections, is_subset, uni
 from godwit.filters.sets import EVERYTHING, NOTHING, OneOf, Places, ValueSet, complement
 from godwit.filters.values import identity
 
+PASSES_MAX = 8
 PARTS_MAX = 32
 ALL_PAIRS_MAX = 64
 COVERING_TRIES_MAX = 50_000
@@ -48,11 +49,12 @@ def joined(alternatives: Iterable[Filter]) -> list[Filter]:
     """Alternatives that together match exactly what `alternatives` match: few, though not always the fewest."""
     flat = (part for alternative in alternatives for part in alternatives_of(alternative))
     kept = [alternative for alternative in dict.fromkeys(flat) if satisfiable(literals_of(alternative))]
-    while True:
-        fewer = list(dict.fromkeys(_joined_by_one_literal(kept)))
-        if len(fewer) == len(kept):
-            return _without_covered(kept)
-        kept = fewer
+    for _ in range(PASSES_MAX):
+        before = len(kept)
+        kept = list(dict.fromkeys(_joined_by_one_literal(kept)))
+        if len(kept) == before:
+            break
+    return _without_covered(kept)
 
 
 # ---------------------------------------------------------------- alternatives that differ in one literal

@@ -46,6 +46,7 @@ from godwit.filters.sets import Interval, OneOf, Prefix, Substring, Suffix, Valu
 from godwit.filters.values import Value
 
 NEIGHBOURS_MAX = 8
+ROUNDS_MAX = 4
 LITERALS_LEFT_STEPS = (3, 2, 1)
 
 
@@ -199,12 +200,16 @@ def _start(values: ValueSet) -> tuple[float, str]:
 
 
 def simplify(filter: Filter) -> Filter:
-    """The same filter with less to it: flat, without parts that others imply or that never match, literals joined."""
-    while True:
-        simpler = _simplified(filter)
-        if simpler == filter:
-            return filter
-        filter = simpler
+    """The same filter with less to it: flat, without parts that others imply or that never match, literals joined.
+
+    Simplifying again changes nothing, unless the filter was made to take very many rounds.
+    """
+    for _ in range(ROUNDS_MAX):
+        before = filter
+        filter = _simplified(before)
+        if filter == before:
+            break
+    return filter
 
 
 def _simplified(filter: Filter) -> Filter:

@@ -60,6 +60,7 @@ BINS = 256
 LEVELS = 3  # of bins for range access: single bins, four of them, sixteen of them
 # A column of the bitmaps has a row per group of bins, then one for an absent attribute, then one for several values.
 CHUNK = 256  # words of a bitmap done at a time: they stay in the nearest cache
+CACHE_LINE = 16  # int32s; the arrays that are touched ahead are so much longer than needed
 BIN_LABEL = 16  # labels from here to 16 + LEVELS * BINS never belong to a value: they name bins in the table
 
 ACCESS_ALWAYS, ACCESS_BITMAP = -1, -2
@@ -67,6 +68,12 @@ ACCESS_MEMBERS_MAX = 16
 ACCESS_BINS_MAX = 6
 
 # ---------------------------------------------------------------- the table from code to bucket: open addressing
+#
+# A row of the table is one bucket, 32 bytes, so that finding one costs one look into memory: its code, where its entries start, how
+# many words they are, and how many there is room for. The row after the last is the bucket of what is always a candidate.
+
+CODE, START, LENGTH, ROOM = 0, 1, 2, 3
+NO_CODE = -1
 
 
 if COMPILED:
@@ -84,32 +91,31 @@ else:
 
 
 @compiled
-def bucket_of(code, table_codes, table_buckets):  # type: ignore[no-untyped-def]
-    """The bucket of a code, or -1."""
-    mask = len(table_codes) - 1
+def bucket_of(code, table):  # type: ignore[no-untyped-def]
+    """The place of a code in the table, or -1."""
+    mask = len(table) - 2
     at = hash_of(code) & mask
     while True:
-        found = table_codes[at]
+        found = table[at, CODE]
         if found == code:
-            return np.int64(table_buckets[at])
-        if found == -1:
+            return at
+        if found == NO_CODE:
             return np.int64(-1)
         at = (at + 1) & mask
 
 
 @compiled
-def bucket_made(code, table_codes, table_buckets, counts):  # type: ignore[no-untyped-def]
-    """The bucket of a code, made if there is none. counts[0] is the number of buckets."""
-    mask = len(table_codes) - 1
+def bucket_made(code, table, counts):  # type: ignore[no-untyped-def]
+    """The place of a code in the table, put in if it is not there. The caller sees to it that there is room."""
+    mask = len(table) - 2
     at = hash_of(code) & mask
-    while table_codes[at] != -1:
-        if table_codes[at] == code:
-            return np.int64(table_buckets[at])
+    while table[at, CODE] != NO_CODE:
+        if table[at, CODE] == code:
+            return at
         at = (at + 1) & mask
-    table_codes[at] = code
-    table_buckets[at] = counts[0]
+    table[at, CODE] = code
     counts[0] += 1
-    return np.int64(counts[0] - 1)
+    return at
 
 
 @compiled
@@ -213,25 +219,32 @@ def node_holds(node, x, tests, multi_starts, multi_labels, nodes, known, touched
 
 
 @compiled
-def candidates_in_buckets(codes, ranges, found, table_codes, table_buckets, bucket_starts, bucket_lengths, bin_rows, bounds, levels):  # type: ignore[no-untyped-def]
-    """Write to `ranges` the buckets that the codes lead to: by equality, and by bin."""
+def candidates_in_buckets(codes, ranges, found, table, entries, bin_rows, bounds, levels, counts):  # type: ignore[no-untyped-def]
+    """Write to `ranges` the buckets that the codes lead to: by equality, and by bin.
+
+    Here and below the first words of what will be read are touched ahead of time and the sum thrown away: so the processor fetches
+    many at once instead of waiting for each.
+    """
+    touch = 0
     for code in codes:
-        bucket = bucket_of(code, table_codes, table_buckets)
-        if bucket >= 0 and bucket_lengths[bucket] > 0:
-            ranges[found, 0] = bucket_starts[bucket]
-            ranges[found, 1] = bucket_starts[bucket] + bucket_lengths[bucket]
-            found += 1
         used = levels[code >> 32]
+        at = bucket_of(code, table)
+        if at >= 0 and table[at, LENGTH] > 0:
+            ranges[found, 0] = table[at, START]
+            ranges[found, 1] = table[at, START] + table[at, LENGTH]
+            touch += entries[table[at, START]]
+            found += 1
         if used:
             bin_number = bin_of(bounds, bin_rows[code >> 32], code & 0xFFFFFFFF)
             for level in range(LEVELS):
                 if used >> level & 1:
-                    bin_code = (code & ~0xFFFFFFFF) | (BIN_LABEL + level * BINS + (bin_number >> 2 * level))
-                    bucket = bucket_of(bin_code, table_codes, table_buckets)
-                    if bucket >= 0 and bucket_lengths[bucket] > 0:
-                        ranges[found, 0] = bucket_starts[bucket]
-                        ranges[found, 1] = bucket_starts[bucket] + bucket_lengths[bucket]
+                    at = bucket_of((code & ~0xFFFFFFFF) | (BIN_LABEL + level * BINS + (bin_number >> 2 * level)), table)
+                    if at >= 0 and table[at, LENGTH] > 0:
+                        ranges[found, 0] = table[at, START]
+                        ranges[found, 1] = table[at, START] + table[at, LENGTH]
+                        touch += entries[table[at, START]]
                         found += 1
+    counts[7] = touch
     return found
 
 
@@ -283,7 +296,7 @@ def and_chunk(first, last, alive, sure, maps, sure_maps, node_maps, map_rows, no
 
 @compiled
 def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
-              x, tests, entries, table_codes, table_buckets, bucket_starts, bucket_lengths,
+              x, tests, entries, table,
               bin_rows, bounds, levels, nodes, known, touched,
               maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false, alive, sure, ranges,
               stamps, row_stamps, stamp, out, doubts, counts):  # type: ignore[no-untyped-def] # fmt: skip
@@ -298,12 +311,11 @@ def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
     for row in range(len(multi_slots)):
         x[multi_slots[row]] = np.int32(-FIRST_MULTI - row)
     found, doubted = 0, 0
-    ranges[0, 0], ranges[0, 1] = bucket_starts[0], bucket_starts[0] + bucket_lengths[0]
-    last = candidates_in_buckets(codes, ranges, 1, table_codes, table_buckets, bucket_starts, bucket_lengths, bin_rows, bounds, levels)
+    always = table[len(table) - 1]
+    ranges[0, 0], ranges[0, 1] = always[START], always[START] + always[LENGTH]
+    last = candidates_in_buckets(codes, ranges, 1, table, entries, bin_rows, bounds, levels, counts)
     if several:
-        last = candidates_in_buckets(
-            multi_codes, ranges, last, table_codes, table_buckets, bucket_starts, bucket_lengths, bin_rows, bounds, levels
-        )
+        last = candidates_in_buckets(multi_codes, ranges, last, table, entries, bin_rows, bounds, levels, counts)
 
     in_maps = counts[2]
     if in_maps > 0:
@@ -331,8 +343,10 @@ def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
                             out[found] = subscription
                             found += 1
                     else:
-                        ranges[last, 0] = map_entries[position]
-                        ranges[last, 1] = map_entries[position] + 1
+                        at = map_entries[position]
+                        ranges[last, 0] = at
+                        ranges[last, 1] = at + 1
+                        counts[7] += entries[at] + entries[at + CACHE_LINE]
                         last += 1
 
     for number in range(last):
@@ -407,7 +421,7 @@ def bit_number(bit):  # type: ignore[no-untyped-def]
 
 @compiled
 def match_many(first, event_starts, codes, multi_event_starts, multi_slots, multi_starts, multi_codes, multi_labels,
-               x, tests, entries, table_codes, table_buckets, bucket_starts, bucket_lengths,
+               x, tests, entries, table,
                bin_rows, bounds, levels, nodes, known, touched,
                maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false, alive, sure, ranges,
                stamps, row_stamps, stamp, out, out_starts, doubts, doubt_starts, counts):  # type: ignore[no-untyped-def] # fmt: skip
@@ -422,7 +436,7 @@ def match_many(first, event_starts, codes, multi_event_starts, multi_slots, mult
         more, doubtful = match_one(
             codes[event_starts[number] : event_starts[number + 1]],
             multi_slots[low:high], multi_starts[low : high + 1], multi_codes[multi_starts[low] : multi_starts[high]], multi_labels,
-            x, tests, entries, table_codes, table_buckets, bucket_starts, bucket_lengths,
+            x, tests, entries, table,
             bin_rows, bounds, levels, nodes, known, touched,
                maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false, alive, sure, ranges,
             stamps, row_stamps, stamp + np.int32(number - first), out[found:], doubts[doubted:], counts,

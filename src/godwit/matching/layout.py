@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from godwit.matching import kernels, placing
-from godwit.matching.kernels import ACCESS_BITMAP, BINS, CHUNK, DEAD, LEVELS
+from godwit.matching.kernels import ACCESS_BITMAP, BINS, CHUNK, CODE, DEAD, NO_CODE, ROOM, START
 from godwit.matching.labels import LABEL_FALSE, LABEL_TRUE, Slot
 
 BOUNDS = BINS - 1
@@ -27,6 +27,7 @@ NODE_COLUMNS_MAX = 512
 SHIFT_MAX = 2  # at most four bins share a row of the bitmaps
 MAP_BYTES, MAP_BYTES_EACH = 32 << 20, 256  # what finer bitmaps may take, in all and for each conjunction
 GROWTH = 4
+TABLE_LENGTH = 256
 SPARE_ROWS = 64
 RANGES_SPARE = 65_536  # two for each value an event can have
 
@@ -46,6 +47,13 @@ def grown(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
     bigger = np.zeros((max(length, len(array) * 3 // 2 + 64), *array.shape[1:]), dtype=array.dtype)
     bigger[: len(array)] = array
     return bigger
+
+
+def empty_table(length: int) -> Longs:
+    """A table of buckets with `length` rows, a power of two, and the one for what is always a candidate."""
+    table = np.zeros((length + 1, 4), dtype=np.int64)
+    table[:, CODE] = NO_CODE
+    return table
 
 
 def _most_used(use: Longs, least: int, most: int) -> Ints:
@@ -75,15 +83,10 @@ class Layout:
     def _clear(self, slots: int) -> None:
         """Forget all that is derived."""
         self.counts[:] = 0
-        self.counts[0] = 1  # bucket 0: what is always a candidate
         self.access: Ints = np.zeros(len(self.rows), dtype=np.int32)
         self.row_stamps: Ints = np.zeros(len(self.rows), dtype=np.int32)
-        self.table_codes: Longs = np.full(64, -1, dtype=np.int64)
-        self.table_buckets: Ints = np.zeros(64, dtype=np.int32)
-        self.bucket_starts: Longs = np.zeros(32, dtype=np.int64)
-        self.bucket_lengths: Ints = np.zeros(32, dtype=np.int32)
-        self.bucket_rooms: Ints = np.zeros(32, dtype=np.int32)
-        self.uses: Ints = np.zeros(32, dtype=np.int32)
+        self.table: Longs = empty_table(TABLE_LENGTH)
+        self.uses: Ints = np.zeros(len(self.table), dtype=np.int32)
         self.slot_uses: Ints = np.zeros(slots, dtype=np.int32)
         self.slot_constants: Ints = np.zeros(slots, dtype=np.int32)
         self.bin_rows: Ints = np.full(slots, -1, dtype=np.int32)
@@ -112,8 +115,7 @@ class Layout:
     def arrays(self) -> tuple[Any, ...]:
         """What the kernels read, in their order."""
         return (
-            self.tests, self.entries, self.table_codes, self.table_buckets, self.bucket_starts, self.bucket_lengths,
-            self.bin_rows, self.bounds, self.levels, self.nodes, self.known, self.touched,
+            self.tests, self.entries, self.table, self.bin_rows, self.bounds, self.levels, self.nodes, self.known, self.touched,
             self.maps, self.sure_maps, self.node_maps, self.map_slots, self.map_nodes, self.map_entries,
             self.map_subscriptions, self.map_rows, self.node_false, self.alive, self.sure, self.ranges,
         )  # fmt: skip
@@ -158,7 +160,7 @@ class Layout:
             self.levels = grown(self.levels, more)
         self.access, self.row_stamps = grown(self.access, self.row_count), grown(self.row_stamps, self.row_count)
         self.make_ready(len(slots))
-        self._make_room_in_table(self.placed, slots)
+        self._count_uses(self.placed)
         self._fill(self.placed, *self._choose(self.placed))
         self.placed = self.row_count
 
@@ -181,7 +183,7 @@ class Layout:
         self._clear(len(slots))
         self._make_bins(slots)
         self.sample = self.take_sample()
-        self._make_room_in_table(0, slots)
+        self._count_uses(0)
         chosen = self._choose(0)
         self._make_maps()
         self._make_buckets()
@@ -208,31 +210,28 @@ class Layout:
         if rows:
             self.bounds = np.array(rows, dtype=np.int32)
 
-    def _make_room_in_table(self, first: int, slots: list[Slot]) -> None:
-        """See to it that the codes of rows from `first` on find room, and count their equalities."""
-        known = int(sum(len(c.labels) for slot in slots for c in slot.constants.values())) if first == 0 else self.tests_count
-        words = self.rows[first : self.row_count, 1].sum(dtype=np.int64) * (1 + placing.ACCESS_MEMBERS_MAX)
-        codes = min(int(words), known + 4 * len(slots)) + min(placing.ACCESS_BINS_MAX * (self.row_count - first), LEVELS * BINS * len(slots))
-        needed = int(self.counts[0]) + codes + 1
-        if needed > len(self.bucket_starts):
-            size = 1 << (2 * needed - 1).bit_length()
-            codes_before, buckets_before = self.table_codes, self.table_buckets
-            self.table_codes = np.full(size, -1, dtype=np.int64)
-            self.table_buckets = np.zeros(size, dtype=np.int32)
-            placing.rehash(codes_before, buckets_before, self.table_codes, self.table_buckets)
-            for name in ("bucket_starts", "bucket_lengths", "bucket_rooms", "uses"):
-                setattr(self, name, grown(getattr(self, name), size // 2))
-        placing.count_uses(
-            first, self.row_count, self.rows, self.tests, self.table_codes, self.table_buckets, self.uses, self.slot_uses, self.counts
-        )
+    def _count_uses(self, first: int) -> None:
+        """Count the equalities of all rows from `first` on."""
         self.counts[5] += np.count_nonzero(self.rows[first : self.row_count, 3])
+        while first < self.row_count:
+            first = placing.count_uses(first, self.row_count, self.rows, self.tests, self.table, self.uses, self.slot_uses, self.counts)
+            if first < self.row_count:
+                self._grow_table(int(self.rows[first, 1]) * placing.ACCESS_MEMBERS_MAX)
+
+    def _grow_table(self, more: int = placing.ACCESS_MEMBERS_MAX) -> None:
+        length = 2 * len(self.table) - 2
+        while 2 * (self.counts[0] + more) >= length:
+            length *= 2
+        table, uses = empty_table(length), np.zeros(length + 1, dtype=np.int32)
+        placing.rehash(self.table, self.uses, table, uses)
+        self.table, self.uses = table, uses
 
     def _choose(self, first: int) -> tuple[int, npt.NDArray[np.float32]]:
         """Weigh the tests of all rows from `first` on and choose their access; returns the weights and which test they start with."""
         base = int(self.rows[first, 0]) if first < self.row_count else self.tests_count
         weights = np.zeros(self.tests_count - base, dtype=np.float32)
         placing.weigh(
-            first, self.row_count, base, weights, self.rows, self.tests, self.table_codes, self.table_buckets, self.uses,
+            first, self.row_count, base, weights, self.rows, self.tests, self.table, self.uses,
             self.slot_uses, self.slot_constants, self.bin_rows, self.bounds, *self.sample, self.x, self.nodes, self.known,
             self.touched, self.counts, NO_STARTS, NO_LABELS,
         )  # fmt: skip
@@ -273,27 +272,34 @@ class Layout:
 
     def _make_buckets(self) -> None:
         """Give every bucket exactly the room it needs now, side by side."""
-        sizes = np.zeros(len(self.bucket_starts), dtype=np.int64)
-        in_maps = placing.bucket_sizes(
-            0, self.row_count, self.rows, self.access, self.tests, self.table_codes, self.table_buckets, self.bin_rows,
-            self.bounds, self.levels, self.counts, self.found_buckets, sizes,
-        )  # fmt: skip
-        self.bucket_starts[:] = np.cumsum(sizes) - sizes
-        self.bucket_rooms[:] = sizes
+        while True:
+            sizes = np.zeros(len(self.table), dtype=np.int64)
+            self.counts[3] = 0
+            done = placing.bucket_sizes(
+                0, self.row_count, self.rows, self.access, self.tests, self.table, self.bin_rows, self.bounds, self.levels,
+                self.counts, self.found_buckets, sizes,
+            )  # fmt: skip
+            if done == self.row_count:
+                break
+            self._grow_table()
+        in_maps = int(self.counts[3])
+        self.table[:, START] = np.cumsum(sizes) - sizes
+        self.table[:, ROOM] = sizes
         self.counts[3] = sizes.sum()
-        self.entries = np.zeros(int(self.counts[3] + in_maps) * 17 // 16 + 1024, dtype=np.int32)
+        self.entries = np.zeros((int(self.counts[3]) + in_maps) * 17 // 16 + 1024, dtype=np.int32)
 
     def _fill(self, first: int, base: int, weights: npt.NDArray[np.float32]) -> None:
         while True:
             first = placing.fill(
-                first, self.row_count, base, weights, self.rows, self.access, self.tests, self.entries, self.table_codes,
-                self.table_buckets, self.bucket_starts, self.bucket_lengths, self.bucket_rooms, self.bin_rows, self.bounds,
-                self.levels, self.maps, self.sure_maps, self.node_maps, self.map_slots, self.map_nodes, self.map_entries,
+                first, self.row_count, base, weights, self.rows, self.access, self.tests, self.entries, self.table,
+                self.bin_rows, self.bounds, self.levels, self.maps, self.sure_maps, self.node_maps, self.map_slots, self.map_nodes, self.map_entries,
                 self.map_subscriptions, self.counts, self.found_buckets, self.order,
             )  # fmt: skip
             if first >= self.row_count:
                 return
-            if self.counts[2] >= len(self.map_entries) and self.access[first] == ACCESS_BITMAP:
+            if not placing.has_room(self.table, self.counts, placing.ACCESS_MEMBERS_MAX):
+                self._grow_table()
+            elif self.counts[2] >= len(self.map_entries) and self.access[first] == ACCESS_BITMAP:
                 self._grow_maps()
             else:
                 self.entries = grown(self.entries, len(self.entries) + 1)

@@ -16,10 +16,14 @@ from godwit.matching.kernels import (
     ACCESS_MEMBERS_MAX,
     BIN_LABEL,
     BINS,
+    CACHE_LINE,
+    CODE,
     KIND_MASK,
     KIND_SHIFT,
+    LENGTH,
     LEVELS,
     MEMBER,
+    NO_CODE,
     NO_MEMBER,
     NODE,
     NODE_TRUE,
@@ -27,7 +31,9 @@ from godwit.matching.kernels import (
     ONLY,
     OUTSIDE,
     RANGE,
+    ROOM,
     SLOT_MASK,
+    START,
     bucket_made,
     bucket_of,
     compiled,
@@ -46,38 +52,47 @@ BUCKET_ROOM = 64
 
 
 @compiled
-def count_uses(first, last, rows, tests, table_codes, table_buckets, uses, slot_uses, counts):  # type: ignore[no-untyped-def]
-    """Count how often each constant is asked for by equality, and make its bucket. Needs room in table and uses."""
+def has_room(table, counts, more):  # type: ignore[no-untyped-def]
+    """Whether so many more buckets leave the table at most half full."""
+    return 2 * (counts[0] + more) < len(table)
+
+
+@compiled
+def count_uses(first, last, rows, tests, table, uses, slot_uses, counts):  # type: ignore[no-untyped-def]
+    """Count how often each constant is asked for by equality, and make its bucket. Returns the first row for which there was no room."""
     for conjunction in range(first, last):
         start = rows[conjunction, 0]
+        if not has_room(table, counts, rows[conjunction, 1] * ACCESS_MEMBERS_MAX):
+            return conjunction
         for at in range(start, start + 3 * rows[conjunction, 1], 3):
             word, a, b = tests[at], tests[at + 1], tests[at + 2]
             kind, slot = (word & KIND_MASK) >> KIND_SHIFT, np.int64(word & SLOT_MASK)
             if kind == RANGE and a == b and a >= 0:
-                uses[bucket_made(slot << 32 | a, table_codes, table_buckets, counts)] += 1
+                uses[bucket_made(slot << 32 | a, table, counts)] += 1
                 slot_uses[slot] += 1
             elif kind == MEMBER and b <= ACCESS_MEMBERS_MAX:
                 for member in range(a, a + b):
-                    uses[bucket_made(slot << 32 | tests[member], table_codes, table_buckets, counts)] += 1
+                    uses[bucket_made(slot << 32 | tests[member], table, counts)] += 1
                 slot_uses[slot] += 1
+    return last
 
 
 @compiled
-def _weight_of_label(slot, label, table_codes, table_buckets, uses, slot_uses, slot_constants):  # type: ignore[no-untyped-def]
-    bucket = bucket_of(np.int64(slot) << 32 | label, table_codes, table_buckets)
+def _weight_of_label(slot, label, table, uses, slot_uses, slot_constants):  # type: ignore[no-untyped-def]
+    bucket = bucket_of(np.int64(slot) << 32 | label, table)
     share = uses[bucket] / max(1, slot_uses[slot]) if bucket >= 0 else 1.0
     return np.sqrt(share / max(2, slot_constants[slot]))
 
 
 @compiled
-def _guess(word, a, b, tests, table_codes, table_buckets, uses, slot_uses, slot_constants, bin_rows, bounds):  # type: ignore[no-untyped-def]
+def _guess(word, a, b, tests, table, uses, slot_uses, slot_constants, bin_rows, bounds):  # type: ignore[no-untyped-def]
     """The share of events that pass a test, guessed from the subscriptions alone."""
     kind, slot = (word & KIND_MASK) >> KIND_SHIFT, word & SLOT_MASK
     if kind == RANGE:
         if b < 0:
             return 0.5
         if a == b:
-            return _weight_of_label(slot, a, table_codes, table_buckets, uses, slot_uses, slot_constants)
+            return _weight_of_label(slot, a, table, uses, slot_uses, slot_constants)
         if bin_rows[slot] < 0:
             return 0.02 if 0 < a < BIN_LABEL else WEIGHT_LOOSE  # a substring, or any value
         width = bin_of(bounds, bin_rows[slot], b) - bin_of(bounds, bin_rows[slot], a) + 1
@@ -87,7 +102,7 @@ def _guess(word, a, b, tests, table_codes, table_buckets, uses, slot_uses, slot_
             return 0.5
         total = 0.0
         for member in range(a, a + b):
-            total += _weight_of_label(slot, tests[member], table_codes, table_buckets, uses, slot_uses, slot_constants)
+            total += _weight_of_label(slot, tests[member], table, uses, slot_uses, slot_constants)
         return min(WEIGHT_LOOSE, total)
     if kind == NODE:
         return WEIGHT_NODE
@@ -95,14 +110,14 @@ def _guess(word, a, b, tests, table_codes, table_buckets, uses, slot_uses, slot_
 
 
 @compiled
-def weigh(first, last, base, weights, rows, tests, table_codes, table_buckets, uses, slot_uses, slot_constants, bin_rows, bounds,
+def weigh(first, last, base, weights, rows, tests, table, uses, slot_uses, slot_constants, bin_rows, bounds,
           sample_starts, sample_codes, x, nodes, known, touched, counts, multi_starts, multi_labels):  # type: ignore[no-untyped-def] # fmt: skip
     """Write the weight of each test of rows first..last at its place in `tests` less `base`: a guess, corrected by a sample of events."""
     for conjunction in range(first, last):
         start = rows[conjunction, 0]
         for at in range(start, start + 3 * rows[conjunction, 1], 3):
             weights[at - base] = GUESS_COUNTS * _guess(
-                tests[at], tests[at + 1], tests[at + 2], tests, table_codes, table_buckets, uses, slot_uses, slot_constants, bin_rows, bounds
+                tests[at], tests[at + 1], tests[at + 2], tests, table, uses, slot_uses, slot_constants, bin_rows, bounds
             )
     events = len(sample_starts) - 1
     for event in range(events):
@@ -140,25 +155,25 @@ def _level_of(low, high):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _buckets_of_test(word, a, b, tests, table_codes, table_buckets, bin_rows, bounds, levels, counts, found):  # type: ignore[no-untyped-def]
+def _buckets_of_test(word, a, b, tests, table, bin_rows, bounds, levels, counts, found):  # type: ignore[no-untyped-def]
     """Write to `found` the buckets through which a test is reached; returns how many, 0 when it cannot be looked up."""
     kind, slot = (word & KIND_MASK) >> KIND_SHIFT, np.int64(word & SLOT_MASK)
     if kind == MEMBER and b <= ACCESS_MEMBERS_MAX:
         for number in range(b):
-            found[number] = bucket_made(slot << 32 | tests[a + number], table_codes, table_buckets, counts)
+            found[number] = bucket_made(slot << 32 | tests[a + number], table, counts)
         return b
     if kind != RANGE or a < 0:
         return 0
     if bin_rows[slot] < 0 or a == b:
         for label in range(a, b + 1):
-            found[label - a] = bucket_made(slot << 32 | label, table_codes, table_buckets, counts)
+            found[label - a] = bucket_made(slot << 32 | label, table, counts)
         return b - a + 1
     low, high = bin_of(bounds, bin_rows[slot], a), bin_of(bounds, bin_rows[slot], b)
     level = _level_of(low, high)
     levels[slot] |= 1 << level
     low, high = low >> 2 * level, high >> 2 * level
     for number in range(high - low + 1):
-        found[number] = bucket_made(slot << 32 | (BIN_LABEL + level * BINS + low + number), table_codes, table_buckets, counts)
+        found[number] = bucket_made(slot << 32 | (BIN_LABEL + level * BINS + low + number), table, counts)
     return high - low + 1
 
 
@@ -194,21 +209,22 @@ def _entry_size(conjunction, rows):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def bucket_sizes(first, last, rows, access, tests, table_codes, table_buckets, bin_rows, bounds, levels, counts, found, sizes):  # type: ignore[no-untyped-def]
-    """Add up the words that each bucket, and the bitmaps' own stretch, will need. Returns the latter."""
-    in_maps = 0
+def bucket_sizes(first, last, rows, access, tests, table, bin_rows, bounds, levels, counts, found, sizes):  # type: ignore[no-untyped-def]
+    """Add up the words that each bucket will need. Returns the first row for which there was no room in the table."""
     for conjunction in range(first, last):
+        if not has_room(table, counts, ACCESS_MEMBERS_MAX):
+            return conjunction
         size = _entry_size(conjunction, rows)
         at = access[conjunction]
         if at == ACCESS_BITMAP:
-            in_maps += size
+            counts[3] += size
         elif at == ACCESS_ALWAYS:
-            sizes[0] += size
+            sizes[len(table) - 1] += size
         else:
-            n = _buckets_of_test(tests[at], tests[at + 1], tests[at + 2], tests, table_codes, table_buckets, bin_rows, bounds, levels, counts, found)
+            n = _buckets_of_test(tests[at], tests[at + 1], tests[at + 2], tests, table, bin_rows, bounds, levels, counts, found)
             for number in range(n):
                 sizes[found[number]] += size
-    return in_maps
+    return last
 
 
 @compiled
@@ -247,8 +263,7 @@ def _order_tests(conjunction, base, weights, rows, order):  # type: ignore[no-un
 
 
 @compiled
-def fill(first, last, base, weights, rows, access, tests, entries, table_codes, table_buckets, bucket_starts, bucket_lengths,
-         bucket_rooms, bin_rows, bounds, levels, maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, counts, found, order):  # type: ignore[no-untyped-def] # fmt: skip
+def fill(first, last, base, weights, rows, access, tests, entries, table, bin_rows, bounds, levels, maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, counts, found, order):  # type: ignore[no-untyped-def] # fmt: skip
     """Write the entries of conjunctions first..last into their buckets. Returns the first one for which there was no room.
 
     counts: 0 buckets, 2 conjunctions in bitmaps, 3 words of `entries` in use, 4 words of those left behind by moved buckets.
@@ -257,8 +272,10 @@ def fill(first, last, base, weights, rows, access, tests, entries, table_codes, 
         size = _entry_size(conjunction, rows)
         at = access[conjunction]
         _order_tests(conjunction, base, weights, rows, order)
+        if not has_room(table, counts, ACCESS_MEMBERS_MAX):
+            return conjunction
         if at == ACCESS_BITMAP:
-            if counts[2] >= len(map_entries) or counts[3] + size > len(entries):
+            if counts[2] >= len(map_entries) or counts[3] + size + CACHE_LINE > len(entries):
                 return conjunction
             map_entries[counts[2]] = counts[3]
             map_subscriptions[counts[2]] = rows[conjunction, 2]
@@ -268,35 +285,32 @@ def fill(first, last, base, weights, rows, access, tests, entries, table_codes, 
             continue
         n, dropped = 1, -1
         if at == ACCESS_ALWAYS:
-            found[0] = 0
+            found[0] = len(table) - 1
         else:
             word, a, b = tests[at], tests[at + 1], tests[at + 2]
-            n = _buckets_of_test(word, a, b, tests, table_codes, table_buckets, bin_rows, bounds, levels, counts, found)
+            n = _buckets_of_test(word, a, b, tests, table, bin_rows, bounds, levels, counts, found)
             kind = (word & KIND_MASK) >> KIND_SHIFT
             if not word & ONLY and (kind == MEMBER or a == b or bin_rows[word & SLOT_MASK] < 0):
                 dropped = at  # being found in the bucket says it
-        needed = 0
+        needed = CACHE_LINE
         for number in range(n):
-            bucket = found[number]
-            if bucket_lengths[bucket] + size > bucket_rooms[bucket]:
-                needed += 2 * (bucket_lengths[bucket] + size) + BUCKET_ROOM
+            bucket = table[found[number]]
+            if bucket[LENGTH] + size > bucket[ROOM]:
+                needed += 2 * (bucket[LENGTH] + size) + BUCKET_ROOM
         if counts[3] + needed > len(entries):
             return conjunction
         for number in range(n):
-            bucket = found[number]
-            length = bucket_lengths[bucket]
-            if length + size > bucket_rooms[bucket]:
-                room = 2 * (length + size) + BUCKET_ROOM if length else size
-                old, new = bucket_starts[bucket], counts[3]
+            bucket = table[found[number]]
+            length = bucket[LENGTH]
+            if length + size > bucket[ROOM]:
+                old, new = bucket[START], counts[3]
                 for word_number in range(length):
                     entries[new + word_number] = entries[old + word_number]
-                counts[4] += bucket_rooms[bucket]
-                bucket_starts[bucket] = new
-                bucket_rooms[bucket] = room
-                counts[3] = new + room
-            to = bucket_starts[bucket] + length
-            end = _write_entry(to, conjunction, dropped, entries, rows, tests, order)
-            bucket_lengths[bucket] = end - bucket_starts[bucket]
+                counts[4] += bucket[ROOM]
+                bucket[START] = new
+                bucket[ROOM] = 2 * (length + size) + BUCKET_ROOM if length else size
+                counts[3] = new + bucket[ROOM]
+            bucket[LENGTH] = _write_entry(bucket[START] + length, conjunction, dropped, entries, rows, tests, order) - bucket[START]
     return last
 
 
@@ -370,16 +384,17 @@ def _rule_out(shift, kind, a, b, tests, bounds, bin_row, allowed, certain):  # t
 
 
 @compiled
-def rehash(codes, buckets, new_codes, new_buckets):  # type: ignore[no-untyped-def]
+def rehash(table, uses, new_table, new_uses):  # type: ignore[no-untyped-def]
     """Put all of one table into a larger, empty one."""
-    mask = len(new_codes) - 1
-    for old in range(len(codes)):
-        if codes[old] != -1:
-            at = hash_of(codes[old]) & mask
-            while new_codes[at] != -1:
+    mask = len(new_table) - 2
+    for old in range(len(table) - 1):
+        if table[old, CODE] != NO_CODE:
+            at = hash_of(table[old, CODE]) & mask
+            while new_table[at, CODE] != NO_CODE:
                 at = (at + 1) & mask
-            new_codes[at] = codes[old]
-            new_buckets[at] = buckets[old]
+            new_table[at] = table[old]
+            new_uses[at] = uses[old]
+    new_table[len(new_table) - 1] = table[len(table) - 1]
 
 
 @compiled
