@@ -130,7 +130,12 @@ def references_of(filter: Filter) -> tuple[Reference, ...]:
 
 def is_open(filter: Filter) -> bool:
     """Whether a filter must be bound before it can match."""
-    return any(_open_set(literal) is not None for literal in literals(filter))
+    if isinstance(filter, And | Or):
+        for part in filter.parts:  # a plain loop: this is asked of every filter that a matcher is given
+            if is_open(part):
+                return True
+        return False
+    return not isinstance(filter, Missing) and filter.values.is_open
 
 
 def bind(filter: Filter, context: Mapping[str, Value], vicinity: Vicinity | None = None) -> Filter:

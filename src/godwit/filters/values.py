@@ -48,7 +48,7 @@ class Point:
 
 Value = bool | int | float | datetime | str | Point
 
-_KIND_OF_TYPE: dict[type, Kind] = {
+KIND_OF_TYPE: dict[type, Kind] = {
     bool: Kind.BOOL,
     int: Kind.NUMBER,
     float: Kind.NUMBER,
@@ -61,7 +61,7 @@ _WORD_FOR = {Kind.BOOL: "bool", Kind.NUMBER: "number", Kind.TIME: "time", Kind.T
 
 def kind_of(value: Value) -> Kind:
     """The kind of a checked value."""
-    return _KIND_OF_TYPE[type(value)]
+    return KIND_OF_TYPE[type(value)]
 
 
 def kind_name(kind: Kind) -> str:

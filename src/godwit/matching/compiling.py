@@ -14,12 +14,13 @@ must lie in is residual only for events with several.
 """
 
 from array import array
+from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 from godwit.filters import relations
 from godwit.filters.filters import And, Filter, Literal, Missing, Only, Or, Some, any_of
-from godwit.filters.regions import Box, Region
+from godwit.filters.regions import Box, Circle, Polygon, Region
 from godwit.filters.sets import (
     Complement,
     Everything,
@@ -36,10 +37,11 @@ from godwit.filters.sets import (
 )
 from godwit.filters.values import Kind, Value
 from godwit.matching.kernels import KIND_SHIFT, MARK_SHIFT, MEMBER, NO_MEMBER, NODE, ONLY, OP_AND, OP_OR, OUTSIDE, RANGE, RESIDUAL_ALWAYS, RESIDUAL_MULTI
-from godwit.matching.labels import LABEL_FALSE, LABEL_MAX, LABEL_TRUE, STRETCH, Slot
+from godwit.matching.labels import ABOVE, BELOW, EXACTLY, LABEL_FALSE, LABEL_MAX, LABEL_TRUE, STRETCH, TWICE, Slot
 
 CONJUNCTIONS_MAX = 8
 PRESENT = (0, LABEL_MAX)
+NEVER = -1
 SOME_VALUE_HOLDS, EVERY_VALUE_HOLDS = 1, 2  # what the slot of a substring says of an event
 
 
@@ -62,7 +64,9 @@ class Compiler:
 
     def __init__(self) -> None:
         self.columns: dict[str, Column] = {}
-        self.slots: list[Slot] = [Slot(0)]  # slot 0 is for attributes that no filter asks for
+        self.waiting: list[Slot] = []  # slots in which constants wait for labels
+        self.lists: dict[tuple[str, ValueSet], int] = {}  # the places of lists of labels
+        self.slots: list[Slot] = [Slot(0, self.waiting)]  # slot 0 is for attributes that no filter asks for
         self.nodes: dict[Filter, int] = {}
         self.residuals: dict[int, tuple[Filter, ...]] = {}  # conjunction -> what must be asked exactly
         self.tests = array("i")
@@ -78,7 +82,9 @@ class Compiler:
         self.tests_before += len(self.tests)
         self.rows_before += len(self.rows) // 4
         self.nodes_before += len(self.node_rows) // 3
-        self.tests, self.rows, self.node_rows, self.members = array("i"), array("i"), array("i"), []
+        self.tests, self.rows, self.node_rows = array("i"), array("i"), array("i")
+        self.members.clear()
+        self.waiting.clear()
 
     def compacted(self, new_rows: Any, new_nodes: Any, tests: int, rows: int, nodes: int) -> None:
         """Rows and nodes were numbered anew (-1: forgotten), and so many of each are left."""
@@ -86,6 +92,7 @@ class Compiler:
         self.nodes = {
             filter: int(new_nodes[node >> 2]) << 2 | node & 3 for filter, node in self.nodes.items() if new_nodes[node >> 2] >= 0
         }
+        self.lists.clear()
         self.tests_before, self.rows_before, self.nodes_before = tests, rows, nodes
 
     # ------------------------------------------------------------ conjunctions and nodes
@@ -101,9 +108,9 @@ class Compiler:
         mark, residual = 0, []
         for part, place in zip(parts, prepared, strict=True):
             doubt = self._write(part, place)
-            if doubt is None:
-                return  # never true: the conjunction can be left out, its tests are forgotten at the next rebuild
             if doubt:
+                if doubt == NEVER:
+                    return  # the conjunction can be left out; its tests are forgotten at the next compaction
                 mark |= doubt
                 residual.append(part)
         if residual:
@@ -114,27 +121,32 @@ class Compiler:
         return self.tests_before + len(self.tests)
 
     def _prepared(self, part: Filter) -> int:
-        """Write what must stand outside the row: the labels of a list, or a node. Returns its place or number."""
+        """Write what must stand outside the row: the labels of a list, or a node. Returns its place or number, or -1."""
         if isinstance(part, And | Or):
             return self._node(part)[0]
         if isinstance(part, Missing):
             return -1
-        values = part.values.inner if isinstance(part.values, Complement) else part.values
-        if isinstance(values, OneOf) and len(values.values) > 1:
-            return self._members(part.attribute, values.values)
-        if isinstance(values, Places):
-            return self._members(part.attribute, values.names)
-        return -1
+        values = part.values
+        if type(values) is Complement:
+            values = values.inner
+        if type(values) is OneOf:
+            return self._members(part.attribute, values, values.values) if len(values.values) > 1 else -1
+        return self._members(part.attribute, values, values.names) if type(values) is Places else -1
 
-    def _members(self, attribute: str, values: tuple[Value, ...]) -> int:
+    def _members(self, attribute: str, key: ValueSet, values: tuple[Value, ...]) -> int:
+        """The place of a list of labels; equal lists on one attribute are written once."""
+        known = self.lists.get((attribute, key))
+        if known is not None:
+            return known
         slot, place = self._column(attribute).slot, self._here()
         for number, value in enumerate(values):
             if type(value) is bool:
                 self.tests.append(LABEL_TRUE if value else LABEL_FALSE)
             else:
                 self.tests.append(0)
-                slot.await_label(value, place + number, 0)
+                slot.await_label(value, place + number, EXACTLY)
         self.members.append((place, len(values)))
+        self.lists[attribute, key] = place
         return place
 
     def _node(self, filter: And | Or) -> tuple[int, int]:
@@ -149,7 +161,7 @@ class Compiler:
         start, mark = self._here(), 0
         for part, place in prepared:
             doubt = self._write(part, place)
-            if doubt is not None:
+            if doubt != NEVER:
                 mark |= doubt
             elif isinstance(filter, And):
                 self.tests.extend((0, -2, -2))  # a label there never is
@@ -171,74 +183,80 @@ class Compiler:
 
     # ------------------------------------------------------------ literals
 
-    def _write(self, part: Filter, place: int) -> int | None:
-        """Append the tests of one part of a row. Returns its residual mark, or None when it can never hold."""
+    def _write(self, part: Filter, place: int) -> int:
+        """Append the tests of one part of a row. Returns its residual mark, or NEVER when it can never hold."""
         if isinstance(part, And | Or):
             number, mark = self._node(part)
             self.tests.extend((number | NODE << KIND_SHIFT, 0, 0))
             return mark
-        column = self._column(part.attribute)
+        column = self.columns.get(part.attribute) or self._column(part.attribute)
         if isinstance(part, Missing):
             self.tests.extend((column.slot.number, -1, -1))
             return 0
-        only = ONLY if isinstance(part, Only) else 0
-        values, inverse = part.values, False
-        if isinstance(values, Complement):
-            values, inverse = values.inner, True
-        if isinstance(values, Interval):
-            self._range(column.slot, values, inverse, only)
-        elif isinstance(values, OneOf | Places):
-            if place < 0:
-                self._equal(column.slot, values.values[0], inverse, only)  # type: ignore[union-attr]
-            else:
-                count = len(values.values if isinstance(values, OneOf) else values.names)
-                kind = NO_MEMBER if inverse else MEMBER
-                self.tests.extend((column.slot.number | kind << KIND_SHIFT | only, place, count))
-        elif isinstance(values, Prefix):
-            self._range(column.slot, relations.range_of(values), inverse, only)
-        elif isinstance(values, Suffix):
-            backwards = relations.range_of(Prefix(values.text[::-1]))
-            self._range(self._backwards(column), backwards, inverse, only)
-        elif isinstance(values, Substring):
-            self._substring(column, values.text, inverse, only)
-        elif isinstance(values, Nothing):
-            return None
-        elif isinstance(values, Everything):
-            self.tests.extend((column.slot.number, *PRESENT))
-        elif isinstance(values, Region):
-            return self._region(column, values, inverse, only)
-        else:
-            return self._inexact(column, values, inverse, only)
+        only = ONLY if type(part) is Only else 0
+        values = part.values
+        inverse = type(values) is Complement
+        if inverse:
+            values = values.inner  # type: ignore[attr-defined]
+        return self._writers.get(type(values), Compiler._inexact)(self, column, values, inverse, only, place)
+
+    def _range(self, column: Column, values: Any, inverse: bool, only: int, place: int) -> int:
+        self._range_on(column.slot, values, inverse, only)
         return 0
 
-    def _range(self, slot: Slot, values: Interval, inverse: bool, only: int) -> None:
-        place = self._here()
-        self.tests.extend((slot.number | (OUTSIDE if inverse else RANGE) << KIND_SHIFT | only, *STRETCH[values.kind]))
+    def _range_on(self, slot: Slot, values: Interval, inverse: bool, only: int) -> None:
+        tests = self.tests
+        place = self.tests_before + len(tests)
+        tests.extend((slot.number | (OUTSIDE if inverse else RANGE) << KIND_SHIFT | only, *STRETCH[values.kind]))
         if values.low is not None:
-            slot.await_label(values.low, place + 1, 1 if values.low_open else 0)
+            slot.await_label(values.low, place + 1, ABOVE if values.low_open else EXACTLY)
         if values.high is not None:
-            slot.await_label(values.high, place + 2, -1 if values.high_open else 0)
+            slot.await_label(values.high, place + 2, BELOW if values.high_open else EXACTLY)
 
-    def _equal(self, slot: Slot, value: Value, inverse: bool, only: int) -> None:
-        place = self._here()
+    def _list(self, column: Column, values: Any, inverse: bool, only: int, place: int) -> int:
+        slot, tests = column.slot, self.tests
+        if place >= 0:
+            kind = NO_MEMBER if inverse else MEMBER
+            tests.extend((slot.number | kind << KIND_SHIFT | only, place, len(values.members)))
+            return 0
+        value = values.values[0]
         label = LABEL_TRUE if value is True else LABEL_FALSE
-        self.tests.extend((slot.number | (OUTSIDE if inverse else RANGE) << KIND_SHIFT | only, label, label))
+        tests.extend((slot.number | (OUTSIDE if inverse else RANGE) << KIND_SHIFT | only, label, label))
         if type(value) is not bool:
-            slot.await_label(value, place + 1, 0)
-            slot.await_label(value, place + 2, 0)
+            slot.await_label(value, self.tests_before + len(tests) - 2, TWICE)
+        return 0
 
-    def _substring(self, column: Column, text: str, inverse: bool, only: int) -> None:
-        number = column.patterns.get(text)
+    def _prefix(self, column: Column, values: Any, inverse: bool, only: int, place: int) -> int:
+        self._range_on(column.slot, relations.range_of(values), inverse, only)
+        return 0
+
+    def _suffix(self, column: Column, values: Any, inverse: bool, only: int, place: int) -> int:
+        if column.backwards is None:
+            column.plain = False
+            column.backwards = self._new_slot()
+        self._range_on(column.backwards, relations.range_of(Prefix(values.text[::-1])), inverse, only)
+        return 0
+
+    def _nothing(self, column: Column, values: Any, inverse: bool, only: int, place: int) -> int:
+        return NEVER
+
+    def _everything(self, column: Column, values: Any, inverse: bool, only: int, place: int) -> int:
+        self.tests.extend((column.slot.number, *PRESENT))
+        return 0
+
+    def _substring(self, column: Column, values: Any, inverse: bool, only: int, place: int) -> int:
+        number = column.patterns.get(values.text)
         if number is None:
             column.plain = False
-            number = column.patterns[text] = self._new_slot(of_pattern=True).number
+            number = column.patterns[values.text] = self._new_slot(of_pattern=True).number
         if inverse:
             self.tests.extend((column.slot.number, *PRESENT))
             self.tests.extend((number, -1, -1 if only else SOME_VALUE_HOLDS))
         else:
             self.tests.extend((number, EVERY_VALUE_HOLDS if only else SOME_VALUE_HOLDS, EVERY_VALUE_HOLDS))
+        return 0
 
-    def _region(self, column: Column, region: Region, inverse: bool, only: int) -> int:
+    def _region(self, column: Column, region: Any, inverse: bool, only: int, place: int) -> int:
         if inverse:
             self.tests.extend((column.slot.number, *PRESENT))
             return RESIDUAL_ALWAYS
@@ -247,21 +265,35 @@ class Compiler:
             column.longitude, column.latitude = self._new_slot(), self._new_slot()
         west, south, east, north = region.bounds
         if west <= east:
-            self._range(column.longitude, Interval(Kind.NUMBER, west, east), False, only)
+            self._range_on(column.longitude, Interval(Kind.NUMBER, west, east), False, only)
         else:
-            self._range(column.longitude, Interval(Kind.NUMBER, east, west, True, True), True, only)
-        self._range(column.latitude, Interval(Kind.NUMBER, south, north), False, only)
-        if not isinstance(region, Box):
+            self._range_on(column.longitude, Interval(Kind.NUMBER, east, west, True, True), True, only)
+        self._range_on(column.latitude, Interval(Kind.NUMBER, south, north), False, only)
+        if type(region) is not Box:
             return RESIDUAL_ALWAYS
         return 0 if only and west <= east else RESIDUAL_MULTI
 
-    def _inexact(self, column: Column, values: ValueSet, inverse: bool, only: int) -> int:
+    def _inexact(self, column: Column, values: Any, inverse: bool, only: int, place: int) -> int:
         """A set without a test of its own: for a LIKE pattern its prefix, for any other that there is a value."""
-        if isinstance(values, Like) and not inverse:
-            self._range(column.slot, relations.range_of(values), False, only)
+        if type(values) is Like and not inverse:
+            self._range_on(column.slot, relations.range_of(values), False, only)
         else:
             self.tests.extend((column.slot.number, *PRESENT))
         return RESIDUAL_ALWAYS
+
+    _writers: ClassVar[dict[type, Callable[["Compiler", Column, Any, bool, int, int], int]]] = {
+        Interval: _range,
+        OneOf: _list,
+        Places: _list,
+        Prefix: _prefix,
+        Suffix: _suffix,
+        Substring: _substring,
+        Nothing: _nothing,
+        Everything: _everything,
+        Box: _region,
+        Circle: _region,
+        Polygon: _region,
+    }
 
     # ------------------------------------------------------------ columns and slots
 
@@ -271,14 +303,8 @@ class Compiler:
             column = self.columns[attribute] = Column(self._new_slot())
         return column
 
-    def _backwards(self, column: Column) -> Slot:
-        if column.backwards is None:
-            column.plain = False
-            column.backwards = self._new_slot()
-        return column.backwards
-
     def _new_slot(self, of_pattern: bool = False) -> Slot:
-        slot = Slot(len(self.slots), of_pattern)
+        slot = Slot(len(self.slots), self.waiting, of_pattern)
         self.slots.append(slot)
         return slot
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from godwit.errors import BadEvent, BadValue
-from godwit.filters.values import Point, Value, checked_value
+from godwit.filters.values import TEXT_LENGTH_MAX, Point, Value, checked_value
 from godwit.matching import kernels
 from godwit.matching.compiling import EVERY_VALUE_HOLDS, SOME_VALUE_HOLDS, Column
 from godwit.matching.labels import LABEL_FALSE, STRETCH, Kind, Slot
@@ -75,6 +75,20 @@ class Substrings:
         return held
 
 
+    def in_texts(self, texts: list[str]) -> tuple[Longs, Longs]:
+        """For many texts: the numbers of texts, and beside each the slot of a pattern it holds."""
+        encoded = [text.encode() for text in texts]
+        starts = np.zeros(len(texts) + 1, dtype=np.int64)
+        np.cumsum([len(text) for text in encoded], out=starts[1:])
+        numbers, patterns = kernels.find_substrings_in_all(
+            np.frombuffer(b"".join(encoded), dtype=np.uint8), starts, self.pool, self.starts, self.first_bytes, self.parents, self.found
+        )
+        fresh = [(number, slot) for pattern, slot in self.fresh for number, text in enumerate(texts) if pattern in text]
+        more = np.array(fresh, dtype=np.int64).reshape(-1, 2)
+        slots = np.array(self.slots, dtype=np.int64)
+        return np.concatenate((numbers, more[:, 0])), np.concatenate((slots[patterns], more[:, 1]))
+
+
 class Encoder:
     """Turns attributes into codes by the columns of a compiler."""
 
@@ -88,7 +102,9 @@ class Encoder:
         self.memo.clear()
         for name, column in self.columns.items():
             if column.patterns:
-                self.substrings.setdefault(name, Substrings()).update(column.patterns)
+                if name not in self.substrings:
+                    self.substrings[name] = Substrings()
+                self.substrings[name].update(column.patterns)
 
     # ------------------------------------------------------------ one event
 
@@ -195,25 +211,33 @@ class Encoder:
     def _encode_column(
         self, name: str, column: Column, values: Any, events: list[Longs], codes: list[Longs], several: list[tuple[int, int, list[int]]]
     ) -> None:
-        """A column of Python values, one by one; what came before in the same column is remembered."""
+        """A column of Python values: all at once where they are of one kind, else one by one."""
+        rows = [row for row, value in enumerate(values) if value is not None]
+        present = [values[row] for row in rows] if len(rows) < len(values) else values
+        kinds = set(map(type, present))
+        number = column.slot.number << 32
+        if column.plain and kinds <= {int, float}:
+            numbers = np.array(present)
+            if numbers.dtype.kind in "if" and (numbers.dtype.kind == "i" or int not in kinds or np.abs(numbers).max() <= 2**53):
+                events.append(np.array(rows, dtype=np.int64))
+                codes.append(number | self._numeric_labels(name, column.slot, numbers))
+                return
+        if kinds == {str}:
+            known = {text: number | column.slot.label(text) for text in set(present)}
+            for row, text in zip(rows, present, strict=True):
+                if not text.isascii() or len(text) > TEXT_LENGTH_MAX:
+                    _checked(name, row, text)
+            events.append(np.array(rows, dtype=np.int64))
+            codes.append(np.array([known[text] for text in present], dtype=np.int64))
+            if not column.plain:
+                self._encode_texts(name, column, np.array(rows, dtype=np.int64), present, events, codes)
+            return
         found_events: list[int] = []
         found_codes: list[int] = []
-        known: dict[Any, int] = {}
-        number, plain = column.slot.number << 32, column.plain
-        for row, value in enumerate(values):
-            if value is None:
-                continue
-            kind = type(value)
-            if kind is str and plain:
-                code = known.get(value)
-                if code is None:
-                    code = known[value] = number | column.slot.label(_checked(name, row, value))
-                found_events.append(row)
-                found_codes.append(code)
-                continue
+        for row, value in zip(rows, present, strict=True):
             more: list[int] = []
             multi: list[tuple[int, list[int]]] = []
-            if kind is list or kind is tuple:
+            if type(value) is list or type(value) is tuple:
                 checked = tuple(_checked(name, row, each) for each in value if each is not None)
                 if not checked:
                     continue
@@ -226,6 +250,22 @@ class Encoder:
             several.extend((row, slot, labels) for slot, labels in multi)
         events.append(np.array(found_events, dtype=np.int64))
         codes.append(np.array(found_codes, dtype=np.int64))
+
+    def _encode_texts(
+        self, name: str, column: Column, rows: Longs, texts: list[str], events: list[Longs], codes: list[Longs]
+    ) -> None:
+        """The further aspects of a column of texts."""
+        if column.backwards is not None:
+            events.append(rows)
+            codes.append(np.array([column.backwards.number << 32 | column.backwards.label(text[::-1]) for text in texts], dtype=np.int64))
+        for slot in (column.longitude, column.latitude):
+            if slot is not None:
+                events.append(rows)
+                codes.append(np.full(len(rows), slot.number << 32 | LABEL_FALSE, dtype=np.int64))
+        if column.patterns:
+            numbers, slots = self.substrings[name].in_texts(texts)
+            events.append(rows[numbers])
+            codes.append(slots << 32 | EVERY_VALUE_HOLDS)
 
 
 def _checked(name: str, row: int, value: Any) -> Value:

@@ -17,9 +17,9 @@ import numpy as np
 
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
-from godwit.matching import kernels
+from godwit.matching import kernels, masks
 from godwit.matching.compiling import Compiler
-from godwit.matching.encoding import Encoder, multi_arrays
+from godwit.matching.encoding import Batch, Encoder, multi_arrays
 from godwit.matching.kernels import DEAD
 from godwit.matching.layout import Layout, grown
 from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, events_of
@@ -31,6 +31,9 @@ OUT_LENGTH = 1 << 20
 SAMPLE = 64  # of the last events are kept to learn from
 TUNED_FROM = 256  # rows; below, any layout is good enough
 NO_MULTI = multi_arrays([])
+
+Found = tuple[Any, Any, dict[int, list[int]]]
+"""Where each event's matches start, the numbers of the subscriptions, and by event the rows still in doubt."""
 
 
 class IndexMatcher(Matcher):
@@ -45,6 +48,7 @@ class IndexMatcher(Matcher):
         self._encoder = Encoder(self._compiler.columns)
         self._layout = Layout()
         self._layout.take_sample = self._take_sample
+        self._numbering: masks.Numbering | None = None
         self._sample: deque[Attributes] = deque(maxlen=SAMPLE)
         self._stamp = 0
         self._changed = False
@@ -82,21 +86,21 @@ class IndexMatcher(Matcher):
         """Place what was compiled since the last match."""
         compiler, layout = self._compiler, self._layout
         rows_before, nodes_before = layout.row_count, layout.node_count
-        moves = {slot.number: moved for slot in compiler.slots if slot.waiting and (moved := slot.settle())}
+        moves = {slot.number: moved for slot in compiler.waiting if (moved := slot.settle())}
         layout.append(
             np.array(compiler.tests, dtype=np.int32),
             np.array(compiler.rows, dtype=np.int32).reshape(-1, 4),
             np.array(compiler.node_rows, dtype=np.int32).reshape(-1, 3),
         )
-        for slot in compiler.slots:
-            if slot.waiting:
-                slot.write_labels(layout.tests)
+        for slot in compiler.waiting:
+            slot.write_labels(layout.tests)
         for place, count in compiler.members:
             layout.tests[place : place + count].sort()
         compiler.taken()
         self._encoder.changed()
         layout.place(compiler.slots, moves, rows_before, nodes_before)
         layout.make_ready(len(compiler.slots))
+        self._numbering = None
         self._changed = False
 
     def _compact(self) -> None:
@@ -113,6 +117,7 @@ class IndexMatcher(Matcher):
         compiler.compacted(new_rows, new_nodes, layout.tests_count, layout.row_count, layout.node_count)
         self._encoder.changed()
         layout.lay_out(compiler.slots)
+        self._numbering = None
         self._stamp = 0
 
     def _take_sample(self) -> tuple[Any, Any]:
@@ -175,40 +180,69 @@ class IndexMatcher(Matcher):
         self._ready(length)
         for row in range(0, length, max(1, length // SAMPLE)):
             self._sample.append(next(events_of(one_row(columns, row), 1)).attributes)
-        batch, lay = self._encoder.encode_batch(columns, length), self._layout
+        batch = self._encoder.encode_batch(columns, length)
+        starts, numbers, doubts = self._match_by_masks(batch) if self._turns_round(length) else self._match_one_by_one(batch)
+        if doubts:
+            starts, numbers = self._settle_doubts(columns, starts, numbers, doubts)
+        return Matches(starts, self._ids[numbers])
+
+    def _turns_round(self, length: int) -> bool:
+        """Whether tests are shared by so many rows that a batch of this length is better matched by masks."""
+        if length < masks.EVENTS // 2:
+            return False
+        if self._numbering is None:
+            self._numbering = masks.Numbering(self._layout)
+        return self._numbering.worth
+
+    def _match_by_masks(self, batch: Batch) -> Found:
+        assert self._numbering is not None
+        turned = masks.Masks(self._layout, self._numbering, len(self._compiler.slots))
+        own = np.arange(self._given, dtype=np.int32)
+        offsets, parts = np.zeros(batch.length + 1, dtype=np.int64), []
+        doubts: dict[int, list[int]] = {}
+        for first in range(0, batch.length, masks.EVENTS):
+            last = min(batch.length, first + masks.EVENTS)
+            starts, numbers, rows, row_masks = turned.block(batch, first, last, own)
+            offsets[first + 1 : last + 1] = offsets[first] + starts[1:]
+            parts.append(numbers)
+            bits = np.unpackbits(row_masks.view(np.uint8), axis=1, bitorder="little") if len(rows) else row_masks
+            for place, event in zip(*np.nonzero(bits), strict=True):
+                doubts.setdefault(first + int(event), []).append(int(rows[place]))
+        return offsets, np.concatenate(parts), doubts
+
+    def _match_one_by_one(self, batch: Batch) -> Found:
+        lay, length = self._layout, batch.length
         out = np.empty(max(OUT_LENGTH, 2 * len(lay.stamps)), dtype=np.int32)
-        doubts = np.empty(max(1, min(16, length) * int(lay.counts[5])), dtype=np.int32)
+        doubtful = np.empty(max(1, min(16, length) * int(lay.counts[5])), dtype=np.int32)
         out_starts, doubt_starts = np.zeros(length + 1, dtype=np.int64), np.zeros(length + 1, dtype=np.int64)
-        parts, offsets, first = [], np.zeros(length + 1, dtype=np.int64), 0
+        offsets, parts, first = np.zeros(length + 1, dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
+        doubts: dict[int, list[int]] = {}
         while first < length:
             last = kernels.match_many(
                 first, batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots, batch.multi_starts,
                 batch.multi_codes, batch.multi_labels, lay.x, *lay.arrays,
-                lay.stamps, lay.row_stamps, self._stamp + 1, out, out_starts, doubts, doubt_starts, lay.counts,
+                lay.stamps, lay.row_stamps, self._stamp + 1, out, out_starts, doubtful, doubt_starts, lay.counts,
             )  # fmt: skip
             count = last - first
             self._stamp += count
-            starts = out_starts[: count + 1].copy()
-            numbers = out[: starts[-1]].copy()
-            if doubt_starts[count]:
-                numbers, starts = self._settle_doubts(columns, first, numbers, starts, doubts, doubt_starts[: count + 1])
-            parts.append(numbers)
-            offsets[first + 1 : last + 1] = offsets[first] + starts[1:]
+            parts.append(out[: out_starts[count]].copy())
+            offsets[first + 1 : last + 1] = offsets[first] + out_starts[1 : count + 1]
+            for at in np.flatnonzero(np.diff(doubt_starts[: count + 1])).tolist():
+                doubts[first + at] = doubtful[doubt_starts[at] : doubt_starts[at + 1]].tolist()
             first = last
-        return Matches(offsets, self._ids[np.concatenate(parts)] if parts else np.zeros(0, dtype=object))
+        return offsets, np.concatenate(parts), doubts
 
-    def _settle_doubts(self, columns: Columns, first: int, numbers: Any, starts: Any, doubts: Any, doubt_starts: Any) -> tuple[Any, Any]:
-        """Ask exactly for the rows in doubt of a stretch of a batch; returns its numbers and starts with those confirmed."""
-        pieces, sizes = [], []
-        for at in range(len(starts) - 1):
-            piece = numbers[starts[at] : starts[at + 1]]
-            rows = doubts[doubt_starts[at] : doubt_starts[at + 1]].tolist()
-            if rows:
-                event = next(events_of(one_row(columns, first + at), 1))
-                piece = np.concatenate((piece, self._undoubted(rows, event, set(piece.tolist()))))
-            pieces.append(piece)
-            sizes.append(len(piece))
-        return np.concatenate(pieces), np.concatenate(([0], np.cumsum(sizes)))
+    def _settle_doubts(self, columns: Columns, starts: Any, numbers: Any, doubts: dict[int, list[int]]) -> tuple[Any, Any]:
+        """Ask exactly for the rows in doubt; returns where each event's numbers start, and the numbers with those confirmed."""
+        confirmed, events = [], []
+        for row, rows in sorted(doubts.items()):
+            event = next(events_of(one_row(columns, row), 1))
+            more = self._undoubted(rows, event, set(numbers[starts[row] : starts[row + 1]].tolist()))
+            confirmed.append(more)
+            events.append(np.full(len(more), row))
+        places = np.concatenate(events).astype(np.int64)
+        grown_starts = starts + np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(starts) - 1))))
+        return grown_starts, np.insert(numbers, starts[places + 1], np.concatenate(confirmed))
 
 
 def one_row(columns: Columns, row: int) -> Columns:

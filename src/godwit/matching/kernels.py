@@ -487,6 +487,25 @@ def find_substrings(text, pool, starts, first_bytes, parents, found):  # type: i
             pattern = parents[pattern]
 
 
+@compiled
+def find_substrings_in_all(texts, text_starts, pool, starts, first_bytes, parents, found):  # type: ignore[no-untyped-def]
+    """The same for many texts: pairs of a text's number and a pattern it holds."""
+    numbers, patterns = np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64)
+    count = 0
+    for number in range(len(text_starts) - 1):
+        find_substrings(texts[text_starts[number] : text_starts[number + 1]], pool, starts, first_bytes, parents, found)
+        for pattern in range(len(found)):
+            if found[pattern]:
+                found[pattern] = False
+                if count == len(numbers):
+                    numbers = np.concatenate((numbers, np.empty_like(numbers)))
+                    patterns = np.concatenate((patterns, np.empty_like(patterns)))
+                numbers[count] = number
+                patterns[count] = pattern
+                count += 1
+    return numbers[:count], patterns[:count]
+
+
 # ---------------------------------------------------------------- when labels move
 
 

@@ -10,7 +10,7 @@ are compared as themselves when a label is looked up, and never after that.
 *Rules.*
 1. Within a kind, v < w implies label(v) <= label(w), with equality only if no constant separates them.
 2. Two neighbouring constants are at least `GAP_MIN` labels apart: values between them, and `label ± 1`, always have room.
-3. `insert` keeps the labels there were, or says that it moved them.
+3. `insert` keeps the labels there were; where it cannot, `moved` says from what to what.
 """
 
 from array import array
@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from godwit.filters.values import Kind, Point, Value, kind_of
+from godwit.filters.values import KIND_OF_TYPE, Kind, Point, Value
 
 GAP_MIN = 4
 END_STEP = 4_096
+FEW = 8  # constants at a time are put in one by one
 EXACT_MAX = 2**53
 
 LABEL_FALSE, LABEL_TRUE = 0, 1
@@ -37,16 +38,21 @@ STRETCH: dict[Kind, tuple[int, int]] = {
 }
 LABEL_MAX = (1 << 31) - 1
 
+BELOW, EXACTLY, ABOVE, TWICE = 0, 1, 2, 3  # how a label is written: less one, as it is, plus one, as it is into two places
+OFFSETS = (-1, 0, 1, 0)
+OFFSET_ARRAY = np.array(OFFSETS, dtype=np.int32)
+
 
 class Constants:
     """The constants of one kind in one slot, in order, with their labels."""
 
-    __slots__ = ("high", "keys", "labels", "low")
+    __slots__ = ("before", "high", "keys", "labels", "low")
 
     def __init__(self, kind: Kind) -> None:
         self.low, self.high = STRETCH[kind]
         self.keys: Any = array("d") if kind is Kind.NUMBER else []
         self.labels = array("i")
+        self.before: tuple[Any, npt.NDArray[np.int32]] | None = None  # keys and labels when they last had to move
 
     def label(self, key: Any) -> int:
         """The label of any value of this kind."""
@@ -69,10 +75,14 @@ class Constants:
         distinct = {key: self.label(key) for key in set(keys)}
         return np.fromiter((distinct[key] for key in keys), dtype=np.int32, count=len(keys))
 
-    def insert(self, keys: Sequence[Any]) -> bool:
-        """Add constants; those that are there already do not matter. Says whether labels given before have changed."""
+    def insert(self, keys: Sequence[Any]) -> None:
+        """Add constants; those that are there already do not matter."""
         if isinstance(self.keys, array) and any(type(key) is int and not -EXACT_MAX <= key <= EXACT_MAX for key in keys):
             self.keys = [int(key) if key.is_integer() else key for key in self.keys]  # floats no longer tell all constants apart
+        if len(keys) <= FEW and self.labels:
+            for key in keys:
+                self._insert_one(key)
+            return
         known = self.keys
         if isinstance(known, array):
             new: Any = np.unique(np.asarray(keys, dtype=np.float64))
@@ -84,13 +94,28 @@ class Constants:
         else:
             new = sorted({key for key in keys if not self._has(key)})
             places = np.array([bisect_left(known, key) for key in new], dtype=np.int64)
-        return len(new) > 0 and self._insert(new, places)
+        if len(new):
+            self._insert(new, places)
+
+    def _insert_one(self, key: Any) -> None:
+        """The short way for one constant among others: into the middle of its gap."""
+        keys, labels = self.keys, self.labels
+        place = bisect_left(keys, key)
+        if place < len(keys) and keys[place] == key:
+            return
+        low = labels[place - 1] if place else max(self.low, labels[0] - 2 * END_STEP)
+        high = labels[place] if place < len(labels) else min(self.high, labels[-1] + 2 * END_STEP)
+        if high - low < 2 * GAP_MIN:
+            self._insert([key], np.array([place]))
+        else:
+            keys.insert(place, key)
+            labels.insert(place, (low + high) // 2)
 
     def _has(self, key: Any) -> bool:
         place = bisect_left(self.keys, key)
         return place < len(self.keys) and bool(self.keys[place] == key)
 
-    def _insert(self, new: Any, places: npt.NDArray[np.int64]) -> bool:
+    def _insert(self, new: Any, places: npt.NDArray[np.int64]) -> None:
         """Give `new[i]`, which belongs before the constant number `places[i]`, a label between its neighbours'."""
         count = len(self.labels)
         edges = np.concatenate(([self.low], np.frombuffer(self.labels, dtype=np.int32), [self.high])).astype(np.int64)
@@ -102,15 +127,24 @@ class Constants:
             low = np.where(places == 0, np.maximum(low, high - (crowd + 1) * END_STEP), low)
         step = (high - low) // (crowd + 1)
         labels = np.insert(edges[1:-1], places, low + (np.arange(len(new)) - first + 1) * step)
+        if step.min() < GAP_MIN:
+            labels = self._even(len(labels))
+            if count and self.before is None:
+                self.before = (self.keys[:], np.array(self.labels, dtype=np.int32))
         if isinstance(self.keys, array):
             self.keys = array("d", np.insert(np.frombuffer(self.keys), places, new).tobytes())
         else:
             self.keys = sorted([*self.keys, *new])
-        moved = bool(step.min() < GAP_MIN)
-        if moved:
-            labels = self._even(len(labels))
         self.labels = array("i", labels.astype(np.int32).tobytes())
-        return moved and count > 0
+
+    def moved(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
+        """The old and the new labels of the constants, if they had to move since this was last asked."""
+        if self.before is None:
+            return None
+        keys, old = self.before
+        self.before = None
+        exact = isinstance(keys, array) and isinstance(self.keys, array)
+        return old, self.labels_of(np.frombuffer(keys) if exact else list(keys))
 
     def keep(self, wanted: npt.NDArray[np.bool_]) -> None:
         """Forget the constants that are not wanted and spread the labels of the others evenly."""
@@ -130,48 +164,65 @@ class Constants:
 class Slot:
     """One aspect of one attribute: its constants by kind, and those that wait to be given a label."""
 
-    __slots__ = ("constants", "number", "of_pattern", "waiting")
+    __slots__ = ("constants", "number", "of_pattern", "queue", "waiting")
 
-    def __init__(self, number: int, of_pattern: bool = False) -> None:
+    def __init__(self, number: int, queue: list["Slot"], of_pattern: bool = False) -> None:
         self.number = number
         self.of_pattern = of_pattern  # it says whether a substring is there, and has no order
         self.constants: dict[Kind, Constants] = {}
         self.waiting: dict[Kind, tuple[list[Any], list[int]]] = {}
+        self.queue = queue  # of the slots in which something waits
 
-    def await_label(self, value: Value, place: int, offset: int) -> None:
-        """Ask that `label(value) + offset` be written at `place` when labels are next given."""
-        kind = kind_of(value)
-        keys, places = self.waiting.setdefault(kind, ([], []))
-        keys.append((value.lon, value.lat) if type(value) is Point else value)
-        places.append(place * 4 + offset + 1)
+    def await_label(self, value: Value, place: int, how: int) -> None:
+        """Ask that the label of `value` be written at `place` when labels are next given: as it is, or as `how` says."""
+        kind = type(value)
+        group = KIND_OF_TYPE[kind]
+        waiting = self.waiting.get(group)
+        if waiting is None:
+            if not self.waiting:
+                self.queue.append(self)
+            waiting = self.waiting[group] = ([], [])
+        waiting[0].append((value.lon, value.lat) if kind is Point else value)  # type: ignore[union-attr]
+        waiting[1].append(place << 2 | how)
 
     def settle(self) -> list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]]:
         """Give every awaited constant a label. Returns the old and the new labels of those that had to move, if any."""
         moves = []
         for kind, (keys, _) in self.waiting.items():
-            constants = self.constants.setdefault(kind, Constants(kind))
-            old_keys, old = constants.keys, np.array(constants.labels, dtype=np.int32)
-            if constants.insert(keys):
-                exact = isinstance(old_keys, array) and isinstance(constants.keys, array)
-                moves.append((old, constants.labels_of(np.frombuffer(old_keys) if exact else list(old_keys))))
+            constants = self.constants.get(kind)
+            if constants is None:
+                constants = self.constants[kind] = Constants(kind)
+            constants.insert(keys)
+            if (moved := constants.moved()) is not None:
+                moves.append(moved)
         return moves
 
     def write_labels(self, tests: npt.NDArray[np.int32]) -> None:
         """Write all awaited labels into `tests`, once `settle` has given them."""
         for kind, (keys, places) in self.waiting.items():
             constants = self.constants[kind]
+            if len(keys) <= FEW:
+                for key, place in zip(keys, places, strict=True):
+                    label, how = constants.label(key), place & 3
+                    tests[place >> 2] = label + OFFSETS[how]
+                    if how == TWICE:
+                        tests[(place >> 2) + 1] = label
+                continue
             where = np.array(places, dtype=np.int64)
             exact = isinstance(constants.keys, array)
             labels = constants.labels_of(np.asarray(keys, dtype=np.float64) if exact else keys)
-            tests[where >> 2] = labels + ((where & 3) - 1).astype(np.int32)
+            tests[where >> 2] = labels + OFFSET_ARRAY[where & 3]
+            twice = where & 3 == TWICE
+            tests[(where[twice] >> 2) + 1] = labels[twice]
         self.waiting.clear()
 
     def label(self, value: Value) -> int:
         """The label of an event's value in this slot."""
-        if type(value) is bool:
+        kind = type(value)
+        if kind is bool:
             return LABEL_TRUE if value else LABEL_FALSE
-        kind = kind_of(value)
-        constants = self.constants.get(kind)
+        group = KIND_OF_TYPE[kind]
+        constants = self.constants.get(group)
         if constants is None:
-            return STRETCH[kind][0]
-        return constants.label((value.lon, value.lat) if type(value) is Point else value)
+            return STRETCH[group][0]
+        return constants.label((value.lon, value.lat) if kind is Point else value)  # type: ignore[union-attr]
