@@ -11,6 +11,7 @@ has never heard of Godwit handles them well.
         FilterTooBig          it is larger or deeper than the limits allow
         Unbound               it refers to the subscriber's own state, which nobody has filled in
       SubscriptionError     an unknown subscription, or one that is there already
+      IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
 """
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "FilterSyntaxError",
     "FilterTooBig",
     "GodwitError",
+    "IndexFileError",
     "SubscriptionError",
     "Unbound",
 ]
@@ -83,6 +85,10 @@ class Unbound(FilterError):
 
 class SubscriptionError(GodwitError):
     """An unknown subscription id, or one that is taken."""
+
+
+class IndexFileError(GodwitError, ValueError):
+    """A file that is no index, is not whole or was made by another version; or an index that no file can hold."""
 
 
 def _excerpt(source: str, line: int, column: int) -> tuple[str, int]:

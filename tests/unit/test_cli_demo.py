@@ -19,7 +19,7 @@ def test_the_demo_shows_subscriptions_reasons_relations_and_speed() -> None:
         "→ Kreis 3    zip BETWEEN 8003 AND 8004",
         "→ Dario      kind = 'parking' and NOT size = 'compact'",
         "Radio covers Police",
-        "Anna and Elena merge into kind = 'parking' AND cost < 2 AND size IN ('truck', 'van'), exactly",
+        "Anna and Elena merge exactly into kind = 'parking' AND cost < 2 AND size IN ('truck', 'van')",
         "with 20,000 subscriptions",
     ):
         assert line in shown.output

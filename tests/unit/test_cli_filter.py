@@ -73,8 +73,15 @@ def test_explain() -> None:
 
 
 def test_merge() -> None:
-    assert answer("merge", "x = 1", "x = 2") == {"merged": "x IN (1, 2)"}
+    assert answer("merge", "x = 1", "x = 2") == {"merged": "x IN (1, 2)", "perfect": True, "excess": 0.0}
     assert answer("merge", "x < 1", "y > 2", status=1) == {"merged": None}
+
+
+def test_merge_says_what_an_imperfect_merge_lets_in_besides() -> None:
+    apart = ("0 <= x < 4", "5 <= x < 10")
+    assert answer("merge", *apart, status=1) == {"merged": None}
+    assert answer("merge", *apart, "--excess", "0.2") == {"merged": "0 <= x < 10", "perfect": False, "excess": 0.1}
+    assert run("merge", *apart, "--excess", "1.5").exit_code == 2
 
 
 def test_json_and_back() -> None:
@@ -90,6 +97,14 @@ def test_a_dash_reads_standard_input() -> None:
     assert run("format", "-", stdin="a = 1\nAND b = 'é'\n").stdout == "a = 1 AND b = 'é'\n"
     ran = run("format", "-", stdin=b"a = '\xff'")
     assert (ran.exit_code, ran.stderr) == (2, "error: standard input is not UTF-8: byte 5 is 0xff\n")
+
+
+@pytest.mark.parametrize("command", ["covers", "intersects", "merge"])
+def test_only_one_of_two_filters_can_be_standard_input(command: str) -> None:
+    assert run(command, "-", "a = 1", stdin="a = 1").exit_code == 0
+    ran = run(command, "-", "-", stdin="a = 1")
+    assert ran.exit_code == 2
+    assert "only one of the two filters can be standard input" in ran.stderr
 
 
 @pytest.mark.parametrize("command", ["check", "explain", "json", "format"])
@@ -122,9 +137,11 @@ def test_an_error_in_the_second_filter_is_status_2(command: str) -> None:
         (["intersects", "a = 1", "a IS NULL"], 1, ["they do not intersect", "excludes"]),
         (["explain", "a = 1 AND (b = 2 OR c = my.x)"], 0, ["├── a = 1", "matches when", "my.x", "3 literals, 3 deep"]),
         (["explain", "a = 1 AND a IS NULL"], 0, ["never"]),
-        (["merge", "x = 1", "x = 2"], 0, ["merged", "x IN (1, 2)"]),
+        (["merge", "x = 1", "x = 2"], 0, ["merged exactly", "x IN (1, 2)"]),
+        (["merge", "0 <= x < 4", "5 <= x < 10", "--excess", "1"], 0, ["letting in some 10% besides", "0 <= x < 10"]),
         (["merge", "x < 1", "y > 2"], 1, ["they do not merge"]),
         (["json", "x = 1"], 0, ['"one_of": [']),
+        (["json", "x = '[bold]:smile:'"], 0, ['"[bold]:smile:"']),
     ],
 )
 def test_on_a_terminal_the_answer_is_drawn(arguments: list[str], status: int, words: list[str]) -> None:

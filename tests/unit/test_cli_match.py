@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 from typer.testing import CliRunner, Result
 
-from godwit.cli import main, reading
+from godwit.cli import main, match_command, reading
 
 SUBSCRIPTIONS = [
     {"id": 9, "filter": "price < 10"},
@@ -184,6 +186,11 @@ def test_a_table_has_numbers_bools_texts_and_missing_attributes(files: Path) -> 
     ]
 
 
+def test_a_table_on_a_pipe_is_announced(files: Path) -> None:
+    answered = match("--csv", events="-", input="id,price\n5,7\n").output
+    assert answered == '{"event": 5, "subscriptions": [9, "all", 1]}\n'
+
+
 def test_a_table_without_ids_numbers_its_rows_and_a_text_may_span_lines(files: Path) -> None:
     assert csv(files, '\ufeffa,b\n1,"two\nlines"\n\n2,\n') == [("1", {"a": 1, "b": "two\nlines"}), ("2", {"a": 2})]
 
@@ -251,6 +258,31 @@ def test_an_endless_pipe_is_answered_line_by_line(files: Path) -> None:
             assert json.loads(process.stdout.readline()) == {"event": number, "subscriptions": [9, "all", 1]}
         process.stdin.close()
     assert process.returncode == 0
+
+
+def test_who_stops_reading_the_answers_gets_no_complaint(files: Path) -> None:
+    words = ["match", "--subscriptions", "s.jsonl", "--events", "-", "--matcher", "naive"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from godwit.cli.main import app; app()", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    assert process.stdin
+    assert process.stdout
+    process.stdout.close()
+    process.stdin.write(json_lines(EVENTS[0]).encode())
+    _, complaint = process.communicate()
+    assert (process.returncode, complaint) == (0, b"")
+
+
+def test_a_bad_line_is_reported_above_the_bar_to_the_letter() -> None:
+    screen = io.StringIO()
+    with Progress(console=Console(file=screen, force_terminal=True, width=40)) as bar:
+        bar.add_task("events", total=None)
+        match_command.report(bar, "e.csv:4: [bold] :smile: " + "x" * 80)
+    assert "e.csv:4: [bold] :smile: " + "x" * 80 + "\n" in screen.getvalue()
 
 
 def test_equal_texts_become_one_filter() -> None:

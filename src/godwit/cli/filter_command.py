@@ -6,7 +6,7 @@ drawn for people, on a pipe each is one line of JSON.
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,15 +22,16 @@ __all__ = ["app"]
 
 STATUS_NO = 1
 CASES_SHOWN_MAX = 8
+EXCESS_DIGITS = 4
 STANDARD_INPUT = "-"
 
 app = typer.Typer(help="Check, explain and compare filters.", no_args_is_help=True)
 
 One = Annotated[str, typer.Argument(metavar="FILTER", help="A filter, as text or JSON; - reads standard input.")]
-Wide = Annotated[str, typer.Argument(metavar="WIDE", help="The filter that may cover the other.")]
-Narrow = Annotated[str, typer.Argument(metavar="NARROW", help="The filter that may be covered.")]
-Left = Annotated[str, typer.Argument(metavar="A", help="One filter.")]
-Right = Annotated[str, typer.Argument(metavar="B", help="The other filter.")]
+Wide = Annotated[str, typer.Argument(metavar="WIDE", help="The filter that may cover the other; - reads it.")]
+Narrow = Annotated[str, typer.Argument(metavar="NARROW", help="The filter that may be covered; - reads it.")]
+Left = Annotated[str, typer.Argument(metavar="A", help="One filter; - reads it.")]
+Right = Annotated[str, typer.Argument(metavar="B", help="The other filter; - reads it.")]
 
 
 @app.command()
@@ -47,7 +48,7 @@ def check(source: One) -> None:
 
 @app.command()
 def explain(source: One) -> None:
-    """Show a filter's tree, its normal form, its negation and what it speaks of."""
+    """Take a filter apart: its tree, normal form and negation."""
     from godwit.filters.algebra import is_never, normal_form
     from godwit.filters.filters import all_of, attributes_of, negation
     from godwit.filters.language import to_text
@@ -75,7 +76,7 @@ def covers(wide: Wide, narrow: Narrow) -> None:
     from godwit.filters.language import to_text
     from godwit.filters.reasons import why_covers
 
-    f, g = _read(wide), _read(narrow)
+    f, g = _read_two(wide, narrow)
     found = why_covers(f, g)
     because = [
         {
@@ -97,7 +98,7 @@ def intersects(left: Left, right: Right) -> None:
     from godwit.filters.language import to_text
     from godwit.filters.reasons import why_intersects
 
-    f, g = _read(left), _read(right)
+    f, g = _read_two(left, right)
     found = why_intersects(f, g)
     clashes = [{"a": to_text(a), "b": to_text(b)} for a, b in found.clashes]
     answer = {"intersects": found.answer, **({} if found.answer else {"because": clashes}), **_example(found.example)}
@@ -111,18 +112,27 @@ def merge(
     right: Right,
     excess: Annotated[
         float,
-        typer.Option(min=0.0, help="How much more than A or B the merged filter may match, as a share; 0 is nothing."),
+        typer.Option(
+            metavar="SHARE",
+            min=0.0,
+            max=1.0,
+            help="Which share of what the merged filter matches may be neither A's nor B's, as an estimate.",
+        ),
     ] = 0.0,
 ) -> None:
-    """Give one simple filter for both A and B, if there is one."""
+    """Give one filter for both A and B, if there is one."""
     from godwit.filters.language import to_text
-    from godwit.filters.merging import merge as merged
+    from godwit.filters.merging import merged
 
-    f, g = _read(left), _read(right)
+    f, g = _read_two(left, right)
     found = merged(f, g, excess_max=excess)
-    text = None if found is None else to_text(found)
-    _answer({"merged": text}, lambda: _said(found is not None, "merged" if text else "they do not merge", text or ""))
-    _leave(found is not None)
+    if found is None:
+        _answer({"merged": None}, lambda: _said(False, "they do not merge", ""))
+        raise typer.Exit(STATUS_NO)
+    text = to_text(found.filter)
+    cost = "exactly" if found.perfect else f"letting in some {found.excess:.0%} besides"
+    answer = {"merged": text, "perfect": found.perfect, "excess": round(found.excess, EXCESS_DIGITS)}
+    _answer(answer, lambda: _said(True, f"merged {cost}", text))
 
 
 @app.command("json")
@@ -136,7 +146,8 @@ def json_form(source: One) -> None:
 
 @app.command("format")
 def format_text(
-    source: One, width: Annotated[int, typer.Option(min=1, help="The width of a line in characters.")] = 100
+    source: One,
+    width: Annotated[int, typer.Option(metavar="CHARS", min=1, help="The width of a line in characters.")] = 100,
 ) -> None:
     """Print a filter as text, on several lines where it is long."""
     from godwit.filters.language import pretty
@@ -161,15 +172,23 @@ def _read(source: str) -> "Filter":
         ) from None
 
 
-def _answer(data: Any, draw: Any) -> None:
-    """One line of JSON, or on a terminal what `draw` gives."""
+def _read_two(one: str, other: str) -> tuple["Filter", "Filter"]:
+    if one == other == STANDARD_INPUT:
+        raise typer.BadParameter("only one of the two filters can be standard input")
+    return _read(one), _read(other)
+
+
+def _answer(data: Any, draw: Callable[[], "RenderableType"]) -> None:
+    """One line of JSON, or on a terminal what `draw` gives; a string is taken to the letter."""
     from rich.console import Console
 
     console = Console(highlight=False)
-    if console.is_terminal:
-        console.print(draw())
-    else:
+    if not console.is_terminal:
         typer.echo(json.dumps(data, ensure_ascii=False))
+    elif isinstance(drawn := draw(), str):
+        typer.echo(drawn)
+    else:
+        console.print(drawn)
 
 
 def _leave(answer: bool) -> None:

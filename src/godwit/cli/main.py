@@ -4,6 +4,8 @@ Each command has a module of its own, and this one only puts them under their na
 (NumPy, Numba, the parser) inside their functions, so that `godwit --help` answers at once.
 """
 
+import os
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -45,6 +47,9 @@ class Commands(TyperGroup):
         except GodwitError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(STATUS_ERROR) from None
+        except BrokenPipeError:  # who read the answers has read enough, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
+            raise typer.Exit from None
 
 
 app = typer.Typer(

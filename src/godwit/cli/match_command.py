@@ -6,10 +6,11 @@ so an endless pipe works.
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from godwit.cli.reading import Faults
+    from godwit.cli.reading import Faults, Lines, Named
     from godwit.filters.events import Event
     from godwit.filters.filters import Filter
     from godwit.matching import Matcher
@@ -74,6 +75,7 @@ def match(
             "- is standard input.",
         ),
     ],
+    csv: Annotated[bool, typer.Option("--csv", help="Events are a CSV table, whatever the file is called.")] = False,
     count: Annotated[bool, typer.Option("--count", help="Show totals and speed instead of who matches what.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")] = False,
     matcher: Annotated[MatcherName, typer.Option(help="How to match; the answers are the same.")] = MatcherName.INDEX,
@@ -85,16 +87,22 @@ def match(
     and false are recognised, an empty cell is a missing attribute, and the column id is optional.
     """
     from godwit.cli import reading
+    from godwit.filters.events import Event
 
     if subscriptions == events == PIPE:
         raise typer.BadParameter("only one of --subscriptions and --events can be standard input")
-    faults = reading.Faults(lambda message: typer.echo(message, err=True), strict)
-    with progress(is_shown=count or not sys.stdout.isatty()) as bar:
+    with progress() as bar:
+        faults = reading.Faults(partial(report, bar), strict)
         names, filters = load(subscriptions, faults, bar)
         engine = matcher_named(matcher)
+        bar.add_task("getting ready", total=None)
         engine.add_many(enumerate(filters))  # numbers in the order of the file
+        engine.match(Event({}))  # what is put off until the first event is no part of the speed
+    with progress(is_shown=count or not sys.stdout.isatty()) as bar:
+        faults.report = partial(report, bar)
         totals = Totals(len(filters))
-        answers = _answers(events, engine, filters, faults, bar, totals)
+        read = reading.csv_events if csv or events.lower().endswith(".csv") else reading.json_events
+        answers = _answers(events, read, engine, filters, faults, bar, totals)
         try:
             if count:
                 for _ in answers:
@@ -127,7 +135,13 @@ Answer = tuple[int | str, list[int]]
 
 
 def _answers(
-    file: str, matcher: "Matcher", filters: list["Filter"], faults: "Faults", bar: "Progress", totals: Totals
+    file: str,
+    read: "Callable[[Lines, Faults], Iterator[Named | None]]",
+    matcher: "Matcher",
+    filters: list["Filter"],
+    faults: "Faults",
+    bar: "Progress",
+    totals: Totals,
 ) -> Iterator[list[Answer]]:
     """For each batch of events their ids, and the numbers of the subscriptions each matches."""
     from godwit.cli import reading
@@ -137,7 +151,6 @@ def _answers(
     with opened(file) as (stream, name, size):
         task = bar.add_task("events", total=size)
         lines = reading.Lines(stream, name, lambda length: bar.advance(task, length))
-        read = reading.csv_events if file.lower().endswith(".csv") else reading.json_events
         started = time.perf_counter()
         for batch in reading.batches(read(lines, faults), lines):
             matched = [sorted(numbers) for numbers in _matched(matcher, [event for _, event in batch], attributes)]
@@ -189,8 +202,18 @@ def _show_totals(totals: Totals, skipped: int) -> None:
     Console().print(table)
 
 
+def report(bar: "Progress", message: str) -> None:
+    """A line on standard error: above the bar, where there is one."""
+    from rich.text import Text
+
+    if bar.disable:
+        typer.echo(message, err=True)
+    else:
+        bar.console.print(Text(message), soft_wrap=True)
+
+
 @contextmanager
-def progress(*, is_shown: bool) -> Iterator["Progress"]:
+def progress(*, is_shown: bool = True) -> Iterator["Progress"]:
     """A bar on standard error while it is a terminal and `is_shown`; it leaves no trace."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

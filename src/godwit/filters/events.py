@@ -1,23 +1,26 @@
 """Events: what is published. Checked and flattened once, at the door, so that nothing behind it has to ask again.
 
-*Theory.* An event's attributes map a name to one value or to several (a tuple of two or more). Nested data is
-flattened to paths and repeated elements become several values: `{"user": {"zip": [1050, 5473]}}` is `user/zip` with
-two values. This is the intermediate event language of [motion §5], and it is the native model here.
+*Theory.* An event's attributes map a name to one value or to several (a tuple of two or more). Nested data is flattened
+to paths and repeated elements become several values: `{"user": {"zip": [1050, 5473]}}` is `user/zip` with two values.
+This is the intermediate event language of [motion §5], and it is the native model here.
 
 *Rules.*
 1. An attribute with no value is absent: there are no empty tuples and no tuples of one.
 2. `attributes` holds checked values only; an `Event` is never changed.
-3. Two objects are no nested data but one value: `{"lon": 8.5, "lat": 47.4}` (also as a GeoJSON Point, whose altitude is
+3. Attribute names are interned: there are few of them, and looking one up in a table of the matcher is then a
+   comparison of pointers.
+4. Two objects are no nested data but one value: `{"lon": 8.5, "lat": 47.4}` (also as a GeoJSON Point, whose altitude is
    left out) and `{"$time": "2026-11-15T06:00:00Z"}`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from godwit.errors import BadEvent, BadValue
-from godwit.filters.values import Point, Value, checked_value
+from godwit.filters.values import KIND_OF_TYPE, Point, Value, checked_value
 
 if TYPE_CHECKING:
     from godwit.filters.filters import Filter
@@ -62,6 +65,24 @@ def flattened(data: Mapping[str, Any]) -> Attributes:
         raise BadEvent(
             f"an event of {len(data)} attributes: at most {ATTRIBUTES_MAX} are allowed, the payload takes more"
         )
+    if len(data) <= ATTRIBUTES_MAX:
+        flat: dict[str, Value | tuple[Value, ...]] = {}
+        for name, value in data.items():
+            if type(value) not in KIND_OF_TYPE or type(name) is not str or not name.isascii():
+                break
+            if not 0 < len(name) <= NAME_LENGTH_MAX:
+                break
+            try:
+                flat[intern(name)] = checked_value(value)
+            except BadValue as error:
+                raise BadEvent(f"attribute {name!r}: {error}") from None
+        else:
+            return flat
+    return _flattened(data)
+
+
+def _flattened(data: Mapping[str, Any]) -> Attributes:
+    """The same for data of any form, without recursion."""
     found: dict[str, list[Value]] = {}
     visited = 0
     pending: list[tuple[str, Any, int]] = [(name, data[name], 1) for name in reversed(list(data))]
@@ -92,7 +113,7 @@ def flattened(data: Mapping[str, Any]) -> Attributes:
                 raise BadEvent(f"attribute {name!r}: {error}") from None
         if len(found) > ATTRIBUTES_MAX or visited > VALUES_MAX:
             raise BadEvent(f"more than {ATTRIBUTES_MAX} attributes or {VALUES_MAX} values: the payload takes more")
-    return {name: values[0] if len(values) == 1 else tuple(values) for name, values in found.items()}
+    return {intern(name): values[0] if len(values) == 1 else tuple(values) for name, values in found.items()}
 
 
 def _value_object(name: str, value: Mapping[str, Any]) -> Value | None:

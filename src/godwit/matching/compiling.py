@@ -1,12 +1,13 @@
 """From filters to tests: what the index does with a filter once, when it is added.
 
-*Theory.* A filter in negation normal form becomes a few conjunctions, each a row of tests `(word, a, b)` on slots. A literal is one
-test, or two (a box asks for longitude and latitude). A formula inside a conjunction becomes a *node*, a row of tests of its own,
-shared by all filters that contain the same formula. Nothing is multiplied out beyond `CONJUNCTIONS_MAX`.
+*Theory.* A filter in negation normal form becomes a few conjunctions, each a row of tests `(word, a, b)` on slots. A
+literal is one test, or two (a box asks for longitude and latitude). A formula inside a conjunction becomes a *node*, a
+row of tests of its own, shared by all filters that contain the same formula. Nothing is multiplied out beyond
+`CONJUNCTIONS_MAX`.
 
-Some sets have no exact test: circles, polygons and LIKE patterns with holes. They are tested for what surrounds them (a box,
-a prefix) and the conjunction is marked *residual*: what passes is asked once more, exactly. A box that one of several points
-must lie in is residual only for events with several.
+Some sets have no exact test: circles, polygons and LIKE patterns with holes. They are tested for what surrounds them (a
+box, a prefix) and the conjunction is marked *residual*: what passes is asked once more, exactly. A box that one of
+several points must lie in is residual only for events with several.
 
 *Rules.*
 1. Tests pass at least what the filter matches; without a residual mark, exactly that.
@@ -36,7 +37,20 @@ from godwit.filters.sets import (
     one_of,
 )
 from godwit.filters.values import Kind, Value
-from godwit.matching.kernels import KIND_SHIFT, MARK_SHIFT, MEMBER, NO_MEMBER, NODE, ONLY, OP_AND, OP_OR, OUTSIDE, RANGE, RESIDUAL_ALWAYS, RESIDUAL_MULTI
+from godwit.matching.kernels import (
+    KIND_SHIFT,
+    MARK_SHIFT,
+    MEMBER,
+    NO_MEMBER,
+    NODE,
+    ONLY,
+    OP_AND,
+    OP_OR,
+    OUTSIDE,
+    RANGE,
+    RESIDUAL_ALWAYS,
+    RESIDUAL_MULTI,
+)
 from godwit.matching.labels import ABOVE, BELOW, EXACTLY, LABEL_FALSE, LABEL_MAX, LABEL_TRUE, STRETCH, TWICE, Slot
 
 CONJUNCTIONS_MAX = 8
@@ -46,7 +60,10 @@ SOME_VALUE_HOLDS, EVERY_VALUE_HOLDS = 1, 2  # what the slot of a substring says 
 
 
 class Column:
-    """What the index knows of one attribute: a slot for its value, and slots for other aspects when a filter asks for them."""
+    """What the index knows of one attribute.
+
+    A slot for its value, and slots for other aspects when a filter asks for them.
+    """
 
     __slots__ = ("backwards", "latitude", "longitude", "patterns", "plain", "slot")
 
@@ -90,7 +107,9 @@ class Compiler:
         """Rows and nodes were numbered anew (-1: forgotten), and so many of each are left."""
         self.residuals = {int(new_rows[row]): parts for row, parts in self.residuals.items() if new_rows[row] >= 0}
         self.nodes = {
-            filter: int(new_nodes[node >> 2]) << 2 | node & 3 for filter, node in self.nodes.items() if new_nodes[node >> 2] >= 0
+            filter: int(new_nodes[node >> 2]) << 2 | node & 3
+            for filter, node in self.nodes.items()
+            if new_nodes[node >> 2] >= 0
         }
         self.lists.clear()
         self.tests_before, self.rows_before, self.nodes_before = tests, rows, nodes
@@ -121,7 +140,10 @@ class Compiler:
         return self.tests_before + len(self.tests)
 
     def _prepared(self, part: Filter) -> int:
-        """Write what must stand outside the row: the labels of a list, or a node. Returns its place or number, or -1."""
+        """Write what must stand outside the row: the labels of a list, or a node.
+
+        Returns its place or number, or -1.
+        """
         if isinstance(part, And | Or):
             return self._node(part)[0]
         if isinstance(part, Missing):
@@ -208,6 +230,8 @@ class Compiler:
         tests = self.tests
         place = self.tests_before + len(tests)
         tests.extend((slot.number | (OUTSIDE if inverse else RANGE) << KIND_SHIFT | only, *STRETCH[values.kind]))
+        if values.kind is Kind.TEXT and (values.low is not None or values.high is not None):
+            slot.orders_texts = True
         if values.low is not None:
             slot.await_label(values.low, place + 1, ABOVE if values.low_open else EXACTLY)
         if values.high is not None:
@@ -319,7 +343,11 @@ def conjunctions(filter: Filter) -> list[tuple[Filter, ...]]:
         if len(alternatives) > CONJUNCTIONS_MAX:
             return [(any_of(*alternatives),)]
     room = CONJUNCTIONS_MAX // max(1, len(alternatives))
-    return list(chain.from_iterable(_distributed(part.parts if isinstance(part, And) else (part,), room) for part in alternatives))
+    return list(
+        chain.from_iterable(
+            _distributed(part.parts if isinstance(part, And) else (part,), room) for part in alternatives
+        )
+    )
 
 
 def _distributed(parts: tuple[Filter, ...], room: int) -> list[tuple[Filter, ...]]:

@@ -1,9 +1,9 @@
 """From events to codes: what the index does with an event before the kernels see it.
 
-*Theory.* A value becomes `slot << 32 | label`. Most values come again, so their codes are remembered in one dict under the very
-`(name, value)` pairs that `dict.items()` yields: encoding an event is then one `map`. What the dict does not know, or
-must not be asked (True and 1 are equal keys, but not equal values), goes the long way: look the label up, and for attributes
-with more aspects than their value (read backwards, longitude, substrings) add the codes of those.
+*Theory.* A value becomes `slot << 32 | label`. Most values come again, so their codes are remembered in one dict under
+the very `(name, value)` pairs that `dict.items()` yields: encoding an event is then one `map`. What the dict does not
+know, or must not be asked (True and 1 are equal keys, but not equal values), goes the long way: look the label up, and
+for attributes with more aspects than their value (read backwards, longitude, substrings) add the codes of those.
 
 *Profile.* The map costs 45 ns an attribute, a look-up about 500 ns; most of the latter is bisecting.
 """
@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from godwit.errors import BadEvent, BadValue
-from godwit.filters.values import TEXT_LENGTH_MAX, Point, Value, checked_value
+from godwit.filters.values import TEXT_LENGTH_MAX, Kind, Point, Value, checked_value
 from godwit.matching import kernels
 from godwit.matching.compiling import EVERY_VALUE_HOLDS, SOME_VALUE_HOLDS, Column
-from godwit.matching.labels import LABEL_FALSE, STRETCH, Kind, Slot
+from godwit.matching.labels import LABEL_FALSE, STRETCH, Slot
 from godwit.matching.matcher import Columns
 
 MEMO_MAX = 1 << 16
@@ -67,13 +67,17 @@ class Substrings:
         held = [slot for pattern, slot in self.fresh if pattern in text]
         if self.slots:
             kernels.find_substrings(
-                np.frombuffer(text.encode(), dtype=np.uint8), self.pool, self.starts, self.first_bytes, self.parents, self.found
+                np.frombuffer(text.encode(), dtype=np.uint8),
+                self.pool,
+                self.starts,
+                self.first_bytes,
+                self.parents,
+                self.found,
             )
             numbers = np.flatnonzero(self.found)
             self.found[numbers] = False
             held += [self.slots[number] for number in numbers.tolist()]
         return held
-
 
     def in_texts(self, texts: list[str]) -> tuple[Longs, Longs]:
         """For many texts: the numbers of texts, and beside each the slot of a pattern it holds."""
@@ -81,7 +85,13 @@ class Substrings:
         starts = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in encoded], out=starts[1:])
         numbers, patterns = kernels.find_substrings_in_all(
-            np.frombuffer(b"".join(encoded), dtype=np.uint8), starts, self.pool, self.starts, self.first_bytes, self.parents, self.found
+            np.frombuffer(b"".join(encoded), dtype=np.uint8),
+            starts,
+            self.pool,
+            self.starts,
+            self.first_bytes,
+            self.parents,
+            self.found,
         )
         fresh = [(number, slot) for pattern, slot in self.fresh for number, text in enumerate(texts) if pattern in text]
         more = np.array(fresh, dtype=np.int64).reshape(-1, 2)
@@ -135,7 +145,9 @@ class Encoder:
                 self._remember(item, code)
             return code
         for slot, aspect in self._aspects(column, value):
-            codes.append(slot.number << 32 | slot.label(aspect) if aspect is not None else slot.number << 32 | LABEL_FALSE)
+            codes.append(
+                slot.number << 32 | slot.label(aspect) if aspect is not None else slot.number << 32 | LABEL_FALSE
+            )
         if column.patterns and type(value) is str:
             codes.extend(slot << 32 | EVERY_VALUE_HOLDS for slot in self.substrings[name].in_text(value))
         return code
@@ -156,7 +168,12 @@ class Encoder:
             yield column.latitude, value.lat if here else None  # type: ignore[union-attr]
 
     def _encode_several(
-        self, name: str, column: Column, values: tuple[Value, ...], codes: list[int], several: list[tuple[int, list[int]]]
+        self,
+        name: str,
+        column: Column,
+        values: tuple[Value, ...],
+        codes: list[int],
+        several: list[tuple[int, list[int]]],
     ) -> None:
         labels: dict[int, list[int]] = {column.slot.number: [column.slot.label(value) for value in values]}
         if not column.plain:
@@ -169,7 +186,8 @@ class Encoder:
                     for number in self.substrings[name].in_text(value) if type(value) is str else ():
                         held[number] = held.get(number, 0) + 1
                 codes.extend(
-                    number << 32 | (EVERY_VALUE_HOLDS if times == len(values) else SOME_VALUE_HOLDS) for number, times in held.items()
+                    number << 32 | (EVERY_VALUE_HOLDS if times == len(values) else SOME_VALUE_HOLDS)
+                    for number, times in held.items()
                 )
         several.extend(labels.items())
 
@@ -191,7 +209,9 @@ class Encoder:
                 events.append(everyone)
                 codes.append(column.slot.number << 32 | self._numeric_labels(name, column.slot, values))
             else:
-                self._encode_column(name, column, values.tolist() if isinstance(values, np.ndarray) else values, events, codes, several)
+                self._encode_column(
+                    name, column, values.tolist() if isinstance(values, np.ndarray) else values, events, codes, several
+                )
         return Batch(length, events, codes, several)
 
     @staticmethod
@@ -201,15 +221,23 @@ class Encoder:
         floats = values.astype(np.float64)
         if values.dtype.kind == "f" and not np.isfinite(floats).all():
             row = int(np.flatnonzero(~np.isfinite(floats))[0])
-            raise BadEvent(f"column {name!r}, row {row}: {floats[row]!r} is not a finite number; None stands for a missing value")
+            raise BadEvent(
+                f"column {name!r}, row {row}: {floats[row]!r} is not a finite number; None stands for a missing value"
+            )
         constants = slot.constants.get(Kind.NUMBER)
         if constants is None:
             return np.full(len(values), STRETCH[Kind.NUMBER][0], dtype=np.int64)
-        exact = values.dtype.kind == "f" or values.dtype.itemsize <= 4 or bool((np.abs(floats) <= 2**53).all())
+        exact = values.dtype.kind == "f" or values.dtype.itemsize <= 4 or bool((np.abs(floats) < 2**53).all())
         return constants.labels_of(floats if exact else values.tolist()).astype(np.int64)
 
     def _encode_column(
-        self, name: str, column: Column, values: Any, events: list[Longs], codes: list[Longs], several: list[tuple[int, int, list[int]]]
+        self,
+        name: str,
+        column: Column,
+        values: Any,
+        events: list[Longs],
+        codes: list[Longs],
+        several: list[tuple[int, int, list[int]]],
     ) -> None:
         """A column of Python values: all at once where they are of one kind, else one by one."""
         rows = [row for row, value in enumerate(values) if value is not None]
@@ -218,7 +246,9 @@ class Encoder:
         number = column.slot.number << 32
         if column.plain and kinds <= {int, float}:
             numbers = np.array(present)
-            if numbers.dtype.kind in "if" and (numbers.dtype.kind == "i" or int not in kinds or np.abs(numbers).max() <= 2**53):
+            if numbers.dtype.kind in "if" and (
+                numbers.dtype.kind == "i" or int not in kinds or np.abs(numbers).max() < 2**53
+            ):
                 events.append(np.array(rows, dtype=np.int64))
                 codes.append(number | self._numeric_labels(name, column.slot, numbers))
                 return
@@ -257,7 +287,12 @@ class Encoder:
         """The further aspects of a column of texts."""
         if column.backwards is not None:
             events.append(rows)
-            codes.append(np.array([column.backwards.number << 32 | column.backwards.label(text[::-1]) for text in texts], dtype=np.int64))
+            codes.append(
+                np.array(
+                    [column.backwards.number << 32 | column.backwards.label(text[::-1]) for text in texts],
+                    dtype=np.int64,
+                )
+            )
         for slot in (column.longitude, column.latitude):
             if slot is not None:
                 events.append(rows)
@@ -276,7 +311,7 @@ def _checked(name: str, row: int, value: Any) -> Value:
 
 
 def check_column(name: str, values: Any) -> None:
-    """Refuse what is no value also in a column that no filter asks for, so that an error does not depend on who subscribes."""
+    """Refuse what is no value in any column, so that an error does not depend on who subscribes to what."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biu":
         return
     for row, value in enumerate(values.tolist() if isinstance(values, np.ndarray) else values):
@@ -288,20 +323,43 @@ def check_column(name: str, values: Any) -> None:
 class Batch:
     """The codes of a batch, event after event, as the kernels read them."""
 
-    def __init__(self, length: int, events: list[Longs], codes: list[Longs], several: list[tuple[int, int, list[int]]]) -> None:
+    def __init__(
+        self, length: int, events: list[Longs], codes: list[Longs], several: list[tuple[int, int, list[int]]]
+    ) -> None:
         self.length = length
         rows = np.concatenate([np.zeros(0, dtype=np.int64), *events])
         order = np.argsort(rows, kind="stable")
         self.codes: Longs = np.concatenate([np.zeros(0, dtype=np.int64), *codes])[order]
         self.event_starts: Longs = np.searchsorted(rows[order], np.arange(length + 1))
         several.sort(key=lambda each: each[0])
-        self.multi_event_starts: Longs = np.searchsorted(np.array([row for row, _, _ in several], dtype=np.int64), np.arange(length + 1))
-        self.multi_slots, self.multi_starts, self.multi_codes, self.multi_labels = multi_arrays([(slot, labels) for _, slot, labels in several])
+        values = np.bincount(
+            np.array([row for row, _, labels in several for _ in labels], dtype=np.int64), minlength=length
+        )
+        self.codes_max = int(
+            (np.diff(self.event_starts) + values).max(initial=0)
+        )  # what the event with the most codes has
+        self.multi_event_starts: Longs = np.searchsorted(
+            np.array([row for row, _, _ in several], dtype=np.int64), np.arange(length + 1)
+        )
+        self.multi_slots, self.multi_starts, self.multi_codes, self.multi_labels = multi_arrays(
+            [(slot, labels) for _, slot, labels in several]
+        )
 
 
 def multi_arrays(several: list[tuple[int, list[int]]]) -> tuple[Longs, Longs, Longs, npt.NDArray[np.int32]]:
     """Slots with several values as arrays: slots, where each one's values start, their codes, their labels."""
-    starts = np.zeros(len(several) + 1, dtype=np.int64)
-    np.cumsum([len(labels) for _, labels in several], out=starts[1:])
-    codes = np.array([slot << 32 | label for slot, labels in several for label in labels], dtype=np.int64)
-    return np.array([slot for slot, _ in several], dtype=np.int64), starts, codes, (codes & 0xFFFFFFFF).astype(np.int32)
+    slots: list[int] = []
+    starts = [0]
+    codes: list[int] = []
+    all_labels: list[int] = []
+    for slot, labels in several:
+        slots.append(slot)
+        all_labels += labels
+        codes += [slot << 32 | label for label in labels]
+        starts.append(len(codes))
+    return (
+        np.array(slots, dtype=np.int64),
+        np.array(starts, dtype=np.int64),
+        np.array(codes, dtype=np.int64),
+        np.array(all_labels, dtype=np.int32),
+    )

@@ -1,19 +1,22 @@
 """The index: the fast matcher. An event touches only subscriptions that one of its values leads to.
 
-*Theory.* Filters are compiled into rows of integer tests (`compiling.py`) on labels (`labels.py`); rows are placed into buckets
-and bitmaps (`placing.py`, `layout.py`); an event is turned into codes (`encoding.py`) and one compiled kernel does the rest
-(`kernels.py`). Changes are gathered and placed at the next match, so that adding a million subscriptions in a row is one
-step, and adding one between two matches is a small one.
+*Theory.* Filters are compiled into rows of integer tests (`compiling.py`) on labels (`labels.py`); rows are placed into
+buckets and bitmaps (`placing.py`, `layout.py`); an event is turned into codes (`encoding.py`) and one compiled kernel
+does the rest (`kernels.py`). Changes are gathered and placed at the next match, so that adding a million subscriptions
+in a row is one step, and adding one between two matches is a small one.
 
 *Rules.*
-1. What the kernels find is exact but for rows marked residual, which are asked again here with the filter's own `holds`.
+1. What the kernels find is exact but for rows marked residual, which are asked again here with the filter's own
+   `holds`.
 2. A subscription's number never changes between two layouts; ids come back in the order the kernel finds them.
 """
 
+import os
 from collections import deque
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
@@ -21,7 +24,7 @@ from godwit.matching import kernels, masks
 from godwit.matching.compiling import Compiler
 from godwit.matching.encoding import Batch, Encoder, multi_arrays
 from godwit.matching.kernels import DEAD
-from godwit.matching.layout import Layout, grown
+from godwit.matching.layout import CODES_USUAL, Layout, grown
 from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, events_of
 
 STAMP_MAX = 1 << 30
@@ -42,7 +45,9 @@ class IndexMatcher(Matcher):
     def __init__(self) -> None:
         super().__init__()
         self._numbers: dict[SubscriptionId, int] = {}
-        self._ids = np.zeros(0, dtype=np.int64)  # of objects as soon as one id is no int; ints need not be fetched from all over memory
+        self._ids = np.zeros(
+            0, dtype=np.int64
+        )  # of objects as soon as one id is no int; ints need not be fetched from all over memory
         self._given = 0  # numbers given since the last compaction, the dead included
         self._compiler = Compiler()
         self._encoder = Encoder(self._compiler.columns)
@@ -62,17 +67,22 @@ class IndexMatcher(Matcher):
         return id in self._numbers
 
     def _insert(self, id: SubscriptionId, filter: Filter) -> None:
-        number = self._given
-        self._compiler.compile(number, filter)
-        if number >= len(self._ids):
-            self._ids = grown(self._ids, number + 1)
+        self._insert_many([(id, filter)])
+
+    def _insert_many(self, subscriptions: list[tuple[SubscriptionId, Filter]]) -> None:
+        first, last = self._given, self._given + len(subscriptions)
+        for number, (_, filter) in enumerate(subscriptions, first):
+            self._compiler.compile(number, filter)
+        if last > len(self._ids):
+            self._ids = grown(self._ids, last)
             self._layout.stamps = grown(self._layout.stamps, len(self._ids))
-        if type(id) is not int and self._ids.dtype != object or type(id) is int and not -LONG <= id < LONG:
+        ids = [id for id, _ in subscriptions]
+        if self._ids.dtype != object and not all(type(id) is int and -LONG <= id < LONG for id in ids):
             self._ids = self._ids.astype(object)
-        self._ids[number] = id
-        self._layout.stamps[number] = 0
-        self._numbers[id] = number
-        self._given += 1
+        self._ids[first:last] = _array_of(ids, self._ids.dtype)
+        self._layout.stamps[first:last] = 0
+        self._numbers.update(zip(ids, range(first, last), strict=True))
+        self._given = last
         self._changed = True
 
     def _delete(self, id: SubscriptionId) -> None:
@@ -121,7 +131,10 @@ class IndexMatcher(Matcher):
         self._stamp = 0
 
     def _take_sample(self) -> tuple[Any, Any]:
-        """The codes of the last events, for weighing tests by how many events pass them; of several values only the first."""
+        """The codes of the last events, for weighing tests by how many events pass them.
+
+        Of several values only the first.
+        """
         events = [self._encoder.encode(attributes) for attributes in self._sample]
         codes = [codes + [slot << 32 | labels[0] for slot, labels in several] for codes, several in events]
         starts = np.cumsum([0] + [len(each) for each in codes])
@@ -133,7 +146,11 @@ class IndexMatcher(Matcher):
             self._settle()
         if self._given > 2 * len(self._numbers) + DEAD_SPARE:
             self._compact()
-        elif len(self._sample) == SAMPLE and len(self._layout.sample[0]) <= SAMPLE and self._layout.row_count > TUNED_FROM:
+        elif (
+            len(self._sample) == SAMPLE
+            and len(self._layout.sample[0]) <= SAMPLE
+            and self._layout.row_count > TUNED_FROM
+        ):
             self._layout.lay_out(self._compiler.slots)  # for the first time it can be weighed what events really pass
         if self._stamp + events >= STAMP_MAX:
             stamps = self._layout.stamps
@@ -149,13 +166,17 @@ class IndexMatcher(Matcher):
         self._sample.append(event.attributes)
         self._stamp += 1
         lay = self._layout
+        if len(codes) > CODES_USUAL or several:
+            lay.make_ready(len(self._compiler.slots), len(codes) + sum(len(labels) for _, labels in several))
         found, doubted = kernels.match_one(
             np.array(codes, dtype=np.int64), *(multi_arrays(several) if several else NO_MULTI), lay.x, *lay.arrays,
             lay.stamps, lay.row_stamps, self._stamp, lay.out, lay.doubts, lay.counts,
         )  # fmt: skip
         numbers = lay.out[:found]
         if doubted:
-            numbers = np.concatenate((numbers, self._undoubted(lay.doubts[:doubted].tolist(), event, set(numbers.tolist()))))
+            numbers = np.concatenate(
+                (numbers, self._undoubted(lay.doubts[:doubted].tolist(), event, set(numbers.tolist())))
+            )
         return self._ids.take(numbers).tolist()  # type: ignore[no-any-return]
 
     def _undoubted(self, rows: list[int], event: Event, found: set[int]) -> "np.ndarray[Any, Any]":
@@ -181,23 +202,29 @@ class IndexMatcher(Matcher):
         for row in range(0, length, max(1, length // SAMPLE)):
             self._sample.append(next(events_of(one_row(columns, row), 1)).attributes)
         batch = self._encoder.encode_batch(columns, length)
-        starts, numbers, doubts = self._match_by_masks(batch) if self._turns_round(length) else self._match_one_by_one(batch)
+        starts, numbers, doubts = (
+            self._match_by_masks(batch) if self._turns_round(length) else self._match_one_by_one(batch)
+        )
+        if numbers.dtype == np.int64:  # ids already
+            return Matches(starts, numbers)
         if doubts:
             starts, numbers = self._settle_doubts(columns, starts, numbers, doubts)
         return Matches(starts, self._ids[numbers])
 
     def _turns_round(self, length: int) -> bool:
         """Whether tests are shared by so many rows that a batch of this length is better matched by masks."""
-        if length < masks.EVENTS // 2:
+        if length < masks.EVENTS // 2 or len(self._compiler.slots) > masks.SLOTS_MAX:
             return False
         if self._numbering is None:
             self._numbering = masks.Numbering(self._layout)
         return self._numbering.worth
 
     def _match_by_masks(self, batch: Batch) -> Found:
+        """By masks; gives ids at once, as int64, where ids are ints and nothing can be in doubt."""
         assert self._numbering is not None
         turned = masks.Masks(self._layout, self._numbering, len(self._compiler.slots))
-        own = np.arange(self._given, dtype=np.int32)
+        as_ids = self._ids.dtype == np.int64 and not self._layout.counts[5]
+        own = self._ids if as_ids else np.arange(self._given, dtype=np.int32)
         offsets, parts = np.zeros(batch.length + 1, dtype=np.int64), []
         doubts: dict[int, list[int]] = {}
         for first in range(0, batch.length, masks.EVENTS):
@@ -211,29 +238,45 @@ class IndexMatcher(Matcher):
         return offsets, np.concatenate(parts), doubts
 
     def _match_one_by_one(self, batch: Batch) -> Found:
+        """Events that visit the same bucket one after the other, so that it is still near."""
         lay, length = self._layout, batch.length
+        lay.make_ready(len(self._compiler.slots), batch.codes_max)
+        busiest = np.zeros(length, dtype=np.int64)
+        kernels.busiest_codes(batch.event_starts, batch.codes, lay.table, busiest)
+        order = np.argsort(busiest, kind="stable")
         out = np.empty(max(OUT_LENGTH, 2 * len(lay.stamps)), dtype=np.int32)
         doubtful = np.empty(max(1, min(16, length) * int(lay.counts[5])), dtype=np.int32)
         out_starts, doubt_starts = np.zeros(length + 1, dtype=np.int64), np.zeros(length + 1, dtype=np.int64)
-        offsets, parts, first = np.zeros(length + 1, dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
+        starts, parts, first = np.zeros(length + 1, dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
         doubts: dict[int, list[int]] = {}
         while first < length:
             last = kernels.match_many(
-                first, batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots, batch.multi_starts,
+                first, order, batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots,
+                batch.multi_starts,
                 batch.multi_codes, batch.multi_labels, lay.x, *lay.arrays,
                 lay.stamps, lay.row_stamps, self._stamp + 1, out, out_starts, doubtful, doubt_starts, lay.counts,
             )  # fmt: skip
             count = last - first
             self._stamp += count
             parts.append(out[: out_starts[count]].copy())
-            offsets[first + 1 : last + 1] = offsets[first] + out_starts[1 : count + 1]
+            starts[first + 1 : last + 1] = starts[first] + out_starts[1 : count + 1]
             for at in np.flatnonzero(np.diff(doubt_starts[: count + 1])).tolist():
-                doubts[first + at] = doubtful[doubt_starts[at] : doubt_starts[at + 1]].tolist()
+                doubts[int(order[first + at])] = doubtful[doubt_starts[at] : doubt_starts[at + 1]].tolist()
             first = last
-        return offsets, np.concatenate(parts), doubts
+        numbers, offsets = np.concatenate(parts), np.zeros(length + 1, dtype=np.int64)
+        offsets[order + 1] = np.diff(starts)
+        np.cumsum(offsets, out=offsets)
+        in_order = np.empty_like(numbers)
+        kernels.put_in_order(order, numbers, starts, offsets, in_order)
+        return offsets, in_order, doubts
 
-    def _settle_doubts(self, columns: Columns, starts: Any, numbers: Any, doubts: dict[int, list[int]]) -> tuple[Any, Any]:
-        """Ask exactly for the rows in doubt; returns where each event's numbers start, and the numbers with those confirmed."""
+    def _settle_doubts(
+        self, columns: Columns, starts: Any, numbers: Any, doubts: dict[int, list[int]]
+    ) -> tuple[Any, Any]:
+        """Ask exactly for the rows in doubt.
+
+        Returns where each event's numbers start, and the numbers with those confirmed.
+        """
         confirmed, events = [], []
         for row, rows in sorted(doubts.items()):
             event = next(events_of(one_row(columns, row), 1))
@@ -243,6 +286,31 @@ class IndexMatcher(Matcher):
         places = np.concatenate(events).astype(np.int64)
         grown_starts = starts + np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(starts) - 1))))
         return grown_starts, np.insert(numbers, starts[places + 1], np.concatenate(confirmed))
+
+    # ------------------------------------------------------------ in a file
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write the index to a file that `load` maps. Ids must be ints, texts, or tuples of those."""
+        from godwit.matching import storage
+
+        storage.save(self, path)
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]", verify: bool = False) -> "IndexMatcher":
+        """The index in a file, its pages shared with all who load it.
+
+        With `verify` every byte is checked, not only the metadata.
+        """
+        from godwit.matching import storage
+
+        return storage.load(path, verify)
+
+
+def _array_of(ids: list[SubscriptionId], dtype: Any) -> npt.NDArray[Any]:
+    """Ids as an array with one element each, also where an id is a tuple."""
+    array: npt.NDArray[Any] = np.empty(len(ids), dtype=dtype)
+    array[:] = np.fromiter(ids, dtype=dtype, count=len(ids))
+    return array
 
 
 def one_row(columns: Columns, row: int) -> Columns:

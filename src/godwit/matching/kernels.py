@@ -1,40 +1,42 @@
 """The inner loops of the index, compiled by Numba; without it the same code runs as plain Python, slowly.
 
-*Theory.* An event is an array of codes `slot << 32 | label`. They are written into `x`, one int32 per slot, and every test of
-every subscription is then a look into `x`: a range, its outside, or a short sorted list of labels. `x` holds `ABSENT` for an
-attribute the event has not, and `-FIRST_MULTI - k` for one that has several values, which are row k of the multi table.
+*Theory.* An event is an array of codes `slot << 32 | label`. They are written into `x`, one int32 per slot, and every
+test of every subscription is then a look into `x`: a range, its outside, or a short sorted list of labels. `x` holds
+`ABSENT` for an attribute the event has not, and `-FIRST_MULTI - k` for one that has several values, which are row k of
+the multi table.
 
-A conjunction's tests lie in one row, an *entry*: `subscription, number of tests, (word, a, b) ...`, most selective first. Entries
-lie in buckets. A bucket is found by an equality (a code) or by a bin of a range, so an event touches only candidates. What has
-no selective test is kept in bitmaps: for each bin of each attribute the set of conjunctions that this bin does not rule out,
-4,096 conjunctions a block; an event ANDs one row per attribute.
+A conjunction's tests lie in one row, an *entry*: `subscription, number of tests, (word, a, b) ...`, most selective
+first. Entries lie in buckets. A bucket is found by an equality (a code) or by a bin of a range, so an event touches
+only candidates. What has no selective test is kept in bitmaps: for each bin of each attribute the set of conjunctions
+that this bin does not rule out, and beside it the set of those that it is sure to let pass; an event ANDs one row of
+either per attribute. What is left of the first is verified, unless it is left of the second too.
 
-*Profile.* What costs is the memory touched per candidate: entries carry their tests inline and lie side by side, so that a
-bucket is read as one stream. The call itself is a microsecond; the rest of the Python side is encoding the event and
-turning slots back into ids.
+*Profile.* What costs is memory that is not near. An entry carries its tests inline and a bucket is one stream, 3 ns an
+entry when near and 25 when not; so what will be read is touched ahead, many lines at once. Functions that take a dozen
+arrays cost 50 ns a call, so the loop over tests stands inline. A node worked out for every event costs 40 ns: only
+nodes that many conjunctions ask for are worth that.
 """
 
 import os
-from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-COMPILED = os.environ.get("GODWIT_NUMBA", "1") != "0"
-try:
+COMPILED = os.environ.get("GODWIT_NUMBA", "1") != "0" and find_spec("numba") is not None
+
+
+def _compiler(**options: Any) -> Any:
+    """Numba's decorator, or one that leaves a function as it is."""
     if not COMPILED:
-        raise ImportError
-    from numba import njit
-except ImportError:
-    COMPILED = False
-
-    def njit(**_: Any) -> Callable[[Any], Any]:
-        """Stand in for Numba: leave the function as it is."""
         return lambda function: function
+    from numba import njit
+
+    return njit(**options)
 
 
-compiled = njit(cache=True, nogil=True, boundscheck=False)
-inlined = njit(inline="always", boundscheck=False)  # for what the loops do for every single test
+compiled: Any = _compiler(cache=True, nogil=True, boundscheck=False)
+inlined: Any = _compiler(inline="always", boundscheck=False)  # for what the loops do for every single test
 
 ABSENT = -1
 FIRST_MULTI = 16
@@ -69,8 +71,9 @@ ACCESS_BINS_MAX = 6
 
 # ---------------------------------------------------------------- the table from code to bucket: open addressing
 #
-# A row of the table is one bucket, 32 bytes, so that finding one costs one look into memory: its code, where its entries start, how
-# many words they are, and how many there is room for. The row after the last is the bucket of what is always a candidate.
+# A row of the table is one bucket, 32 bytes, so that finding one costs one look into memory: its code, where its
+# entries start, how many words they are, and how many there is room for. The row after the last is the bucket of what
+# is always a candidate.
 
 CODE, START, LENGTH, ROOM = 0, 1, 2, 3
 NO_CODE = -1
@@ -79,19 +82,19 @@ NO_CODE = -1
 if COMPILED:
 
     @compiled
-    def hash_of(code):  # type: ignore[no-untyped-def]
+    def hash_of(code):
         """Where to start looking for a code."""
         return np.int64((np.uint64(code) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20))
 
 else:
 
-    def hash_of(code):  # type: ignore[no-untyped-def]
+    def hash_of(code):
         """The same without Numba, where an overflow would be worth a warning."""
         return np.int64((int(code) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 20)
 
 
 @compiled
-def bucket_of(code, table):  # type: ignore[no-untyped-def]
+def bucket_of(code, table):
     """The place of a code in the table, or -1."""
     mask = len(table) - 2
     at = hash_of(code) & mask
@@ -105,7 +108,7 @@ def bucket_of(code, table):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def bucket_made(code, table, counts):  # type: ignore[no-untyped-def]
+def bucket_made(code, table, counts):
     """The place of a code in the table, put in if it is not there. The caller sees to it that there is room."""
     mask = len(table) - 2
     at = hash_of(code) & mask
@@ -119,7 +122,7 @@ def bucket_made(code, table, counts):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def bin_of(bounds, row, label):  # type: ignore[no-untyped-def]
+def bin_of(bounds, row, label):
     """The bin of a label: how many of the row's bounds are at or below it."""
     low, high = 0, bounds.shape[1]
     while low < high:
@@ -135,7 +138,7 @@ def bin_of(bounds, row, label):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def member(label, start, count, tests):  # type: ignore[no-untyped-def]
+def member(label, start, count, tests):
     """Whether a label is in the sorted list tests[start:start + count]."""
     low, high = start, start + count
     while high - low > 8:
@@ -151,7 +154,7 @@ def member(label, start, count, tests):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def label_passes(kind, a, b, label, tests):  # type: ignore[no-untyped-def]
+def label_passes(kind, a, b, label, tests):
     """Whether one label passes a test that is no node."""
     if kind == RANGE:
         good = a <= label <= b
@@ -163,7 +166,7 @@ def label_passes(kind, a, b, label, tests):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def several_pass(word, a, b, label, tests, multi_starts, multi_labels):  # type: ignore[no-untyped-def]
+def several_pass(word, a, b, label, tests, multi_starts, multi_labels):
     """Whether an attribute with several values passes a test: some of them must, or with ONLY all."""
     kind, row = word >> KIND_SHIFT & 7, -FIRST_MULTI - label
     only = word & ONLY != 0
@@ -174,8 +177,10 @@ def several_pass(word, a, b, label, tests, multi_starts, multi_labels):  # type:
 
 
 @compiled
-def node_holds(node, x, tests, multi_starts, multi_labels, nodes, known, touched, counts):  # type: ignore[no-untyped-def]
-    """The truth of a shared sub-formula: worked out when first asked for, children before parents, and remembered for this event.
+def node_holds(node, x, tests, multi_starts, multi_labels, nodes, known, touched, counts):
+    """The truth of a shared sub-formula.
+
+    Worked out when first asked for, children before parents, and remembered for this event.
 
     `touched` is both the stack (from its end downwards) and the list of nodes to forget afterwards (from its start).
     """
@@ -219,37 +224,41 @@ def node_holds(node, x, tests, multi_starts, multi_labels, nodes, known, touched
 
 
 @compiled
-def candidates_in_buckets(codes, ranges, found, table, entries, bin_rows, bounds, levels, counts):  # type: ignore[no-untyped-def]
+def candidates_in_buckets(codes, ranges, found, table, entries, bin_rows, bounds, levels, counts):
     """Write to `ranges` the buckets that the codes lead to: by equality, and by bin.
 
-    Here and below the first words of what will be read are touched ahead of time and the sum thrown away: so the processor fetches
-    many at once instead of waiting for each.
+    First all places to look at are worked out and touched, then they are looked at: so the processor fetches many lines
+    of memory
+    at once instead of waiting for each. What is read in touching is folded up and thrown away.
     """
-    touch = 0
+    mask, asked, touch = len(table) - 2, found, 0
     for code in codes:
+        ranges[asked, 0] = code
+        asked += 1
+        touch ^= table[hash_of(code) & mask, CODE]
         used = levels[code >> 32]
-        at = bucket_of(code, table)
-        if at >= 0 and table[at, LENGTH] > 0:
-            ranges[found, 0] = table[at, START]
-            ranges[found, 1] = table[at, START] + table[at, LENGTH]
-            touch += entries[table[at, START]]
-            found += 1
         if used:
             bin_number = bin_of(bounds, bin_rows[code >> 32], code & 0xFFFFFFFF)
             for level in range(LEVELS):
                 if used >> level & 1:
-                    at = bucket_of((code & ~0xFFFFFFFF) | (BIN_LABEL + level * BINS + (bin_number >> 2 * level)), table)
-                    if at >= 0 and table[at, LENGTH] > 0:
-                        ranges[found, 0] = table[at, START]
-                        ranges[found, 1] = table[at, START] + table[at, LENGTH]
-                        touch += entries[table[at, START]]
-                        found += 1
+                    bin_code = (code & ~0xFFFFFFFF) | (BIN_LABEL + level * BINS + (bin_number >> 2 * level))
+                    ranges[asked, 0] = bin_code
+                    asked += 1
+                    touch ^= table[hash_of(bin_code) & mask, CODE]
+    for number in range(found, asked):
+        at = bucket_of(ranges[number, 0], table)
+        if at >= 0 and table[at, LENGTH] > 0:
+            start = table[at, START]
+            ranges[found, 0] = start
+            ranges[found, 1] = start + table[at, LENGTH]
+            touch ^= entries[start] ^ entries[start + CACHE_LINE]
+            found += 1
     counts[7] = touch
     return found
 
 
 @compiled
-def choose_rows(x, shift, map_slots, map_rows, bin_rows, bounds):  # type: ignore[no-untyped-def]
+def choose_rows(x, shift, map_slots, map_rows, bin_rows, bounds):
     """Which row of each column of the bitmaps an event selects."""
     for column in range(len(map_slots)):
         label = x[map_slots[column]]
@@ -262,8 +271,11 @@ def choose_rows(x, shift, map_slots, map_rows, bin_rows, bounds):  # type: ignor
 
 
 @compiled
-def and_chunk(first, last, alive, sure, maps, sure_maps, node_maps, map_rows, node_false):  # type: ignore[no-untyped-def]
-    """AND the words first..last of the selected rows into `alive` (not ruled out) and `sure` (needs no test); whether any is left."""
+def and_chunk(first, last, alive, sure, maps, sure_maps, node_maps, map_rows, node_false):
+    """AND the words first..last of the selected rows into `alive` (not ruled out) and `sure` (needs no test).
+
+    Whether any is left.
+    """
     count = last - first
     start, start_sure = maps[maps.shape[0] - 1, 0, first:last], sure_maps[maps.shape[0] - 1, 0, first:last]
     for word in range(count):
@@ -298,9 +310,12 @@ def and_chunk(first, last, alive, sure, maps, sure_maps, node_maps, map_rows, no
 def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
               x, tests, entries, table,
               bin_rows, bounds, levels, nodes, known, touched,
-              maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false, alive, sure, ranges,
-              stamps, row_stamps, stamp, out, doubts, counts):  # type: ignore[no-untyped-def] # fmt: skip
-    """Match one event. Writes subscription numbers to `out` and the rows still in doubt to `doubts`; returns how many of each.
+              maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false,
+              alive, sure, ranges,
+              stamps, row_stamps, stamp, out, doubts, counts):  # fmt: skip
+    """Match one event. Writes subscription numbers to `out` and the rows still in doubt to `doubts`.
+
+    Returns how many of each.
 
     counts: 0 buckets, 1 nodes touched, 2 conjunctions in bitmaps, 6 how many bins share a row of those, as a shift.
     """
@@ -346,7 +361,7 @@ def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
                         at = map_entries[position]
                         ranges[last, 0] = at
                         ranges[last, 1] = at + 1
-                        counts[7] += entries[at] + entries[at + CACHE_LINE]
+                        counts[7] ^= entries[at] ^ entries[at + CACHE_LINE]
                         last += 1
 
     for number in range(last):
@@ -363,7 +378,9 @@ def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
                     truth = known[word & SLOT_MASK]
                     good = truth == NODE_TRUE
                     if truth == NODE_UNKNOWN:
-                        good = node_holds(word & SLOT_MASK, x, tests, multi_starts, multi_labels, nodes, known, touched, counts)
+                        good = node_holds(
+                            word & SLOT_MASK, x, tests, multi_starts, multi_labels, nodes, known, touched, counts
+                        )
                 else:
                     label = x[word & SLOT_MASK]
                     if label <= -FIRST_MULTI:
@@ -398,8 +415,11 @@ def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
 
 
 @compiled
-def bit_number(bit):  # type: ignore[no-untyped-def]
-    """Which bit of 64 is set: a binary search with masks, which LLVM turns into a count of trailing zeros or nearly so."""
+def bit_number(bit):
+    """Which bit of 64 is set.
+
+    A binary search with masks, which LLVM turns into a count of trailing zeros or nearly so.
+    """
     number = 0
     if bit & np.uint64(0xFFFFFFFF00000000):
         number += 32
@@ -420,25 +440,45 @@ def bit_number(bit):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def match_many(first, event_starts, codes, multi_event_starts, multi_slots, multi_starts, multi_codes, multi_labels,
+def busiest_codes(event_starts, codes, table, busiest):
+    """For each event the code that leads to its longest bucket."""
+    for event in range(len(event_starts) - 1):
+        longest = np.int64(0)
+        for at in range(event_starts[event], event_starts[event + 1]):
+            bucket = bucket_of(codes[at], table)
+            if bucket >= 0 and table[bucket, LENGTH] > longest:
+                longest = table[bucket, LENGTH]
+                busiest[event] = codes[at]
+
+
+@compiled
+def match_many(first, order, event_starts, codes, multi_event_starts, multi_slots, multi_starts, multi_codes,
+               multi_labels,
                x, tests, entries, table,
                bin_rows, bounds, levels, nodes, known, touched,
-               maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false, alive, sure, ranges,
-               stamps, row_stamps, stamp, out, out_starts, doubts, doubt_starts, counts):  # type: ignore[no-untyped-def] # fmt: skip
-    """Match events from number `first` on, until all are done or the room in `out` or `doubts` could run out; returns how far it came."""
+               maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false,
+               alive, sure, ranges,
+               stamps, row_stamps, stamp, out, out_starts, doubts, doubt_starts, counts):  # fmt: skip
+    """Match the events order[first:], until all are done or the room in `out` or `doubts` could run out.
+
+    Returns how far it came.
+    """
     number = first
     found, doubted = 0, 0
     subscriptions, residuals = len(stamps), counts[5]
-    while number < len(event_starts) - 1:
+    while number < len(order):
         if found + subscriptions > len(out) or doubted + residuals > len(doubts):
             break
-        low, high = multi_event_starts[number], multi_event_starts[number + 1]
+        event = order[number]
+        low, high = multi_event_starts[event], multi_event_starts[event + 1]
         more, doubtful = match_one(
-            codes[event_starts[number] : event_starts[number + 1]],
-            multi_slots[low:high], multi_starts[low : high + 1], multi_codes[multi_starts[low] : multi_starts[high]], multi_labels,
+            codes[event_starts[event] : event_starts[event + 1]],
+            multi_slots[low:high], multi_starts[low : high + 1], multi_codes[multi_starts[low] : multi_starts[high]],
+            multi_labels,
             x, tests, entries, table,
             bin_rows, bounds, levels, nodes, known, touched,
-               maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false, alive, sure, ranges,
+            maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false,
+            alive, sure, ranges,
             stamps, row_stamps, stamp + np.int32(number - first), out[found:], doubts[doubted:], counts,
         )  # fmt: skip
         found += more
@@ -449,12 +489,24 @@ def match_many(first, event_starts, codes, multi_event_starts, multi_slots, mult
     return number
 
 
+@compiled
+def put_in_order(order, numbers, starts, offsets, out):
+    """Copy what was found for the events `order` one after the other to where each event's matches belong."""
+    for position in range(len(order)):
+        to = offsets[order[position]]
+        for at in range(starts[position], starts[position + 1]):
+            out[to] = numbers[at]
+            to += 1
+
+
 # ---------------------------------------------------------------- substrings
 
 
 @compiled
-def find_substrings(text, pool, starts, first_bytes, parents, found):  # type: ignore[no-untyped-def]
-    """Mark in `found` every pattern that `text` holds. Patterns are sorted; a text holds one if a suffix of the text starts with it.
+def find_substrings(text, pool, starts, first_bytes, parents, found):
+    """Mark in `found` every pattern that `text` holds.
+
+    Patterns are sorted; a text holds one if a suffix of the text starts with it.
 
     Among the patterns a suffix starts with, the longest is the greatest one at or below it that is a prefix of it; the
     others are reached through `parents`, the longest other pattern that starts each pattern.
@@ -488,7 +540,7 @@ def find_substrings(text, pool, starts, first_bytes, parents, found):  # type: i
 
 
 @compiled
-def find_substrings_in_all(texts, text_starts, pool, starts, first_bytes, parents, found):  # type: ignore[no-untyped-def]
+def find_substrings_in_all(texts, text_starts, pool, starts, first_bytes, parents, found):
     """The same for many texts: pairs of a text's number and a pattern it holds."""
     numbers, patterns = np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64)
     count = 0
@@ -510,8 +562,11 @@ def find_substrings_in_all(texts, text_starts, pool, starts, first_bytes, parent
 
 
 @compiled
-def move_labels(rows, row_count, nodes, node_count, tests, slot_starts, old, new):  # type: ignore[no-untyped-def]
-    """Rewrite all tests after some slots gave their constants new labels. Slot s has old[slot_starts[s]:slot_starts[s+1]], sorted."""
+def move_labels(rows, row_count, nodes, node_count, tests, slot_starts, old, new):
+    """Rewrite all tests after some slots gave their constants new labels.
+
+    Slot s has old[slot_starts[s]:slot_starts[s+1]], sorted.
+    """
     for number in range(row_count + node_count):
         if number < row_count:
             start, count = rows[number, 0], rows[number, 1]

@@ -1,15 +1,17 @@
 """Labels: how a value becomes a number, so that every comparison is an integer range test.
 
-*Theory.* A slot holds one aspect of one attribute (its value, its value read backwards, its longitude ...). For each slot the
-constants that subscriptions compare it with are kept in order, and each has a *label*, an int32. The label of an event's value is
-the label of the constant it equals, or one above the label of the next constant below it. Labels leave gaps, so a new constant
-goes in between without moving the others; `x > 5` becomes `label >= label(5) + 1`. Numbers, times, texts and points have a
-stretch of labels each, so one test can tell kinds apart too. Nothing is rounded: ints beyond 2**53 and texts of any length
-are compared as themselves when a label is looked up, and never after that.
+*Theory.* A slot holds one aspect of one attribute (its value, its value read backwards, its longitude ...). For each
+slot the constants that subscriptions compare it with are kept in order, and each has a *label*, an int32. The label of
+an event's value is the label of the constant it equals, or one above the label of the next constant below it. Labels
+leave gaps, so a new constant goes in between without moving the others; `x > 5` becomes `label >= label(5) + 1`.
+Numbers, times, texts and points have a stretch of labels each, so one test can tell kinds apart too. Nothing is
+rounded: ints beyond 2**53 and texts of any length are compared as themselves when a label is looked up, and never after
+that.
 
 *Rules.*
 1. Within a kind, v < w implies label(v) <= label(w), with equality only if no constant separates them.
-2. Two neighbouring constants are at least `GAP_MIN` labels apart: values between them, and `label ± 1`, always have room.
+2. Two neighbouring constants are at least `GAP_MIN` labels apart: values between them, and `label ± 1`, always have
+   room.
 3. `insert` keeps the labels there were; where it cannot, `moved` says from what to what.
 """
 
@@ -38,7 +40,12 @@ STRETCH: dict[Kind, tuple[int, int]] = {
 }
 LABEL_MAX = (1 << 31) - 1
 
-BELOW, EXACTLY, ABOVE, TWICE = 0, 1, 2, 3  # how a label is written: less one, as it is, plus one, as it is into two places
+BELOW, EXACTLY, ABOVE, TWICE = (
+    0,
+    1,
+    2,
+    3,
+)  # how a label is written: less one, as it is, plus one, as it is into two places
 OFFSETS = (-1, 0, 1, 0)
 OFFSET_ARRAY = np.array(OFFSETS, dtype=np.int32)
 
@@ -46,16 +53,19 @@ OFFSET_ARRAY = np.array(OFFSETS, dtype=np.int32)
 class Constants:
     """The constants of one kind in one slot, in order, with their labels."""
 
-    __slots__ = ("before", "high", "keys", "labels", "low")
+    __slots__ = ("before", "equal", "high", "keys", "labels", "low")
 
     def __init__(self, kind: Kind) -> None:
         self.low, self.high = STRETCH[kind]
         self.keys: Any = array("d") if kind is Kind.NUMBER else []
         self.labels = array("i")
+        self.equal: dict[Any, int] | None = None  # key -> label, for texts that are only ever asked for by equality
         self.before: tuple[Any, npt.NDArray[np.int32]] | None = None  # keys and labels when they last had to move
 
     def label(self, key: Any) -> int:
         """The label of any value of this kind."""
+        if self.equal is not None:
+            return self.equal.get(key, self.low)
         keys = self.keys
         place = bisect_left(keys, key)
         if place < len(keys) and keys[place] == key:
@@ -77,8 +87,12 @@ class Constants:
 
     def insert(self, keys: Sequence[Any]) -> None:
         """Add constants; those that are there already do not matter."""
-        if isinstance(self.keys, array) and any(type(key) is int and not -EXACT_MAX <= key <= EXACT_MAX for key in keys):
-            self.keys = [int(key) if key.is_integer() else key for key in self.keys]  # floats no longer tell all constants apart
+        if isinstance(self.keys, array) and any(
+            type(key) is int and not -EXACT_MAX <= key <= EXACT_MAX for key in keys
+        ):
+            self.keys = [
+                int(key) if key.is_integer() else key for key in self.keys
+            ]  # floats no longer tell all constants apart
         if len(keys) <= FEW and self.labels:
             for key in keys:
                 self._insert_one(key)
@@ -94,7 +108,7 @@ class Constants:
         else:
             new = sorted({key for key in keys if not self._has(key)})
             places = np.array([bisect_left(known, key) for key in new], dtype=np.int64)
-        if len(new):
+        if len(new) > 0:  # an array has no truth
             self._insert(new, places)
 
     def _insert_one(self, key: Any) -> None:
@@ -110,6 +124,8 @@ class Constants:
         else:
             keys.insert(place, key)
             labels.insert(place, (low + high) // 2)
+            if self.equal is not None:
+                self.equal[key] = labels[place]
 
     def _has(self, key: Any) -> bool:
         place = bisect_left(self.keys, key)
@@ -136,6 +152,14 @@ class Constants:
         else:
             self.keys = sorted([*self.keys, *new])
         self.labels = array("i", labels.astype(np.int32).tobytes())
+        self.look_up_by_equality(self.equal is not None)
+
+    def look_up_by_equality(self, yes: bool) -> None:
+        """Whether all that is ever asked is which constant a value equals.
+
+        Then a dict answers, faster than a search for its place.
+        """
+        self.equal = dict(zip(self.keys, self.labels, strict=True)) if yes else None
 
     def moved(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
         """The old and the new labels of the constants, if they had to move since this was last asked."""
@@ -155,6 +179,7 @@ class Constants:
             else [key for key, stays in zip(keys, wanted.tolist(), strict=True) if stays]
         )
         self.labels = array("i", self._even(len(self.keys)).astype(np.int32).tobytes())
+        self.look_up_by_equality(self.equal is not None)
 
     def _even(self, count: int) -> npt.NDArray[np.int64]:
         room = (self.high - self.low) // 4  # on either side
@@ -164,17 +189,21 @@ class Constants:
 class Slot:
     """One aspect of one attribute: its constants by kind, and those that wait to be given a label."""
 
-    __slots__ = ("constants", "number", "of_pattern", "queue", "waiting")
+    __slots__ = ("constants", "number", "of_pattern", "orders_texts", "queue", "waiting")
 
     def __init__(self, number: int, queue: list["Slot"], of_pattern: bool = False) -> None:
         self.number = number
         self.of_pattern = of_pattern  # it says whether a substring is there, and has no order
+        self.orders_texts = False  # some test asks where a text lies in their order
         self.constants: dict[Kind, Constants] = {}
         self.waiting: dict[Kind, tuple[list[Any], list[int]]] = {}
         self.queue = queue  # of the slots in which something waits
 
     def await_label(self, value: Value, place: int, how: int) -> None:
-        """Ask that the label of `value` be written at `place` when labels are next given: as it is, or as `how` says."""
+        """Ask that the label of `value` be written at `place` when labels are next given.
+
+        As it is, or as `how` says.
+        """
         kind = type(value)
         group = KIND_OF_TYPE[kind]
         waiting = self.waiting.get(group)
@@ -192,6 +221,8 @@ class Slot:
             constants = self.constants.get(kind)
             if constants is None:
                 constants = self.constants[kind] = Constants(kind)
+            if kind is Kind.TEXT and (constants.equal is None) != self.orders_texts:
+                constants.look_up_by_equality(not self.orders_texts)
             constants.insert(keys)
             if (moved := constants.moved()) is not None:
                 moves.append(moved)

@@ -1,13 +1,14 @@
 """The layout of the index: all its arrays, how they grow, and when they are laid out anew.
 
-*Theory.* `tests`, `rows` and `nodes` say what is subscribed; everything else (buckets, bitmaps, bins) is derived from them by
-`lay_out`. New rows are put into the derived arrays in place, a microsecond each. Laying out anew is worth its while only
-when the rows have quadrupled, when half of them are dead, or when labels had to move; so its cost per change stays small.
+*Theory.* `tests`, `rows` and `nodes` say what is subscribed; everything else (buckets, bitmaps, bins) is derived from
+them by `lay_out`. New rows are put into the derived arrays in place, a microsecond each. Laying out anew is worth its
+while only when the rows have quadrupled, when half of them are dead, or when labels had to move; so its cost per change
+stays small.
 
 *Rules.*
 1. A removed subscription is stamped `DEAD` and forgotten at the next `compact`; until then it costs only its place.
-2. `counts`: 0 buckets, 1 nodes touched (scratch), 2 rows in bitmaps, 3 words of entries in use, 4 words left behind, 5 residual rows,
-   6 the shift from a bin to its row in the bitmaps.
+2. `counts`: 0 buckets, 1 nodes touched (scratch), 2 rows in bitmaps, 3 words of entries in use, 4 words left behind, 5
+   residual rows, 6 the shift from a bin to its row in the bitmaps.
 """
 
 from collections.abc import Callable
@@ -17,19 +18,34 @@ import numpy as np
 import numpy.typing as npt
 
 from godwit.matching import kernels, placing
-from godwit.matching.kernels import ACCESS_BITMAP, BINS, CHUNK, CODE, DEAD, NO_CODE, ROOM, START
+from godwit.matching.kernels import (
+    ACCESS_BITMAP,
+    ACCESS_MEMBERS_MAX,
+    BINS,
+    CHUNK,
+    CODE,
+    DEAD,
+    LEVELS,
+    NO_CODE,
+    ROOM,
+    START,
+)
 from godwit.matching.labels import LABEL_FALSE, LABEL_TRUE, Slot
 
 BOUNDS = BINS - 1
 COLUMNS_MAX = 48
-NODE_COLUMN_SHARE = 4_000  # a node is worth a column if one in so many conjunctions asks for it
+NODE_COLUMN_SHARE = (
+    1_000  # a node is worth a column, which means working it out for every event, if one in so many conjunctions
+)
+NODE_COLUMN_USES = 32  # asks for it, and so many at least
 NODE_COLUMNS_MAX = 512
 SHIFT_MAX = 2  # at most four bins share a row of the bitmaps
 MAP_BYTES, MAP_BYTES_EACH = 32 << 20, 256  # what finer bitmaps may take, in all and for each conjunction
 GROWTH = 4
 TABLE_LENGTH = 256
 SPARE_ROWS = 64
-RANGES_SPARE = 65_536  # two for each value an event can have
+RANGES_PER_CODE = 1 + LEVELS
+CODES_USUAL = 256  # that an event has; for one that has more the scratch arrays grow
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -76,6 +92,7 @@ class Layout:
         self.counts: Longs = np.zeros(8, dtype=np.int64)
         self.take_sample: Callable[[], tuple[Longs, Longs]] = lambda: NO_SAMPLE
         self.sample = NO_SAMPLE  # codes of some events: where each event starts, and all codes
+        self.codes_max = CODES_USUAL
         self.laid_out = 0  # rows when the layout was last made anew
         self.placed = 0
         self._clear(1)
@@ -84,7 +101,6 @@ class Layout:
         """Forget all that is derived."""
         self.counts[:] = 0
         self.access: Ints = np.zeros(len(self.rows), dtype=np.int32)
-        self.row_stamps: Ints = np.zeros(len(self.rows), dtype=np.int32)
         self.table: Longs = empty_table(TABLE_LENGTH)
         self.uses: Ints = np.zeros(len(self.table), dtype=np.int32)
         self.slot_uses: Ints = np.zeros(slots, dtype=np.int32)
@@ -105,8 +121,9 @@ class Layout:
         self.node_false = np.zeros(len(self.map_nodes), dtype=np.bool_)
         self.alive = np.zeros(CHUNK, dtype=np.uint64)
         self.sure = np.zeros(CHUNK, dtype=np.uint64)
-        self.ranges: Longs = np.zeros((len(self.map_entries) + RANGES_SPARE, 2), dtype=np.int64)
+        self.ranges: Longs = np.zeros((len(self.map_entries) + RANGES_PER_CODE * self.codes_max + 1, 2), dtype=np.int64)
         self.out: Ints = np.zeros(len(self.stamps), dtype=np.int32)
+        self.row_stamps: Ints = np.zeros(len(self.rows) if self.counts[5] else 0, dtype=np.int32)
         self.doubts: Ints = np.zeros(max(1, int(self.counts[5])), dtype=np.int32)
         self.found_buckets: Longs = np.zeros(64, dtype=np.int64)
         self.order: Ints = np.zeros(placing.TESTS_SORTED_MAX, dtype=np.int32)
@@ -115,19 +132,22 @@ class Layout:
     def arrays(self) -> tuple[Any, ...]:
         """What the kernels read, in their order."""
         return (
-            self.tests, self.entries, self.table, self.bin_rows, self.bounds, self.levels, self.nodes, self.known, self.touched,
+            self.tests, self.entries, self.table, self.bin_rows, self.bounds, self.levels, self.nodes, self.known,
+            self.touched,
             self.maps, self.sure_maps, self.node_maps, self.map_slots, self.map_nodes, self.map_entries,
             self.map_subscriptions, self.map_rows, self.node_false, self.alive, self.sure, self.ranges,
         )  # fmt: skip
 
-    def make_ready(self, slots: int) -> None:
-        """See to it that the scratch arrays are as large as the rest demands."""
+    def make_ready(self, slots: int, codes: int = 0) -> None:
+        """See to it that the scratch arrays are as large as the rest, and an event of so many codes, demand."""
+        self.codes_max = max(self.codes_max, codes)
         if (
             len(self.x) < slots
             or len(self.known) < len(self.nodes)
             or len(self.out) < len(self.stamps)
             or len(self.doubts) < self.counts[5]
-            or len(self.ranges) < len(self.map_entries) + RANGES_SPARE
+            or (self.counts[5] and len(self.row_stamps) < self.row_count)
+            or len(self.ranges) <= len(self.map_entries) + RANGES_PER_CODE * self.codes_max
         ):
             self._scratch(max(slots, len(self.bin_rows)))
 
@@ -145,7 +165,9 @@ class Layout:
         self.nodes[self.node_count : self.node_count + len(nodes)] = nodes
         self.node_count += len(nodes)
 
-    def place(self, slots: list[Slot], moves: dict[int, list[tuple[Ints, Ints]]], rows_before: int, nodes_before: int) -> None:
+    def place(
+        self, slots: list[Slot], moves: dict[int, list[tuple[Ints, Ints]]], rows_before: int, nodes_before: int
+    ) -> None:
         """Put the rows that are not placed yet where the kernels find them."""
         if moves:
             self._move(slots, moves, rows_before, nodes_before)
@@ -158,13 +180,15 @@ class Layout:
             added = np.full(len(self.slot_uses) - len(self.bin_rows), -1, dtype=np.int32)
             self.bin_rows = np.concatenate((self.bin_rows, added))
             self.levels = grown(self.levels, more)
-        self.access, self.row_stamps = grown(self.access, self.row_count), grown(self.row_stamps, self.row_count)
+        self.access = grown(self.access, self.row_count)
         self.make_ready(len(slots))
         self._count_uses(self.placed)
         self._fill(self.placed, *self._choose(self.placed))
         self.placed = self.row_count
 
-    def _move(self, slots: list[Slot], moves: dict[int, list[tuple[Ints, Ints]]], rows_before: int, nodes_before: int) -> None:
+    def _move(
+        self, slots: list[Slot], moves: dict[int, list[tuple[Ints, Ints]]], rows_before: int, nodes_before: int
+    ) -> None:
         starts = np.zeros(len(slots) + 1, dtype=np.int64)
         old, new = [], []
         for slot in range(len(slots)):
@@ -173,7 +197,14 @@ class Layout:
             new += [pair[1] for pair in pairs]
             starts[slot + 1] = starts[slot] + sum(len(pair[0]) for pair in pairs)
         kernels.move_labels(
-            self.rows, rows_before, self.nodes, nodes_before, self.tests, starts, np.concatenate(old), np.concatenate(new)
+            self.rows,
+            rows_before,
+            self.nodes,
+            nodes_before,
+            self.tests,
+            starts,
+            np.concatenate(old),
+            np.concatenate(new),
         )
 
     # ------------------------------------------------------------ laying out
@@ -192,15 +223,19 @@ class Layout:
         self._scratch(len(slots))
 
     def _make_bins(self, slots: list[Slot]) -> None:
-        rows = []
+        rows: list[Ints] = []
         for slot in slots:
-            labels = np.sort(np.concatenate([BOOLS] + [np.frombuffer(c.labels, dtype=np.int32) for c in slot.constants.values()]))
+            labels = np.sort(
+                np.concatenate([BOOLS] + [np.frombuffer(c.labels, dtype=np.int32) for c in slot.constants.values()])
+            )
             self.slot_constants[slot.number] = len(labels)
             if slot.of_pattern:
                 continue
             if len(labels) <= BOUNDS // 2:
                 edges = np.unique(np.concatenate((labels, labels + 1)))
-                edges = np.repeat(edges, min(1 << SHIFT_MAX, BOUNDS // len(edges)))  # spread, so that bins grouped in a row hold fewer
+                edges = np.repeat(
+                    edges, min(1 << SHIFT_MAX, BOUNDS // len(edges))
+                )  # spread, so that bins grouped in a row hold fewer
             else:
                 edges = labels[np.linspace(0, len(labels) - 1, BOUNDS).astype(np.int64)]
             row = np.full(BOUNDS, np.iinfo(np.int32).max, dtype=np.int32)
@@ -214,11 +249,13 @@ class Layout:
         """Count the equalities of all rows from `first` on."""
         self.counts[5] += np.count_nonzero(self.rows[first : self.row_count, 3])
         while first < self.row_count:
-            first = placing.count_uses(first, self.row_count, self.rows, self.tests, self.table, self.uses, self.slot_uses, self.counts)
+            first = placing.count_uses(
+                first, self.row_count, self.rows, self.tests, self.table, self.uses, self.slot_uses, self.counts
+            )
             if first < self.row_count:
-                self._grow_table(int(self.rows[first, 1]) * placing.ACCESS_MEMBERS_MAX)
+                self._grow_table(int(self.rows[first, 1]) * ACCESS_MEMBERS_MAX)
 
-    def _grow_table(self, more: int = placing.ACCESS_MEMBERS_MAX) -> None:
+    def _grow_table(self, more: int = ACCESS_MEMBERS_MAX) -> None:
         length = 2 * len(self.table) - 2
         while 2 * (self.counts[0] + more) >= length:
             length *= 2
@@ -227,15 +264,21 @@ class Layout:
         self.table, self.uses = table, uses
 
     def _choose(self, first: int) -> tuple[int, npt.NDArray[np.float32]]:
-        """Weigh the tests of all rows from `first` on and choose their access; returns the weights and which test they start with."""
+        """Weigh the tests of all rows from `first` on and choose their access.
+
+        Returns the weights and which test they start with.
+        """
         base = int(self.rows[first, 0]) if first < self.row_count else self.tests_count
         weights = np.zeros(self.tests_count - base, dtype=np.float32)
         placing.weigh(
             first, self.row_count, base, weights, self.rows, self.tests, self.table, self.uses,
-            self.slot_uses, self.slot_constants, self.bin_rows, self.bounds, *self.sample, self.x, self.nodes, self.known,
+            self.slot_uses, self.slot_constants, self.bin_rows, self.bounds, *self.sample, self.x, self.nodes,
+            self.known,
             self.touched, self.counts, NO_STARTS, NO_LABELS,
         )  # fmt: skip
-        placing.choose(first, self.row_count, base, weights, self.rows, self.access, self.tests, self.bin_rows, self.bounds)
+        placing.choose(
+            first, self.row_count, base, weights, self.rows, self.access, self.tests, self.bin_rows, self.bounds
+        )
         return base, weights
 
     def _make_maps(self) -> None:
@@ -244,7 +287,7 @@ class Layout:
         placing.count_columns(in_maps, self.rows, self.tests, slot_use, node_use)
         slot_use[self.bin_rows < 0] = 0
         self.map_slots = _most_used(slot_use, 1, COLUMNS_MAX)
-        self.map_nodes = _most_used(node_use, 1 + len(in_maps) // NODE_COLUMN_SHARE, NODE_COLUMNS_MAX)
+        self.map_nodes = _most_used(node_use, NODE_COLUMN_USES + len(in_maps) // NODE_COLUMN_SHARE, NODE_COLUMNS_MAX)
         self._make_empty_maps(len(in_maps))
 
     def _make_empty_maps(self, rows: int) -> None:
@@ -252,7 +295,9 @@ class Layout:
             self.map_slots, self.map_nodes = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
         words = (rows + 63) // 64
         shift = 0
-        while shift < SHIFT_MAX and 16 * (BINS >> shift) * words * len(self.map_slots) > MAP_BYTES + MAP_BYTES_EACH * rows:
+        while (
+            shift < SHIFT_MAX and 16 * (BINS >> shift) * words * len(self.map_slots) > MAP_BYTES + MAP_BYTES_EACH * rows
+        ):
             shift += 1
         self.counts[6] = shift
         self.maps = np.zeros((len(self.map_slots) + 1, (BINS >> shift) + 2, words), dtype=np.uint64)
@@ -276,7 +321,8 @@ class Layout:
             sizes = np.zeros(len(self.table), dtype=np.int64)
             self.counts[3] = 0
             done = placing.bucket_sizes(
-                0, self.row_count, self.rows, self.access, self.tests, self.table, self.bin_rows, self.bounds, self.levels,
+                0, self.row_count, self.rows, self.access, self.tests, self.table, self.bin_rows, self.bounds,
+                self.levels,
                 self.counts, self.found_buckets, sizes,
             )  # fmt: skip
             if done == self.row_count:
@@ -292,12 +338,13 @@ class Layout:
         while True:
             first = placing.fill(
                 first, self.row_count, base, weights, self.rows, self.access, self.tests, self.entries, self.table,
-                self.bin_rows, self.bounds, self.levels, self.maps, self.sure_maps, self.node_maps, self.map_slots, self.map_nodes, self.map_entries,
+                self.bin_rows, self.bounds, self.levels, self.maps, self.sure_maps, self.node_maps, self.map_slots,
+                self.map_nodes, self.map_entries,
                 self.map_subscriptions, self.counts, self.found_buckets, self.order,
             )  # fmt: skip
             if first >= self.row_count:
                 return
-            if not placing.has_room(self.table, self.counts, placing.ACCESS_MEMBERS_MAX):
+            if not placing.has_room(self.table, self.counts, ACCESS_MEMBERS_MAX):
                 self._grow_table()
             elif self.counts[2] >= len(self.map_entries) and self.access[first] == ACCESS_BITMAP:
                 self._grow_maps()
@@ -322,7 +369,9 @@ class Layout:
         used = used[: self.node_count]
         new_nodes = np.where(used, np.cumsum(used) - 1, -1)
         tests = np.empty(self.tests_count, dtype=np.int32)
-        self.tests_count = placing.copy_tests(rows, kept, self.nodes, self.node_count, used, new_nodes, self.tests, tests)
+        self.tests_count = placing.copy_tests(
+            rows, kept, self.nodes, self.node_count, used, new_nodes, self.tests, tests
+        )
         self.tests = tests[: self.tests_count].copy()
         self.rows = rows[kept].copy()
         self.rows[:, 2] = numbers[self.rows[:, 2]]
@@ -343,7 +392,11 @@ class Layout:
                 if not len(old):
                     continue
                 at = np.searchsorted(mine, old - 1)  # in use as itself, or as one below or above
-                wanted = (at < len(mine)) & (mine[np.minimum(at, len(mine) - 1)] <= old + 1) if len(mine) else np.zeros(len(old), np.bool_)
+                wanted = (
+                    (at < len(mine)) & (mine[np.minimum(at, len(mine) - 1)] <= old + 1)
+                    if len(mine)
+                    else np.zeros(len(old), np.bool_)
+                )
                 constants.keep(wanted)
                 if wanted.any():
                     moves.setdefault(slot.number, []).append((old[wanted], np.array(constants.labels, dtype=np.int32)))

@@ -1,9 +1,9 @@
 """Batches turned round: 512 events are the bits of a mask, and every distinct test is evaluated once for all of them.
 
-*Theory.* Where many subscriptions share few tests, as in SPEAR's workload [motion §3], going event by event asks the same thing again
-and again. Here each distinct test gets a number and, for a block of events, a mask of those that pass it; a conjunction is the
-AND of its tests' masks, a subscription the OR of its conjunctions, and what is left are the matches. It pays when there are
-far fewer distinct tests than conjunctions: `Numbering.worth` says so.
+*Theory.* Where many subscriptions share few tests, as in SPEAR's workload [motion §3], going event by event asks the
+same thing again and again. Here each distinct test gets a number and, for a block of events, a mask of those that pass
+it; a conjunction is the AND of its tests' masks, a subscription the OR of its conjunctions, and what is left are the
+matches. It pays when there are far fewer distinct tests than conjunctions: `Numbering.worth` says so.
 
 *Profile.* Writing the matches down takes longer than finding them: they are counted per event first and then written to
 their final place at once, as ids where ids are ints.
@@ -22,6 +22,7 @@ from godwit.matching.kernels import (
     KIND_SHIFT,
     NODE,
     OP_OR,
+    RANGE,
     RESIDUAL_ALWAYS,
     SLOT_MASK,
     bit_number,
@@ -33,6 +34,7 @@ from godwit.matching.layout import Layout
 
 WORDS = 8
 EVENTS = 64 * WORDS
+SLOTS_MAX = 16_384  # of which the labels of a block, 2 KiB each, still fit somewhere
 SHARED_AT_LEAST = 4  # conjunctions for each distinct test, on average
 
 
@@ -51,14 +53,17 @@ class Numbering:
         self.distinct = np.zeros((limit, 3), dtype=np.int32)
         table = np.full(1 << (4 * limit).bit_length(), -1, dtype=np.int32)
         count = number_tests(rows, nodes, tests, self.numbers, self.distinct, table)
-        self.worth = count >= 0
+        self.worth = bool(count >= 0)
         self.distinct = self.distinct[: max(0, count)]
         self.sorted = False
 
 
 @compiled
-def number_tests(rows, nodes, tests, numbers, distinct, table):  # type: ignore[no-untyped-def]
-    """Give equal tests one number, in the order of rows and then nodes; returns how many there are, or -1 when more than `distinct` holds."""
+def number_tests(rows, nodes, tests, numbers, distinct, table):
+    """Give equal tests one number, in the order of rows and then nodes.
+
+    Returns how many there are, or -1 when more than `distinct` holds.
+    """
     count, position, mask = 0, 0, len(table) - 1
     for number in range(len(rows) + len(nodes)):
         if number < len(rows):
@@ -87,8 +92,11 @@ def number_tests(rows, nodes, tests, numbers, distinct, table):  # type: ignore[
 
 
 @compiled
-def spread(first, last, event_starts, codes, multi_event_starts, multi_slots, x, several):  # type: ignore[no-untyped-def]
-    """Write the labels of events first..last into x[slot, event]; `several` becomes the mask of events with several values."""
+def spread(first, last, event_starts, codes, multi_event_starts, multi_slots, x, several):
+    """Write the labels of events first..last into x[slot, event].
+
+    `several` becomes the mask of events with several values.
+    """
     x[:] = ABSENT
     several[:] = 0
     for event in range(first, last):
@@ -101,21 +109,31 @@ def spread(first, last, event_starts, codes, multi_event_starts, multi_slots, x,
 
 
 @compiled
-def evaluate(count, distinct, nodes, node_starts, numbers, tests, x, multi_starts, multi_labels, masks, node_masks):  # type: ignore[no-untyped-def]
+def evaluate(
+    count, distinct, nodes, node_starts, numbers, tests, x, several, multi_starts, multi_labels, masks, node_masks
+):
     """The mask of every distinct test for `count` events. A node comes after its children."""
     for number in range(len(distinct)):
         word, a, b = distinct[number, 0], distinct[number, 1], distinct[number, 2]
         kind, slot = word >> KIND_SHIFT & 7, word & SLOT_MASK
-        masks[number] = 0
         if kind == NODE:
             continue
-        for event in range(count):
-            label = x[slot, event]
-            if label <= -FIRST_MULTI:
-                good = several_pass(word, a, b, label, tests, multi_starts, multi_labels)
+        labels = x[slot]
+        for i in range(WORDS):
+            bits, last = np.uint64(0), min(64, count - 64 * i)
+            if several[i] == 0 and kind == RANGE:
+                for event in range(last):
+                    label = labels[64 * i + event]
+                    bits |= np.uint64((label >= a) & (label <= b)) << np.uint64(event)
             else:
-                good = label_passes(kind, a, b, label, tests)
-            masks[number, event >> 6] |= np.uint64(good) << np.uint64(event & 63)
+                for event in range(last):
+                    label = labels[64 * i + event]
+                    if label <= -FIRST_MULTI:
+                        good = several_pass(word, a, b, label, tests, multi_starts, multi_labels)
+                    else:
+                        good = label_passes(kind, a, b, label, tests)
+                    bits |= np.uint64(good) << np.uint64(event)
+            masks[number, i] = bits
     for node in range(len(nodes)):
         is_or = nodes[node, 2] == OP_OR
         node_masks[node] = np.uint64(0) if is_or else ~np.uint64(0)
@@ -133,7 +151,7 @@ def evaluate(count, distinct, nodes, node_starts, numbers, tests, x, multi_start
 
 
 @compiled
-def sort_numbers(row_starts, numbers, masks):  # type: ignore[no-untyped-def]
+def sort_numbers(row_starts, numbers, masks):
     """Put the tests of each row into the order of how few events of this block pass them."""
     passed = np.zeros(len(masks), dtype=np.int32)
     for number in range(len(masks)):
@@ -152,8 +170,13 @@ def sort_numbers(row_starts, numbers, masks):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def conjoin(count, rows, row_starts, numbers, masks, stamps, several, hits, hit_masks, per_event, doubt_rows, doubt_masks):  # type: ignore[no-untyped-def]
-    """AND the tests of every row and OR the rows of every subscription; returns how many subscriptions and doubtful rows have events left."""
+def conjoin(
+    count, rows, row_starts, numbers, masks, stamps, several, hits, hit_masks, per_event, doubt_rows, doubt_masks
+):
+    """AND the tests of every row and OR the rows of every subscription.
+
+    Returns how many subscriptions and doubtful rows have events left.
+    """
     found, doubted = 0, 0
     left, mine, everyone = np.zeros(WORDS, np.uint64), np.zeros(WORDS, np.uint64), np.zeros(WORDS, np.uint64)
     for event in range(count):
@@ -205,7 +228,7 @@ def conjoin(count, rows, row_starts, numbers, masks, stamps, several, hits, hit_
 
 
 @compiled
-def write_down(hits, hit_masks, found, ids, places, out):  # type: ignore[no-untyped-def]
+def write_down(hits, hit_masks, found, ids, places, out):
     """Write each match to its event's next place in `out`."""
     for hit in range(found):
         id = ids[hits[hit]]
@@ -235,13 +258,25 @@ class Masks:
         self.doubt_masks = np.zeros((residual, WORDS), dtype=np.uint64)
 
     def block(self, batch: Batch, first: int, last: int, ids: npt.NDArray[Any]) -> tuple[Any, Any, Any, Any]:
-        """The matches of events first..last: where each event's start, their ids, and the rows in doubt with their masks."""
+        """The matches of events first..last.
+
+        Where each event's start, their ids, and the rows in doubt with their masks.
+        """
         lay, numbering = self.layout, self.numbering
         rows, nodes = lay.rows[: lay.row_count], lay.nodes[: lay.node_count]
         count = last - first
-        spread(first, last, batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots, self.x, self.several)
+        spread(
+            first,
+            last,
+            batch.event_starts,
+            batch.codes,
+            batch.multi_event_starts,
+            batch.multi_slots,
+            self.x,
+            self.several,
+        )
         evaluate(
-            count, numbering.distinct, nodes, numbering.node_starts, numbering.numbers, lay.tests, self.x,
+            count, numbering.distinct, nodes, numbering.node_starts, numbering.numbers, lay.tests, self.x, self.several,
             batch.multi_starts, batch.multi_labels, self.masks, self.node_masks,
         )  # fmt: skip
         if not numbering.sorted:
@@ -249,7 +284,8 @@ class Masks:
             numbering.sorted = True
         per_event = np.zeros(EVENTS, dtype=np.int64)
         found, doubted = conjoin(
-            count, rows, numbering.row_starts, numbering.numbers, self.masks, lay.stamps, self.several, self.hits, self.hit_masks,
+            count, rows, numbering.row_starts, numbering.numbers, self.masks, lay.stamps, self.several, self.hits,
+            self.hit_masks,
             per_event, self.doubt_rows, self.doubt_masks,
         )  # fmt: skip
         starts = np.zeros(EVENTS + 1, dtype=np.int64)

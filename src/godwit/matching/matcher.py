@@ -1,11 +1,12 @@
 """The one interface of all matchers: which of many subscriptions does this event match?
 
-`Matcher` keeps what is the same for all: that an id is known once, and when subscriptions expire. A subclass answers four
-questions: put one in, take one out, match one event, match a batch.
+`Matcher` keeps what is the same for all: that an id is known once, and when subscriptions expire. A subclass answers
+four questions: put one in, take one out, match one event, match a batch.
 
 *Rules.*
 1. Ids come back in an order that depends only on the calls made before, never on hashing.
-2. A subscription with `expires=t` matches while `now < t`; `expire(now)` takes out what is over, and it then costs nothing.
+2. A subscription with `expires=t` matches while `now < t`; `expire(now)` takes out what is over, and it then costs
+   nothing.
 3. A call that fails changes nothing.
 """
 
@@ -175,7 +176,10 @@ def batch_length(columns: Columns) -> int:
     length = next(iter(lengths.values()), 0)
     for name, other in lengths.items():
         if other != length:
-            raise BadEvent(f"column {name!r} has {other} rows and the first column has {length}: all columns of a batch are equally long")
+            raise BadEvent(
+                f"column {name!r} has {other} rows and the first column has {length}: "
+                "all columns of a batch are equally long"
+            )
     return length
 
 

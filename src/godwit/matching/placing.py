@@ -1,9 +1,10 @@
 """Where conjunctions go: which bucket, or the bitmaps. Compiled like `kernels.py`, and run when subscriptions change.
 
-*Theory.* Each test gets a *weight*, a guess at how many events pass it: an equality by how common its constant is among the
-subscriptions and how many constants the slot has, a range by the share of bins it touches. The lightest test that can be looked up
-(an equality, a short list, a narrow range) becomes the access test if it is light enough; otherwise the conjunction goes into
-the bitmaps. The other tests follow in the entry, lightest first, so that most candidates fail at once.
+*Theory.* Each test gets a *weight*, a guess at how many events pass it: an equality by how common its constant is among
+the subscriptions and how many constants the slot has, a range by the share of bins it touches. The lightest test that
+can be looked up (an equality, a short list, a narrow range) becomes the access test if it is light enough; otherwise
+the conjunction goes into the bitmaps. The other tests follow in the entry, lightest first, so that most candidates fail
+at once.
 """
 
 import numpy as np
@@ -34,10 +35,10 @@ from godwit.matching.kernels import (
     ROOM,
     SLOT_MASK,
     START,
+    bin_of,
     bucket_made,
     bucket_of,
     compiled,
-    bin_of,
     hash_of,
     label_passes,
     node_holds,
@@ -52,14 +53,17 @@ BUCKET_ROOM = 64
 
 
 @compiled
-def has_room(table, counts, more):  # type: ignore[no-untyped-def]
+def has_room(table, counts, more):
     """Whether so many more buckets leave the table at most half full."""
     return 2 * (counts[0] + more) < len(table)
 
 
 @compiled
-def count_uses(first, last, rows, tests, table, uses, slot_uses, counts):  # type: ignore[no-untyped-def]
-    """Count how often each constant is asked for by equality, and make its bucket. Returns the first row for which there was no room."""
+def count_uses(first, last, rows, tests, table, uses, slot_uses, counts):
+    """Count how often each constant is asked for by equality, and make its bucket.
+
+    Returns the first row for which there was no room.
+    """
     for conjunction in range(first, last):
         start = rows[conjunction, 0]
         if not has_room(table, counts, rows[conjunction, 1] * ACCESS_MEMBERS_MAX):
@@ -78,14 +82,14 @@ def count_uses(first, last, rows, tests, table, uses, slot_uses, counts):  # typ
 
 
 @compiled
-def _weight_of_label(slot, label, table, uses, slot_uses, slot_constants):  # type: ignore[no-untyped-def]
+def _weight_of_label(slot, label, table, uses, slot_uses, slot_constants):
     bucket = bucket_of(np.int64(slot) << 32 | label, table)
     share = uses[bucket] / max(1, slot_uses[slot]) if bucket >= 0 else 1.0
     return np.sqrt(share / max(2, slot_constants[slot]))
 
 
 @compiled
-def _guess(word, a, b, tests, table, uses, slot_uses, slot_constants, bin_rows, bounds):  # type: ignore[no-untyped-def]
+def _guess(word, a, b, tests, table, uses, slot_uses, slot_constants, bin_rows, bounds):
     """The share of events that pass a test, guessed from the subscriptions alone."""
     kind, slot = (word & KIND_MASK) >> KIND_SHIFT, word & SLOT_MASK
     if kind == RANGE:
@@ -111,8 +115,11 @@ def _guess(word, a, b, tests, table, uses, slot_uses, slot_constants, bin_rows, 
 
 @compiled
 def weigh(first, last, base, weights, rows, tests, table, uses, slot_uses, slot_constants, bin_rows, bounds,
-          sample_starts, sample_codes, x, nodes, known, touched, counts, multi_starts, multi_labels):  # type: ignore[no-untyped-def] # fmt: skip
-    """Write the weight of each test of rows first..last at its place in `tests` less `base`: a guess, corrected by a sample of events."""
+          sample_starts, sample_codes, x, nodes, known, touched, counts, multi_starts, multi_labels):  # fmt: skip
+    """Write the weight of each test of rows first..last at its place in `tests` less `base`.
+
+    A guess, corrected by a sample of events.
+    """
     for conjunction in range(first, last):
         start = rows[conjunction, 0]
         for at in range(start, start + 3 * rows[conjunction, 1], 3):
@@ -146,7 +153,7 @@ def weigh(first, last, base, weights, rows, tests, table, uses, slot_uses, slot_
 
 
 @compiled
-def _level_of(low, high):  # type: ignore[no-untyped-def]
+def _level_of(low, high):
     """The finest level at which the bins low..high are few enough bins, or -1."""
     for level in range(LEVELS):
         if (high >> 2 * level) - (low >> 2 * level) < ACCESS_BINS_MAX:
@@ -155,7 +162,7 @@ def _level_of(low, high):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _buckets_of_test(word, a, b, tests, table, bin_rows, bounds, levels, counts, found):  # type: ignore[no-untyped-def]
+def _buckets_of_test(word, a, b, tests, table, bin_rows, bounds, levels, counts, found):
     """Write to `found` the buckets through which a test is reached; returns how many, 0 when it cannot be looked up."""
     kind, slot = (word & KIND_MASK) >> KIND_SHIFT, np.int64(word & SLOT_MASK)
     if kind == MEMBER and b <= ACCESS_MEMBERS_MAX:
@@ -178,8 +185,11 @@ def _buckets_of_test(word, a, b, tests, table, bin_rows, bounds, levels, counts,
 
 
 @compiled
-def choose(first, last, base, weights, rows, access, tests, bin_rows, bounds):  # type: ignore[no-untyped-def]
-    """Choose the access test of each conjunction: access[c] is its place in `tests`, or ACCESS_BITMAP or ACCESS_ALWAYS."""
+def choose(first, last, base, weights, rows, access, tests, bin_rows, bounds):
+    """Choose the access test of each conjunction.
+
+    Access[c] is its place in `tests`, or ACCESS_BITMAP or ACCESS_ALWAYS.
+    """
     for conjunction in range(first, last):
         start = rows[conjunction, 0]
         best, best_weight, in_bins = ACCESS_ALWAYS, 1.0, False
@@ -204,12 +214,12 @@ def choose(first, last, base, weights, rows, access, tests, bin_rows, bounds):  
 
 
 @compiled
-def _entry_size(conjunction, rows):  # type: ignore[no-untyped-def]
+def _entry_size(conjunction, rows):
     return 2 + 3 * rows[conjunction, 1] + (1 if rows[conjunction, 3] else 0)
 
 
 @compiled
-def bucket_sizes(first, last, rows, access, tests, table, bin_rows, bounds, levels, counts, found, sizes):  # type: ignore[no-untyped-def]
+def bucket_sizes(first, last, rows, access, tests, table, bin_rows, bounds, levels, counts, found, sizes):
     """Add up the words that each bucket will need. Returns the first row for which there was no room in the table."""
     for conjunction in range(first, last):
         if not has_room(table, counts, ACCESS_MEMBERS_MAX):
@@ -221,15 +231,20 @@ def bucket_sizes(first, last, rows, access, tests, table, bin_rows, bounds, leve
         elif at == ACCESS_ALWAYS:
             sizes[len(table) - 1] += size
         else:
-            n = _buckets_of_test(tests[at], tests[at + 1], tests[at + 2], tests, table, bin_rows, bounds, levels, counts, found)
+            n = _buckets_of_test(
+                tests[at], tests[at + 1], tests[at + 2], tests, table, bin_rows, bounds, levels, counts, found
+            )
             for number in range(n):
                 sizes[found[number]] += size
     return last
 
 
 @compiled
-def _write_entry(to, conjunction, dropped, entries, rows, tests, order):  # type: ignore[no-untyped-def]
-    """Write a conjunction's entry at `to`, its tests in the order given, but for the one at `dropped`; returns where it ends."""
+def _write_entry(to, conjunction, dropped, entries, rows, tests, order):
+    """Write a conjunction's entry at `to`, its tests in the order given, but for the one at `dropped`.
+
+    Returns where it ends.
+    """
     start, count = rows[conjunction, 0], rows[conjunction, 1]
     entries[to] = rows[conjunction, 2]
     at = to + 2
@@ -248,7 +263,7 @@ def _write_entry(to, conjunction, dropped, entries, rows, tests, order):  # type
 
 
 @compiled
-def _order_tests(conjunction, base, weights, rows, order):  # type: ignore[no-untyped-def]
+def _order_tests(conjunction, base, weights, rows, order):
     """The numbers of a conjunction's tests, lightest first."""
     start, count = rows[conjunction, 0], rows[conjunction, 1]
     if count > TESTS_SORTED_MAX:
@@ -263,10 +278,14 @@ def _order_tests(conjunction, base, weights, rows, order):  # type: ignore[no-un
 
 
 @compiled
-def fill(first, last, base, weights, rows, access, tests, entries, table, bin_rows, bounds, levels, maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, counts, found, order):  # type: ignore[no-untyped-def] # fmt: skip
-    """Write the entries of conjunctions first..last into their buckets. Returns the first one for which there was no room.
+def fill(first, last, base, weights, rows, access, tests, entries, table, bin_rows, bounds, levels, maps, sure_maps,
+         node_maps, map_slots, map_nodes, map_entries, map_subscriptions, counts, found, order):  # fmt: skip
+    """Write the entries of conjunctions first..last into their buckets.
 
-    counts: 0 buckets, 2 conjunctions in bitmaps, 3 words of `entries` in use, 4 words of those left behind by moved buckets.
+    Returns the first one for which there was no room.
+
+    counts: 0 buckets, 2 conjunctions in bitmaps, 3 words of `entries` in use, 4 words of those left behind by moved
+    buckets.
     """
     for conjunction in range(first, last):
         size = _entry_size(conjunction, rows)
@@ -280,7 +299,20 @@ def fill(first, last, base, weights, rows, access, tests, entries, table, bin_ro
             map_entries[counts[2]] = counts[3]
             map_subscriptions[counts[2]] = rows[conjunction, 2]
             counts[3] = _write_entry(counts[3], conjunction, -1, entries, rows, tests, order)
-            _write_maps(counts[2], counts[6], conjunction, rows, tests, maps, sure_maps, node_maps, map_slots, map_nodes, bin_rows, bounds)
+            _write_maps(
+                counts[2],
+                counts[6],
+                conjunction,
+                rows,
+                tests,
+                maps,
+                sure_maps,
+                node_maps,
+                map_slots,
+                map_nodes,
+                bin_rows,
+                bounds,
+            )
             counts[2] += 1
             continue
         n, dropped = 1, -1
@@ -310,13 +342,17 @@ def fill(first, last, base, weights, rows, access, tests, entries, table, bin_ro
                 bucket[START] = new
                 bucket[ROOM] = 2 * (length + size) + BUCKET_ROOM if length else size
                 counts[3] = new + bucket[ROOM]
-            bucket[LENGTH] = _write_entry(bucket[START] + length, conjunction, dropped, entries, rows, tests, order) - bucket[START]
+            bucket[LENGTH] = (
+                _write_entry(bucket[START] + length, conjunction, dropped, entries, rows, tests, order) - bucket[START]
+            )
     return last
 
 
 @compiled
-def _write_maps(position, shift, conjunction, rows, tests, maps, sure_maps, node_maps, map_slots, map_nodes, bin_rows, bounds):  # type: ignore[no-untyped-def]
-    """Set the bits of a conjunction in every row of every column that does not rule it out, and in those that are sure to pass."""
+def _write_maps(
+    position, shift, conjunction, rows, tests, maps, sure_maps, node_maps, map_slots, map_nodes, bin_rows, bounds
+):
+    """Set the bits of a conjunction in every row of every column that does not rule it out, or that is sure to pass."""
     word, bit = position // 64, np.uint64(1) << np.uint64(position % 64)
     columns = len(map_slots)
     row_count = maps.shape[1]
@@ -332,7 +368,17 @@ def _write_maps(position, shift, conjunction, rows, tests, maps, sure_maps, node
             if (test & KIND_MASK) >> KIND_SHIFT != NODE and test & SLOT_MASK == slot:
                 decided += 1
                 certain[row_count - 1] = False
-                _rule_out(shift, (test & KIND_MASK) >> KIND_SHIFT, tests[at + 1], tests[at + 2], tests, bounds, bin_rows[slot], allowed, certain)
+                _rule_out(
+                    shift,
+                    (test & KIND_MASK) >> KIND_SHIFT,
+                    tests[at + 1],
+                    tests[at + 2],
+                    tests,
+                    bounds,
+                    bin_rows[slot],
+                    allowed,
+                    certain,
+                )
         for row in range(row_count):
             if allowed[row]:
                 maps[column, row, word] |= bit
@@ -349,7 +395,7 @@ def _write_maps(position, shift, conjunction, rows, tests, maps, sure_maps, node
 
 
 @compiled
-def _rule_out(shift, kind, a, b, tests, bounds, bin_row, allowed, certain):  # type: ignore[no-untyped-def]
+def _rule_out(shift, kind, a, b, tests, bounds, bin_row, allowed, certain):
     """Clear the rows that a test rules out from `allowed`, and those it does not surely let pass from `certain`."""
     groups = BINS >> shift
     absent, several = groups, groups + 1
@@ -384,7 +430,7 @@ def _rule_out(shift, kind, a, b, tests, bounds, bin_row, allowed, certain):  # t
 
 
 @compiled
-def rehash(table, uses, new_table, new_uses):  # type: ignore[no-untyped-def]
+def rehash(table, uses, new_table, new_uses):
     """Put all of one table into a larger, empty one."""
     mask = len(new_table) - 2
     for old in range(len(table) - 1):
@@ -398,7 +444,7 @@ def rehash(table, uses, new_table, new_uses):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def count_columns(conjunctions, rows, tests, slot_use, node_use):  # type: ignore[no-untyped-def]
+def count_columns(conjunctions, rows, tests, slot_use, node_use):
     """Count for each slot and node how many tests of these conjunctions are on it."""
     for conjunction in conjunctions:
         start = rows[conjunction, 0]
@@ -413,8 +459,11 @@ def count_columns(conjunctions, rows, tests, slot_use, node_use):  # type: ignor
 
 
 @compiled
-def mark_nodes(rows, kept, nodes, node_count, tests, used):  # type: ignore[no-untyped-def]
-    """Mark the nodes that kept rows reach. A node comes after its children, so one pass from the last to the first is enough."""
+def mark_nodes(rows, kept, nodes, node_count, tests, used):
+    """Mark the nodes that kept rows reach.
+
+    A node comes after its children, so one pass from the last to the first is enough.
+    """
     for number in range(len(rows)):
         if kept[number]:
             _mark(rows[number, 0], rows[number, 1], tests, used)
@@ -424,15 +473,18 @@ def mark_nodes(rows, kept, nodes, node_count, tests, used):  # type: ignore[no-u
 
 
 @compiled
-def _mark(start, count, tests, used):  # type: ignore[no-untyped-def]
+def _mark(start, count, tests, used):
     for at in range(start, start + 3 * count, 3):
         if (tests[at] & KIND_MASK) >> KIND_SHIFT == NODE:
             used[tests[at] & SLOT_MASK] = True
 
 
 @compiled
-def copy_tests(rows, kept, nodes, node_count, used, new_nodes, tests, to):  # type: ignore[no-untyped-def]
-    """Copy the tests of kept rows and used nodes, with their lists, and write their new places; returns how many words."""
+def copy_tests(rows, kept, nodes, node_count, used, new_nodes, tests, to):
+    """Copy the tests of kept rows and used nodes, with their lists, and write their new places.
+
+    Returns how many words.
+    """
     end = 0
     for number in range(len(rows) + node_count):
         if number < len(rows):
@@ -467,7 +519,7 @@ def copy_tests(rows, kept, nodes, node_count, used, new_nodes, tests, to):  # ty
 
 
 @compiled
-def labels_in_use(rows, row_count, nodes, node_count, tests):  # type: ignore[no-untyped-def]
+def labels_in_use(rows, row_count, nodes, node_count, tests):
     """Every label in every test, as slot << 32 | label."""
     found = np.empty(len(tests), dtype=np.int64)
     n = 0

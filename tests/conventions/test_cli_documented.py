@@ -1,0 +1,84 @@
+"""docs/reference/cli.md has every command of `godwit`, and every option and argument under its command's heading."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from godwit.cli.main import app
+from tests.conventions.repository import ROOT
+
+PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+HEADING = re.compile(r"^#+ +(?P<title>godwit\b.*?)\s*$", re.MULTILINE)
+
+
+def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """A command and all below it, each with its full name."""
+    yield name, command
+    for word, below in getattr(command, "commands", {}).items():
+        yield from commands(below, f"{name} {word}")
+
+
+def sections(page: str) -> dict[str, str]:
+    """By the title of each heading that shows a command, the text up to the next one, title included."""
+    found = list(HEADING.finditer(page))
+    ends = [heading.start() for heading in found[1:]] + [len(page)]
+    return {heading["title"]: page[heading.start() : end] for heading, end in zip(found, ends, strict=True)}
+
+
+def faults(root: Any, page: str) -> Iterator[str]:
+    shown = {" ".join(word for word in title.split() if not word.isupper()): title for title in sections(page)}
+    known = dict(commands(root, "godwit"))
+    for name, command in known.items():
+        if name not in shown:
+            yield f"{name} has no section"
+            continue
+        title, text = shown[name], sections(page)[shown[name]]
+        arguments = [each.metavar or each.name.upper() for each in command.params if each.param_type_name == "argument"]
+        if title.split()[len(name.split()) :] != arguments:
+            yield f"{name}: the heading must name its arguments: {' '.join([name, *arguments])}"
+        for option in (each for each in command.params if each.param_type_name == "option"):
+            for spelling in [*option.opts, *option.secondary_opts]:
+                if not re.search(rf"^\|.*`{re.escape(spelling)}[ `]", text, re.MULTILINE):
+                    yield f"{name}: {spelling} is in no table of its section"
+        spelled = {spelling for option in command.params for spelling in [*option.opts, *option.secondary_opts]}
+        for spelling in re.findall(r"^\| `(--[\w-]+)", text, re.MULTILINE):
+            if spelling not in spelled | {"--help"}:
+                yield f"{name}: there is no {spelling}"
+    yield from (f"there is no {name}" for name in shown if name not in known)
+
+
+def test_every_command_option_and_argument_is_documented() -> None:
+    assert list(faults(typer.main.get_command(app), PAGE)) == []
+
+
+def planted() -> Any:
+    root = typer.Typer()
+
+    @root.callback()
+    def _root() -> None:
+        pass
+
+    @root.command()
+    def fly(to: Annotated[str, typer.Argument(metavar="PLACE")], height: int = 0) -> None:
+        pass
+
+    return typer.main.get_command(root)
+
+
+def test_what_is_missing_or_made_up_is_caught() -> None:
+    option = "| option | does |\n|---|---|\n| `{}` | something |\n"
+    root = "## godwit\n\n" + option.format("--install-completion") + option.format("--show-completion")
+    assert list(faults(planted(), root)) == ["godwit fly has no section"]
+    assert list(faults(planted(), root + "## godwit fly\n")) == [
+        "godwit fly: the heading must name its arguments: godwit fly PLACE",
+        "godwit fly: --height is in no table of its section",
+    ]
+    assert list(faults(planted(), root + "## godwit fly PLACE\n\n" + option.format("--height INT"))) == []
+    assert list(
+        faults(planted(), root + "## godwit fly PLACE\n\n" + option.format("--height") * 2 + "## godwit sing\n")
+    ) == ["there is no godwit sing"]
+    assert "godwit fly: there is no --speed" in list(
+        faults(planted(), root + "## godwit fly PLACE\n\n" + option.format("--speed"))
+    )

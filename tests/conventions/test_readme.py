@@ -1,0 +1,51 @@
+"""The README shows one event and says which filters match it and which do not: each of them does as it says."""
+
+import json
+import re
+
+from godwit.filters.events import Event, event
+from godwit.filters.language import parse
+from tests.conventions.repository import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MATCHING_AT_LEAST, FAILING_AT_LEAST = 5, 3
+
+
+def shown_event(page: str) -> Event:
+    [block] = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return event(json.loads(block))
+
+
+def filters_under(page: str, heading: str) -> list[str]:
+    """The filters in the first column of the table with that heading."""
+    [table] = re.findall(rf"^\| {heading} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", page, re.MULTILINE)
+    return re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+
+
+def faults(page: str) -> list[str]:
+    shown = shown_event(page)
+    return [
+        f"{text}: said to {'match' if expected else 'fail'}"
+        for heading, expected in (("matches", True), ("does not match", False))
+        for text in filters_under(page, heading)
+        if parse(text).matches(shown) is not expected
+    ]
+
+
+def test_each_filter_of_the_readme_does_as_it_says() -> None:
+    assert len(filters_under(README, "matches")) >= MATCHING_AT_LEAST
+    assert len(filters_under(README, "does not match")) >= FAILING_AT_LEAST
+    assert faults(README) == []
+
+
+def planted(matching: str, failing: str) -> str:
+    tables = (
+        f"| {heading} | |\n|---|---|\n| `{text}` | why |\n"
+        for heading, text in (("matches", matching), ("does not match", failing))
+    )
+    return "\n".join(['```json\n{"x": 5}\n```', *tables])
+
+
+def test_a_false_row_is_caught() -> None:
+    assert faults(planted("x = 5", "x = 6")) == []
+    assert faults(planted("x = 6", "x = 5")) == ["x = 6: said to match", "x = 5: said to fail"]
