@@ -27,10 +27,10 @@ def check_batch(index, naive, rows, by_masks):
     assert [set(ids) for ids in found] == [set(naive.match(event(row))) for row in rows]
     assert index._turns_round(len(rows)) == by_masks
 
-def pair(subscriptions):
-    index, naive = IndexMatcher(), NaiveMatcher()
+def pair(filters):
+    index, naive, filters = IndexMatcher(), NaiveMatcher(), list(filters)
     for each in (index, naive):
-        each.add_many(enumerate(subscriptions))
+        each.add_many(enumerate(filters))
     return index, naive
 
 draw = Random(1)

@@ -19,6 +19,9 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from godwit.filters import relations
 from godwit.filters.filters import And, Filter, Literal, Missing, Only, Or, Some, any_of
 from godwit.filters.regions import Box, Circle, Polygon, Region
@@ -113,6 +116,32 @@ class Compiler:
         }
         self.lists.clear()
         self.tests_before, self.rows_before, self.nodes_before = tests, rows, nodes
+
+    def forget_slots(self, used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+        """Forget slots that no test is on, and columns that have none left. Returns the new number of each slot."""
+        used[0] = True
+        for name, column in list(self.columns.items()):
+            column.patterns = {text: slot for text, slot in column.patterns.items() if used[slot]}
+            aspects = [slot for slot in (column.backwards, column.longitude, column.latitude) if slot is not None]
+            if not column.patterns and not any(used[slot.number] for slot in (column.slot, *aspects)):
+                del self.columns[name]
+                continue
+            used[column.slot.number] = True
+            if column.backwards is not None and not used[column.backwards.number]:
+                column.backwards = None
+            if column.longitude is not None and column.latitude is not None:
+                if used[column.longitude.number] or used[column.latitude.number]:
+                    used[column.longitude.number] = used[column.latitude.number] = True
+                else:
+                    column.longitude = column.latitude = None
+            column.plain = not column.patterns and column.backwards is None and column.longitude is None
+        new = (np.cumsum(used) - 1).astype(np.int32)
+        self.slots = [slot for slot in self.slots if used[slot.number]]
+        for slot in self.slots:
+            slot.number = int(new[slot.number])
+        for column in self.columns.values():
+            column.patterns = {text: int(new[slot]) for text, slot in column.patterns.items()}
+        return new
 
     # ------------------------------------------------------------ conjunctions and nodes
 

@@ -15,88 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from godwit.errors import BadEvent, BadValue
+from godwit.filters.events import ATTRIBUTES_MAX, VALUES_MAX
 from godwit.filters.values import TEXT_LENGTH_MAX, Kind, Point, Value, checked_value
-from godwit.matching import kernels
 from godwit.matching.compiling import EVERY_VALUE_HOLDS, SOME_VALUE_HOLDS, Column
 from godwit.matching.labels import LABEL_FALSE, STRETCH, Slot
-from godwit.matching.matcher import Columns
+from godwit.matching.matcher import Columns, events_of
+from godwit.matching.substrings import Substrings
 
 MEMO_MAX = 1 << 16
-FRESH_PATTERNS_MAX = 32
 Longs = npt.NDArray[np.int64]
-
-
-class Substrings:
-    """All the substrings that filters look for in one attribute, sorted for one search over a text."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.fresh: list[tuple[str, int]] = []  # not sorted in yet: tried one by one
-        self._lay_out([])
-
-    def _lay_out(self, patterns: list[tuple[str, int]]) -> None:
-        encoded = sorted((text.encode(), slot) for text, slot in patterns)
-        self.slots = [slot for _, slot in encoded]
-        self.pool = np.frombuffer(b"".join(text for text, _ in encoded), dtype=np.uint8)
-        self.starts = np.zeros(len(encoded) + 1, dtype=np.int64)
-        np.cumsum([len(text) for text, _ in encoded], out=self.starts[1:])
-        firsts = np.array([text[0] for text, _ in encoded], dtype=np.int64)
-        self.first_bytes = np.searchsorted(firsts, np.arange(257))
-        self.parents = np.full(len(encoded), -1, dtype=np.int64)
-        stack: list[int] = []
-        for number, (text, _) in enumerate(encoded):
-            while stack and not text.startswith(encoded[stack[-1]][0]):
-                stack.pop()
-            if stack:
-                self.parents[number] = stack[-1]
-            stack.append(number)
-        self.found = np.zeros(len(encoded), dtype=np.bool_)
-
-    def update(self, patterns: dict[str, int]) -> None:
-        """Take in patterns that were added to the column since."""
-        if len(patterns) == self.count:
-            return
-        self.fresh = list(patterns.items())[len(self.slots) :]
-        self.count = len(patterns)
-        if len(self.fresh) > FRESH_PATTERNS_MAX + len(self.slots) // 8:
-            self._lay_out(list(patterns.items()))
-            self.fresh = []
-
-    def in_text(self, text: str) -> list[int]:
-        """The slots of all patterns that `text` holds."""
-        held = [slot for pattern, slot in self.fresh if pattern in text]
-        if self.slots:
-            kernels.find_substrings(
-                np.frombuffer(text.encode(), dtype=np.uint8),
-                self.pool,
-                self.starts,
-                self.first_bytes,
-                self.parents,
-                self.found,
-            )
-            numbers = np.flatnonzero(self.found)
-            self.found[numbers] = False
-            held += [self.slots[number] for number in numbers.tolist()]
-        return held
-
-    def in_texts(self, texts: list[str]) -> tuple[Longs, Longs]:
-        """For many texts: the numbers of texts, and beside each the slot of a pattern it holds."""
-        encoded = [text.encode() for text in texts]
-        starts = np.zeros(len(texts) + 1, dtype=np.int64)
-        np.cumsum([len(text) for text in encoded], out=starts[1:])
-        numbers, patterns = kernels.find_substrings_in_all(
-            np.frombuffer(b"".join(encoded), dtype=np.uint8),
-            starts,
-            self.pool,
-            self.starts,
-            self.first_bytes,
-            self.parents,
-            self.found,
-        )
-        fresh = [(number, slot) for pattern, slot in self.fresh for number, text in enumerate(texts) if pattern in text]
-        more = np.array(fresh, dtype=np.int64).reshape(-1, 2)
-        slots = np.array(self.slots, dtype=np.int64)
-        return np.concatenate((numbers, more[:, 0])), np.concatenate((slots[patterns], more[:, 1]))
 
 
 class Encoder:
@@ -195,6 +122,9 @@ class Encoder:
 
     def encode_batch(self, columns: Columns, length: int) -> "Batch":
         """The codes of all events of a batch."""
+        if len(columns) > ATTRIBUTES_MAX:
+            for _ in events_of(columns, length):  # some event may have more than is allowed: let each be checked
+                pass
         events: list[Longs] = []
         codes: list[Longs] = []
         several: list[tuple[int, int, list[int]]] = []
@@ -268,6 +198,10 @@ class Encoder:
             more: list[int] = []
             multi: list[tuple[int, list[int]]] = []
             if type(value) is list or type(value) is tuple:
+                if len(value) > VALUES_MAX:
+                    raise BadEvent(
+                        f"column {name!r}, row {row}: {len(value)} values, and at most {VALUES_MAX} are allowed"
+                    )
                 checked = tuple(_checked(name, row, each) for each in value if each is not None)
                 if not checked:
                     continue

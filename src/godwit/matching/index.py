@@ -125,6 +125,8 @@ class IndexMatcher(Matcher):
         self._given = len(alive)
         self._numbers = {id: number for number, id in enumerate(self._ids.tolist())}
         compiler.compacted(new_rows, new_nodes, layout.tests_count, layout.row_count, layout.node_count)
+        layout.give_slots_numbers(compiler.forget_slots(layout.used_slots(len(compiler.slots))))
+        self._encoder.substrings.clear()
         self._encoder.changed()
         layout.lay_out(compiler.slots)
         self._numbering = None

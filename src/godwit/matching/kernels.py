@@ -178,27 +178,27 @@ def several_pass(word, a, b, label, tests, multi_starts, multi_labels):
 
 @compiled
 def node_holds(node, x, tests, multi_starts, multi_labels, nodes, known, touched, counts):
-    """The truth of a shared sub-formula.
+    """The truth of a shared sub-formula: worked out when first asked for and remembered for this event.
 
-    Worked out when first asked for, children before parents, and remembered for this event.
-
-    `touched` is both the stack (from its end downwards) and the list of nodes to forget afterwards (from its start).
+    `touched` is both the list of nodes to forget afterwards (from its start) and the stack of nodes under way (from its
+    end downwards), each with the place of the test it has come to: at a child that is not known yet the child goes
+    first, and then the node goes on where it was.
     """
     bottom = len(touched)
-    top = bottom - 1
-    touched[top] = node
+    top = bottom - 2
+    touched[top], touched[top + 1] = node, nodes[node, 0]
     while top < bottom:
-        current = touched[top]
-        start, count, is_or = nodes[current, 0], nodes[current, 1], nodes[current, 2] == OP_OR
+        current, at = touched[top], touched[top + 1]
+        last, is_or = nodes[current, 0] + 3 * nodes[current, 1], nodes[current, 2] == OP_OR
         holds, pending = not is_or, -1
-        for at in range(start, start + 3 * count, 3):
+        while at < last:
             word = tests[at]
             kind = word >> KIND_SHIFT & 7
             if kind == NODE:
                 child = word & SLOT_MASK
                 if known[child] == NODE_UNKNOWN:
                     pending = child
-                    continue
+                    break
                 good = known[child] == NODE_TRUE
             else:
                 label = x[word & SLOT_MASK]
@@ -207,16 +207,18 @@ def node_holds(node, x, tests, multi_starts, multi_labels, nodes, known, touched
                 else:
                     good = label_passes(kind, tests[at + 1], tests[at + 2], label, tests)
             if good == is_or:
-                holds, pending = is_or, -1
+                holds = is_or
                 break
+            at += 3
         if pending >= 0:
-            top -= 1
-            touched[top] = pending
+            touched[top + 1] = at
+            top -= 2
+            touched[top], touched[top + 1] = pending, nodes[pending, 0]
         else:
             known[current] = NODE_TRUE if holds else NODE_FALSE
             touched[counts[1]] = current
             counts[1] += 1
-            top += 1
+            top += 2
     return known[node] == NODE_TRUE
 
 
@@ -499,65 +501,6 @@ def put_in_order(order, numbers, starts, offsets, out):
             to += 1
 
 
-# ---------------------------------------------------------------- substrings
-
-
-@compiled
-def find_substrings(text, pool, starts, first_bytes, parents, found):
-    """Mark in `found` every pattern that `text` holds.
-
-    Patterns are sorted; a text holds one if a suffix of the text starts with it.
-
-    Among the patterns a suffix starts with, the longest is the greatest one at or below it that is a prefix of it; the
-    others are reached through `parents`, the longest other pattern that starts each pattern.
-    """
-    for at in range(len(text)):
-        low, high = first_bytes[text[at]], first_bytes[text[at] + 1]
-        if low == high:
-            continue
-        base = low
-        while low < high:  # the first pattern above the suffix
-            middle = (low + high) >> 1
-            start, end = starts[middle], starts[middle + 1]
-            i = 0
-            while start + i < end and at + i < len(text) and pool[start + i] == text[at + i]:
-                i += 1
-            if start + i == end or (at + i < len(text) and pool[start + i] < text[at + i]):
-                low = middle + 1
-            else:
-                high = middle
-        pattern = low - 1
-        while pattern >= base:
-            start, end = starts[pattern], starts[pattern + 1]
-            fits = end - start <= len(text) - at
-            i = 0
-            while fits and start + i < end:
-                fits = pool[start + i] == text[at + i]
-                i += 1
-            if fits:
-                found[pattern] = True
-            pattern = parents[pattern]
-
-
-@compiled
-def find_substrings_in_all(texts, text_starts, pool, starts, first_bytes, parents, found):
-    """The same for many texts: pairs of a text's number and a pattern it holds."""
-    numbers, patterns = np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64)
-    count = 0
-    for number in range(len(text_starts) - 1):
-        find_substrings(texts[text_starts[number] : text_starts[number + 1]], pool, starts, first_bytes, parents, found)
-        for pattern in range(len(found)):
-            if found[pattern]:
-                found[pattern] = False
-                if count == len(numbers):
-                    numbers = np.concatenate((numbers, np.empty_like(numbers)))
-                    patterns = np.concatenate((patterns, np.empty_like(patterns)))
-                numbers[count] = number
-                patterns[count] = pattern
-                count += 1
-    return numbers[:count], patterns[:count]
-
-
 # ---------------------------------------------------------------- when labels move
 
 
@@ -584,7 +527,7 @@ def move_labels(rows, row_count, nodes, node_count, tests, slot_starts, old, new
                 low, high = slot_starts[slot], slot_starts[slot + 1]
                 while low < high:
                     middle = (low + high) >> 1
-                    if old[middle] <= label + 1:
+                    if old[middle] - 1 <= label:
                         low = middle + 1
                     else:
                         high = middle

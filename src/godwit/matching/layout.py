@@ -116,7 +116,7 @@ class Layout:
         """Room the kernels write to while they match."""
         self.x: Ints = np.full(slots, kernels.ABSENT, dtype=np.int32)
         self.known = np.zeros(len(self.nodes), dtype=np.int8)
-        self.touched: Ints = np.zeros(2 * len(self.nodes) + 8, dtype=np.int32)
+        self.touched: Ints = np.zeros(3 * len(self.nodes) + 8, dtype=np.int32)
         self.map_rows: Ints = np.zeros(max(1, len(self.map_slots)), dtype=np.int32)
         self.node_false = np.zeros(len(self.map_nodes), dtype=np.bool_)
         self.alive = np.zeros(CHUNK, dtype=np.uint64)
@@ -381,6 +381,19 @@ class Layout:
         self.stamps = np.zeros(len(alive), dtype=np.int32)
         self._forget_constants(slots)
         return new_rows, new_nodes
+
+    def used_slots(self, slots: int) -> npt.NDArray[np.bool_]:
+        """Which slots tests are on."""
+        used = np.zeros(slots, dtype=np.bool_)
+        self._number_slots_anew(used, NO_LABELS)
+        return used
+
+    def give_slots_numbers(self, new: Ints) -> None:
+        """Slot s is from now on slot new[s]."""
+        self._number_slots_anew(np.zeros(len(new), dtype=np.bool_), new)
+
+    def _number_slots_anew(self, used: npt.NDArray[np.bool_], new: Ints) -> None:
+        placing.number_slots_anew(self.rows, self.row_count, self.nodes, self.node_count, self.tests, used, new)
 
     def _forget_constants(self, slots: list[Slot]) -> None:
         labels = placing.labels_in_use(self.rows, self.row_count, self.nodes, self.node_count, self.tests)

@@ -540,3 +540,19 @@ def labels_in_use(rows, row_count, nodes, node_count, tests):
                     found[n] = slot << 32 | tests[place]
                     n += 1
     return found[:n]
+
+
+@compiled
+def number_slots_anew(rows, row_count, nodes, node_count, tests, used, new):
+    """Mark the slots that tests are on in `used`; or, when `new` gives slots other numbers, write those."""
+    for number in range(row_count + node_count):
+        if number < row_count:
+            start, count = rows[number, 0], rows[number, 1]
+        else:
+            start, count = nodes[number - row_count, 0], nodes[number - row_count, 1]
+        for at in range(start, start + 3 * count, 3):
+            if (tests[at] & KIND_MASK) >> KIND_SHIFT != NODE:
+                slot = tests[at] & SLOT_MASK
+                used[slot] = True
+                if len(new) > 0:
+                    tests[at] = (tests[at] & ~SLOT_MASK) | new[slot]
