@@ -103,7 +103,6 @@ def sizes(index: IndexMatcher) -> dict[str, int]:
         "table": len(layout.table),
         "formulas": len(compiler.nodes),
         "residuals": len(compiler.residuals),
-        "lists": len(compiler.lists),
         "constants": sum(len(c.labels) for slot in compiler.slots for c in slot.constants.values()),
         "slots": len(compiler.slots),
     }

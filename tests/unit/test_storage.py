@@ -267,7 +267,7 @@ def test_nothing_was_added_to_the_index_that_is_not_saved() -> None:
     index = IndexMatcher()
     known = {
         index: "numbers ids given compiler encoder layout numbering sample stamp changed expires due due_number",
-        index._compiler: "columns waiting lists slots nodes residuals tests tests_before rows rows_before node_rows "
+        index._compiler: "columns waiting slots nodes residuals tests tests_before rows rows_before node_rows "
         "nodes_before members",
         index._encoder: "columns memo substrings",
     }

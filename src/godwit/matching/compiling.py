@@ -36,7 +36,6 @@ from godwit.filters.sets import (
     Prefix,
     Substring,
     Suffix,
-    ValueSet,
     one_of,
 )
 from godwit.filters.values import Kind, Value
@@ -85,7 +84,6 @@ class Compiler:
     def __init__(self) -> None:
         self.columns: dict[str, Column] = {}
         self.waiting: list[Slot] = []  # slots in which constants wait for labels
-        self.lists: dict[tuple[str, ValueSet], int] = {}  # the places of lists of labels
         self.slots: list[Slot] = [Slot(0, self.waiting)]  # slot 0 is for attributes that no filter asks for
         self.nodes: dict[Filter, int] = {}
         self.residuals: dict[int, tuple[Filter, ...]] = {}  # conjunction -> what must be asked exactly
@@ -114,7 +112,6 @@ class Compiler:
             for filter, node in self.nodes.items()
             if new_nodes[node >> 2] >= 0
         }
-        self.lists.clear()
         self.tests_before, self.rows_before, self.nodes_before = tests, rows, nodes
 
     def forget_slots(self, used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
@@ -181,14 +178,11 @@ class Compiler:
         if type(values) is Complement:
             values = values.inner
         if type(values) is OneOf:
-            return self._members(part.attribute, values, values.values) if len(values.values) > 1 else -1
-        return self._members(part.attribute, values, values.names) if type(values) is Places else -1
+            return self._members(part.attribute, values.values) if len(values.values) > 1 else -1
+        return self._members(part.attribute, values.names) if type(values) is Places else -1
 
-    def _members(self, attribute: str, key: ValueSet, values: tuple[Value, ...]) -> int:
-        """The place of a list of labels; equal lists on one attribute are written once."""
-        known = self.lists.get((attribute, key))
-        if known is not None:
-            return known
+    def _members(self, attribute: str, values: tuple[Value, ...]) -> int:
+        """Write a list of labels; returns its place."""
         slot, place = self._column(attribute).slot, self._here()
         for number, value in enumerate(values):
             if type(value) is bool:
@@ -197,7 +191,6 @@ class Compiler:
                 self.tests.append(0)
                 slot.await_label(value, place + number, EXACTLY)
         self.members.append((place, len(values)))
-        self.lists[attribute, key] = place
         return place
 
     def _node(self, filter: And | Or) -> tuple[int, int]:

@@ -81,7 +81,8 @@ class IndexMatcher(Matcher):
             self._ids = self._ids.astype(object)
         self._ids[first:last] = _array_of(ids, self._ids.dtype)
         self._layout.stamps[first:last] = 0
-        self._numbers.update(zip(ids, range(first, last), strict=True))
+        own = self._ids[first:last].tolist()  # ints of our own lie together; the caller's would hold on to more memory
+        self._numbers.update(zip(own, range(first, last), strict=True))
         self._given = last
         self._changed = True
 

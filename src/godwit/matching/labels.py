@@ -50,6 +50,10 @@ OFFSETS = (-1, 0, 1, 0)
 OFFSET_ARRAY = np.array(OFFSETS, dtype=np.int32)
 
 
+def _is_beyond_floats(key: Any) -> bool:
+    return type(key) is int and not -EXACT_MAX <= key <= EXACT_MAX
+
+
 class Constants:
     """The constants of one kind in one slot, in order, with their labels."""
 
@@ -87,9 +91,7 @@ class Constants:
 
     def insert(self, keys: Sequence[Any]) -> None:
         """Add constants; those that are there already do not matter."""
-        if isinstance(self.keys, array) and any(
-            type(key) is int and not -EXACT_MAX <= key <= EXACT_MAX for key in keys
-        ):
+        if isinstance(self.keys, array) and not isinstance(keys, array) and any(map(_is_beyond_floats, keys)):
             self.keys = [
                 int(key) if key.is_integer() else key for key in self.keys
             ]  # floats no longer tell all constants apart
@@ -196,7 +198,7 @@ class Slot:
         self.of_pattern = of_pattern  # it says whether a substring is there, and has no order
         self.orders_texts = False  # some test asks where a text lies in their order
         self.constants: dict[Kind, Constants] = {}
-        self.waiting: dict[Kind, tuple[list[Any], list[int]]] = {}
+        self.waiting: dict[Kind, tuple[Any, array[int]]] = {}  # plain arrays: there may be a million of them
         self.queue = queue  # of the slots in which something waits
 
     def await_label(self, value: Value, place: int, how: int) -> None:
@@ -206,11 +208,13 @@ class Slot:
         """
         kind = type(value)
         group = KIND_OF_TYPE[kind]
-        waiting = self.waiting.get(group)
+        waiting: Any = self.waiting.get(group)
         if waiting is None:
             if not self.waiting:
                 self.queue.append(self)
-            waiting = self.waiting[group] = ([], [])
+            waiting = self.waiting[group] = (array("d") if group is Kind.NUMBER else [], array("q"))
+        if kind is int and _is_beyond_floats(value) and isinstance(waiting[0], array):
+            waiting = self.waiting[group] = (list(waiting[0]), waiting[1])
         waiting[0].append((value.lon, value.lat) if kind is Point else value)  # type: ignore[union-attr]
         waiting[1].append(place << 2 | how)
 

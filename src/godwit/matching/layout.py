@@ -12,7 +12,7 @@ stays small.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,8 @@ NODE_COLUMN_SHARE = (
 NODE_COLUMN_USES = 32  # asks for it, and so many at least
 NODE_COLUMNS_MAX = 512
 SHIFT_MAX = 2  # at most four bins share a row of the bitmaps
-MAP_BYTES, MAP_BYTES_EACH = 32 << 20, 256  # what finer bitmaps may take, in all and for each conjunction
+MAP_BYTES_EACH = 128  # what finer bitmaps may take for each conjunction in them,
+MAP_BYTES = 32 << 20  # and besides if there are many
 GROWTH = 4
 TABLE_LENGTH = 256
 SPARE_ROWS = 64
@@ -78,6 +79,14 @@ def _most_used(use: Longs, least: int, most: int) -> Ints:
     return order[use[order] >= least].astype(np.int32)
 
 
+class Choice(NamedTuple):
+    """How rows are to be reached: the access of each, and the weights of their tests, which begin with test `base`."""
+
+    access: Ints
+    base: int
+    weights: npt.NDArray[np.float32]
+
+
 class Layout:
     """The arrays of an index. `IndexMatcher` appends rows and asks to place them; the kernels read."""
 
@@ -100,7 +109,6 @@ class Layout:
     def _clear(self, slots: int) -> None:
         """Forget all that is derived."""
         self.counts[:] = 0
-        self.access: Ints = np.zeros(len(self.rows), dtype=np.int32)
         self.table: Longs = empty_table(TABLE_LENGTH)
         self.uses: Ints = np.zeros(len(self.table), dtype=np.int32)
         self.slot_uses: Ints = np.zeros(slots, dtype=np.int32)
@@ -180,10 +188,9 @@ class Layout:
             added = np.full(len(self.slot_uses) - len(self.bin_rows), -1, dtype=np.int32)
             self.bin_rows = np.concatenate((self.bin_rows, added))
             self.levels = grown(self.levels, more)
-        self.access = grown(self.access, self.row_count)
         self.make_ready(len(slots))
         self._count_uses(self.placed)
-        self._fill(self.placed, *self._choose(self.placed))
+        self._fill(self.placed, self._choose(self.placed))
         self.placed = self.row_count
 
     def _move(
@@ -216,9 +223,9 @@ class Layout:
         self.sample = self.take_sample()
         self._count_uses(0)
         chosen = self._choose(0)
-        self._make_maps()
-        self._make_buckets()
-        self._fill(0, *chosen)
+        self._make_maps(chosen.access)
+        self._make_buckets(chosen.access)
+        self._fill(0, chosen)
         self.placed = self.laid_out = self.row_count
         self._scratch(len(slots))
 
@@ -263,11 +270,8 @@ class Layout:
         placing.rehash(self.table, self.uses, table, uses)
         self.table, self.uses = table, uses
 
-    def _choose(self, first: int) -> tuple[int, npt.NDArray[np.float32]]:
-        """Weigh the tests of all rows from `first` on and choose their access.
-
-        Returns the weights and which test they start with.
-        """
+    def _choose(self, first: int) -> "Choice":
+        """Weigh the tests of all rows from `first` on and choose their access."""
         base = int(self.rows[first, 0]) if first < self.row_count else self.tests_count
         weights = np.zeros(self.tests_count - base, dtype=np.float32)
         placing.weigh(
@@ -276,13 +280,12 @@ class Layout:
             self.known,
             self.touched, self.counts, NO_STARTS, NO_LABELS,
         )  # fmt: skip
-        placing.choose(
-            first, self.row_count, base, weights, self.rows, self.access, self.tests, self.bin_rows, self.bounds
-        )
-        return base, weights
+        access = np.empty(self.row_count - first, dtype=np.int32)
+        placing.choose(first, self.row_count, base, weights, self.rows, access, self.tests, self.bin_rows, self.bounds)
+        return Choice(access, base, weights)
 
-    def _make_maps(self) -> None:
-        in_maps = np.flatnonzero(self.access[: self.row_count] == ACCESS_BITMAP)
+    def _make_maps(self, access: Ints) -> None:
+        in_maps = np.flatnonzero(access == ACCESS_BITMAP)
         slot_use, node_use = np.zeros(len(self.bin_rows), dtype=np.int64), np.zeros(len(self.nodes), dtype=np.int64)
         placing.count_columns(in_maps, self.rows, self.tests, slot_use, node_use)
         slot_use[self.bin_rows < 0] = 0
@@ -294,10 +297,8 @@ class Layout:
         if not rows:
             self.map_slots, self.map_nodes = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
         words = (rows + 63) // 64
-        shift = 0
-        while (
-            shift < SHIFT_MAX and 16 * (BINS >> shift) * words * len(self.map_slots) > MAP_BYTES + MAP_BYTES_EACH * rows
-        ):
+        shift, budget = 0, MAP_BYTES_EACH * rows + (MAP_BYTES if rows > self.row_count // 8 else 0)
+        while shift < SHIFT_MAX and 16 * (BINS >> shift) * words * len(self.map_slots) > budget:
             shift += 1
         self.counts[6] = shift
         self.maps = np.zeros((len(self.map_slots) + 1, (BINS >> shift) + 2, words), dtype=np.uint64)
@@ -315,13 +316,13 @@ class Layout:
         self.map_entries = np.pad(self.map_entries, (0, more * 64))
         self.map_subscriptions = np.pad(self.map_subscriptions, (0, more * 64))
 
-    def _make_buckets(self) -> None:
+    def _make_buckets(self, access: Ints) -> None:
         """Give every bucket exactly the room it needs now, side by side."""
         while True:
             sizes = np.zeros(len(self.table), dtype=np.int64)
             self.counts[3] = 0
             done = placing.bucket_sizes(
-                0, self.row_count, self.rows, self.access, self.tests, self.table, self.bin_rows, self.bounds,
+                0, self.row_count, self.rows, access, self.tests, self.table, self.bin_rows, self.bounds,
                 self.levels,
                 self.counts, self.found_buckets, sizes,
             )  # fmt: skip
@@ -334,10 +335,13 @@ class Layout:
         self.counts[3] = sizes.sum()
         self.entries = np.zeros((int(self.counts[3]) + in_maps) * 17 // 16 + 1024, dtype=np.int32)
 
-    def _fill(self, first: int, base: int, weights: npt.NDArray[np.float32]) -> None:
+    def _fill(self, origin: int, chosen: "Choice") -> None:
+        """Write the entries of all rows from `origin` on, making room as needed."""
+        first = origin
         while True:
             first = placing.fill(
-                first, self.row_count, base, weights, self.rows, self.access, self.tests, self.entries, self.table,
+                first, self.row_count, origin, chosen.base, chosen.weights, self.rows, chosen.access, self.tests,
+                self.entries, self.table,
                 self.bin_rows, self.bounds, self.levels, self.maps, self.sure_maps, self.node_maps, self.map_slots,
                 self.map_nodes, self.map_entries,
                 self.map_subscriptions, self.counts, self.found_buckets, self.order,
@@ -346,7 +350,7 @@ class Layout:
                 return
             if not placing.has_room(self.table, self.counts, ACCESS_MEMBERS_MAX):
                 self._grow_table()
-            elif self.counts[2] >= len(self.map_entries) and self.access[first] == ACCESS_BITMAP:
+            elif self.counts[2] >= len(self.map_entries) and chosen.access[first - origin] == ACCESS_BITMAP:
                 self._grow_maps()
             else:
                 self.entries = grown(self.entries, len(self.entries) + 1)

@@ -20,6 +20,8 @@ from godwit.matching.kernels import (
     DEAD,
     FIRST_MULTI,
     KIND_SHIFT,
+    MEMBER,
+    NO_MEMBER,
     NODE,
     OP_OR,
     RANGE,
@@ -72,11 +74,22 @@ def number_tests(rows, nodes, tests, numbers, distinct, table):
             start, length = nodes[number - len(rows), 0], nodes[number - len(rows), 1]
         for at in range(start, start + 3 * length, 3):
             word, a, b = tests[at], tests[at + 1], tests[at + 2]
-            slot = (np.int64(word) * 0x1000193 ^ np.int64(a) * 0x85EBCA ^ np.int64(b) * 0x27D4EB) & mask
+            folded = np.int64(a)
+            if word >> KIND_SHIFT & 7 in (MEMBER, NO_MEMBER):  # lists are equal if their labels are, wherever they lie
+                folded = np.int64(0)
+                for place in range(a, a + b):
+                    folded = (folded * 31 + tests[place]) & 0xFFFFFFFF
+            slot = (np.int64(word) * 0x1000193 ^ folded * 0x85EBCA ^ np.int64(b) * 0x27D4EB) & mask
             while table[slot] >= 0:
                 known = table[slot]
-                if distinct[known, 0] == word and distinct[known, 1] == a and distinct[known, 2] == b:
-                    break
+                if distinct[known, 0] == word and distinct[known, 2] == b:
+                    same = distinct[known, 1] == a
+                    if not same and word >> KIND_SHIFT & 7 in (MEMBER, NO_MEMBER):
+                        same = True
+                        for place in range(b):
+                            same &= tests[a + place] == tests[distinct[known, 1] + place]
+                    if same:
+                        break
                 slot = (slot + 1) & mask
             if table[slot] < 0:
                 if count == len(distinct):

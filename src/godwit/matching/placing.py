@@ -210,7 +210,7 @@ def choose(first, last, base, weights, rows, access, tests, bin_rows, bounds):
                 best, best_weight = at, weights[at - base]
         if best_weight > WEIGHT_BUCKET_MAX and in_bins:
             best = ACCESS_BITMAP
-        access[conjunction] = best
+        access[conjunction - first] = best
 
 
 @compiled
@@ -278,8 +278,8 @@ def _order_tests(conjunction, base, weights, rows, order):
 
 
 @compiled
-def fill(first, last, base, weights, rows, access, tests, entries, table, bin_rows, bounds, levels, maps, sure_maps,
-         node_maps, map_slots, map_nodes, map_entries, map_subscriptions, counts, found, order):  # fmt: skip
+def fill(first, last, origin, base, weights, rows, access, tests, entries, table, bin_rows, bounds, levels, maps,
+         sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, counts, found, order):  # fmt: skip
     """Write the entries of conjunctions first..last into their buckets.
 
     Returns the first one for which there was no room.
@@ -289,7 +289,7 @@ def fill(first, last, base, weights, rows, access, tests, entries, table, bin_ro
     """
     for conjunction in range(first, last):
         size = _entry_size(conjunction, rows)
-        at = access[conjunction]
+        at = access[conjunction - origin]
         _order_tests(conjunction, base, weights, rows, order)
         if not has_room(table, counts, ACCESS_MEMBERS_MAX):
             return conjunction
