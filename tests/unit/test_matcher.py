@@ -267,3 +267,13 @@ def test_the_order_of_ids_does_not_depend_on_hashing() -> None:
         for seed in ("1", "2")
     }
     assert len(printed) == 1
+
+
+def test_a_subscription_renewed_again_and_again_leaves_nothing_behind(matcher: Matcher) -> None:
+    matcher.add("x", some("a", at_most(1)), expires=10)
+    for turn in range(1_000):
+        matcher.replace("x", some("a", at_most(1)), expires=20 + turn % 7)
+    assert len(matcher._due) < 100
+    assert matcher.expire(19) == []
+    assert matcher.expire(30) == ["x"]
+    assert len(matcher) == 0

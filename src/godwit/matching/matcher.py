@@ -23,6 +23,8 @@ from godwit.filters.events import Event, event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open, references_of
 
+DUE_SPARE = 64
+
 SubscriptionId = Hashable
 Columns = Mapping[str, Sequence[Any] | npt.NDArray[Any]]
 """A batch of events, a column per attribute, all of one length. An element is a value, None when the event has no such
@@ -155,10 +157,14 @@ class Matcher:
         return self._match_batch(columns, batch_length(columns))
 
     def _set_expiry(self, id: SubscriptionId, expires: float | None) -> None:
-        if expires is not None:
-            self._expires[id] = expires
-            self._due_number += 1
-            heapq.heappush(self._due, (expires, self._due_number, id))
+        if expires is None:
+            return
+        self._expires[id] = expires
+        self._due_number += 1
+        heapq.heappush(self._due, (expires, self._due_number, id))
+        if len(self._due) > 2 * len(self._expires) + DUE_SPARE:  # mostly of subscriptions replaced or removed since
+            self._due = [due for due in self._due if self._expires.get(due[2]) == due[0]]
+            heapq.heapify(self._due)
 
 
 def _taken(id: SubscriptionId) -> SubscriptionError:
