@@ -180,6 +180,8 @@ def _reason(error: Exception) -> str:
         return "the JSON is nested too deep"
     if isinstance(error, UnicodeDecodeError):
         return "a text that is not valid UTF-8"
+    if str(error) == "Input data was truncated":  # said of both
+        return "the JSON ends too soon, or one of its texts has half of a surrogate pair"
     return str(error).replace("\n", "\n    ")
 
 

@@ -79,7 +79,7 @@ class Column:
 
 
 class Compiler:
-    """Turns filters into rows of tests. The arrays hold what was compiled since `take`."""
+    """Turns filters into rows of tests. The arrays hold what was compiled since `taken`."""
 
     def __init__(self) -> None:
         self.columns: dict[str, Column] = {}
@@ -194,7 +194,7 @@ class Compiler:
         return place
 
     def _node(self, filter: And | Or) -> tuple[int, int]:
-        """The number of the node for a formula and its residual mark; -1 for one that never holds."""
+        """The number of the node for a formula, and its residual mark."""
         key: Any = filter
         known = self.nodes.get(key)
         if known is not None:

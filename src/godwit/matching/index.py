@@ -45,9 +45,8 @@ class IndexMatcher(Matcher):
     def __init__(self) -> None:
         super().__init__()
         self._numbers: dict[SubscriptionId, int] = {}
-        self._ids = np.zeros(
-            0, dtype=np.int64
-        )  # of objects as soon as one id is no int; ints need not be fetched from all over memory
+        # Of objects as soon as one id is no int; ints need not be fetched from all over memory.
+        self._ids = np.zeros(0, dtype=np.int64)
         self._given = 0  # numbers given since the last compaction, the dead included
         self._compiler = Compiler()
         self._encoder = Encoder(self._compiler.columns)

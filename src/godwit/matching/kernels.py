@@ -230,8 +230,7 @@ def candidates_in_buckets(codes, ranges, found, table, entries, bin_rows, bounds
     """Write to `ranges` the buckets that the codes lead to: by equality, and by bin.
 
     First all places to look at are worked out and touched, then they are looked at: so the processor fetches many lines
-    of memory
-    at once instead of waiting for each. What is read in touching is folded up and thrown away.
+    of memory at once instead of waiting for each. What is read in touching is folded up and thrown away.
     """
     mask, asked, touch = len(table) - 2, found, 0
     for code in codes:

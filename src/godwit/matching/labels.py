@@ -9,7 +9,8 @@ rounded: ints beyond 2**53 and texts of any length are compared as themselves wh
 that.
 
 *Rules.*
-1. Within a kind, v < w implies label(v) <= label(w), with equality only if no constant separates them.
+1. Within a kind, v < w implies label(v) <= label(w), with equality only if no constant separates them. Texts that are
+   only ever asked for by equality are the exception: a dict answers, and what equals no constant gets the lowest label.
 2. Two neighbouring constants are at least `GAP_MIN` labels apart: values between them, and `label ± 1`, always have
    room.
 3. `insert` keeps the labels there were; where it cannot, `moved` says from what to what.
@@ -40,12 +41,8 @@ STRETCH: dict[Kind, tuple[int, int]] = {
 }
 LABEL_MAX = (1 << 31) - 1
 
-BELOW, EXACTLY, ABOVE, TWICE = (
-    0,
-    1,
-    2,
-    3,
-)  # how a label is written: less one, as it is, plus one, as it is into two places
+# How a label is written: less one, as it is, plus one, as it is into two places.
+BELOW, EXACTLY, ABOVE, TWICE = 0, 1, 2, 3
 OFFSETS = (-1, 0, 1, 0)
 OFFSET_ARRAY = np.array(OFFSETS, dtype=np.int32)
 

@@ -2,13 +2,13 @@
 
 *Theory.* `tests`, `rows` and `nodes` say what is subscribed; everything else (buckets, bitmaps, bins) is derived from
 them by `lay_out`. New rows are put into the derived arrays in place, a microsecond each. Laying out anew is worth its
-while only when the rows have quadrupled, when half of them are dead, or when labels had to move; so its cost per change
-stays small.
+while only when the rows have quadrupled, when half of them are dead, when labels had to move, and once when enough
+events have been seen to learn from; so its cost per change stays small.
 
 *Rules.*
 1. A removed subscription is stamped `DEAD` and forgotten at the next `compact`; until then it costs only its place.
 2. `counts`: 0 buckets, 1 nodes touched (scratch), 2 rows in bitmaps, 3 words of entries in use, 4 words left behind, 5
-   residual rows, 6 the shift from a bin to its row in the bitmaps.
+   residual rows, 6 the shift from a bin to its row in the bitmaps, 7 what touching ahead folded up (scratch).
 """
 
 from collections.abc import Callable
@@ -34,10 +34,10 @@ from godwit.matching.labels import LABEL_FALSE, LABEL_TRUE, Slot
 
 BOUNDS = BINS - 1
 COLUMNS_MAX = 48
-NODE_COLUMN_SHARE = (
-    1_000  # a node is worth a column, which means working it out for every event, if one in so many conjunctions
-)
-NODE_COLUMN_USES = 32  # asks for it, and so many at least
+# A node is worth a column, which means working it out for every event, if one in NODE_COLUMN_SHARE conjunctions asks
+# for it, and NODE_COLUMN_USES at least.
+NODE_COLUMN_SHARE = 1_000
+NODE_COLUMN_USES = 32
 NODE_COLUMNS_MAX = 512
 SHIFT_MAX = 2  # at most four bins share a row of the bitmaps
 MAP_BYTES_EACH = 128  # what finer bitmaps may take for each conjunction in them,
