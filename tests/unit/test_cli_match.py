@@ -98,7 +98,8 @@ def test_count_shows_totals_as_one_line_of_json_on_a_pipe(files: Path) -> None:
 # ---------------------------------------------------------------- bad lines
 
 BAD_SUBSCRIPTIONS = [
-    ("{", "truncated"),
+    ("{", "ends too soon"),
+    (r'{"attributes": {"a": "\ud800"}}', "half of a surrogate pair"),
     ('{"id": 1}', "`filter`"),
     ('{"id": true, "filter": "TRUE"}', "`int | str`"),
     ('{"id": 2, "filter": "price <"}', "column 8"),
