@@ -11,6 +11,8 @@ has never heard of Godwit handles them well.
         FilterTooBig          it is larger or deeper than the limits allow
         Unbound               it refers to the subscriber's own state, which nobody has filled in
       SubscriptionError     an unknown subscription, or one that is there already
+      PeerFault             a neighbour or client broke the protocol: its link is closed, the broker goes on
+      ScenarioError         a scenario that cannot be run
       IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
 """
 
@@ -22,6 +24,8 @@ __all__ = [
     "FilterTooBig",
     "GodwitError",
     "IndexFileError",
+    "PeerFault",
+    "ScenarioError",
     "SubscriptionError",
     "Unbound",
 ]
@@ -85,6 +89,14 @@ class Unbound(FilterError):
 
 class SubscriptionError(GodwitError):
     """An unknown subscription id, or one that is taken."""
+
+
+class PeerFault(GodwitError):
+    """A message that no honest peer sends. Machines turn it into a closed link with a reason; no driver sees it."""
+
+
+class ScenarioError(GodwitError, ValueError):
+    """A scenario that cannot be run: names the file, the key and what is allowed."""
 
 
 class IndexFileError(GodwitError, ValueError):

@@ -24,7 +24,7 @@ IMPURE = {
 }
 
 LIGHT_LIBRARIES = {"msgspec"}
-LIBRARIES_OF = {"filters/regions.py": {"shapely"}, "filters/language*": {"lark"}}
+LIBRARIES_OF = {"filters/regions.py": {"shapely"}, "filters/language*": {"lark"}, "broker/topology.py": {"rustworkx"}}
 
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint", "__import__"}
 CLOCK_CALLS = {"now", "utcnow", "today"}

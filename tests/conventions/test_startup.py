@@ -3,7 +3,20 @@
 import subprocess
 import sys
 
-HEAVY = {"numpy", "numba", "shapely", "lark", "dd", "networkx", "msgspec", "pyspark", "pyarrow", "pandas", "asyncio"}
+HEAVY = {
+    "numpy",
+    "numba",
+    "shapely",
+    "lark",
+    "dd",
+    "networkx",
+    "rustworkx",
+    "msgspec",
+    "pyspark",
+    "pyarrow",
+    "pandas",
+    "asyncio",
+}
 
 
 def heavy_modules_loaded_by(statement: str) -> set[str]:

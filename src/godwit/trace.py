@@ -1,0 +1,188 @@
+"""What happened in a run, as records of one kind: the one schema that simulator, brokers and pipeline share.
+
+*Theory.* A machine asks for a record by its effect; the driver adds when (`at`, seconds since the run began) and where
+(`node`). Rows are kept as columns in memory, a row group at a time, and written as Parquet. Beside `trace.parquet`
+stands `scenario.json`: the scenario, the seed and the version, which is all it takes to get the same trace again.
+`docs/reference/trace_format.md` explains each kind and field.
+
+*Rules.*
+1. `KINDS` and the fields of `Record` are all there is; a test fails when the page does not explain one.
+2. Equal rows give equal bytes: the file holds no time of day, no wall time, no name of a machine.
+3. Only functions import pyarrow: brokers import this module for `Record` alone.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import msgspec
+
+from godwit import __version__
+from godwit.errors import GodwitError
+
+__all__ = ["KINDS", "Record", "TraceSink", "TraceWriter", "about", "read", "schema"]
+
+FILE = "trace.parquet"
+ABOUT_FILE = "scenario.json"
+GROUP_ROWS = 2**17  # a row group: some megabytes of memory
+COMPRESSION_LEVEL = 3
+
+KINDS: dict[str, str] = {
+    "sent": "The node sent a message to the peer.",
+    "handled": "The node handled a message from the peer.",
+    "published": "A client published an event.",
+    "delivered": "A client's application was given an event.",
+    "subscribed": "A client's subscription was made, or its filter replaced.",
+    "unsubscribed": "A client's subscription ended.",
+    "advertised": "A client's advertisement was made, or its filter replaced.",
+    "unadvertised": "A client's advertisement ended.",
+    "link_up": "The connection to the peer is there.",
+    "link_down": "The connection to the peer is gone.",
+    "crashed": "The node stopped, with or without its disk.",
+    "restarted": "The node runs again.",
+    "closed": "The node closed the link or connection to the peer, for a reason.",
+    "purged": "An event left the queue of a client that is away, by a rule.",
+    "expired": "The time of an event or of a subscription was over.",
+    "suppressed": "An event or message came a second time and was dropped.",
+    "lost": "An event or message was given up and is known to be lost.",
+    "quenched": "An event was dropped at its source because nobody wanted it.",
+    "refused": "A request was refused for a reason and changed nothing.",
+    "fault": "The peer broke the protocol.",
+    "session_ended": "A client's session is over, with whatever its queue held.",
+    "died": "Something died with a disk: an event, a subscription or a session.",
+    "table": "The number of entries in one of a broker's tables changed.",
+    "settled": "After the last fault, nothing is under way any more.",
+}
+"""Every kind of record, and what it says."""
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One thing that happened. Which fields are filled depends on `kind`; the rest keep their empty value."""
+
+    kind: str
+    peer: str = ""  # the other end of the link, or the client
+    message: str = ""  # the type of the message
+    publisher: str = ""
+    sequence: int = -1  # of the event
+    subscription: str = ""
+    number: int = -1  # of the frame, delivery or request
+    size: int = 0  # bytes
+    detail: str = ""
+
+
+class TraceSink(Protocol):
+    """Takes records as they happen."""
+
+    def write(self, at: float, node: str, record: Record) -> None:
+        """At `at` this happened at `node`."""
+
+
+def schema() -> Any:
+    """The columns of a trace, as a pyarrow schema."""
+    import pyarrow as pa
+
+    word = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema(
+        [
+            pa.field("at", pa.float64(), nullable=False),
+            pa.field("node", word, nullable=False),
+            pa.field("kind", word, nullable=False),
+            pa.field("peer", word, nullable=False),
+            pa.field("message", word, nullable=False),
+            pa.field("publisher", word, nullable=False),
+            pa.field("sequence", pa.int64(), nullable=False),
+            pa.field("subscription", word, nullable=False),
+            pa.field("number", pa.int64(), nullable=False),
+            pa.field("size", pa.int64(), nullable=False),
+            pa.field("detail", pa.string(), nullable=False),
+        ]
+    )
+
+
+class TraceWriter:
+    """A sink that writes a folder: `trace.parquet`, and `scenario.json` with what `about` says.
+
+    Use it as a context manager. What was written before an error can be read all the same.
+    """
+
+    def __init__(self, folder: str | Path, about: Mapping[str, Any]) -> None:
+        import pyarrow.parquet as pq
+
+        self.folder = Path(folder)
+        self.rows = 0
+        self._schema = schema()
+        self._pending: list[tuple[Any, ...]] = []
+        text = json.dumps({"version": __version__, **about}, indent=2, sort_keys=True, ensure_ascii=False)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / ABOUT_FILE).write_text(f"{text}\n", encoding="utf-8")
+            self._writer = pq.ParquetWriter(
+                self.folder / FILE, self._schema, compression="zstd", compression_level=COMPRESSION_LEVEL
+            )
+        except OSError as error:
+            raise GodwitError(f"cannot write a trace to {folder}: {error.strerror or error}") from None
+
+    def write(self, at: float, node: str, record: Record) -> None:
+        """Add a row."""
+        assert record.kind in KINDS, record.kind
+        self._pending.append((at, node, *msgspec.structs.astuple(record)))
+        if len(self._pending) >= GROUP_ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is left, and the end of the file."""
+        if self._pending:
+            self._flush()
+        self._writer.close()
+
+    def __enter__(self) -> "TraceWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        columns = zip(*self._pending, strict=True)
+        arrays = [_array(pa, list(column), field.type) for column, field in zip(columns, self._schema, strict=True)]
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=GROUP_ROWS)
+        self.rows += len(self._pending)
+        self._pending = []
+
+
+def _array(pa: Any, values: list[Any], kind: Any) -> Any:
+    """A column; texts that come again and again as numbers of a dictionary in order of first appearance."""
+    if pa.types.is_dictionary(kind):
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array(values, kind)
+
+
+def read(path: str | Path) -> Any:
+    """The trace in a folder, or in a Parquet file, as a pyarrow Table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = Path(path)
+    file = path / FILE if path.is_dir() else path
+    try:
+        table = pq.read_table(file)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise GodwitError(f"cannot read the trace {file}: {error}") from None
+    if table.schema.names != schema().names:
+        raise GodwitError(f"{file} is no trace: its columns are {', '.join(table.schema.names)}")
+    return table
+
+
+def about(path: str | Path) -> dict[str, Any]:
+    """What `scenario.json` in a trace's folder says."""
+    file = Path(path) / ABOUT_FILE
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GodwitError(f"cannot read {file}: {error}") from None
+    return found
