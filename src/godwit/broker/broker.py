@@ -1,0 +1,307 @@
+"""A broker: links to neighbours, sessions of clients, and one routing family between them.
+
+*Theory.* This machine only joins three others and knows nothing itself. What comes from a neighbour goes through its
+`Link`, which hands on each message once and in order; the routing family answers where it goes; answers go into links
+and sessions, and their effects are this broker's.
+
+*Rules.*
+1. `handle` never raises because of what a peer or client sent: the peer's link or the client's connection is closed
+   with a reason, that is recorded, and everything else goes on. A link that was closed for a fault stays closed until
+   the peer starts a new life.
+2. With advertisements `required`, a client publishes only what it has advertised. `optional`: a client that never
+   advertises counts as advertising everything; with its first advertisement it counts as every other. `off`: nobody
+   advertises.
+3. Nothing is sent on a link that is not connected, and nothing is handled from one.
+
+*Paper.* Border and inner brokers of [rebeca §2.1] are the same machine, with or without clients.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from godwit.broker.effects import (
+    Arrived,
+    Close,
+    Closed,
+    Effect,
+    Heard,
+    Input,
+    LinkDown,
+    LinkUp,
+    Opened,
+    Send,
+    Tell,
+    TimerDue,
+    Trace,
+)
+from godwit.broker.graph import GraphRouting
+from godwit.broker.limits import Limits
+from godwit.broker.links import Link, LinkConfig
+from godwit.broker.messages import (
+    Ack,
+    Advertise,
+    Attach,
+    Bye,
+    Frame,
+    Goodbye,
+    Hello,
+    NodeId,
+    Packet,
+    Publish,
+    Received,
+    Request,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from godwit.broker.quenching import Quenching
+from godwit.broker.routing import Answer, Forward, Local, Routing
+from godwit.broker.sessions import Removed, Sessions
+from godwit.broker.tree import TreeRouting
+from godwit.errors import PeerFault
+from godwit.filters.filters import TRUE
+from godwit.trace import Record
+
+__all__ = ["Broker", "BrokerConfig"]
+
+EVERYTHING = "*"
+"""The name of the advertisement that stands for a client which never advertises."""
+
+
+class BrokerConfig(msgspec.Struct, frozen=True):
+    """How a broker routes, and its bounds."""
+
+    family: Literal["tree", "graph"] = "tree"
+    reduction: str = "covering"  # tree family: see reductions.py
+    excess_max: float = 0.0  # imperfect merging lets in at most this share besides
+    advertisements: Literal["required", "optional", "off"] = "optional"
+    link: LinkConfig = LinkConfig()
+    limits: Limits = Limits()
+
+
+class Broker:
+    """The machine of one broker. `neighbours` maps the name of each to the cost of the link."""
+
+    def __init__(
+        self, name: NodeId, neighbours: Mapping[NodeId, float], config: BrokerConfig, incarnation: int = 1
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.links = {peer: Link(peer, incarnation, config.link) for peer in neighbours}
+        self.sessions = Sessions(config.limits, name, incarnation, config.advertisements)
+        self.quenching = Quenching()
+        self.routing: Routing
+        if config.family == "tree":
+            self.routing = TreeRouting(
+                name,
+                neighbours,
+                incarnation=incarnation,
+                reduction=config.reduction,
+                advertised=config.advertisements != "off",
+                excess_max=config.excess_max,
+            )
+        else:
+            self.routing = GraphRouting(name, incarnation, neighbours)
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take one input; what is to be done because of it, in order."""
+        return self.HANDLERS[type(input)](self, input, now)
+
+    # ------------------------------------------------------------ neighbours
+
+    def on_link_up(self, input: LinkUp, now: float) -> list[Effect]:
+        """A connection to a neighbour is there."""
+        link = self.links.get(input.peer)
+        if link is None:
+            return [Close(input.peer, f"{input.peer} is no neighbour of {self.name}")]
+        return link.on_up(now)
+
+    def on_link_down(self, input: LinkDown, now: float) -> list[Effect]:
+        """A connection to a neighbour is gone."""
+        link = self.links.get(input.peer)
+        if link is None or not link.connected:
+            return []
+        effects = link.on_down(now)
+        self._carry_out(self.routing.on_peer_down(input.peer, now), effects, now)
+        return effects
+
+    def on_arrived(self, input: Arrived, now: float) -> list[Effect]:
+        """A frame came from a neighbour. Most often it bears an event."""
+        peer, frame = input.peer, input.frame
+        link = self.links.get(peer)
+        effects: list[Effect] = []
+        if link is None or not link.connected:
+            return effects
+        try:
+            if type(frame) is Frame:
+                for message in link.on_frame(frame, effects, now):
+                    self._carry_out(self.routing.on_message(peer, message, now), effects, now)
+                    if type(message) is not Publish:
+                        effects += self._quench(message, now)
+            elif type(frame) is Ack:
+                link.on_ack(frame, effects, now)
+            elif type(frame) is Hello:
+                self._on_hello(link, frame, effects, now)
+            elif type(frame) is Goodbye:
+                effects += [Close(peer, f"{peer} closed the link: {frame.reason}"), *link.on_down(now)]
+            else:
+                raise PeerFault(f"{type(frame).__name__} is nothing that brokers send")
+        except PeerFault as fault:
+            link.fault = str(fault)
+            effects += [Send(peer, Goodbye(link.fault)), Close(peer, link.fault), *link.on_down(now)]
+            self._carry_out(self.routing.on_peer_down(peer, now), effects, now)
+        return effects
+
+    def _on_hello(self, link: Link, hello: Hello, effects: list[Effect], now: float) -> None:
+        if link.fault is not None:
+            if hello.incarnation == link.peer_incarnation:
+                raise PeerFault(link.fault)
+            link.fault = None
+        greeting, opened, undelivered = link.on_hello(hello, now)
+        effects += greeting
+        if undelivered is not None:
+            self._carry_out(self.routing.on_peer_forgot(link.peer, undelivered, now), effects, now)
+        if opened:
+            self._carry_out(self.routing.on_peer_up(link.peer, link.past_life, now), effects, now)
+
+    # ------------------------------------------------------------ clients
+
+    def on_opened(self, input: Opened, now: float) -> list[Effect]:
+        """A client's connection is there: it has to say who it is."""
+        return []
+
+    def on_closed(self, input: Closed, now: float) -> list[Effect]:
+        """A client's connection is gone."""
+        return [*self.quenching.detach(input.connection), *self.sessions.detach(input.connection, now)]
+
+    def on_heard(self, input: Heard, now: float) -> list[Effect]:
+        """A message came from a client."""
+        connection, message = input.connection, input.message
+        try:
+            if type(message) is Request:
+                return self._on_request(connection, message, now)
+            if type(message) is Received:
+                return self.sessions.received(connection, message, now)
+            if type(message) is Attach:
+                return self._on_attach(connection, message, now)
+            if type(message) is Bye:
+                client = self.sessions.client_of(connection)
+                effects = self.quenching.detach(connection)
+                return effects + self._without(self.sessions.leave(connection, now), now, client)
+            raise PeerFault(f"{type(message).__name__} is nothing that clients send")
+        except PeerFault as fault:
+            reason = str(fault)
+            effects = [Tell(connection, Bye(reason)), Close(connection, reason)]
+            return [*effects, *self.quenching.detach(connection), *self.sessions.detach(connection, now)]
+
+    def _on_attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        before = self.sessions.session(message.client)
+        older = None if before is None else before.connection
+        attached = self.sessions.attach(connection, message, now)
+        if self.sessions.client_of(connection) is None:
+            return attached
+        effects: list[Effect] = [] if older is None else self.quenching.detach(older)
+        if message.quench:
+            effects += self.quenching.attach(connection, self.routing.wanted)
+        effects += attached
+        if before is None and self.config.advertisements == "optional":
+            self._carry_out(self.routing.advertise((message.client, EVERYTHING), TRUE, now), effects, now)
+        return effects
+
+    def _on_request(self, connection: str, message: Request, now: float) -> list[Effect]:
+        wish, effects = self.sessions.admit(connection, message, now)
+        if wish is None:
+            return effects
+        routing = self.routing
+        match wish:
+            case Publish(event=event):
+                effects.append(Trace(Record("published", event.publisher, "", event.publisher, event.sequence)))
+                self._carry_out(routing.publish(event, now), effects, now)
+            case Subscribe(id=id, filter=filter):
+                effects.append(Trace(Record("subscribed", id[0], subscription=id[1])))
+                self._carry_out(routing.subscribe(id, filter, now), effects, now)
+                effects += self._quench(wish, now)
+            case Unsubscribe(id=id):
+                effects.append(Trace(Record("unsubscribed", id[0], subscription=id[1])))
+                self._carry_out(routing.unsubscribe(id, now), effects, now)
+                effects += self._quench(wish, now)
+            case Advertise(id=id, filter=filter):
+                effects.append(Trace(Record("advertised", id[0], subscription=id[1])))
+                self._carry_out(routing.advertise(id, filter, now), effects, now)
+                if self.config.advertisements == "optional":  # from now on it counts as every other
+                    self._carry_out(routing.unadvertise((id[0], EVERYTHING), now), effects, now)
+            case Unadvertise(id=id):
+                effects.append(Trace(Record("unadvertised", id[0], subscription=id[1])))
+                self._carry_out(routing.unadvertise(id, now), effects, now)
+        return effects
+
+    def _without(self, removed: Removed, now: float, ended: NodeId | None = None) -> list[Effect]:
+        """Take what a session no longer holds out of routing; `ended`: whose session is over."""
+        effects = list(removed.effects)
+        for id in removed.subscriptions:
+            self._carry_out(self.routing.unsubscribe(id, now), effects, now)
+        if removed.subscriptions:
+            effects += self.quenching.on_removed(now)
+        for id in removed.advertisements:
+            self._carry_out(self.routing.unadvertise(id, now), effects, now)
+        if ended is not None:
+            self._carry_out(self.routing.unadvertise((ended, EVERYTHING), now), effects, now)
+        return effects
+
+    def _quench(self, message: Any, now: float) -> list[Effect]:
+        """Let sources know, as far as they must, what a message changes about what anybody wants. [mobile §3.2]"""
+        if type(message) is Packet:
+            message = message.message
+        if type(message) is Subscribe:  # of a replaced filter too much stays in, until the timer is due
+            return [*self.quenching.on_added(message.filter), *self.quenching.on_removed(now)]
+        return [] if type(message) is Publish else self.quenching.on_removed(now)
+
+    # ------------------------------------------------------------ timers
+
+    def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
+        """A timer has come due: of a link, of the sessions, or of the routing family."""
+        key = input.key
+        effects: list[Effect] = []
+        match key:
+            case ("ack", peer):
+                return self.links[peer].on_ack_due()
+            case ("resend", peer):
+                return self.links[peer].on_resend_due(now)
+            case ("dead", peer):
+                undelivered = self.links[peer].give_up()
+                self._carry_out(self.routing.on_link_dead(peer, undelivered, now), effects, now)
+                return effects
+            case ("expiry",):
+                return self._without(self.sessions.on_timer_due(key, now), now)
+            case ("session", client):
+                removed = self.sessions.on_timer_due(key, now)
+                return self._without(removed, now, client if self.sessions.session(client) is None else None)
+            case ("quench",):
+                return self.quenching.on_timer_due(self.routing.wanted)
+        self._carry_out(self.routing.on_timer_due(key, now), effects, now)
+        return effects
+
+    # ------------------------------------------------------------ answers
+
+    def _carry_out(self, answers: list[Answer], effects: list[Effect], now: float) -> None:
+        """Turn what the routing family answers into effects of links and sessions."""
+        for answer in answers:
+            kind = type(answer)
+            if kind is Forward:
+                self.links[answer.peer].send(answer.message, effects, now)  # type: ignore[union-attr]
+            elif kind is Local:
+                effects += self.sessions.deliver(answer.event, answer.subscriptions, now)  # type: ignore[union-attr]
+            else:
+                effects.append(answer)  # type: ignore[arg-type]
+
+    HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
+        Arrived: on_arrived,
+        Heard: on_heard,
+        TimerDue: on_timer_due,
+        LinkUp: on_link_up,
+        LinkDown: on_link_down,
+        Opened: on_opened,
+        Closed: on_closed,
+    }

@@ -1,0 +1,144 @@
+"""Is this a message that an honest client sends? Checked before anything is changed.
+
+A message that was decoded from the wire has the right shape already; one that a gateway or a hostile peer of a
+simulated network made may hold anything. Whatever is wrong raises `PeerFault` with a reason that the client can read.
+"""
+
+import math
+from typing import Any
+
+from godwit.broker.messages import (
+    Advertise,
+    Attach,
+    Publish,
+    QueueRules,
+    Received,
+    Request,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from godwit.errors import BadValue, PeerFault
+from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, Event
+from godwit.filters.filters import And, Filter, Missing, Only, Or, Some
+from godwit.filters.values import checked_value
+
+__all__ = ["check_attach", "check_event", "check_received", "check_request"]
+
+FILTER_TYPES = (Some, Only, Missing, And, Or)
+
+
+def check_attach(message: Attach) -> None:
+    """Raise `PeerFault` unless this is a well-formed Attach."""
+    if type(message) is not Attach:
+        raise PeerFault(f"the first message is {_kind(message)}: it must be Attach")
+    _check_name("the client's name", message.client)
+    if type(message.received) is not int or message.received < 0:
+        raise PeerFault(f"Attach.received is {message.received!r}: it must be a whole number, 0 or more")
+    for value, kind in ((message.session, str), (message.quench, bool), (message.receipt, int)):
+        if type(value) is not kind:
+            raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
+
+
+def check_received(message: Received, sent_up_to: int) -> None:
+    """Raise `PeerFault` unless this confirms something that was sent."""
+    if type(message) is not Received or type(message.number) is not int or message.number <= 0:
+        raise PeerFault("Received.number must be a whole number above 0")
+    if message.number > sent_up_to:
+        raise PeerFault(f"Received({message.number}), but the last delivery that was sent is {sent_up_to}")
+
+
+def check_request(message: Request) -> None:
+    """Raise `PeerFault` unless this is a well-formed Request."""
+    if type(message) is not Request:
+        raise PeerFault(f"{_kind(message)} is no message of a client")
+    if type(message.number) is not int or message.number <= 0:
+        raise PeerFault(f"Request.number is {message.number!r}: it must be a whole number above 0")
+    wish: Any = message.wish
+    kind = type(wish)
+    if kind is Publish:
+        check_event(wish.event)
+    elif kind is Subscribe:
+        _check_id(wish.id)
+        _check_filter(wish.filter)
+        if wish.expires is not None and not _is_number(wish.expires):
+            raise PeerFault(f"Subscribe.expires is {wish.expires!r}: it must be a time in seconds, or nothing")
+        if wish.queue is not None:
+            _check_rules(wish.queue)
+    elif kind is Advertise:
+        _check_id(wish.id)
+        _check_filter(wish.filter)
+    elif kind is Unsubscribe or kind is Unadvertise:
+        _check_id(wish.id)
+    else:
+        raise PeerFault(f"{_kind(wish)} is nothing that a client can ask for")
+
+
+def check_event(event: Event) -> None:
+    """Raise `PeerFault` unless this is an event that matchers, queues and neighbours can work with."""
+    if type(event) is not Event or type(event.attributes) is not dict or len(event.attributes) > ATTRIBUTES_MAX:
+        raise PeerFault(f"Publish.event must be an event of at most {ATTRIBUTES_MAX} attributes")
+    for name, value in event.attributes.items():
+        if type(name) is not str or not 0 < len(name) <= NAME_LENGTH_MAX:
+            raise PeerFault(f"an attribute's name must be a text of 1 to {NAME_LENGTH_MAX} characters")
+        try:
+            if type(value) is not tuple:
+                checked_value(value)
+            elif len(value) < 2:
+                raise PeerFault(
+                    f"attribute {name!r} has a tuple of {len(value)}: one value stands alone, none is absent"
+                )
+            else:
+                for one in value:
+                    checked_value(one)
+        except BadValue as error:
+            raise PeerFault(f"attribute {name!r}: {error}") from None
+    if type(event.publisher) is not str or type(event.sequence) is not int:
+        raise PeerFault("an event's publisher must be a text and its sequence a whole number")
+    if event.payload is not None and type(event.payload) is not bytes:
+        raise PeerFault("an event's payload must be bytes, or nothing")
+    if event.content_type is not None and type(event.content_type) is not str:
+        raise PeerFault("an event's content type must be a text, or nothing")
+    for at in (event.published_at, event.expires_at):
+        if at is not None and not _is_number(at):
+            raise PeerFault(f"an event's time is {at!r}: it must be in seconds, or nothing")
+    if event.to is not None:
+        _check_filter(event.to)
+
+
+def _check_rules(rules: QueueRules) -> None:
+    if type(rules) is not QueueRules:
+        raise PeerFault("Subscribe.queue must be rules of a queue")
+    for attribute in (rules.newest_per, rules.high_water, rules.importance):
+        if attribute is not None:
+            _check_name("an attribute that a rule of the queue names", attribute)
+    if rules.age_s_max is not None and not (_is_number(rules.age_s_max) and rules.age_s_max >= 0):
+        raise PeerFault(f"age_s_max is {rules.age_s_max!r}: it must be seconds, 0 or more")
+    for budget in (rules.count_max, rules.bytes_max):
+        if budget is not None and (type(budget) is not int or budget < 0):
+            raise PeerFault(f"a budget of a queue is {budget!r}: it must be a whole number, 0 or more")
+
+
+def _check_id(id: tuple[str, str]) -> None:
+    if type(id) is not tuple or len(id) != 2:
+        raise PeerFault("the id of a subscription or advertisement must be a pair: client and name")
+    _check_name("the client in an id", id[0])
+    _check_name("the name in an id", id[1])
+
+
+def _check_name(what: str, name: str) -> None:
+    if type(name) is not str or not 0 < len(name) <= NAME_LENGTH_MAX:
+        raise PeerFault(f"{what} must be a text of 1 to {NAME_LENGTH_MAX} characters")
+
+
+def _check_filter(filter: Filter) -> None:
+    if not isinstance(filter, FILTER_TYPES):
+        raise PeerFault(f"{_kind(filter)} is no filter")
+
+
+def _is_number(value: Any) -> bool:
+    return (type(value) is float and math.isfinite(value)) or type(value) is int
+
+
+def _kind(thing: object) -> str:
+    return f"a {type(thing).__name__}"

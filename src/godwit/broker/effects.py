@@ -1,0 +1,141 @@
+"""Inputs and effects: all that a machine can be told, and all that it can ask for.
+
+    machine.handle(input, now) -> list[Effect]
+
+The same state and the same input give the same effects, in the same order. A driver carries them out: the simulator on
+virtual time, the runtime on sockets, timers and a journal.
+"""
+
+from typing import Any
+
+import msgspec
+
+from godwit.broker.messages import FrameOrAck, NodeId
+from godwit.filters.events import Event
+from godwit.trace import Record
+
+__all__ = [
+    "Arrived",
+    "Close",
+    "Closed",
+    "Effect",
+    "Heard",
+    "Input",
+    "LinkDown",
+    "LinkUp",
+    "Notify",
+    "Opened",
+    "Send",
+    "StartTimer",
+    "StopTimer",
+    "Tell",
+    "TimerDue",
+    "TimerKey",
+    "Trace",
+]
+
+TimerKey = tuple[str, ...]
+"""Names a timer of one machine. Starting it again moves it."""
+
+
+# ------------------------------------------------------------ inputs
+
+
+class LinkUp(msgspec.Struct, frozen=True):
+    """A connection to the broker `peer` is there."""
+
+    peer: NodeId
+
+
+class LinkDown(msgspec.Struct, frozen=True):
+    """The connection to the broker `peer` is gone, with whatever was under way on it."""
+
+    peer: NodeId
+
+
+class Arrived(msgspec.Struct, frozen=True, gc=False):
+    """A frame came from the broker `peer`."""
+
+    peer: NodeId
+    frame: FrameOrAck
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A client's connection is there, named by the driver. On the client's side: one to the broker of that name."""
+
+    connection: str
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """That connection is gone, with whatever was under way on it."""
+
+    connection: str
+
+
+class Heard(msgspec.Struct, frozen=True, gc=False):
+    """A message came over a client's connection."""
+
+    connection: str
+    message: Any
+
+
+class TimerDue(msgspec.Struct, frozen=True):
+    """The time of a timer has come."""
+
+    key: TimerKey
+
+
+Input = LinkUp | LinkDown | Arrived | Opened | Closed | Heard | TimerDue
+
+
+# ------------------------------------------------------------ effects
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Send a frame to the broker `peer`. Without a connection it is lost."""
+
+    peer: NodeId
+    frame: FrameOrAck
+
+
+class Tell(msgspec.Struct, frozen=True, gc=False):
+    """Send a message over a client's connection."""
+
+    connection: str
+    message: Any
+
+
+class Close(msgspec.Struct, frozen=True):
+    """Close a link or connection, after what was sent before; no `LinkDown` or `Closed` follows."""
+
+    peer: str
+    reason: str
+
+
+class Notify(msgspec.Struct, frozen=True, gc=False):
+    """From a client's machine: give the event to the application."""
+
+    event: Event
+    subscriptions: tuple[str, ...]
+
+
+class StartTimer(msgspec.Struct, frozen=True):
+    """Give me `TimerDue(key)` at `at`. A timer of that key which is running already is moved."""
+
+    key: TimerKey
+    at: float
+
+
+class StopTimer(msgspec.Struct, frozen=True):
+    """Forget the timer `key`, if it runs."""
+
+    key: TimerKey
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """Write down that this happened."""
+
+    record: Record
+
+
+Effect = Send | Tell | Close | Notify | StartTimer | StopTimer | Trace

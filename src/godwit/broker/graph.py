@@ -1,0 +1,383 @@
+"""The graph family: any overlay, also with cycles; events follow the publisher's shortest path tree, pruned (GSF).
+
+*Theory.* Every broker knows the overlay (`topology.py`) and has a channel to every other (`channels.py`). It tells all
+of them its clients' subscriptions and keeps theirs in one index. An event is matched once, where it is published: the
+brokers with a subscription that it matches are the targets of one packet, which travels along the shortest path tree
+of the publisher's broker and no branch of it without a target. Each target matches it again, against its own clients'
+subscriptions only.
+
+*Rules.*
+1. A broker has a subscription in its own table before it tells it, and takes it out before it takes it back. So an
+   event that comes because of a subscription finds it, or its replacement, or nobody who still wants it.
+2. From one broker to another all comes in the order of the channel. So the events of one publisher come in order, and
+   once; a subscription, its replacement and its end come in order, and the last one counts. An event that a broker
+   publishes after it has heard of a subscription goes to that subscriber's broker. Nothing is said about the order of
+   events from two brokers.
+3. When a broker hears of another for the first time, or of a new life of it, from its link state or from a packet, it
+   tells it everything: `Start`, its clients' subscriptions, `Synced`. What the other knew from a past life and does not
+   hear again is over at `Synced`, not before.
+4. Until a broker has told everything, nobody knows what it does not want: every event goes to it (`untold`).
+5. A newborn broker does not know yet who is there: what its clients publish is kept until its first link has been open
+   for `newborn_s` (`early`, `EARLY_MAX` events), and goes to each broker that it meets for the first time till then.
+6. When the way to a broker is lost for good or a broker starts a new life, packets may have died with it: every source
+   sends a `Tail`, by which targets see what they miss.
+7. Where a source could not send a packet again it may have been a subscription: the target asks to be told everything
+   once it has no gap, and until it has heard it rule 4 holds.
+8. No answer depends on the order of a set or on hashing: targets and subscriptions are sorted.
+
+*Paper.* [spcf §3.1, §4], GSF: "forwards messages along the SPT of the publisher, pruned by using subscriptions".
+
+*Symbols.* B_s → this broker in `subscribe`; D → `receivers()`; content table → `remote` (by home broker) and the index
+over it; client table → `local`.
+
+*Departures.*
+1. The paper matches a message at every hop. We match it once, at the source, and the packet carries the exact set of
+   targets. Only so can the packets to each target be numbered, and thus put in order, freed of doubles and missed when
+   the tree changes under way. When all tables agree each hop forwards to the same neighbours as in the paper.
+2. The paper's content table has a row for each neighbour on the way; ours has the home broker, which stays when the
+   tree changes.
+3. Advertisements are accepted and ignored: subscriptions are known to every broker anyway.
+
+SPCF (a later issue) restricts `receivers()` to the brokers whose contexts a subscription's context filter matches; it
+is the only place that decides who hears of a subscription.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from godwit.broker.channels import GAP, Channels
+from godwit.broker.effects import StartTimer, TimerKey, Trace
+from godwit.broker.messages import (
+    Carried,
+    EntryId,
+    LinkState,
+    Message,
+    Nack,
+    NodeId,
+    Packet,
+    Publish,
+    Start,
+    Subscribe,
+    Synced,
+    Unsubscribe,
+    Void,
+)
+from godwit.broker.packets import check_packet
+from godwit.broker.routing import Answer, Forward, Local
+from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology
+from godwit.errors import PeerFault
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.matching.index import IndexMatcher
+from godwit.trace import Record
+
+__all__ = ["GraphRouting"]
+
+NEWBORN = "newborn"
+EARLY_MAX = 4_096
+ENTRIES_MAX = 1_000_000  # from one broker
+
+
+class GraphRouting:
+    """Graph subscription forwarding at one broker. Implements `Routing`.
+
+    `incarnation` names this life: a broker that starts without its memory takes a higher one than ever before. Where it
+    has taken too low a one, it hears so from its first neighbour, and takes another.
+    """
+
+    def __init__(
+        self,
+        broker: NodeId,
+        incarnation: int = 1,
+        costs: Mapping[NodeId, float] | None = None,
+        gap_wait_s: float = 5.0,
+        newborn_s: float = 60.0,
+        brokers_max: int = BROKERS_MAX,
+    ) -> None:
+        assert 0 < incarnation < INCARNATION_MAX
+        self.broker = broker
+        self.topology = Topology(broker, incarnation, costs, brokers_max)
+        self.channels = Channels(self.topology, gap_wait_s)
+        self.open: dict[NodeId, None] = {}  # neighbours whose links are open now
+        self.local: dict[EntryId, Filter] = {}
+        self.remote: dict[NodeId, dict[EntryId, Filter]] = {}
+        self.stale: dict[NodeId, dict[EntryId, None]] = {}  # not told again yet, while a broker tells everything
+        self.untold: dict[NodeId, None] = {}  # rule 4
+        self.newborn_s = newborn_s
+        self.early: deque[Event] | None = deque()  # rule 5; None: grown up
+        self._index()
+
+    # ------------------------------------------------------------ clients here
+
+    def receivers(self, id: EntryId, filter: Filter, among: Sequence[NodeId]) -> Sequence[NodeId]:
+        """Who of `among` must hear of a subscription of a client here: D of [spcf §3.1.2, step 2]. GSF: everyone."""
+        return among
+
+    def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
+        """Record it, find D, send it towards D. [spcf §3.1.2]"""
+        if id in self.local:
+            self._local_index.replace(id, filter)
+        else:
+            self._local_index.add(id, filter)
+        self.local[id] = filter  # step 1
+        receivers = self.receivers(id, filter, sorted(self.channels.lives))  # step 2
+        return self.channels.send(receivers, Subscribe(id, filter)) if receivers else []  # steps 3, 4
+
+    def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
+        """The same with the filter removed. [spcf §3.1.2] An id that is not there has nothing to remove."""
+        if id not in self.local:
+            return []
+        self._local_index.remove(id)
+        receivers = self.receivers(id, self.local.pop(id), sorted(self.channels.lives))
+        return self.channels.send(receivers, Unsubscribe(id)) if receivers else []
+
+    def advertise(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
+        return []
+
+    def unadvertise(self, id: EntryId, now: float) -> list[Answer]:
+        return []
+
+    def publish(self, event: Event, now: float) -> list[Answer]:
+        """Match, and send one packet along the pruned tree of this broker. [spcf §3.1.1]"""
+        answers = self._deliver(event)
+        found: list[Any] = self._remote_index.match(event) if len(self._remote_index) else []
+        homes: set[NodeId] = {home for home, _ in found}
+        homes.update(self.untold)
+        if homes:
+            answers += self.channels.send(sorted(homes), Publish(event))
+        if self.early is not None:
+            self.early.append(event)
+            if len(self.early) > EARLY_MAX:
+                publisher, sequence = self.early.popleft().id
+                if not self.channels.lives:
+                    why = "a newborn broker that knows nobody keeps no more"
+                    answers.append(Trace(Record("lost", "", "Publish", publisher, sequence, detail=why)))
+        return answers
+
+    def _deliver(self, event: Event) -> list[Answer]:
+        here: list[Any] = self._local_index.match(event) if self.local else []
+        return [Local(event, sorted(here))] if here else []
+
+    def wanted(self) -> list[Filter]:
+        return [*self.local.values(), *(filter for entries in self.remote.values() for filter in entries.values())]
+
+    def held_back(self) -> list[Message]:
+        """Packets parked for want of a way, and what came early or before its turn."""
+        channels = self.channels
+        held: list[Message] = [packet for parked in channels.parked.values() for packet in parked]
+        for source, incoming in channels.incoming.items():
+            carried = [message for message in incoming.held.values() if message is not None]
+            held += [Packet(source, incoming.incarnation, {self.broker: 1}, message) for message in carried]
+        return held + [Publish(event) for event in self.early or ()]
+
+    def is_settled(self) -> bool:
+        """Whether nobody is known to have anything to tell us."""
+        gaps = any(incoming.has_gap for incoming in self.channels.incoming.values())
+        return not gaps and not self.untold and not self.stale
+
+    def sizes(self) -> dict[str, int]:
+        """How many entries each table holds."""
+        remote = sum(map(len, self.remote.values()))
+        return {"local": len(self.local), "remote": remote, "matcher": len(self._local_index) + len(self._remote_index)}
+
+    # ------------------------------------------------------------ neighbours
+
+    def on_peer_up(self, peer: NodeId, had_past_life: bool, now: float) -> list[Answer]:
+        """First tell the neighbour the whole database, then the others about this link.
+
+        A past life of this broker needs no care here: a neighbour first tells what that life said of itself.
+        """
+        answers: list[Answer] = []
+        if not self.open:  # the first after a start: timers that ran before may be gone
+            answers += self.channels.watch_again(now)
+            if self.early is not None:
+                answers.append(StartTimer((NEWBORN,), now + self.newborn_s))
+        news = self.topology.open_link(peer)
+        self.open[peer] = None
+        answers += [Forward(peer, state) for state in self.topology.told_first(peer)]
+        if news:
+            answers += self._flood(self.topology.own, besides=peer)
+            answers += self.channels.on_topology_changed(now)
+        return answers
+
+    def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
+        """Nothing changes: packets wait in the outbox, and the database is told again when the link is back."""
+        self.open.pop(peer, None)
+        return []
+
+    def on_peer_forgot(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
+        """Tell the neighbour the database, and send again what its past life may never have got."""
+        answers: list[Answer] = []
+        if peer in self.open:
+            answers += [Forward(peer, state) for state in self.topology.told_first(peer)]
+        return answers + self._send_on(undelivered)
+
+    def on_link_dead(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
+        """Tell everyone that the link is gone, and send what waited for it another way."""
+        self.open.pop(peer, None)
+        answers: list[Answer] = []
+        if self.topology.drop_link(peer):
+            answers += self._flood(self.topology.own, besides=peer)
+            answers += self.channels.on_topology_changed(now)
+            answers += self._on_links_gone([peer])
+        return answers + self._send_on(undelivered)
+
+    def on_timer_due(self, key: TimerKey, now: float) -> list[Answer]:
+        if key == (NEWBORN,):
+            self.early = None
+            return []
+        assert key[0] == GAP, f"the graph family starts no timer {key}"
+        return self.channels.on_gap_due(key[1], now)
+
+    def _send_on(self, undelivered: Iterable[Message]) -> list[Answer]:
+        """Packets go on by the present view; link states were told anew, or will be."""
+        packets = [message for message in undelivered if isinstance(message, Packet)]
+        return [answer for packet in packets for answer in self.channels.route(packet)]
+
+    def _flood(self, state: LinkState, besides: NodeId) -> list[Answer]:
+        return [Forward(peer, state) for peer in self.open if peer != besides]
+
+    # ------------------------------------------------------------ what neighbours say
+
+    def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
+        if isinstance(message, Packet):
+            self._check(message)
+            return self.on_packet(message, now)
+        if isinstance(message, LinkState):
+            self.topology.check(message)
+            return self.on_link_state(message, peer, now)
+        raise PeerFault(f"sends a {type(message).__name__}, which brokers of a graph do not exchange")
+
+    def on_link_state(self, state: LinkState, peer: NodeId, now: float) -> list[Answer]:
+        """Keep what is newer, pass it on, and see who is new and what has changed. [spcf §3.1]"""
+        if not self.topology.is_news(state):
+            return []
+        if state.broker == self.broker:
+            return self._begin_life(self.topology.outbid(state))
+        known = self.topology.states.get(state.broker)
+        changed = self.topology.learn(state)
+        answers = self._flood(state, besides=peer)
+        if changed:
+            answers += self.channels.on_topology_changed(now)
+        answers += self._meet(state.broker, state.incarnation)
+        if known is not None and (gone := [name for name in known.neighbours if name not in state.neighbours]):
+            answers += self._on_links_gone([state.broker, *gone])
+        return answers
+
+    def on_packet(self, packet: Packet, now: float) -> list[Answer]:
+        """Pass it on towards its targets; take what is for this broker and in its turn. [spcf §3.1.1, §3.1.2]"""
+        answers: list[Answer] = []
+        if self.broker in packet.targets:  # its source may be met by a packet before its link state has come
+            answers += self._meet(packet.source, packet.incarnation)
+        more, handed_on = self.channels.on_packet(packet, now)
+        answers += more
+        for source, message in handed_on:
+            answers += self._take(source, message)
+        return answers
+
+    def _take(self, source: NodeId, message: Carried) -> list[Answer]:
+        match message:
+            case Publish(event=event):
+                return self._deliver(event)
+            case Subscribe(id=id, filter=filter):
+                return self._on_subscribe(source, id, filter)
+            case Unsubscribe(id=id):
+                self._remove(source, id)
+            case Start():  # rule 3
+                self.stale[source] = dict.fromkeys(self.remote.get(source, ()))
+            case Synced():
+                for id in self.stale.pop(source, ()):
+                    self._remove(source, id)
+                self.untold.pop(source, None)
+            case Void():  # what is lost may have been a subscription
+                self.untold[source] = None
+            case Nack():  # rule 7
+                return self._tell_everything(source, self.channels.lives[source])
+        return []
+
+    def _on_subscribe(self, source: NodeId, id: EntryId, filter: Filter) -> list[Answer]:
+        """Update the content table. [spcf §3.1.2]"""
+        entries = self.remote.setdefault(source, {})
+        self.stale.get(source, {}).pop(id, None)
+        if id not in entries:
+            if len(entries) >= ENTRIES_MAX:
+                return [Trace(Record("refused", source, "Subscribe", subscription="/".join(id), detail="too many"))]
+            self._remote_index.add((source, id), filter)
+        elif entries[id] != filter:
+            self._remote_index.replace((source, id), filter)
+        entries[id] = filter
+        return []
+
+    def _remove(self, source: NodeId, id: EntryId) -> None:
+        """Not there: its Subscribe is lost, and so is nothing by this."""
+        if self.remote.get(source, {}).pop(id, None) is not None:
+            self._remote_index.remove((source, id))
+        self.stale.get(source, {}).pop(id, None)
+
+    # ------------------------------------------------------------ lives
+
+    def _meet(self, broker: NodeId, incarnation: int) -> list[Answer]:
+        """Whoever is new, or starts a new life, is told everything. (rules 3 to 6)"""
+        known = self.channels.lives.get(broker, 0)
+        if incarnation <= known:
+            return []
+        self.untold[broker] = None
+        answers = self._tell_everything(broker, incarnation)
+        if known:
+            return answers + self.channels.send_tails(besides=broker)
+        for event in self.early or ():
+            answers += self.channels.send((broker,), Publish(event))
+        return answers
+
+    def _tell_everything(self, broker: NodeId, incarnation: int) -> list[Answer]:
+        answers = self.channels.start(broker, incarnation)
+        for id, filter in self.local.items():
+            for receiver in self.receivers(id, filter, (broker,)):
+                answers += self.channels.send((receiver,), Subscribe(id, filter))
+        return answers + self.channels.send((broker,), Synced())
+
+    def _begin_life(self, incarnation: int) -> list[Answer]:
+        """A life that this broker has forgotten had its number: go on as another, and tell everyone everything."""
+        answers = self._flood(self.topology.own, besides="")
+        lives = self.channels.lives
+        past = self.channels.begin_life(incarnation)
+        for broker in sorted(lives):
+            answers += self._meet(broker, lives[broker])
+        told = {event.id for event in self.early or ()}
+        for packet in past:  # sent under the wrong number: its targets have dropped it
+            if isinstance(packet.message, Publish) and packet.message.event.id not in told:
+                answers += self.channels.send(sorted(packet.targets), packet.message)
+        return answers
+
+    def _on_links_gone(self, ends: Sequence[NodeId]) -> list[Answer]:
+        """Links are gone: if nobody is left to bring back what a broker at an end of them held, ask who misses it."""
+        if all(self.topology.next_hop(end) is not None for end in ends):
+            return []
+        return self.channels.send_tails(besides="")
+
+    # ------------------------------------------------------------ faults, and snapshots
+
+    def _check(self, packet: Packet) -> None:
+        """`PeerFault` when no honest neighbour passes this packet on."""
+        lives, brokers_max = self.channels.lives, self.topology.brokers_max
+        check_packet(packet, brokers_max)
+        if packet.source == self.broker and packet.incarnation > self.channels.incarnation:
+            raise PeerFault(f"a packet of this broker in a life {packet.incarnation} that it never had")
+        if self.broker in packet.targets and packet.source not in lives and len(lives) >= brokers_max:
+            raise PeerFault(f"{packet.source} is one broker more than the {brokers_max} that are allowed")
+
+    def _index(self) -> None:
+        self._local_index, self._remote_index = IndexMatcher(), IndexMatcher()
+        self._local_index.add_many(self.local.items())
+        self._remote_index.add_many(
+            ((home, id), filter) for home, entries in self.remote.items() for id, filter in entries.items()
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the indexes, which are made again; without open links, which a process that starts does not have."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")} | {"open": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._index()

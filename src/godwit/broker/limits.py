@@ -1,0 +1,28 @@
+"""What a border broker's clients can make it keep, and no more."""
+
+import msgspec
+
+__all__ = ["Limits"]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Bounds on sessions, their queues and their memory. All are above 0."""
+
+    sessions_max: int = 10_000
+    subscriptions_max: int = 1_000  # of a client
+    advertisements_max: int = 100
+    filter_literals_max: int = 1_000
+    window: int = 64  # deliveries that may be unconfirmed
+    queue_events_max: int = 10_000
+    queue_bytes_max: int = 16 * 2**20
+    session_expiry_s: float | None = 86_400.0  # after which a client that is away is forgotten; None: never
+    seen_window: int = 256  # numbers remembered of a publisher, per session
+    seen_publishers_max: int = 1_024
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is {value!r}: it must be above 0")
+        if self.window > self.queue_events_max:
+            raise ValueError(f"window is {self.window}: at most queue_events_max ({self.queue_events_max}) is allowed")

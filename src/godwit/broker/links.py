@@ -1,0 +1,276 @@
+"""A link between two brokers: messages come exactly once and in order, whatever happens to the frames.
+
+*Theory.* Each end numbers the messages it sends 1, 2, 3, … and keeps them in its outbox until the other end has
+acknowledged them, cumulatively. A connection begins with a `Hello` each way, which says what has come so far; what has
+not is sent again. So a connection that breaks and another that takes its place lose nothing and double nothing. Frames
+may also get lost, doubled and overtaken while the connection stands: early ones are held, late ones dropped, a gap is
+reported at once by an `Ack` and filled by sending again, and a timer asks again when all is silent.
+
+An end that has lost its disk comes back as another *incarnation*. The other end sees that in the `Hello`, starts its
+numbers anew and reports what was never acknowledged, so that the routing family can tell the newcomer again.
+
+*Rules.*
+1. `received` is the last number handled in order; no number is handed on twice, none is left out.
+2. A message leaves the outbox when it is acknowledged, given up (`give_up`), or when the peer has forgotten everything;
+   never otherwise. Past `outbox_max` no event enters it, and that is recorded as lost.
+3. No frame is sent or handled on a connection before the peer's `Hello` has come on it.
+4. An acknowledgement is late by `ack_s` at most, or goes with the next frame.
+5. What is in flight is bounded by `window`, and so is what is held early.
+
+*Departures.* [rebeca §2.1] takes error-free FIFO links for granted ("a common assumption that can be relieved later");
+this module is what they stand on.
+"""
+
+from collections import deque
+
+import msgspec
+
+from godwit.broker.effects import Effect, Send, StartTimer, StopTimer, Trace
+from godwit.broker.messages import Ack, Frame, Hello, Message, NodeId, Publish
+from godwit.errors import PeerFault
+from godwit.trace import Record
+
+__all__ = ["Link", "LinkConfig"]
+
+ACK_EVERY = 16
+RESENT_AT_ONCE_MAX = 32
+
+
+class LinkConfig(msgspec.Struct, frozen=True):
+    """The times and bounds of a link."""
+
+    ack_s: float = 0.05
+    resend_s: float = 3.0  # of silence; doubles each time up to resend_s_max
+    resend_s_max: float = 12.0
+    window: int = 1_024
+    outbox_max: int = 100_000
+    dead_after_s: float | None = None  # a link down for so long is given up; None: never
+
+
+class Link:
+    """One end of a link to `peer`. Effects are the caller's to carry out; messages that have come, to handle."""
+
+    def __init__(self, peer: NodeId, incarnation: int, config: LinkConfig) -> None:
+        assert incarnation > 0
+        self.peer = peer
+        self.incarnation = incarnation
+        self.config = config
+        self.peer_incarnation = 0  # 0: never met
+        self.connected = False
+        self.open = False  # the peer's Hello has come on this connection
+        self.past_life = False  # the peer has greeted a life of ours that we do not remember
+        self.fault: str | None = None  # why the link was closed for good
+        # sending
+        self.outbox: deque[Message] = deque()  # unacknowledged; the first has number `first`
+        self.first = 1
+        self.in_flight = 0  # how many of the outbox, from its start, were sent on this connection
+        self.silence_s = config.resend_s
+        self.acknowledged_since_timer = False
+        self.resend_running = False
+        self.resent_first = 0
+        # receiving
+        self.received = 0
+        self.early: dict[int, Message] = {}
+        self.unacknowledged = 0
+        self.ack_running = False
+
+    # ------------------------------------------------------------ the connection
+
+    def on_up(self, now: float) -> list[Effect]:
+        """A connection is there: greet."""
+        self.connected, self.open, self.in_flight = True, False, 0
+        self.early.clear()
+        self.silence_s = self.config.resend_s
+        self.resend_running = True
+        return [
+            StopTimer(("dead", self.peer)),
+            Send(self.peer, self._hello(heard=False)),
+            StartTimer(("resend", self.peer), now + self.silence_s),
+        ]
+
+    def on_down(self, now: float) -> list[Effect]:
+        """The connection is gone: keep everything for the next."""
+        self.connected = self.open = self.ack_running = self.resend_running = False
+        self.in_flight = 0
+        self.early.clear()
+        effects: list[Effect] = [StopTimer(("ack", self.peer)), StopTimer(("resend", self.peer))]
+        if self.config.dead_after_s is not None:
+            effects.append(StartTimer(("dead", self.peer), now + self.config.dead_after_s))
+        return effects
+
+    def give_up(self) -> list[Message]:
+        """Empty the outbox for good and return what was in it: the peer will not wait for it."""
+        undelivered = list(self.outbox)
+        self.first += len(self.outbox)
+        self.outbox.clear()
+        self.in_flight = 0
+        return undelivered
+
+    def _hello(self, *, heard: bool) -> Hello:
+        return Hello(self.incarnation, self.peer_incarnation, self.received, self.first, heard)
+
+    def on_hello(self, hello: Hello, now: float) -> tuple[list[Effect], bool, list[Message] | None]:
+        """The peer's greeting: effects, whether it has just opened the link, and what a peer without memory has missed.
+
+        A greeting to a past life of ours does not open the link: the peer numbers from 1 once it has heard of this one.
+        """
+        if not self.connected or hello.incarnation <= 0 or hello.first <= 0 or hello.received < 0:
+            raise PeerFault(f"a Hello that no broker sends: {hello}")
+        undelivered: list[Message] | None = None
+        if hello.incarnation != self.peer_incarnation:
+            if self.peer_incarnation:  # the peer has lost its memory
+                undelivered = list(self.outbox)
+                self.outbox.clear()
+                self.first, self.in_flight = 1, 0
+            self.peer_incarnation = hello.incarnation
+            self.received = 0
+            self.early.clear()
+        opened = False
+        if hello.knows in (0, self.incarnation):
+            if hello.knows:
+                self._acknowledge(hello.received)
+            self.received = max(self.received, hello.first - 1)
+            opened, self.open = not self.open, True
+        else:
+            self.past_life = True
+        effects: list[Effect] = []
+        if not hello.heard:
+            effects.append(Send(self.peer, self._hello(heard=True)))
+        if opened:
+            self.in_flight = 0
+            self._fill_window(effects, now)
+        return effects, opened, undelivered
+
+    # ------------------------------------------------------------ sending
+
+    def send(self, message: Message, effects: list[Effect], now: float) -> None:
+        """Queue `message`, and send it at once where the window allows."""
+        if len(self.outbox) >= self.config.outbox_max and type(message) is Publish:
+            publisher, sequence = message.event.id
+            record = Record("lost", self.peer, "Publish", publisher, sequence, detail="the outbox of the link is full")
+            effects.append(Trace(record))
+            return
+        self.outbox.append(message)
+        if self.open and self.in_flight == len(self.outbox) - 1 and self.in_flight < self.config.window:
+            effects.append(Send(self.peer, Frame(self.first + self.in_flight, self.received, message)))
+            self.in_flight += 1
+            self.unacknowledged = 0
+            if not self.resend_running:
+                self._start_resend(effects, now)
+
+    def _fill_window(self, effects: list[Effect], now: float) -> None:
+        """Send what waits in the outbox, as far as the window goes."""
+        if not self.open:
+            return
+        end = min(len(self.outbox), self.config.window)
+        while self.in_flight < end:
+            message = self.outbox[self.in_flight]
+            effects.append(Send(self.peer, Frame(self.first + self.in_flight, self.received, message)))
+            self.in_flight += 1
+            self.unacknowledged = 0
+        if self.in_flight and not self.resend_running:
+            self._start_resend(effects, now)
+
+    def _start_resend(self, effects: list[Effect], now: float) -> None:
+        self.resend_running = True
+        self.acknowledged_since_timer = False
+        effects.append(StartTimer(("resend", self.peer), now + self.silence_s))
+
+    def _acknowledge(self, number: int) -> bool:
+        """Take what is acknowledged out of the outbox; whether there was any."""
+        count = number - self.first + 1
+        if count <= 0:
+            return False
+        if count > len(self.outbox):
+            raise PeerFault(f"acknowledges {number}, and {self.first + len(self.outbox) - 1} is the last that was sent")
+        if count == len(self.outbox):
+            self.outbox.clear()
+        else:
+            for _ in range(count):
+                self.outbox.popleft()
+        self.first += count
+        self.in_flight = max(self.in_flight - count, 0)
+        self.silence_s = self.config.resend_s
+        self.acknowledged_since_timer = True
+        return True
+
+    # ------------------------------------------------------------ receiving
+
+    def on_frame(self, frame: Frame, effects: list[Effect], now: float) -> list[Message]:
+        """A numbered message: what is now to be handled, in order; nothing when it is early or came before."""
+        number = frame.number
+        if not self.open:  # the Hello was lost on its way: both will come again
+            return []
+        if frame.ack >= self.first and self._acknowledge(frame.ack) and len(self.outbox) > self.in_flight:
+            self._fill_window(effects, now)
+        if number != self.received + 1:
+            return self._out_of_order(frame, effects)
+        self.received = number
+        messages = [frame.message]
+        if self.early:
+            while (message := self.early.pop(self.received + 1, None)) is not None:
+                self.received += 1
+                messages.append(message)
+        self.unacknowledged += 1
+        if self.unacknowledged >= ACK_EVERY:
+            self.unacknowledged = 0
+            effects.append(Send(self.peer, Ack(self.received)))
+        elif not self.ack_running:
+            self.ack_running = True
+            effects.append(StartTimer(("ack", self.peer), now + self.config.ack_s))
+        return messages
+
+    def _out_of_order(self, frame: Frame, effects: list[Effect]) -> list[Message]:
+        if frame.number <= 0 or frame.number > self.received + self.config.window:
+            raise PeerFault(f"a frame numbered {frame.number} after {self.received}")
+        if frame.number > self.received:
+            self.early[frame.number] = frame.message
+        self.unacknowledged = 0
+        effects.append(Send(self.peer, Ack(self.received)))
+        return []
+
+    def on_ack(self, ack: Ack, effects: list[Effect], now: float) -> None:
+        """The peer has received up to here. The same number again means that the next one is missing."""
+        if not self.open:
+            return
+        if self._acknowledge(ack.received):
+            self._fill_window(effects, now)
+        elif self.in_flight and ack.received == self.first - 1 and self.resent_first != self.first:
+            self.resent_first = self.first
+            effects.append(Send(self.peer, Frame(self.first, self.received, self.outbox[0])))
+
+    # ------------------------------------------------------------ timers
+
+    def on_ack_due(self) -> list[Effect]:
+        """Acknowledge what no frame has acknowledged on its way."""
+        self.ack_running = False
+        if not self.unacknowledged or not self.open:
+            return []
+        self.unacknowledged = 0
+        return [Send(self.peer, Ack(self.received))]
+
+    def on_resend_due(self, now: float) -> list[Effect]:
+        """All is silent: greet again, or send the oldest again."""
+        self.resend_running = False
+        effects: list[Effect] = []
+        if not self.connected:
+            return effects
+        if not self.open:
+            effects.append(Send(self.peer, self._hello(heard=False)))
+        elif not self.in_flight:
+            return effects
+        elif not self.acknowledged_since_timer:
+            effects += [
+                Send(self.peer, Frame(self.first + at, self.received, self.outbox[at]))
+                for at in range(min(self.in_flight, RESENT_AT_ONCE_MAX))
+            ]
+            self.unacknowledged = 0
+            self.silence_s = min(self.silence_s * 2, self.config.resend_s_max)
+        self._start_resend(effects, now)
+        return effects
+
+    def __getstate__(self) -> dict[str, object]:
+        """A link in a snapshot is down: a process that starts again has no connection."""
+        state = self.__dict__.copy()
+        state.update(connected=False, open=False, in_flight=0, early={}, ack_running=False, resend_running=False)
+        return state

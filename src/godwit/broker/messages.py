@@ -1,0 +1,294 @@
+"""What travels: one frozen type per message, the same in the simulator and on the wire.
+
+*Theory.* Three layers, each with its own types.
+
+1. **Frames** go over a link between two brokers, which may lose, double and delay them: `Hello`, `Frame`, `Ack`.
+   `links.py` turns them into messages that come exactly once and in order.
+2. **Messages between brokers** travel in frames. The tree family speaks `Subscribe`, `Unsubscribe`, `Advertise`,
+   `Unadvertise`, `Publish` and `Synced`; the graph family `LinkState` and `Packet`.
+3. **Messages between client and border broker**. A client's requests are numbered by the client, deliveries by the
+   session; both are acknowledged cumulatively and outlive the connection they were sent on.
+
+*Rules.*
+1. A message is never changed after it is made: the same object goes through every hop of a simulated network.
+2. An `id` names an entry as its sender knows it. The same id again replaces the filter in one step.
+3. Nothing here says how a message is handled.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+
+__all__ = [
+    "Accepted",
+    "Ack",
+    "Advertise",
+    "Attach",
+    "Attached",
+    "Bye",
+    "Carried",
+    "Control",
+    "Delivery",
+    "EntryId",
+    "Frame",
+    "FrameOrAck",
+    "Goodbye",
+    "Hello",
+    "LinkState",
+    "Message",
+    "Nack",
+    "NodeId",
+    "Packet",
+    "Publish",
+    "Quench",
+    "QueueRules",
+    "Receipt",
+    "Received",
+    "Refused",
+    "Request",
+    "Start",
+    "Subscribe",
+    "Synced",
+    "Tail",
+    "Unadvertise",
+    "Unsubscribe",
+    "Void",
+]
+
+NodeId = str
+"""The name of a broker or client."""
+
+EntryId = tuple[str, str]
+"""Names a subscription or advertisement everywhere: who made it (client or broker) and its own name for it."""
+
+
+class QueueRules(msgspec.Struct, frozen=True):
+    """What may leave the queue of a client that is away [mobile §4.3]. None: this rule is off."""
+
+    age_s_max: float | None = None  # older ones go
+    newest_per: str | None = None  # of events with the same value of this attribute only the newest stays
+    high_water: str | None = None  # only the event with the highest value of this attribute stays
+    count_max: int | None = None
+    bytes_max: int | None = None
+    importance: str | None = None  # over a budget, the event with the least of this goes first; without it, the oldest
+
+
+# ------------------------------------------------------------ between brokers, and inside a client's Request
+
+
+class Subscribe(msgspec.Struct, frozen=True, tag=True):
+    """`id` wants what `filter` matches. The same id again replaces the filter, with no gap and no double."""
+
+    id: EntryId
+    filter: Filter
+    expires: float | None = None  # only from a client: brokers between hear an Unsubscribe when it is over
+    queue: QueueRules | None = None  # only from a client
+
+
+class Unsubscribe(msgspec.Struct, frozen=True, tag=True):
+    """`id` wants nothing more."""
+
+    id: EntryId
+
+
+class Advertise(msgspec.Struct, frozen=True, tag=True):
+    """`id` is going to publish what `filter` matches."""
+
+    id: EntryId
+    filter: Filter
+
+
+class Unadvertise(msgspec.Struct, frozen=True, tag=True):
+    """`id` publishes nothing more."""
+
+    id: EntryId
+
+
+class Publish(msgspec.Struct, frozen=True, tag=True):
+    """An event on its way."""
+
+    event: Event
+
+
+class Synced(msgspec.Struct, frozen=True, tag=True):
+    """All that I have told you of `what` is complete: forget whatever else of it you knew from me."""
+
+    what: Literal["everything", "advertisements", "subscriptions"] = "everything"
+
+
+# ------------------------------------------------------------ graph family
+
+
+class LinkState(msgspec.Struct, frozen=True, tag=True):
+    """What `broker` knows of its own links: `neighbours` maps a name to the cost of the link. [spcf §3.1]"""
+
+    broker: NodeId
+    incarnation: int
+    number: int  # the higher of two with one incarnation is the newer
+    neighbours: dict[NodeId, float]
+
+
+class Packet(msgspec.Struct, frozen=True, tag=True):
+    """A message from one broker to several: `targets` names each with the packet's number on the way there.
+
+    The numbers of one (source, target) pair count 1, 2, 3, …: the target puts packets back in order by them, drops what
+    comes twice and sees what is missing.
+    """
+
+    source: NodeId
+    incarnation: int  # of the source: numbers start again with each
+    targets: dict[NodeId, int]
+    message: "Carried"
+
+
+class Nack(msgspec.Struct, frozen=True, tag=True):
+    """I miss these numbers from you: send them again, or say that they are lost. None: tell me everything again."""
+
+    incarnation: int
+    numbers: tuple[int, ...]
+
+
+class Void(msgspec.Struct, frozen=True, tag=True):
+    """These numbers from me are lost: do not wait for them."""
+
+    incarnation: int
+    numbers: tuple[int, ...]
+
+
+class Start(msgspec.Struct, frozen=True, tag=True):
+    """What I tell the life `incarnation` of yours starts with this packet: all my subscriptions, then `Synced`."""
+
+    incarnation: int
+
+
+class Tail(msgspec.Struct, frozen=True, tag=True):
+    """Nothing, but a number: whatever I sent you before has a lower one. Somebody on the way may have lost it."""
+
+
+Carried = Subscribe | Unsubscribe | Publish | Synced | Start | Tail | Nack | Void
+"""What a packet carries."""
+
+
+Message = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Synced | LinkState | Packet
+"""What travels in a frame between brokers."""
+
+Control = Subscribe | Unsubscribe | Advertise | Unadvertise | Synced | LinkState
+
+# ------------------------------------------------------------ frames
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """First on every connection: which life of mine this is, and what I have received of which life of yours."""
+
+    incarnation: int
+    knows: int  # your incarnation as I know it; 0 when we never met
+    received: int  # the last number of that incarnation that I have handled
+    first: int  # the lowest number I may send again: what is below was given up
+    heard: bool  # whether yours has come on this connection: if not, say it again
+
+
+class Frame(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A message and its number; `ack` says what has come the other way."""
+
+    number: int
+    ack: int
+    message: Message
+
+
+class Ack(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Everything up to `received` has come."""
+
+    received: int
+
+
+class Goodbye(msgspec.Struct, frozen=True, tag=True):
+    """I close this link, because of `reason`."""
+
+    reason: str
+
+
+FrameOrAck = Hello | Frame | Ack | Goodbye
+"""What travels on a link between brokers."""
+
+# ------------------------------------------------------------ between client and border broker
+
+
+class Attach(msgspec.Struct, frozen=True, tag=True):
+    """First on a client's connection: `client` comes, or comes back having seen deliveries up to `received`."""
+
+    client: NodeId
+    received: int = 0
+    session: str = ""  # the session that `received` counts in, as `Attached` named it; "" when there was none
+    quench: bool = False  # tell me by `Quench` what anybody wants
+    receipt: int = 0  # the number of the last receipt of that session that came
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What became of the events that came while the client was away."""
+
+    replayed: int = 0
+    suppressed: int = 0  # came twice and are sent once
+    purged: dict[str, int] = {}  # by rule: age, newest_per, high_water, count, bytes
+    expired: int = 0  # events whose time was over
+    lost: tuple[tuple[str, int], ...] = ()  # events that are known to be lost: publisher and sequence
+    lost_more: int = 0  # so many more than `lost` has room for
+    session_lost: bool = False  # the broker has forgotten the session: what came since `received` is gone
+    number: int = 0  # receipts of a session count 1, 2, 3, …
+
+
+class Attached(msgspec.Struct, frozen=True, tag=True):
+    """Welcome. `accepted` is the last request of yours that was handled; `fresh` when there was no session."""
+
+    accepted: int
+    fresh: bool
+    receipt: Receipt
+    session: str = ""  # its name: numbers of requests and deliveries count within it
+
+
+class Request(msgspec.Struct, frozen=True, tag=True):
+    """A numbered wish of the client. Ids of subscriptions and advertisements in it are `(client, name)`."""
+
+    number: int
+    wish: Subscribe | Unsubscribe | Advertise | Unadvertise | Publish
+
+
+class Accepted(msgspec.Struct, frozen=True, tag=True):
+    """Every request up to `number` is handled."""
+
+    number: int
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """Request `number` was refused for `reason` and changed nothing. It counts as handled."""
+
+    number: int
+    reason: str
+
+
+class Delivery(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An event for the client, because of these subscriptions of it."""
+
+    number: int
+    event: Event
+    subscriptions: tuple[str, ...]
+
+
+class Received(msgspec.Struct, frozen=True, tag=True):
+    """Every delivery up to `number` has come."""
+
+    number: int
+
+
+class Quench(msgspec.Struct, frozen=True, tag=True):
+    """What any subscription wants, in one filter: a source need not send anything else. [mobile §3.2]"""
+
+    filter: Filter
+
+
+class Bye(msgspec.Struct, frozen=True, tag=True):
+    """From a client: I leave for good, end my session. From a broker: I close this connection for `reason`."""
+
+    reason: str = ""

@@ -1,0 +1,135 @@
+"""Quenching, the broker's side: tell sources in one filter what anybody wants, so that they need not send the rest.
+
+*Theory.* The *combined filter* is the OR of all subscriptions known here. Sources that asked for it (`Attach.quench`)
+hold a copy. A new subscription that the copy covers changes nothing; another is added to it at once and told. When a
+subscription goes, the copy merely lets too much through, so there is no hurry: a timer gathers removals, and then the
+filter is made anew from `Routing.wanted()`. The more filters there were to merge the last time, the longer the timer
+runs, so that the work is a small share of the time.
+
+*Rules.*
+1. A source's copy matches whatever a subscription known here matches, from the moment the source has heard of it.
+2. Merging is perfect, so the copy matches nothing else, until it would have more than `size_max` literals: then it is
+   weakened, never strengthened. What is too much in it, so or by a removal, goes when the filter is made anew.
+3. A source is told the filter before its `Attached`, so that it can quench what it buffered while it was away.
+
+*What is promised to a subscriber* (H2): an event that a source publishes after it has heard the filter with your
+subscription in it is not quenched. One that it publishes before, though you have subscribed, may be: quenching makes
+the way of a subscription longer by one hop, from the border broker to the source, and on that hop as on all others it
+takes effect when it arrives.
+
+*Symbols.* c_all → `held`.
+
+*Paper.* [mobile §3.2]: "an Event Source is given a 'combined active subscription expression' (c_all), which represents
+the logical OR of all the currently active subscriptions"; footnote 1: of two subscriptions of which one covers the
+other, only the wider need be tested.
+
+*Departures.* The paper sends changes of c_all one by one; here only those that matter to the source. In a network of
+brokers, c_all is the OR of what its border broker knows, which is what its border broker would route on.
+"""
+
+from collections.abc import Callable, Iterable
+
+from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey
+from godwit.broker.messages import Quench
+from godwit.filters.algebra import covers
+from godwit.filters.filters import Filter, any_of
+from godwit.filters.merging import merge_all
+
+__all__ = ["QUENCH_TIMER", "Quenching"]
+
+QUENCH_TIMER: TimerKey = ("quench",)
+MISSED_MAX = 256
+FILTERS_PER_DELAY = 1_000
+
+Wanted = Callable[[], Iterable[Filter]]
+"""Gives every filter that a subscription known here has: `Routing.wanted`."""
+
+
+class Quenching:
+    """The combined filter, and the sources that hold it."""
+
+    def __init__(self, size_max: int = 256, delay_s: float = 1.0) -> None:
+        assert size_max >= 1
+        self.held: Filter | None = None  # what the sources have; None when it must be made anew
+        self._size_max = size_max
+        self._delay_s = delay_s
+        self._sources: dict[str, None] = {}  # connections, in the order they came
+        self._missed: list[Filter] = []  # subscriptions that came while nobody held the filter
+        self._merged = 0  # how many filters there were the last time
+        self._is_due = False  # the timer runs
+
+    def attach(self, connection: str, wanted: Wanted) -> list[Effect]:
+        """A source asks for the combined filter. Its `Attached` must come after these effects. [mobile §3.2]"""
+        if self.held is None:
+            self.held = self._combined(wanted)
+        for filter in self._missed:
+            self.held = self._with(self.held, filter)
+        self._missed.clear()
+        self._sources[connection] = None
+        return [Tell(connection, Quench(self.held))]
+
+    def detach(self, connection: str) -> list[Effect]:
+        """That connection is gone. One that never asked is no fault."""
+        self._sources.pop(connection, None)
+        if self._sources or not self._is_due:
+            return []
+        self._is_due = False
+        self._forget()
+        return [StopTimer(QUENCH_TIMER)]
+
+    def on_added(self, filter: Filter) -> list[Effect]:
+        """Somebody wants what `filter` matches: sources must not quench it from now on."""
+        if self.held is None:
+            return []
+        if not self._sources:
+            self._missed.append(filter)
+            if len(self._missed) > MISSED_MAX:
+                self._forget()
+            return []
+        if covers(self.held, filter):  # footnote 1
+            return []
+        self.held = self._with(self.held, filter)
+        return self._told()
+
+    def on_removed(self, now: float) -> list[Effect]:
+        """Somebody wants less. The filter is made anew when the timer is due."""
+        if not self._sources:
+            self._forget()
+            return []
+        if self._is_due:
+            return []
+        self._is_due = True
+        return [StartTimer(QUENCH_TIMER, now + self._delay_s * max(1.0, self._merged / FILTERS_PER_DELAY))]
+
+    def on_timer_due(self, wanted: Wanted) -> list[Effect]:
+        """Removals have been gathered: make the filter anew, and tell it if it is another."""
+        if not self._is_due:
+            return []
+        self._is_due = False
+        before, self.held = self.held, self._combined(wanted)
+        return [] if self.held == before else self._told()
+
+    def _forget(self) -> None:
+        self.held = None
+        self._missed.clear()
+
+    def _told(self) -> list[Effect]:
+        assert self.held is not None
+        message = Quench(self.held)
+        return [Tell(connection, message) for connection in self._sources]
+
+    def _combined(self, wanted: Wanted) -> Filter:
+        filters = dict.fromkeys(wanted())
+        self._merged = len(filters)
+        return merge_all(filters, size_max=self._size_max)
+
+    def _with(self, held: Filter, filter: Filter) -> Filter:
+        """`held` OR `filter`. When that is too big it is merged down to half, so that the next ones find room."""
+        if covers(held, filter):
+            return held
+        if held.size + filter.size <= self._size_max:
+            return any_of(held, filter)
+        merged = merge_all((held, filter), size_max=self._size_max)
+        if merged.size <= self._size_max // 2:
+            return merged
+        return merge_all((merged,), size_max=self._size_max // 2)

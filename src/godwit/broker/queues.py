@@ -1,0 +1,397 @@
+"""The queue of one session: what a client has still to get, what may leave it unsent, and what is kept until confirmed.
+
+*Theory.* An event that enters gets the next number of the session. It is then in one of two places. *Waiting*: not sent
+on the present connection, because the client is away or has `window` deliveries to confirm. *Sent*: under way, and kept
+until the client confirms it. When the client comes back it says what it has; what else was sent goes back to the
+front of what waits. A client that is present and keeps up costs one tuple in a deque and one `Delivery`.
+
+Rules of a subscription (`QueueRules`) work on what waits. Each subscription with rules has a *lane*: what of its events
+waits, by importance, by key and by mark. A rule takes an event away from the subscription that has the rule; when
+no subscription wants it any more it leaves the queue and is counted under that rule. Budgets of the queue itself
+hold whatever the rules say.
+
+*Rules.*
+1. Numbers count 1, 2, 3, … and none is given twice. The client sees them increase; gaps are what left unsent.
+2. taken = confirmed + sent + waiting + expired + purged, always.
+3. What was sent is not purged before the client has come back and said that it did not get it.
+4. The hard budgets hold for the number of events, sent ones included, and for the bytes of what waits; while the client
+   is away the bytes of what was sent count too. (While it is present, those are at most `window` events.)
+5. Over a hard budget those events go first whose subscriptions all name an `importance`, the least important first: to
+   name one is to agree. Then the oldest, and these are *lost*: no rule of the subscriber allowed it.
+6. No step but a change of rules, and none per event, looks at all that waits.
+
+*Paper.* [mobile §4.3], claim H5: "an EB can purge old events from the queue if it knows that the subscription is
+time-sensitive. Or it may keep only the more 'important' events (e.g. the current high water mark if the client is
+interested in only maximums)." [mobile §3.1]: "log and queue the user's events so that they can be delivered later".
+
+*Departures.* Age counts from when the event entered, by this broker's clock: publishers' clocks may be wrong. Of two
+events with the same mark the newer stays. An event without the attribute that a rule asks for is not touched by
+`newest_per` and `high_water`, and is the least important there is. When a subscription ends, what it let in stays,
+under its rules. Newest per key and the budgets are ours.
+"""
+
+from collections import OrderedDict, deque
+from typing import Any
+
+import msgspec
+
+from godwit.broker.messages import Delivery, QueueRules
+from godwit.broker.ranking import Ranking
+from godwit.filters.events import Event
+from godwit.filters.values import ORDERED_KINDS, Kind, identity, kind_of
+
+__all__ = ["Gone", "Queue", "event_size"]
+
+LEAST = float("-inf")
+EVENT_OVERHEAD = 64
+VALUE_SIZE = 16
+
+
+class Gone(msgspec.Struct, frozen=True, gc=False):
+    """An event that left the queue unsent, and why: `expired`, or the rule that took it."""
+
+    number: int
+    event: Event
+    reason: str
+    lost: bool = False  # no rule of the subscriber allowed it
+
+
+class _Item(msgspec.Struct):
+    """An event that waits."""
+
+    number: int
+    event: Event
+    subscriptions: tuple[str, ...]
+    size: int
+    queued_at: float
+
+
+class _Lane:
+    """What waits of a subscription that has rules."""
+
+    __slots__ = ("bytes", "ended", "marks", "name", "newest", "ranking", "rules")
+
+    def __init__(self, name: str, rules: QueueRules) -> None:
+        self.name = name
+        self.rules = rules
+        self.ranking: Ranking[int] = Ranking()  # all that waits, by importance and then age
+        self.bytes = 0
+        self.newest: dict[Any, int] = {}
+        self.marks: dict[Kind, tuple[Any, int]] = {}
+        self.ended = False
+
+    def leave(self, item: _Item) -> None:
+        """`item` waits no more for this subscription."""
+        if item.number not in self.ranking:
+            return
+        self.ranking.discard(item.number)
+        self.bytes -= item.size
+        if self.rules.newest_per is not None:
+            key = _key(item.event, self.rules.newest_per)
+            if self.newest.get(key) == item.number:
+                del self.newest[key]
+        if self.rules.high_water is not None:
+            kind, _ = _mark(item.event, self.rules.high_water)
+            if kind in self.marks and self.marks[kind][1] == item.number:
+                del self.marks[kind]
+
+
+class Queue:
+    """What one client has still to get."""
+
+    def __init__(self, window: int, events_max: int, bytes_max: int) -> None:
+        assert 1 <= window <= events_max
+        self._window = window
+        self._events_max = events_max
+        self._bytes_max = bytes_max
+        self._present = False
+        self._sent: deque[tuple[Delivery, float]] = deque()  # with when it was queued
+        self._sent_bytes = 0  # counted only while the client is away
+        self._waiting: OrderedDict[int, _Item] = OrderedDict()
+        self._waiting_bytes = 0
+        self._lanes: dict[str, _Lane] = {}
+        self._due: Ranking[tuple[int, str]] = Ranking()  # when an item is over for a subscription, or ("") altogether
+        self._expendable: Ranking[int] = Ranking()  # in which order items go when a hard budget is passed
+        self.taken = 0  # how many events entered, and the number of the last
+        self.sent_up_to = 0  # the highest number that the client can have
+        self.confirmed = 0
+        self.expired = 0
+        self.purged: dict[str, int] = {}  # by rule
+        self.gone: list[Gone] = []  # since somebody last emptied this list
+
+    def __len__(self) -> int:
+        """How many events are not confirmed yet, sent or waiting."""
+        return len(self._sent) + len(self._waiting)
+
+    def events(self) -> list[Event]:
+        """The events that are not confirmed yet."""
+        return [delivery.event for delivery, _ in self._sent] + [item.event for item in self._waiting.values()]
+
+    # ------------------------------------------------------------ in and out
+
+    def put(self, event: Event, subscriptions: tuple[str, ...], now: float) -> Delivery | None:
+        """Take an event in. The delivery is to be sent at once; None: it waits, or was not worth keeping."""
+        self.taken = number = self.taken + 1
+        if (
+            self._present
+            and not self._waiting
+            and len(self._sent) < self._window
+            and (event.expires_at is None or event.expires_at > now)
+        ):
+            delivery = Delivery(number, event, subscriptions)
+            self._sent.append((delivery, now))
+            self.sent_up_to = number
+            return delivery
+        self._enter(_Item(number, event, subscriptions, event_size(event), now))
+        self._sweep(now)
+        self._hold_budgets()
+        return None
+
+    def take(self, now: float) -> list[Delivery]:
+        """What may be sent now: the oldest that wait, as far as the window has room. They count as sent."""
+        if not self._present or not self._waiting:
+            return []
+        self._sweep(now)
+        taken: list[Delivery] = []
+        while self._waiting and len(self._sent) < self._window:
+            item = next(iter(self._waiting.values()))
+            self._leave(item)
+            delivery = Delivery(item.number, item.event, item.subscriptions)
+            self._sent.append((delivery, item.queued_at))
+            taken.append(delivery)
+        if taken:
+            self.sent_up_to = taken[-1].number
+        return taken
+
+    def confirm(self, received: int) -> None:
+        """The client has got every delivery up to `received`."""
+        assert received <= self.sent_up_to
+        sent = self._sent
+        while sent and sent[0][0].number <= received:
+            sent.popleft()
+            self.confirmed += 1
+
+    def pause(self, now: float) -> None:
+        """The client is away: what was sent may have come or not, and nothing more is sent."""
+        self._present = False
+        self._sent_bytes = sum(event_size(delivery.event) for delivery, _ in self._sent)
+        self._sweep(now)
+        self._hold_budgets()
+
+    def resume(self, received: int, now: float) -> None:
+        """The client is there and has got every delivery up to `received`: whatever else was sent waits again."""
+        self.confirm(received)
+        while self._sent:
+            delivery, queued_at = self._sent.pop()
+            size = event_size(delivery.event)
+            item = _Item(delivery.number, delivery.event, delivery.subscriptions, size, queued_at)
+            self._enter(item, in_front=True)
+        self._sent_bytes = 0
+        self.sent_up_to = received
+        self._present = True
+        self._sweep(now)
+        self._hold_budgets()
+
+    # ------------------------------------------------------------ rules
+
+    def set_rules(self, name: str, rules: QueueRules | None, now: float) -> None:
+        """From now on the subscription `name` has these rules, also for what waits already."""
+        lane = self._lanes.get(name)
+        if lane is None and rules is None:
+            return
+        if lane is not None and lane.rules == rules:
+            lane.ended = False
+            return
+        items = [item for item in self._waiting.values() if name in item.subscriptions]
+        for item in items:
+            self._due.discard((item.number, name))
+        if rules is None:
+            del self._lanes[name]
+        else:
+            lane = self._lanes[name] = _Lane(name, rules)
+            for item in items:
+                self._apply(lane, item)
+        for item in items:
+            if item.number in self._waiting:
+                self._expendable.put(item.number, self._expendability(item))
+        self._sweep(now)
+
+    def end_rules(self, name: str) -> None:
+        """The subscription `name` is over: its rules stay as long as events of it wait."""
+        lane = self._lanes.get(name)
+        if lane is not None:
+            lane.ended = True
+            self._drop_if_over(lane)
+
+    def _apply(self, lane: _Lane, item: _Item) -> None:
+        """Let `item` wait in `lane`, and take away from its subscription what the rules say. [mobile §4.3]"""
+        rules, number = lane.rules, item.number
+        lane.ranking.put(number, _importance(item.event, rules.importance))
+        lane.bytes += item.size
+        if rules.age_s_max is not None:  # "purge old events … if it knows that the subscription is time-sensitive"
+            self._due.put((number, lane.name), item.queued_at + rules.age_s_max)
+        if rules.newest_per is not None and (key := _key(item.event, rules.newest_per)) is not None:
+            other = lane.newest.get(key, 0)
+            lane.newest[key] = max(other, number)
+            if other:
+                self._take_away(min(other, number), lane, "newest_per")
+        if rules.high_water is not None and number in lane.ranking:  # "the current high water mark"
+            kind, value = _mark(item.event, rules.high_water)
+            if kind is not None:
+                highest = lane.marks.get(kind)
+                if highest is None:
+                    lane.marks[kind] = (value, number)
+                elif (value, number) > highest:
+                    lane.marks[kind] = (value, number)
+                    self._take_away(highest[1], lane, "high_water")
+                else:
+                    self._take_away(number, lane, "high_water")
+        if rules.count_max is not None:  # "keep only the more important events"
+            while len(lane.ranking) > rules.count_max:
+                self._take_away_least(lane, "count")
+        if rules.bytes_max is not None:
+            while lane.bytes > rules.bytes_max:
+                self._take_away_least(lane, "bytes")
+
+    def _take_away_least(self, lane: _Lane, rule: str) -> None:
+        least = lane.ranking.lowest()
+        assert least is not None, "a lane that is over its budget is not empty"
+        self._take_away(least[1], lane, rule)
+
+    def _take_away(self, number: int, lane: _Lane, rule: str) -> None:
+        """The subscription of `lane` does not want this event any more; if none does, it is purged."""
+        item = self._waiting[number]
+        lane.leave(item)
+        self._due.discard((number, lane.name))
+        item.subscriptions = tuple(name for name in item.subscriptions if name != lane.name)
+        if item.subscriptions:
+            self._expendable.put(number, self._expendability(item))
+        else:
+            self._purge(item, rule)
+        self._drop_if_over(lane)
+
+    def _drop_if_over(self, lane: _Lane) -> None:
+        if lane.ended and not lane.ranking and self._lanes.get(lane.name) is lane:
+            del self._lanes[lane.name]
+
+    # ------------------------------------------------------------ what waits
+
+    def _enter(self, item: _Item, *, in_front: bool = False) -> None:
+        """Let `item` wait, under the rules of its subscriptions."""
+        number, expires_at = item.number, item.event.expires_at
+        self._waiting[number] = item
+        if in_front:
+            self._waiting.move_to_end(number, last=False)
+        self._waiting_bytes += item.size
+        self._expendable.put(number, self._expendability(item))
+        if expires_at is not None:
+            self._due.put((number, ""), expires_at)
+        if self._lanes:
+            for name in item.subscriptions:
+                lane = self._lanes.get(name)
+                if lane is not None:
+                    self._apply(lane, item)
+
+    def _leave(self, item: _Item) -> None:
+        """`item` waits no more."""
+        number = item.number
+        del self._waiting[number]
+        self._waiting_bytes -= item.size
+        self._expendable.discard(number)
+        if item.event.expires_at is not None:
+            self._due.discard((number, ""))
+        if self._lanes:
+            for name in item.subscriptions:
+                lane = self._lanes.get(name)
+                if lane is not None:
+                    lane.leave(item)
+                    self._due.discard((number, name))
+                    self._drop_if_over(lane)
+
+    def _purge(self, item: _Item, rule: str, *, lost: bool = False) -> None:
+        self._leave(item)
+        self.purged[rule] = self.purged.get(rule, 0) + 1
+        self.gone.append(Gone(item.number, item.event, rule, lost))
+
+    def _sweep(self, now: float) -> None:
+        """Take out what is over: events whose time has passed, and those too old for their subscription."""
+        while (due := self._due.lowest()) is not None and due[0] <= now:
+            number, name = due[1]
+            if name:
+                self._take_away(number, self._lanes[name], "age")
+                continue
+            item = self._waiting[number]
+            self._leave(item)
+            self.expired += 1
+            self.gone.append(Gone(number, item.event, "expired"))
+
+    def _hold_budgets(self) -> None:
+        """Rule 4 and 5."""
+        while self._waiting:
+            if len(self) > self._events_max:
+                rule = "count"
+            elif self._waiting_bytes + self._sent_bytes > self._bytes_max:
+                rule = "bytes"
+            else:
+                return
+            first = self._expendable.lowest()
+            assert first is not None, "all that waits is ranked"
+            (is_protected, _), number = first
+            self._purge(self._waiting[number], rule, lost=is_protected)
+
+    def _expendability(self, item: _Item) -> tuple[bool, float]:
+        """What a hard budget is held by: first what every subscription has agreed to, by importance."""
+        most = LEAST
+        for name in item.subscriptions:
+            lane = self._lanes.get(name)
+            if lane is None or lane.rules.importance is None:
+                return (True, 0.0)
+            most = max(most, _importance(item.event, lane.rules.importance))
+        return (False, most)
+
+    def unconfirmed(self) -> list[int]:
+        """The numbers of all that is sent or waits, in order."""
+        return [*(delivery.number for delivery, _ in self._sent), *self._waiting]
+
+
+# ------------------------------------------------------------ what rules ask of an event
+
+
+def event_size(event: Event) -> int:
+    """About how many bytes an event takes."""
+    size = EVENT_OVERHEAD + len(event.payload or b"")
+    for name, value in event.attributes.items():
+        size += len(name) + VALUE_SIZE
+        if type(value) is str:
+            size += len(value)
+        elif type(value) is tuple:
+            size += sum(VALUE_SIZE + len(one) if type(one) is str else VALUE_SIZE for one in value)
+    return size
+
+
+def _key(event: Event, attribute: str) -> Any:
+    """What an event is about: its value or values of `attribute`; None without one."""
+    value = event.attributes.get(attribute)
+    if type(value) is tuple:
+        return tuple(map(identity, value))
+    return None if value is None else identity(value)  # type: ignore[arg-type]
+
+
+def _mark(event: Event, attribute: str) -> tuple[Kind | None, Any]:
+    """The highest of an event's values of `attribute` and its kind; no kind when they have no order."""
+    value: Any = event.attributes.get(attribute)
+    if value is None:
+        return None, None
+    values = value if type(value) is tuple else (value,)
+    kind = kind_of(values[0])
+    if not kind & ORDERED_KINDS or any(kind_of(other) is not kind for other in values):
+        return None, None
+    return kind, max(values)
+
+
+def _importance(event: Event, attribute: str | None) -> float:
+    """How important an event is; all are equal without an attribute that says so."""
+    if attribute is None:
+        return 0.0
+    kind, value = _mark(event, attribute)
+    return value if kind is Kind.NUMBER else LEAST

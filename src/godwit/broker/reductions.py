@@ -1,0 +1,337 @@
+"""Reductions: which of many filters a neighbour must be told, so that it knows enough and little more.
+
+*Theory.* All strategies of the tree family are one algorithm; they differ only here. Each neighbour has an `Outgoing`
+for subscriptions and one for advertisements: the entries that concern it go in and out, and out come the changes to
+tell it.
+
+| reduction | told |
+|---|---|
+| flooding | nothing: every event goes everywhere |
+| simple | every entry |
+| identity | one of equal filters |
+| covering | a filter only if no other covers it |
+| merging | covering, and one filter for several where they merge, perfectly or with a bounded excess |
+
+*Covering.* Equal filters are one *group*. A group that no told filter covers is told (a *root*); any other hangs under
+one that covers it. When a root is told, roots that it covers are taken back; when a root goes, what hangs under it
+finds another cover or is told first. *Merging* keeps *bundles*: the filters in a bundle are told as one filter that
+covers them all; a bundle that loses a filter is merged anew.
+
+*Rules.*
+1. At every moment, and after every single change in the order they are returned, what is told covers every entry.
+   So nothing falls between two messages on a FIFO link.
+2. What is told for no entry is nothing.
+3. The same calls give the same changes.
+
+*Paper.* [rebeca §2.2] names simple, identity ("combine filters that are equal"), covering and merging;
+[pubmob Fig. 2 l.6-9, Fig. 3 l.6-9] does covering with a flag `sent` in outAds and outSubs.
+*Symbols.* (s, n, true) ∈ outSubs: a root in the `Outgoing` of n. (s, n, false): a group under a cover.
+*Departures.* The papers leave out removal; and a filter that a newer one covers is taken back, which [pubmob] does not
+do.
+"""
+
+from collections.abc import Hashable, Iterable
+from functools import lru_cache
+
+from godwit.broker.messages import EntryId
+from godwit.filters import algebra
+from godwit.filters.filters import Filter, attributes_of
+from godwit.filters.merging import merged
+
+__all__ = ["REDUCTIONS", "Change", "Covering", "Identity", "Merging", "Nothing", "Outgoing", "Simple", "intersects"]
+
+Change = tuple[EntryId, Filter | None]
+"""Tell the neighbour this filter under this id (again: instead of the one before), or with None take it back."""
+
+MEMO_MAX = 65_536
+BUNDLE_MAX = 64
+MERGES_TRIED_MAX = 16
+
+
+@lru_cache(MEMO_MAX)
+def covers(f: Filter, g: Filter) -> bool:
+    """Whether `f` covers `g`; remembered, because brokers ask the same again and again."""
+    return algebra.covers(f, g)
+
+
+@lru_cache(MEMO_MAX)
+def intersects(f: Filter, g: Filter) -> bool:
+    """Whether `f` and `g` may match one event; remembered likewise."""
+    return algebra.intersects(f, g)
+
+
+class Outgoing:
+    """What one neighbour is told of the entries that concern it. Keys name entries here, ids name them there."""
+
+    def __init__(self, name: str, excess_max: float = 0.0) -> None:
+        self.name = name
+        self.excess_max = excess_max
+        self.told: dict[EntryId, Filter] = {}
+        self.ids_made = 0
+
+    def add(self, key: Hashable, id: EntryId, filter: Filter) -> list[Change]:
+        """An entry concerns this neighbour, or one that does has another filter now."""
+        raise NotImplementedError
+
+    def remove(self, key: Hashable) -> list[Change]:
+        """The entry, if it was here, concerns this neighbour no longer."""
+        raise NotImplementedError
+
+    def keys(self) -> Iterable[Hashable]:
+        """Every entry that concerns this neighbour."""
+        raise NotImplementedError
+
+    def _new_id(self) -> EntryId:
+        self.ids_made += 1
+        return (self.name, str(self.ids_made))
+
+    def _tell(self, id: EntryId, filter: Filter | None) -> Change:
+        if filter is None:
+            del self.told[id]
+        else:
+            self.told[id] = filter
+        return id, filter
+
+
+class Nothing(Outgoing):
+    """Flooding: no neighbour is told anything."""
+
+    def add(self, key: Hashable, id: EntryId, filter: Filter) -> list[Change]:
+        return []
+
+    def remove(self, key: Hashable) -> list[Change]:
+        return []
+
+    def keys(self) -> Iterable[Hashable]:
+        return ()
+
+
+class Simple(Outgoing):
+    """Every entry under its own id. [rebeca §2.2: "simple routing"]"""
+
+    def __init__(self, name: str, excess_max: float = 0.0) -> None:
+        super().__init__(name, excess_max)
+        self.ids: dict[Hashable, EntryId] = {}
+
+    def add(self, key: Hashable, id: EntryId, filter: Filter) -> list[Change]:
+        if self.told.get(id) == filter and key in self.ids:
+            return []
+        self.ids[key] = id
+        return [self._tell(id, filter)]
+
+    def remove(self, key: Hashable) -> list[Change]:
+        id = self.ids.pop(key, None)
+        return [] if id is None else [self._tell(id, None)]
+
+    def keys(self) -> Iterable[Hashable]:
+        return self.ids.keys()
+
+
+class Group:
+    """Entries with one filter, and where it stands: told (`cover` is None) or under one that covers it."""
+
+    __slots__ = ("attributes", "cover", "filter", "id", "members", "under")
+
+    def __init__(self, filter: Filter, id: EntryId) -> None:
+        self.filter = filter
+        self.id = id
+        self.attributes = frozenset(attributes_of(filter))
+        self.members = 0
+        self.cover: Filter | None = None  # filters and not groups: a snapshot of a long chain stays flat
+        self.under: dict[Filter, None] = {}
+
+
+class Identity(Outgoing):
+    """One of equal filters. [rebeca §2.2: "check and combine filters that are equal"]"""
+
+    def __init__(self, name: str, excess_max: float = 0.0) -> None:
+        super().__init__(name, excess_max)
+        self.filter_of: dict[Hashable, Filter] = {}
+        self.groups: dict[Filter, Group] = {}
+
+    def add(self, key: Hashable, id: EntryId, filter: Filter) -> list[Change]:
+        before = self.filter_of.get(key)
+        if before == filter:
+            return []
+        self.filter_of[key] = filter
+        changes: list[Change] = []
+        group = self.groups.get(filter)
+        if group is None:
+            group = self.groups[filter] = Group(filter, self._new_id())
+            changes = self._placed(group)
+        group.members += 1
+        return changes if before is None else changes + self._left(before)
+
+    def remove(self, key: Hashable) -> list[Change]:
+        filter = self.filter_of.pop(key, None)
+        return [] if filter is None else self._left(filter)
+
+    def keys(self) -> Iterable[Hashable]:
+        return self.filter_of.keys()
+
+    def _left(self, filter: Filter) -> list[Change]:
+        group = self.groups[filter]
+        group.members -= 1
+        if group.members:
+            return []
+        del self.groups[filter]
+        return self._taken_out(group)
+
+    def _placed(self, group: Group) -> list[Change]:
+        """The changes for a group that is new."""
+        return [self._tell(group.id, group.filter)]
+
+    def _taken_out(self, group: Group) -> list[Change]:
+        """The changes for a group whose last entry has gone."""
+        return [self._tell(group.id, None)]
+
+
+class Covering(Identity):
+    """A filter is told only if no other covers it. [rebeca §2.2], [pubmob Fig. 2 l.6-9, Fig. 3 l.6-9]"""
+
+    def __init__(self, name: str, excess_max: float = 0.0) -> None:
+        super().__init__(name, excess_max)
+        self.roots: dict[frozenset[str], dict[Filter, Group]] = {}  # by their attributes
+
+    def _cover_of(self, group: Group) -> Group | None:
+        """A root that covers `group`. It can ask for no attribute that `group` does not ask for."""
+        for attributes, roots in self.roots.items():
+            if attributes <= group.attributes:
+                for root in roots.values():
+                    if root is not group and covers(root.filter, group.filter):
+                        return root
+        return None
+
+    def _placed(self, group: Group) -> list[Change]:
+        cover = self._cover_of(group)
+        if cover is not None:  # l.6-7: (s, n, false)
+            group.cover = cover.filter
+            cover.under[group.filter] = None
+            return []
+        covered = [
+            root
+            for attributes, roots in self.roots.items()
+            if group.attributes <= attributes
+            for root in roots.values()
+            if covers(group.filter, root.filter)
+        ]
+        group.cover = None
+        self.roots.setdefault(group.attributes, {})[group.filter] = group
+        changes = [self._tell(group.id, group.filter)]  # l.8-9: (s, n, true)
+        for root in covered:
+            self._uproot(root)
+            root.cover = group.filter
+            group.under[root.filter] = None
+            changes.append(self._tell(root.id, None))
+        return changes
+
+    def _taken_out(self, group: Group) -> list[Change]:
+        orphans = [self.groups[filter] for filter in group.under]
+        if group.cover is not None:  # it was not told: what hangs under it moves up
+            under = self.groups[group.cover].under
+            del under[group.filter]
+            for orphan in orphans:
+                orphan.cover = group.cover
+                under[orphan.filter] = None
+            return []
+        self._uproot(group)
+        changes: list[Change] = []
+        for orphan in orphans:  # told before their cover goes, so that no event falls between
+            changes += self._placed(orphan)
+        changes.append(self._tell(group.id, None))
+        return changes
+
+    def _uproot(self, group: Group) -> None:
+        roots = self.roots[group.attributes]
+        del roots[group.filter]
+        if not roots:
+            del self.roots[group.attributes]
+
+
+class Bundle:
+    """Filters that are told as one."""
+
+    __slots__ = ("attributes", "filter", "groups", "id")
+
+    def __init__(self, id: EntryId, group: Group) -> None:
+        self.id = id
+        self.filter = group.filter
+        self.attributes = group.attributes
+        self.groups: dict[Filter, Group] = {group.filter: group}
+
+
+class Merging(Identity):
+    """One filter for several that merge, perfectly or with at most `excess_max` besides. [rebeca §2.2: "merging"]"""
+
+    def __init__(self, name: str, excess_max: float = 0.0) -> None:
+        super().__init__(name, excess_max)
+        self.bundles: dict[EntryId, Bundle] = {}
+        self.bundle_of: dict[Filter, Bundle] = {}
+
+    def _placed(self, group: Group) -> list[Change]:
+        tried = 0
+        for bundle in self.bundles.values():
+            if len(bundle.groups) >= BUNDLE_MAX:
+                continue
+            if bundle.attributes <= group.attributes and covers(bundle.filter, group.filter):
+                self._join(bundle, group)
+                return []
+        for bundle in self.bundles.values():
+            if len(bundle.groups) >= BUNDLE_MAX or not (
+                bundle.attributes <= group.attributes or group.attributes <= bundle.attributes
+            ):
+                continue
+            tried += 1
+            if tried > MERGES_TRIED_MAX:
+                break
+            found = merged(bundle.filter, group.filter, excess_max=self.excess_max)
+            if found is not None:
+                self._join(bundle, group)
+                return self._widened(bundle, found.filter)
+        bundle = Bundle(group.id, group)
+        self.bundles[bundle.id] = bundle
+        self.bundle_of[group.filter] = bundle
+        return [self._tell(bundle.id, bundle.filter)]
+
+    def _join(self, bundle: Bundle, group: Group) -> None:
+        bundle.groups[group.filter] = group
+        self.bundle_of[group.filter] = bundle
+
+    def _widened(self, bundle: Bundle, filter: Filter) -> list[Change]:
+        """Tell the wider filter, then take back the bundles that it covers."""
+        bundle.filter, bundle.attributes = filter, frozenset(attributes_of(filter))
+        changes = [self._tell(bundle.id, filter)]
+        for other in list(self.bundles.values()):
+            if (
+                other is not bundle
+                and len(bundle.groups) + len(other.groups) <= BUNDLE_MAX
+                and bundle.attributes <= other.attributes
+                and covers(filter, other.filter)
+            ):
+                for group in other.groups.values():
+                    self._join(bundle, group)
+                del self.bundles[other.id]
+                changes.append(self._tell(other.id, None))
+        return changes
+
+    def _taken_out(self, group: Group) -> list[Change]:
+        bundle = self.bundle_of.pop(group.filter)
+        del bundle.groups[group.filter]
+        rest = list(bundle.groups.values())
+        del self.bundles[bundle.id]
+        changes: list[Change] = []
+        for other in rest:  # merged anew, and told before the old bundle goes
+            if other.id == bundle.id:
+                other.id = self._new_id()
+            changes += self._placed(other)
+        changes.append(self._tell(bundle.id, None))
+        return changes
+
+
+REDUCTIONS: dict[str, type[Outgoing]] = {
+    "flooding": Nothing,
+    "simple": Simple,
+    "identity": Identity,
+    "covering": Covering,
+    "merging": Merging,
+}

@@ -1,0 +1,91 @@
+"""The seam between a broker and its routing family: what a family is asked, and what it answers.
+
+*Theory.* A broker looks after links and sessions and knows nothing of routes. A routing family knows nothing of frames,
+connections and queues: it is told what clients of this broker want and say (`subscribe`, `publish`, …) and what came
+from a neighbour (`on_message`), and answers with what is to be forwarded to which neighbour and handed to which local
+subscriptions. `tree.py` and `graph.py` are the two families.
+
+*Rules.*
+1. Answers are carried out in their order: what is forwarded to a neighbour first arrives there first.
+2. A neighbour's messages come exactly once and in order while it keeps its memory (`links.py` sees to that). When it
+   has lost it, the family hears `on_peer_forgot`, and then whatever the neighbour says from its new beginning.
+3. A message that no honest neighbour sends raises `PeerFault`, before anything is changed.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+
+from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
+from godwit.broker.messages import EntryId, Message, NodeId
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+
+__all__ = ["Answer", "Forward", "Local", "Routing"]
+
+
+class Forward(msgspec.Struct, frozen=True, gc=False):
+    """Send `message` to the neighbour `peer`."""
+
+    peer: NodeId
+    message: Message
+
+
+class Local(msgspec.Struct, frozen=True, gc=False):
+    """Hand `event` to these subscriptions of clients here."""
+
+    event: Event
+    subscriptions: list[EntryId]
+
+
+Answer = Forward | Local | StartTimer | StopTimer | Trace
+
+
+class Routing(Protocol):
+    """What a broker asks of its routing family."""
+
+    def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
+        """A client here wants what `filter` matches; an id that is there already gets this filter instead."""
+
+    def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
+        """A client here wants nothing more under `id`."""
+
+    def advertise(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
+        """A client here is going to publish what `filter` matches."""
+
+    def unadvertise(self, id: EntryId, now: float) -> list[Answer]:
+        """A client here publishes nothing more under `id`."""
+
+    def publish(self, event: Event, now: float) -> list[Answer]:
+        """A client here publishes `event`."""
+
+    def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
+        """A message came from the neighbour `peer`."""
+
+    def on_peer_up(self, peer: NodeId, had_past_life: bool, now: float) -> list[Answer]:
+        """The link to `peer` is open. `had_past_life`: the peer remembers a life of ours that we do not."""
+
+    def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
+        """The link to `peer` is closed for now; what is sent to it waits in its outbox."""
+
+    def on_peer_forgot(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
+        """`peer` came back without its memory. What was sent and never acknowledged is `undelivered`, no longer queued."""
+
+    def on_link_dead(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
+        """The link to `peer` has been closed for so long that it is given up, and so is what was queued for it."""
+
+    def on_timer_due(self, key: TimerKey, now: float) -> list[Answer]:
+        """A timer of this family has come due."""
+
+    def wanted(self) -> list[Filter]:
+        """Every filter that a subscription known here has, from clients and neighbours: for quenching."""
+
+    def held_back(self) -> list[Message]:
+        """Messages that are in this family's hands and in no outbox."""
+
+    def is_settled(self) -> bool:
+        """Whether its tables are whole, as far as it can tell."""
+
+    def sizes(self) -> dict[str, int]:
+        """How many entries each table holds; none when nobody is there."""

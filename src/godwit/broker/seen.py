@@ -1,0 +1,64 @@
+"""Which events have come already: the last numbers of each publisher, in bounded memory.
+
+*Theory.* An event's id is its publisher and a sequence number, which only grows. For each publisher the highest number
+seen is kept and one bit for each of the `window` numbers up to it. Publishers that have been silent the longest are
+forgotten first: those heard of lately are in one table, the others in an older one, and when the first is full it
+becomes the older one.
+
+*Rules.*
+1. An event is new once.
+2. A number so far behind that its bit is gone counts as seen: one publisher's events come in order, so what comes that
+   late has come before. (A client keeps fewer requests under way than the window has bits, so whatever it sends again
+   after the loss of a session is still known.)
+3. At most `publishers_max` publishers are remembered, of which the more recent half for certain.
+
+*Paper.* [mobile §4.3] "mechanisms to eliminate duplicates will be needed"; [mobile §5] duplicate removal.
+"""
+
+__all__ = ["Seen"]
+
+
+class Seen:
+    """The events that have come, by publisher and sequence number."""
+
+    __slots__ = ("_generation_max", "_mask", "_older", "_recent", "_trimmed_from", "_window")
+
+    def __init__(self, window: int = 256, publishers_max: int = 1_024) -> None:
+        assert window >= 1
+        assert publishers_max >= 2
+        self._window = window
+        self._mask = (1 << window) - 1
+        self._trimmed_from = 1 << 2 * window  # bits beyond the window are never asked for, and cut off now and then
+        self._generation_max = publishers_max // 2
+        self._recent: dict[str, list[int]] = {}  # publisher: the highest number, and the bits of those up to it
+        self._older: dict[str, list[int]] = {}
+
+    def add(self, publisher: str, sequence: int) -> bool:
+        """Remember that this event has come, and say whether it is new."""
+        known = self._recent.get(publisher)
+        if known is None:
+            known = self._recalled(publisher, sequence)
+        ahead = sequence - known[0]
+        if ahead > 0:
+            known[0] = sequence
+            bits = known[1] << ahead | 1 if ahead < self._window else 1
+            known[1] = bits if bits < self._trimmed_from else bits & self._mask
+            return True
+        if ahead <= -self._window or known[1] >> -ahead & 1:
+            return False
+        known[1] |= 1 << -ahead
+        return True
+
+    def __len__(self) -> int:
+        """How many publishers are remembered."""
+        return len(self._recent) + len(self._older)
+
+    def _recalled(self, publisher: str, sequence: int) -> list[int]:
+        """What is known of a publisher that was not heard of lately, now among the recent ones."""
+        if len(self._recent) >= self._generation_max:
+            self._recent, self._older = {}, self._recent
+        known = self._older.pop(publisher, None)
+        if known is None:
+            known = [sequence, 0]
+        self._recent[publisher] = known
+        return known

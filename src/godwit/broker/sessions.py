@@ -1,0 +1,344 @@
+"""Sessions: what a border broker keeps for its clients while they come, go and come back.
+
+*Theory.* A session belongs to a client's name and outlives its connections. It holds the client's subscriptions and
+advertisements, the number of the last request that was handled, the numbers of events seen lately, and the queue of
+what the client has still to get (`queues.py`). A connection that breaks takes nothing with it that is not here: the
+client sends again what was not acknowledged, and the session what was not confirmed.
+
+A session has a name. Numbers of requests and deliveries mean something only within it: a client says with `Attach` in
+which session its numbers count, and when that is not the one found here, it numbers its requests anew from
+`Attached.accepted` and confirms nothing that it got in another. So a client that comes back to a broker which lost its
+disk, or to one where it was long ago, or without its own memory, loses nothing by mistaken numbers.
+
+*How a broker uses it.* `attach`, `detach` and `received` return effects to be carried out. `admit` returns the wish to
+hand to the routing family, or None, and the effects besides. `leave`, `end` and `on_timer_due` return what must be
+taken out of routing. `deliver` is called with each `Local` answer. `PeerFault` means: close that connection with the
+reason and call `detach`.
+
+*Rules.*
+1. A request is handled once: number `accepted + 1` is new, a lower one is acknowledged again, a higher one is a fault.
+2. A refused request counts as handled and changes nothing.
+3. At most one connection is attached to a session: the newest.
+4. A client says with `Attach` which receipt of its session came last. What was told in one that did not come is told
+   again in the next: over all receipts that come, each event is counted once.
+5. A refusal that the client may have missed is told again before the next `Attached`.
+6. An event is queued once, however often it comes; subscriptions count while `now < expires`.
+7. `PeerFault` is raised before anything is changed.
+8. All that grows is bounded by `Limits`.
+
+*Paper.* [mobile §3.1] queueing for a user who is out of reach; [mobile §4.3] queue purging, duplicates;
+[rebeca §4] no move-out is needed; [motion §2.1] subscriptions expire by themselves (M5).
+
+*Departures.* Acknowledgements of requests are not gathered: one for each. A subscription that expires stops taking
+events in; what it let in before is still delivered.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from godwit.broker.checking import check_attach, check_received, check_request
+from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
+from godwit.broker.limits import Limits
+from godwit.broker.messages import (
+    Accepted,
+    Advertise,
+    Attach,
+    Attached,
+    Bye,
+    EntryId,
+    NodeId,
+    Publish,
+    Received,
+    Refused,
+    Request,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from godwit.broker.ranking import Ranking
+from godwit.broker.session import Session
+from godwit.errors import PeerFault
+from godwit.filters.events import Event
+from godwit.filters.references import is_open
+from godwit.trace import Record
+
+__all__ = ["Removed", "Sessions", "Wish"]
+
+EXPIRY_TIMER: TimerKey = ("expiry",)
+SESSION_TIMER = "session"
+
+Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """What must be taken out of routing, and the effects besides."""
+
+    subscriptions: tuple[EntryId, ...] = ()
+    advertisements: tuple[EntryId, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+
+class Sessions:
+    """All sessions of a border broker."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        broker: NodeId,
+        incarnation: int = 1,
+        advertisements: Literal["required", "optional", "off"] = "off",
+    ) -> None:
+        self.limits = limits
+        self.advertisements = advertisements
+        self._prefix = f"{broker}/{incarnation}/"
+        self._made = 0
+        self._sessions: dict[NodeId, Session] = {}
+        self._attached: dict[str, Session] = {}  # by connection
+        self._expiry: Ranking[EntryId] = Ranking()
+        self._expiry_timer_at: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._sessions.values())
+
+    def session(self, client: NodeId) -> Session | None:
+        """The session of `client`."""
+        return self._sessions.get(client)
+
+    def client_of(self, connection: str) -> NodeId | None:
+        """Who is attached over `connection`."""
+        session = self._attached.get(connection)
+        return None if session is None else session.client
+
+    # ------------------------------------------------------------ coming and going
+
+    def attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """A client comes, or comes back and gets what it has missed. [mobile §3.1]"""
+        check_attach(message)
+        if connection in self._attached:
+            raise PeerFault("Attach for the second time on one connection")
+        session = self._sessions.get(message.client)
+        fresh = session is None
+        is_known = session is not None and message.session == session.name
+        if session is None:
+            if len(self._sessions) >= self.limits.sessions_max:
+                reason = f"this broker has no room for more than {self.limits.sessions_max} sessions"
+                return [Tell(connection, Bye(reason)), Close(connection, reason)]
+            self._made += 1
+            session = Session(message.client, f"{self._prefix}{self._made}", self.limits)
+            self._sessions[message.client] = session
+        elif is_known and message.received > session.queue.sent_up_to:
+            last = session.queue.sent_up_to
+            raise PeerFault(f"Attach.received is {message.received}, but the last delivery that was sent is {last}")
+        effects: list[Effect] = []
+        if session.connection is not None:  # rule 3
+            effects += self._let_go(session, "the client has come over another connection")
+        elif not fresh:
+            effects.append(StopTimer((SESSION_TIMER, session.client)))
+        session.connection, session.ends_at = connection, None
+        self._attached[connection] = session
+        session.queue.resume(message.received if is_known else 0, now)
+        effects += session.gone()
+        if is_known:
+            session.settle(message.receipt)
+            effects += [Tell(connection, refusal) for refusal in session.refusals]  # rule 5
+        session_lost = not is_known and (message.received > 0 or message.session != "")
+        receipt = session.receipt(session_lost=session_lost)
+        effects.append(Tell(connection, Attached(session.accepted, fresh, receipt, session.name)))
+        effects += [Tell(connection, delivery) for delivery in session.queue.take(now)]
+        return effects
+
+    def detach(self, connection: str, now: float) -> list[Effect]:
+        """A connection is gone; its session stays for a while. A connection without a session is no fault."""
+        session = self._attached.pop(connection, None)
+        if session is None:
+            return []
+        session.connection = None
+        session.queue.pause(now)
+        effects = session.gone()
+        if self.limits.session_expiry_s is not None:
+            session.ends_at = now + self.limits.session_expiry_s
+            effects.append(StartTimer((SESSION_TIMER, session.client), session.ends_at))
+        return effects
+
+    def leave(self, connection: str, now: float) -> Removed:
+        """The client on `connection` says `Bye`: its session ends."""
+        return self.end(self._of(connection).client, now, "the client has left")
+
+    def end(self, client: NodeId, now: float, reason: str = "the session has ended") -> Removed:
+        """Forget a session. What it held must leave routing; what waited in its queue is gone."""
+        session = self._sessions.pop(client, None)
+        if session is None:
+            return Removed()
+        effects: list[Effect] = []
+        if session.connection is not None:
+            effects += self._let_go(session, reason)
+        elif session.ends_at is not None:
+            effects.append(StopTimer((SESSION_TIMER, client)))
+        for name in session.subscriptions:
+            self._expiry.discard((client, name))
+        effects += self._set_expiry_timer()
+        effects.append(Trace(Record("session_ended", client, number=len(session.queue), detail=reason)))
+        subscriptions = tuple((client, name) for name in session.subscriptions)
+        advertisements = tuple((client, name) for name in session.advertisements)
+        return Removed(subscriptions, advertisements, tuple(effects))
+
+    def on_timer_due(self, key: TimerKey, now: float) -> Removed:
+        """The time of some subscriptions, or of a client that stayed away, is over. [motion §2.1]"""
+        if key[0] == SESSION_TIMER:
+            session = self._sessions.get(key[1])
+            if session is None or session.ends_at is None or now < session.ends_at:
+                return Removed()
+            return self.end(session.client, now, "the client stayed away for too long")
+        assert key == EXPIRY_TIMER
+        self._expiry_timer_at = None
+        over: list[EntryId] = []
+        while (first := self._expiry.lowest()) is not None and first[0] <= now:
+            client, name = first[1]
+            self._forget_subscription(self._sessions[client], name)
+            over.append((client, name))
+        return Removed(tuple(over), effects=tuple(self._set_expiry_timer()))
+
+    # ------------------------------------------------------------ requests
+
+    def admit(self, connection: str, message: Request, now: float) -> tuple[Wish | None, list[Effect]]:
+        """The wish to be carried out, if this request is new and allowed, and what to tell the client. Rules 1, 2."""
+        session = self._of(connection)
+        check_request(message)
+        number, wish = message.number, message.wish
+        if number > session.accepted + 1:
+            raise PeerFault(f"request {number} after request {session.accepted}: there is one missing")
+        if number <= session.accepted:
+            return None, [Tell(connection, Accepted(session.accepted))]
+        session.accepted = number
+        reason = self._reason_against(session, wish, now)
+        if reason is not None:
+            refused = Refused(number, reason)
+            session.refusals.append(refused)
+            return None, [Tell(connection, refused)]
+        effects: list[Effect] = [Tell(connection, Accepted(number))]
+        match wish:
+            case Subscribe(id=(client, name)):
+                session.subscriptions[name] = wish
+                session.queue.set_rules(name, wish.queue, now)
+                effects += session.gone()
+                if wish.expires is None:
+                    self._expiry.discard((client, name))
+                else:
+                    self._expiry.put((client, name), wish.expires)
+                effects += self._set_expiry_timer()
+            case Unsubscribe(id=(_, name)):
+                self._forget_subscription(session, name)
+                effects += self._set_expiry_timer()
+            case Advertise(id=(_, name)):
+                session.advertisements[name] = wish.filter
+                session.has_advertised = True
+            case Unadvertise(id=(_, name)):
+                del session.advertisements[name]
+        return wish, effects
+
+    def _reason_against(self, session: Session, wish: Wish, now: float) -> str | None:
+        """Why a request is refused, or None when it is not."""
+        limits = self.limits
+        if isinstance(wish, Publish):
+            if wish.event.publisher != session.client or wish.event.sequence <= 0:
+                return "an event must name the client that publishes it, and be numbered from 1"
+            if not self._is_advertised(session, wish.event):
+                return "the event matches none of your advertisements"
+            return None
+        client, name = wish.id
+        if client != session.client:
+            return f"{name!r} of {client!r} is not yours: ids begin with your own name, {session.client!r}"
+        if isinstance(wish, Unsubscribe):
+            return None if name in session.subscriptions else f"there is no subscription {name!r}"
+        if isinstance(wish, Unadvertise):
+            return None if name in session.advertisements else f"there is no advertisement {name!r}"
+        if is_open(wish.filter):
+            return "the filter refers to your own state (my.x, myloc), which this broker does not follow yet"
+        if wish.filter.size > limits.filter_literals_max:
+            return f"a filter of {wish.filter.size} literals: at most {limits.filter_literals_max} are allowed"
+        if isinstance(wish, Advertise):
+            if name not in session.advertisements and len(session.advertisements) >= limits.advertisements_max:
+                return f"at most {limits.advertisements_max} advertisements are allowed"
+            return None
+        if name not in session.subscriptions and len(session.subscriptions) >= limits.subscriptions_max:
+            return f"at most {limits.subscriptions_max} subscriptions are allowed"
+        if wish.expires is not None and wish.expires <= now:
+            return f"the subscription would be over before it began: expires is {wish.expires}, and it is {now}"
+        return None
+
+    def _is_advertised(self, session: Session, event: Event) -> bool:
+        """Whether the client may publish this: what it has advertised; anything if it never has and need not."""
+        if self.advertisements == "off" or (self.advertisements == "optional" and not session.has_advertised):
+            return True
+        return any(filter.matches(event) for filter in session.advertisements.values())
+
+    def _forget_subscription(self, session: Session, name: str) -> None:
+        del session.subscriptions[name]
+        session.queue.end_rules(name)
+        self._expiry.discard((session.client, name))
+
+    def _set_expiry_timer(self) -> list[Effect]:
+        """Let the timer run for the subscription that expires first."""
+        first = self._expiry.lowest()
+        at = None if first is None else first[0]
+        if at == self._expiry_timer_at:
+            return []
+        self._expiry_timer_at = at
+        return [StopTimer(EXPIRY_TIMER) if at is None else StartTimer(EXPIRY_TIMER, at)]
+
+    # ------------------------------------------------------------ deliveries
+
+    def deliver(self, event: Event, entry_ids: Iterable[EntryId], now: float) -> list[Effect]:
+        """Hand an event to the clients that these subscriptions belong to, at once or later. [mobile §3.1, §4.3]"""
+        names_of: dict[Session, tuple[str, ...]] = {}
+        for client, name in entry_ids:
+            session = self._sessions.get(client)
+            if session is not None:
+                subscription = session.subscriptions.get(name)
+                if subscription is not None and (subscription.expires is None or now < subscription.expires):
+                    names = names_of.get(session)
+                    if names is None:
+                        names_of[session] = (name,)
+                    elif name not in names:
+                        names_of[session] = (*names, name)
+        effects: list[Effect] = []
+        for session, names in names_of.items():
+            if not session.seen.add(event.publisher, event.sequence):  # rule 6
+                session.suppressed += 1
+                effects.append(Trace(Record("suppressed", session.client, "", event.publisher, event.sequence)))
+                continue
+            delivery = session.queue.put(event, names, now)
+            if delivery is not None:
+                effects.append(Tell(session.connection, delivery))  # type: ignore[arg-type]
+            elif session.queue.gone:
+                effects += session.gone()
+        return effects
+
+    def received(self, connection: str, message: Received, now: float) -> list[Effect]:
+        """The client has got every delivery up to a number: those may be forgotten, and more may be sent."""
+        session = self._of(connection)
+        check_received(message, session.queue.sent_up_to)
+        session.queue.confirm(message.number)
+        effects: list[Effect] = [Tell(connection, delivery) for delivery in session.queue.take(now)]
+        return effects + session.gone() if session.queue.gone else effects
+
+    # ------------------------------------------------------------ connections
+
+    def _of(self, connection: str) -> Session:
+        session = self._attached.get(connection)
+        if session is None:
+            raise PeerFault("the first message on a connection must be Attach")
+        return session
+
+    def _let_go(self, session: Session, reason: str) -> list[Effect]:
+        """Close the connection of a session."""
+        connection = session.connection
+        assert connection is not None
+        session.connection = None
+        del self._attached[connection]
+        return [Tell(connection, Bye(reason)), Close(connection, reason)]

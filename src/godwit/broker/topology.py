@@ -1,0 +1,260 @@
+"""The overlay as one broker sees it: link states of all brokers, and the shortest path trees that follow from them.
+
+*Theory.* Each broker tells all others which neighbours it has and at what cost: its *link state*. It is flooded: a
+broker that hears a newer one than it knows keeps it and passes it on to all neighbours but the one it came from; when a
+link opens, both ends first tell each other all they know. Brokers with the same database have the same view, whatever
+the order in which it came. From it each computes the shortest path tree rooted at any broker: distances by Dijkstra's
+algorithm, and of several neighbours on equally short paths the one whose name is the least is the parent.
+
+*Rules.*
+1. Of two link states of one broker, that with the higher (incarnation, number) is the newer and alone is kept.
+2. A link counts when both its ends report it, at the higher of the two costs. So a path back is as long as the path
+   there, and a link of which one end is gone carries nothing.
+3. Costs are counted in thousandths, as whole numbers: sums are exact, equal paths are equal at every broker, and each
+   hop of a shortest path is nearer to its end than the one before. No packet loops among brokers with equal databases.
+4. Trees and partitions are computed when asked for and kept until a link that counts may have changed.
+5. A broker that nobody can reach stays in the database; there are `brokers_max` in it at most.
+6. A broker that hears of a life of its own which it does not remember starts another life above that one.
+
+*Paper.* [spcf §3.1]: "each broker runs a link state protocol to build its own view of the dispatching network and
+calculates, using a local algorithm like Dijkstra, the shortest path trees rooted at each broker".
+
+*Symbols.* SPT rooted at B_p → the tree of source `B_p`; D → `targets`; D_N → one part of `partition`, for neighbour N.
+
+*Departures.* A neighbour stays in the link state while its link is down for a short time: what is sent to it waits, and
+trees do not flap. It leaves it when the link is given up. The paper says nothing about brokers whose views differ for a
+moment: a hop that is not on the path from source to target in its own view sends by its own tree.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import rustworkx
+
+from godwit.broker.messages import LinkState, NodeId
+from godwit.errors import PeerFault
+
+__all__ = ["BROKERS_MAX", "COST_MAX", "COST_MIN", "INCARNATION_MAX", "Partition", "Topology"]
+
+BROKERS_MAX = 4_096
+COST_MIN, COST_MAX = 0.001, 1_000_000.0
+INCARNATION_MAX = 1 << 53  # what a JSON number holds
+PARTITIONS_MAX = 4_096
+
+Partition = tuple[tuple[NodeId | None, tuple[NodeId, ...]], ...]
+"""Targets by the neighbour they are reached through: this broker's own name for itself, None where there is no way."""
+
+
+class Topology:
+    """The link states that one broker knows, and the way to everyone."""
+
+    _graph: Any
+    _numbers: dict[NodeId, int]  # in the graph
+    _names: list[NodeId]  # by number
+    _costs: dict[NodeId, dict[NodeId, int]]  # of the links that count, in thousandths
+    _hops_of: dict[NodeId, dict[NodeId, NodeId]]
+    _partitions: dict[tuple[NodeId, tuple[NodeId, ...]], Partition]
+
+    def __init__(
+        self,
+        broker: NodeId,
+        incarnation: int = 1,
+        costs: Mapping[NodeId, float] | None = None,
+        brokers_max: int = BROKERS_MAX,
+    ) -> None:
+        self.broker = broker
+        self.costs = dict(costs or {})  # of links to neighbours; 1 where nothing is said
+        self.brokers_max = brokers_max
+        for neighbour, cost in self.costs.items():
+            if not is_cost(cost):
+                raise ValueError(f"the link to {neighbour} costs {cost!r}: {COST_MIN} to {COST_MAX:,.0f} is allowed")
+        self.states: dict[NodeId, LinkState] = {broker: LinkState(broker, incarnation, 1, {})}
+        self._draw()
+
+    @property
+    def own(self) -> LinkState:
+        """What this broker says of its own links."""
+        return self.states[self.broker]
+
+    # ------------------------------------------------------------ the database
+
+    def open_link(self, peer: NodeId) -> bool:
+        """A link to `peer` is there; whether that is news for the others."""
+        if peer in self.own.neighbours:
+            return False
+        self._tell({**self.own.neighbours, peer: self.costs.get(peer, 1.0)})
+        return True
+
+    def drop_link(self, peer: NodeId) -> bool:
+        """The link to `peer` is given up; whether that is news for the others."""
+        if peer not in self.own.neighbours:
+            return False
+        self._tell({name: cost for name, cost in self.own.neighbours.items() if name != peer})
+        return True
+
+    def _tell(self, neighbours: dict[NodeId, float]) -> None:
+        own = self.own
+        ordered = dict(sorted(neighbours.items()))
+        self._keep(LinkState(self.broker, own.incarnation, own.number + 1, ordered))
+
+    def check(self, state: LinkState) -> None:
+        """`PeerFault` when no honest broker says this."""
+        if type(state.broker) is not str or not state.broker:
+            raise PeerFault(f"a link state of {state.broker!r}, which is no broker's name")
+        for what in (state.incarnation, state.number):
+            if type(what) is not int or not 0 < what <= INCARNATION_MAX:
+                raise PeerFault(f"a link state of {state.broker} numbered {what!r}")
+        if type(state.neighbours) is not dict or len(state.neighbours) >= self.brokers_max:
+            raise PeerFault(f"the link state of {state.broker} names no neighbours, or too many")
+        for name, cost in state.neighbours.items():
+            if type(name) is not str or not name or name == state.broker or not is_cost(cost):
+                raise PeerFault(f"the link state of {state.broker}: a link to {name!r} that costs {cost!r}")
+        if state.broker == self.broker:
+            if state.incarnation >= INCARNATION_MAX:
+                raise PeerFault(f"a life of {state.broker} numbered {state.incarnation}, which leaves no room for this")
+        elif state.broker not in self.states and len(self.states) >= self.brokers_max:
+            raise PeerFault(f"{state.broker} is one broker more than the {self.brokers_max} that are allowed")
+
+    def is_news(self, state: LinkState) -> bool:
+        """Whether this is newer than what is known. Of this broker itself: whether it forgot the life that said it."""
+        known = self.states.get(state.broker)
+        if known is None:
+            return True
+        if state.broker == self.broker and _age(state) == _age(known):
+            return state.neighbours != known.neighbours
+        return _age(state) > _age(known)
+
+    def learn(self, state: LinkState) -> bool:
+        """Keep news of another broker; whether the trees may have changed."""
+        assert state.broker != self.broker
+        known = self.states.get(state.broker)
+        if known is not None and known.neighbours == state.neighbours:
+            self.states[state.broker] = state
+            return False
+        self._keep(state)
+        return True
+
+    def outbid(self, state: LinkState) -> int:
+        """Start a life above the one that said `state` of this broker, and return its number. (rule 6)"""
+        assert state.broker == self.broker
+        incarnation = state.incarnation + 1
+        self.states[self.broker] = LinkState(self.broker, incarnation, 1, self.own.neighbours)
+        return incarnation
+
+    def told_first(self, peer: NodeId) -> list[LinkState]:
+        """All that `peer` must hear when its link opens.
+
+        What it said itself comes first: a peer that has lost its memory learns of its past life before it learns of
+        anybody it could send a packet to.
+        """
+        return [self.states[name] for name in sorted(self.states, key=lambda name: (name != peer, name))]
+
+    # ------------------------------------------------------------ trees
+
+    def next_hop(self, target: NodeId, source: NodeId | None = None) -> NodeId | None:
+        """The neighbour to send to for `target`, along the tree of `source`; None when there is no way."""
+        if target == self.broker:
+            return target
+        if source is not None and source != self.broker:
+            found = self._hops(source).get(target)
+            if found is not None:
+                return found
+        return self._hops(self.broker).get(target)
+
+    def children(self, source: NodeId) -> list[NodeId]:
+        """The neighbours below this broker in the tree of `source`."""
+        return sorted(set(self._hops(source).values()))
+
+    def parents(self, source: NodeId) -> dict[NodeId, NodeId]:
+        """The tree of `source`: everyone who can be reached, and its parent."""
+        return self._tree(source)
+
+    def partition(self, source: NodeId, targets: tuple[NodeId, ...]) -> Partition:
+        """Targets by next hop, each part in the order of `targets`. [spcf §3.1.2, step 3: D into the D_N]"""
+        key = (source, targets)
+        found = self._partitions.get(key)
+        if found is None:
+            parts: dict[NodeId | None, list[NodeId]] = {}
+            for target in targets:
+                parts.setdefault(self.next_hop(target, source), []).append(target)
+            found = tuple((hop, tuple(part)) for hop, part in parts.items())
+            if len(self._partitions) >= PARTITIONS_MAX:
+                self._partitions.clear()
+            self._partitions[key] = found
+        return found
+
+    def _hops(self, source: NodeId) -> dict[NodeId, NodeId]:
+        """By everyone below this broker in the tree of `source`: the neighbour on the way there."""
+        if source not in self.states:
+            return {}
+        found = self._hops_of.get(source)
+        if found is None:
+            found = self._hops_of[source] = {}
+            for node, parent in self._tree(source).items():  # parents come before their children
+                if parent == self.broker:
+                    found[node] = node
+                elif parent in found:
+                    found[node] = found[parent]
+        return found
+
+    def _tree(self, source: NodeId) -> dict[NodeId, NodeId]:
+        """Parents in the tree of `source`, the nearest nodes first."""
+        if source not in self._numbers:
+            return {}
+        lengths = rustworkx.dijkstra_shortest_path_lengths(self._graph, self._numbers[source], float)
+        distances = {self._names[number]: int(length) for number, length in lengths.items()}
+        distances[source] = 0
+        tree: dict[NodeId, NodeId] = {}
+        for _, node in sorted((distance, node) for node, distance in distances.items() if node != source):
+            tree[node] = min(
+                other
+                for other, cost in self._costs[node].items()
+                if other in distances and distances[other] + cost == distances[node]
+            )
+        return tree
+
+    # ------------------------------------------------------------ the links that count
+
+    def _keep(self, state: LinkState) -> None:
+        """Put a link state into the database, and the links that it makes or ends into the graph. (rule 2)"""
+        broker = state.broker
+        self.states[broker] = state
+        if broker not in self._numbers:
+            self._numbers[broker] = self._graph.add_node(broker)
+            self._names.append(broker)
+            self._costs[broker] = {}
+        own, number = self._costs[broker], self._numbers[broker]
+        for other in [other for other in own if other not in state.neighbours]:
+            self._graph.remove_edge(number, self._numbers[other])
+            del own[other], self._costs[other][broker]
+        for other, cost in state.neighbours.items():
+            back = self.states[other].neighbours.get(broker) if other in self.states else None
+            if back is not None:
+                thousandths = round(max(cost, back) * 1_000)
+                self._graph.add_edge(number, self._numbers[other], thousandths)
+                own[other] = self._costs[other][broker] = thousandths
+        self._hops_of, self._partitions = {}, {}
+
+    def _draw(self) -> None:
+        """Make graph and caches from the database."""
+        self._graph = rustworkx.PyGraph(multigraph=False)
+        self._numbers, self._names, self._costs = {}, [], {}
+        states, self.states = self.states, {}
+        for state in states.values():
+            self._keep(state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._draw()
+
+
+def is_cost(cost: object) -> bool:
+    """Whether a link can cost this: a positive finite number that whole thousandths can tell from nothing."""
+    return isinstance(cost, int | float) and type(cost) is not bool and COST_MIN <= cost <= COST_MAX
+
+
+def _age(state: LinkState) -> tuple[int, int]:
+    return state.incarnation, state.number

@@ -1,0 +1,383 @@
+"""The tree family: advertisements, subscriptions and events on an overlay without cycles.
+
+*Theory.* Advertisements flow from publishers to everyone; subscriptions flow back along intersecting advertisements;
+events follow matching subscriptions back to the subscribers. Each broker remembers what came from where: `in_subs` and
+`in_ads` by source (a neighbour, or `HERE` for its own clients), and per neighbour what it has told it: `out_subs` and
+`out_ads`, which the reduction keeps (`reductions.py`). One matcher holds all of `in_subs`; an event goes to every
+neighbour with a match, and to the subscriptions of clients here that match.
+
+A broker that starts without a memory cannot know whether it ever had one. Each neighbour tells it everything; until
+all have, or for `HOLD_S` at most, it holds events back, for it cannot know where they go. What a past life of it had
+told its neighbours stays in force there, marked stale, until it has told them anew. How does it know that it has told
+all? As in any wave over a tree: its advertisements for a neighbour are complete (`Synced("advertisements")`) when those
+of all *other* neighbours are; its subscriptions, when those of all others are, and the neighbour's advertisements,
+which they depend on. Brokers that start together tell each other in the same way.
+
+*Rules.*
+1. A neighbour is told a subscription iff it has sent an intersecting advertisement (always when advertisements are
+   off), and nothing that came from itself.
+2. Events are handed on in the order in which they came from one source.
+3. Each entry of `in_subs` is in the matcher, and in `out_subs` of the neighbours it concerns; nothing else is.
+
+*Paper.* [pubmob Fig. 2, Fig. 3], [rebeca §2.2].
+*Symbols.* inAds, outAds, inSubs, outSubs: as named; a.sender, s.sender: `source`.
+*Departures.* Fig. 2 l.13 asks whether a cover of s was sent to s's own sender n, but l.14-16 send s to a.sender: we ask
+about a.sender. Unadvertising and unsubscribing are ours.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
+from godwit.broker.messages import (
+    Advertise,
+    EntryId,
+    Message,
+    NodeId,
+    Publish,
+    Subscribe,
+    Synced,
+    Unadvertise,
+    Unsubscribe,
+)
+from godwit.broker.reductions import REDUCTIONS, Change, Outgoing, intersects
+from godwit.broker.routing import Answer, Forward, Local
+from godwit.errors import PeerFault
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.filters.references import is_open
+from godwit.matching.index import IndexMatcher
+from godwit.trace import Record
+
+__all__ = ["HERE", "TreeRouting"]
+
+HERE = ""
+"""The source of what this broker's own clients say."""
+
+ENTRIES_MAX = 1_000_000  # from one neighbour
+HELD_MAX = 100_000
+HOLD_S = 30.0
+HOLD_TIMER: TimerKey = ("hold",)
+
+ADVERTISEMENTS: Literal["advertisements"] = "advertisements"
+SUBSCRIPTIONS: Literal["subscriptions"] = "subscriptions"
+
+Entries = dict[NodeId, dict[EntryId, Filter]]
+
+
+class TreeRouting:
+    """The tables of one broker and what it does with them. See the module's head."""
+
+    def __init__(
+        self,
+        name: NodeId,
+        neighbours: Iterable[NodeId],
+        *,
+        incarnation: int = 1,
+        reduction: str = "covering",
+        advertised: bool = True,
+        excess_max: float = 0.0,
+    ) -> None:
+        self.name = name
+        self.neighbours = tuple(neighbours)
+        self.floods = reduction == "flooding"
+        self.advertised = advertised and not self.floods
+        self.in_subs: Entries = {source: {} for source in (HERE, *self.neighbours)}
+        self.in_ads: Entries = {source: {} for source in (HERE, *self.neighbours)}
+        outgoing = REDUCTIONS[reduction]
+        maker = f"{name}/{incarnation}"  # an id of this life must not replace one of a past life that is still in force
+        self.out_subs: dict[NodeId, Outgoing] = {n: outgoing(maker, excess_max) for n in self.neighbours}
+        self.out_ads: dict[NodeId, Outgoing] = {n: outgoing(maker, excess_max) for n in self.neighbours}
+        self.matcher = IndexMatcher()
+        self.stale: dict[NodeId, dict[tuple[str, EntryId], None]] = {}  # of a neighbour that has lost its memory
+        self.awaiting: dict[str, dict[NodeId, None]] = {  # who have not told us everything yet
+            ADVERTISEMENTS: dict.fromkeys(self.neighbours if self.advertised else ()),
+            SUBSCRIPTIONS: dict.fromkeys(self.neighbours),
+        }
+        self.told_all: dict[str, dict[NodeId, None]] = {ADVERTISEMENTS: {}, SUBSCRIPTIONS: {}}  # whom we have
+        self.held: list[tuple[NodeId, Event]] = []
+
+    # ------------------------------------------------------------ subscriptions
+
+    def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
+        return self.on_subscribe(id, filter, HERE)
+
+    def on_subscribe(self, id: EntryId, filter: Filter, source: NodeId) -> list[Answer]:
+        """Remember that `source` wants what `filter` matches, and tell the neighbours who must know. [pubmob Fig. 3]"""
+        entries = self.in_subs[source]
+        if entries.get(id) == filter:
+            return []
+        if id in entries:
+            self.matcher.replace((source, id), filter)
+        else:
+            self.matcher.add((source, id), filter)
+        entries[id] = filter  # l.2
+        answers: list[Answer] = []
+        for n in self.neighbours:  # l.5
+            if n != source:
+                out = self.out_subs[n]
+                concerns = self._concerns(filter, n)
+                changes = out.add((source, id), id, filter) if concerns else out.remove((source, id))
+                _tell(n, changes, Subscribe, Unsubscribe, answers)  # l.6-9
+        return answers
+
+    def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
+        return self.on_unsubscribe(id, HERE)
+
+    def on_unsubscribe(self, id: EntryId, source: NodeId) -> list[Answer]:
+        """Forget a subscription. What it had covered is told before it goes."""
+        if self.in_subs[source].pop(id, None) is None:
+            return []
+        self.matcher.remove((source, id))
+        answers: list[Answer] = []
+        for n in self.neighbours:
+            if n != source:
+                _tell(n, self.out_subs[n].remove((source, id)), Subscribe, Unsubscribe, answers)
+        return answers
+
+    def _concerns(self, filter: Filter, neighbour: NodeId) -> bool:
+        """Whether `neighbour` has advertised anything that this subscription may want."""
+        if not self.advertised:
+            return True
+        return any(intersects(ad, filter) for ad in self.in_ads[neighbour].values())
+
+    # ------------------------------------------------------------ advertisements
+
+    def advertise(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
+        return self.on_advertise(id, filter, HERE)
+
+    def on_advertise(self, id: EntryId, filter: Filter, source: NodeId) -> list[Answer]:
+        """Remember what `source` is going to publish, pass it on, and send back who wants it. [pubmob Fig. 2]"""
+        before = self.in_ads[source].get(id)
+        if not self.advertised or before == filter:
+            return []
+        self.in_ads[source][id] = filter  # l.2
+        answers: list[Answer] = []
+        for n in self.neighbours:  # l.5
+            if n != source:
+                _tell(n, self.out_ads[n].add((source, id), id, filter), Advertise, Unadvertise, answers)  # l.6-9
+        if source == HERE:
+            return answers
+        out = self.out_subs[source]
+        for m, entries in self.in_subs.items():  # l.12
+            if m != source:
+                for sub, wanted in entries.items():
+                    if intersects(filter, wanted):
+                        _tell(source, out.add((m, sub), sub, wanted), Subscribe, Unsubscribe, answers)  # l.13-16
+        if before is not None:
+            self._withdraw(source, before, answers)
+        return answers
+
+    def unadvertise(self, id: EntryId, now: float) -> list[Answer]:
+        return self.on_unadvertise(id, HERE)
+
+    def on_unadvertise(self, id: EntryId, source: NodeId) -> list[Answer]:
+        """Forget an advertisement, and take back from `source` the subscriptions that went there for it alone."""
+        filter = self.in_ads[source].pop(id, None)
+        if filter is None:
+            return []
+        answers: list[Answer] = []
+        for n in self.neighbours:
+            if n != source:
+                _tell(n, self.out_ads[n].remove((source, id)), Advertise, Unadvertise, answers)
+        if source != HERE:
+            self._withdraw(source, filter, answers)
+        return answers
+
+    def _withdraw(self, neighbour: NodeId, filter: Filter, answers: list[Answer]) -> None:
+        """`neighbour` advertises `filter` no longer: take back the subscriptions that concern it no longer."""
+        out = self.out_subs[neighbour]
+        for m, entries in self.in_subs.items():
+            if m != neighbour:
+                for sub, wanted in entries.items():
+                    if intersects(filter, wanted) and not self._concerns(wanted, neighbour):
+                        _tell(neighbour, out.remove((m, sub)), Subscribe, Unsubscribe, answers)
+
+    # ------------------------------------------------------------ events
+
+    def publish(self, event: Event, now: float) -> list[Answer]:
+        return self.on_publish(Publish(event), HERE, now)
+
+    def on_publish(self, message: Publish, source: NodeId, now: float) -> list[Answer]:
+        """Send an event to every other neighbour that wants it, and to the clients here that do. [rebeca §2.2]"""
+        event = message.event
+        if self.awaiting[SUBSCRIPTIONS]:
+            return self._hold(event, source, now)
+        here: list[EntryId] = []
+        towards: dict[NodeId, None] = {}
+        matched: list[Any] = self.matcher.match(event)
+        for where, id in matched:
+            if where == HERE:
+                here.append(id)
+            else:
+                towards[where] = None
+        answers: list[Answer] = [
+            Forward(n, message) for n in (self.neighbours if self.floods else towards) if n != source
+        ]
+        if here:
+            answers.append(Local(event, here))
+        return answers
+
+    # ------------------------------------------------------------ neighbours
+
+    def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
+        kind = type(message)
+        if kind is Publish:
+            assert isinstance(message, Publish)
+            if type(message.event) is not Event:
+                raise PeerFault(f"publishes a {type(message.event).__name__}, which is no event")
+            return self.on_publish(message, peer, now)
+        match message:
+            case Subscribe(id=id, filter=filter):
+                self._check(id, filter, self.in_subs[peer])
+                self._refresh(peer, SUBSCRIPTIONS, id)
+                return self.on_subscribe(id, filter, peer)
+            case Unsubscribe(id=id):
+                self._check_known(id, self.in_subs[peer])
+                return self.on_unsubscribe(id, peer)
+            case Advertise(id=id, filter=filter):
+                self._check(id, filter, self.in_ads[peer])
+                self._refresh(peer, ADVERTISEMENTS, id)
+                return self.on_advertise(id, filter, peer)
+            case Unadvertise(id=id):
+                self._check_known(id, self.in_ads[peer])
+                return self.on_unadvertise(id, peer)
+            case Synced(what=what) if what in (ADVERTISEMENTS, SUBSCRIPTIONS):
+                return self.on_synced(what, peer, now)
+        raise PeerFault(f"sends a {kind.__name__}, which brokers of a tree do not exchange")
+
+    def _check(self, id: Any, filter: Any, entries: dict[EntryId, Filter]) -> None:
+        if type(id) is not tuple or len(id) != 2 or not all(type(part) is str for part in id):
+            raise PeerFault(f"an entry named {id!r}: a name is a pair of texts")
+        if not isinstance(filter, Filter) or is_open(filter):
+            raise PeerFault(f"a filter that cannot be routed: {filter!r}")
+        if id not in entries and len(entries) >= ENTRIES_MAX:
+            raise PeerFault(f"more than {ENTRIES_MAX} entries from one neighbour")
+
+    def _check_known(self, id: Any, entries: dict[EntryId, Filter]) -> None:
+        if type(id) is not tuple or id not in entries:
+            raise PeerFault(f"takes back {id!r}, which it has never told")
+
+    def on_peer_up(self, peer: NodeId, had_past_life: bool, now: float) -> list[Answer]:
+        """A broker with one neighbour has nobody else to wait for: with it the wave begins."""
+        return self._sync_others()
+
+    def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
+        return []
+
+    def on_peer_forgot(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
+        """Tell a neighbour that has lost its disk everything; keep what it had told us until it has told us anew."""
+        self.stale[peer] = {
+            **{(SUBSCRIPTIONS, id): None for id in self.in_subs[peer]},
+            **{(ADVERTISEMENTS, id): None for id in self.in_ads[peer]},
+        }
+        answers: list[Answer] = [Forward(peer, Advertise(id, ad)) for id, ad in self.out_ads[peer].told.items()]
+        answers += [Forward(peer, Subscribe(id, filter)) for id, filter in self.out_subs[peer].told.items()]
+        for told in self.told_all.values():
+            told.pop(peer, None)
+        answers += self._sync_others()
+        return answers + [Forward(peer, message) for message in undelivered if type(message) is Publish]
+
+    def on_link_dead(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
+        """On a tree there is no way around: whatever waits for `peer` is told again when it returns."""
+        return [Forward(peer, message) for message in undelivered]
+
+    def on_synced(self, what: str, peer: NodeId, now: float) -> list[Answer]:
+        """`peer` has told all of `what`: drop what else we knew of it, and go on when all neighbours are through."""
+        answers: list[Answer] = []
+        stale = self.stale.get(peer, {})
+        over = [id for kind, id in stale if kind == what]
+        for id in over:
+            del stale[what, id]
+            answers += self.on_unsubscribe(id, peer) if what == SUBSCRIPTIONS else self.on_unadvertise(id, peer)
+        if not stale:
+            self.stale.pop(peer, None)
+        if peer in self.awaiting[what]:
+            del self.awaiting[what][peer]
+            answers += self._sync_others()
+            if not self.awaiting[SUBSCRIPTIONS]:
+                answers += [StopTimer(HOLD_TIMER), *self._release(now)]
+        return answers
+
+    def _sync_others(self) -> list[Answer]:
+        """Tell each neighbour that we have told it all, once all others have told us."""
+        answers: list[Answer] = []
+        ads, subs = self.awaiting[ADVERTISEMENTS], self.awaiting[SUBSCRIPTIONS]
+        for n in self.neighbours:
+            if self.advertised and n not in self.told_all[ADVERTISEMENTS] and not ads.keys() - {n}:
+                self.told_all[ADVERTISEMENTS][n] = None
+                answers.append(Forward(n, Synced(ADVERTISEMENTS)))
+            if n not in self.told_all[SUBSCRIPTIONS] and n not in ads and not subs.keys() - {n}:
+                self.told_all[SUBSCRIPTIONS][n] = None
+                answers.append(Forward(n, Synced(SUBSCRIPTIONS)))
+        return answers
+
+    def _hold(self, event: Event, source: NodeId, now: float) -> list[Answer]:
+        """Keep an event until the tables are whole."""
+        if len(self.held) >= HELD_MAX:
+            detail = "too many events before the tables are whole"
+            return [Trace(Record("lost", source, "Publish", event.publisher, event.sequence, detail=detail))]
+        self.held.append((source, event))
+        return [StartTimer(HOLD_TIMER, now + HOLD_S)] if len(self.held) == 1 else []
+
+    def _release(self, now: float) -> list[Answer]:
+        held, self.held = self.held, []
+        return [answer for source, event in held for answer in self.on_publish(Publish(event), source, now)]
+
+    def on_timer_due(self, key: TimerKey, now: float) -> list[Answer]:
+        """A neighbour stays away: go on without what it would tell."""
+        assert key == HOLD_TIMER
+        for awaited in self.awaiting.values():
+            awaited.clear()
+        return [*self._sync_others(), *self._release(now)]
+
+    def _refresh(self, peer: NodeId, kind: str, id: EntryId) -> None:
+        if peer in self.stale:
+            self.stale[peer].pop((kind, id), None)
+
+    # ------------------------------------------------------------ looking at it
+
+    def wanted(self) -> list[Filter]:
+        return list(dict.fromkeys(filter for entries in self.in_subs.values() for filter in entries.values()))
+
+    def held_back(self) -> list[Message]:
+        """Messages that wait here for this broker's tables to be whole."""
+        return [Publish(event) for _, event in self.held]
+
+    def is_settled(self) -> bool:
+        """Whether no neighbour has still to tell us anything that we know of."""
+        return not any(self.awaiting.values()) and not self.stale
+
+    def sizes(self) -> dict[str, int]:
+        """How many entries each table holds."""
+        return {
+            "in_subs": sum(map(len, self.in_subs.values())),
+            "in_ads": sum(map(len, self.in_ads.values())),
+            "out_subs": sum(len(out.told) for out in self.out_subs.values()),
+            "out_ads": sum(len(out.told) for out in self.out_ads.values()),
+            "matcher": len(self.matcher),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["matcher"]  # made anew from in_subs
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.matcher = IndexMatcher()
+        self.matcher.add_many(
+            ((source, id), filter) for source, entries in self.in_subs.items() for id, filter in entries.items()
+        )
+
+
+def _tell(
+    peer: NodeId,
+    changes: list[Change],
+    tell: type[Subscribe] | type[Advertise],
+    take_back: type[Unsubscribe] | type[Unadvertise],
+    answers: list[Answer],
+) -> None:
+    """Turn the changes of a reduction into messages to a neighbour."""
+    for id, filter in changes:
+        answers.append(Forward(peer, take_back(id) if filter is None else tell(id, filter)))

@@ -1,0 +1,19 @@
+"""The client's machine: subscribe, publish, come and go, and get every event once. Pure: no clock, no socket.
+
+>>> from godwit.broker.effects import Heard, Opened
+>>> from godwit.broker.messages import Attached, Receipt
+>>> from godwit.client import Client
+>>> from godwit.filters import parse
+>>> ann = Client("ann")
+>>> ann.subscribe("alerts", parse("kind = 'alert'"), now=0.0)  # kept until there is a broker
+[]
+>>> [effect.message for effect in ann.handle(Opened("harbour"), now=1.0)]
+[Attach(client='ann', received=0, session='', quench=False, receipt=0)]
+>>> welcome = Attached(accepted=0, fresh=True, receipt=Receipt(), session="harbour/1/1")
+>>> [type(effect.message.wish).__name__ for effect in ann.handle(Heard("harbour", welcome), now=1.1)]
+['Subscribe']
+"""
+
+from godwit.client.client import Client, ClientConfig, Refusal
+
+__all__ = ["Client", "ClientConfig", "Refusal"]

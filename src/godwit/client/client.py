@@ -1,0 +1,400 @@
+"""The client's machine: what an application asks for goes to its border broker once, and each event comes to it once.
+
+*Theory.* The application's wishes become numbered requests. At most `in_flight_max` are under way; the others wait
+(`quenching.py`). Requests that are not acknowledged are kept, and sent again on the next connection with the same
+numbers, so the broker can tell which it has handled. Deliveries are numbered by the session; the client takes
+increasing numbers, tells the broker now and then how far it is, and says it again with each `Attach`.
+
+When the broker does not have the session that the client remembers (`Attached.fresh`, or a session of another name),
+no old number means anything. The client then numbers from `accepted + 1`: all its present subscriptions and
+advertisements first, then the events that were not acknowledged, then what waits. Events may thus be published twice
+and come twice, and are told apart by their own ids: at border brokers, and here.
+
+    away ── Opened ──> greeting ── Attached ──> attached;  from any of them ── Closed, or a fault of the broker ──> away
+
+*Rules.*
+1. `Notify` is asked for once for each event, and in the order of delivery.
+2. Nothing but `Attach` is sent before `Attached`.
+3. A request that is acknowledged or refused is never sent again in the same session.
+4. Events are published in the order of their sequence numbers, which start after `sequence_start` and are never used
+   twice. A client that has lost its memory must be started above what it has used.
+5. What waits is bounded: `buffer_events_max` events (and `in_flight_max` that were under way), and one wish for each
+   name of a subscription or advertisement. What is lost for want of room is counted and recorded.
+6. With fewer requests under way than a border broker remembers numbers of a publisher (`Seen`), an event that is sent
+   again after the loss of a session is known wherever it came before.
+
+*Paper.* [mobile §3.1] a source that is disconnected queues its events; [mobile §3.2] quenching; [mobile §5] the
+displayer removes duplicates; [rebeca §4] a client reconnects with its last sequence number.
+"""
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from godwit.broker.effects import (
+    Close,
+    Closed,
+    Effect,
+    Heard,
+    Input,
+    Notify,
+    Opened,
+    StartTimer,
+    StopTimer,
+    Tell,
+    TimerDue,
+    TimerKey,
+    Trace,
+)
+from godwit.broker.messages import (
+    Accepted,
+    Advertise,
+    Attach,
+    Attached,
+    Bye,
+    Delivery,
+    NodeId,
+    Publish,
+    Quench,
+    QueueRules,
+    Receipt,
+    Received,
+    Refused,
+    Request,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from godwit.broker.seen import Seen
+from godwit.client.quenching import Control, Outbox, Topic, Wish, topic_of
+from godwit.errors import PeerFault, SubscriptionError
+from godwit.filters.events import Event, event
+from godwit.filters.filters import Filter
+from godwit.trace import Record
+
+__all__ = ["Client", "ClientConfig", "Refusal"]
+
+CONFIRM_TIMER: TimerKey = ("confirm",)
+
+
+class ClientConfig(msgspec.Struct, frozen=True):
+    """How a client behaves."""
+
+    quench: bool = False  # ask for the combined filter, and do not send what nobody wants
+    buffer_events_max: int = 1_000
+    in_flight_max: int = 128  # requests; below the `seen_window` of brokers
+    confirm_every: int = 16  # deliveries
+    confirm_after_s: float = 0.05
+    seen_window: int = 1  # of a publisher's numbers; 1: what is behind the last has come, or has come too late
+    seen_publishers_max: int = 1_024
+    receipts_max: int = 100  # kept for the application, and as many refusals
+    sequence_start: int = 0
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A wish that the broker has refused, and why."""
+
+    wish: Wish
+    reason: str
+
+
+class Client:
+    """One client, wherever it is attached."""
+
+    def __init__(self, name: NodeId, config: ClientConfig = ClientConfig()) -> None:  # noqa: B008 (it is frozen)
+        self.name = name
+        self.config = config
+        self.connection: str | None = None
+        self.is_attached = False
+        self.session = ""  # the one that numbers count in
+        self.wanted: dict[Topic, Subscribe | Advertise] = {}  # all that the application wants and says at present
+        self.outbox = Outbox(config.buffer_events_max)
+        self.sequence = config.sequence_start  # of the last event
+        self.receipts: deque[Receipt] = deque(maxlen=config.receipts_max)
+        self.refusals: deque[Refusal] = deque(maxlen=config.receipts_max)
+        self.closed_because = ""  # the broker's last reason to close a connection
+        self.notified = 0
+        self.duplicates = 0
+        self._granted: dict[Topic, Subscribe | Advertise] = {}  # what of `wanted` the broker has accepted
+        self._under_way: deque[Request] = deque()
+        self._numbered = 0  # the last number that was given to a request
+        self._received = 0  # the last number of a delivery
+        self._receipt = 0  # and of a receipt
+        self._unconfirmed = 0  # deliveries since the last Received
+        self._seen = Seen(config.seen_window, config.seen_publishers_max)
+
+    # ------------------------------------------------------------ what the application asks for
+
+    def subscribe(
+        self, name: str, filter: Filter, now: float, *, expires: float | None = None, queue: QueueRules | None = None
+    ) -> list[Effect]:
+        """Want what `filter` matches. A name that is there already gets this filter instead, with no gap."""
+        return self._say(Subscribe((self.name, name), filter, expires, queue))
+
+    replace = subscribe
+
+    def unsubscribe(self, name: str, now: float) -> list[Effect]:
+        """Want nothing more under `name`."""
+        topic: Topic = ("subscription", name)
+        if self.wanted.pop(topic, None) is None:
+            raise SubscriptionError(f"there is no subscription {name!r}")
+        if self._was_never_sent(topic):
+            self.outbox.drop(topic)
+            return []
+        return self._wait(Unsubscribe((self.name, name)))
+
+    def advertise(self, name: str, filter: Filter, now: float) -> list[Effect]:
+        """Say that events to be published match `filter`."""
+        self.outbox.drop(("unadvertisement", name))
+        return self._say(Advertise((self.name, name), filter))
+
+    def unadvertise(self, name: str, now: float) -> list[Effect]:
+        """Publish nothing more under `name`."""
+        topic: Topic = ("advertisement", name)
+        if self.wanted.pop(topic, None) is None:
+            raise SubscriptionError(f"there is no advertisement {name!r}")
+        if self._was_never_sent(topic) and not self.outbox.events:
+            self.outbox.drop(topic)
+            return []
+        return self._wait(Unadvertise((self.name, name)))
+
+    def publish(self, said: Mapping[str, Any] | Event, now: float) -> list[Effect]:
+        """Publish an event: attributes, or an event whose publisher, number and time are filled in here."""
+        stamp: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
+        stamped = dataclasses.replace(said, **stamp) if isinstance(said, Event) else event(said, **stamp)
+        self.sequence += 1
+        if self.outbox.quenches(stamped):  # [mobile §3.2] "the event is discarded (quenched) at the source"
+            return [self._record("quenched", stamped)]
+        return self._wait(Publish(stamped))
+
+    def leave(self, now: float) -> list[Effect]:
+        """Leave for good: what waits is sent, and the session ends. (Away, it ends when its time is over.)"""
+        effects: list[Effect] = []
+        if self.connection is not None:
+            effects += self._sent(in_flight_max=None)
+            if self.is_attached:
+                effects.append(Tell(self.connection, Bye("the client leaves")))
+            effects.append(Close(self.connection, "the client leaves"))
+        effects += self._gone_away()
+        self.session, self._received, self._receipt = "", 0, 0
+        self.wanted.clear()
+        self._granted.clear()
+        self._under_way.clear()
+        self.outbox.drop_controls()
+        return effects
+
+    def has_unanswered_changes(self) -> bool:
+        """Whether anything it asked for, events aside, is not accepted or refused yet."""
+        under_way = any(not isinstance(request.wish, Publish) for request in self._under_way)
+        return under_way or len(self.outbox) > self.outbox.events
+
+    def _say(self, wish: Subscribe | Advertise) -> list[Effect]:
+        self.wanted[topic_of(wish)] = wish
+        return self._wait(wish)
+
+    def _was_never_sent(self, topic: Topic) -> bool:
+        under_way = (topic_of(request.wish) for request in self._under_way)
+        return topic in self.outbox and topic not in self._granted and topic not in under_way
+
+    def _wait(self, wish: Wish) -> list[Effect]:
+        """Send `wish` when its turn comes, which may be now."""
+        discarded = self.outbox.put(wish)
+        effects: list[Effect] = []
+        if discarded is not None:
+            effects.append(self._record("lost" if discarded[1] else "quenched", discarded[0]))
+        return effects + self._sent(self.config.in_flight_max)
+
+    def _sent(self, in_flight_max: int | None) -> list[Effect]:
+        """Number and send what waits, as far as may be under way."""
+        if self.connection is None or not self.is_attached:
+            return []
+        effects: list[Effect] = []
+        while self.outbox and (in_flight_max is None or len(self._under_way) < in_flight_max):
+            self._numbered += 1
+            request = Request(self._numbered, self.outbox.take())
+            self._under_way.append(request)
+            effects.append(Tell(self.connection, request))
+        return effects
+
+    # ------------------------------------------------------------ what happens
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take notice of an input. A fault of the broker closes the connection."""
+        match input:
+            case Heard(connection=connection):
+                if connection != self.connection:
+                    return []
+                try:
+                    return self._on_message(input.message, now)
+                except PeerFault as fault:
+                    record = Record("fault", connection, type(input.message).__name__, detail=str(fault))
+                    return [Trace(record), Close(connection, str(fault)), *self._gone_away()]
+            case Opened(connection=connection):
+                return self.on_opened(connection)
+            case Closed(connection=connection):
+                return self._gone_away() if connection == self.connection else []
+            case TimerDue(key=key) if key == CONFIRM_TIMER:
+                return self._confirmed() if self._unconfirmed else []
+        return []
+
+    def on_opened(self, broker: str) -> list[Effect]:
+        """There is a connection: say who comes and what it has received. [rebeca §4]"""
+        effects = self._gone_away()
+        self.connection = broker
+        attach = Attach(self.name, self._received, self.session, self.config.quench, self._receipt)
+        return [*effects, Tell(broker, attach)]
+
+    def _gone_away(self) -> list[Effect]:
+        """There is no connection any more."""
+        self.connection = None
+        self.is_attached = False
+        self.outbox.on_closed()
+        if not self._unconfirmed:
+            return []
+        self._unconfirmed = 0  # the next Attach says it
+        return [StopTimer(CONFIRM_TIMER)]
+
+    def _on_message(self, message: Any, now: float) -> list[Effect]:
+        handler = _HANDLERS.get(type(message))
+        if handler is None:
+            raise PeerFault(f"a {type(message).__name__} is no message of a broker to its client")
+        if not self.is_attached and type(message) in (Delivery, Accepted):
+            raise PeerFault(f"{type(message).__name__} before Attached")
+        return handler(self, message, now)
+
+    def on_attached(self, message: Attached, now: float) -> list[Effect]:
+        """The broker has let us in: go on where we were, or begin anew."""
+        if self.is_attached:
+            raise PeerFault("Attached for the second time on one connection")
+        if (type(message.accepted), type(message.session), type(message.receipt)) != (int, str, Receipt):
+            raise PeerFault("Attached needs a number of requests, a receipt and the name of a session")
+        resumed = not message.fresh and message.session == self.session
+        if resumed and not self._numbered - len(self._under_way) <= message.accepted <= self._numbered:
+            raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
+        self.is_attached = True
+        self.receipts.append(message.receipt)
+        self._receipt = message.receipt.number
+        if resumed:
+            self._acknowledged(message.accepted)
+            connection = cast(str, self.connection)
+            again: list[Effect] = [Tell(connection, request) for request in self._under_way]
+            return again + self._sent(self.config.in_flight_max)
+        is_first = self.session == "" and message.fresh  # all we have ever said waits in its order
+        self.session = message.session
+        self._received = 0
+        self._numbered = message.accepted
+        if not is_first:
+            self._say_all_again(now)
+        return self._sent(self.config.in_flight_max)
+
+    def _say_all_again(self, now: float) -> None:
+        """The session knows nothing of us: all that we want at present, then the events that it may not have."""
+        said = [*self._granted.values(), *(request.wish for request in self._under_way), *self.outbox.drop_controls()]
+        events = [wish for wish in said if isinstance(wish, Publish)]
+        self._under_way.clear()
+        self._granted.clear()
+        for topic, wish in list(self.wanted.items()):
+            if isinstance(wish, Subscribe) and wish.expires is not None and wish.expires <= now:
+                del self.wanted[topic]
+        former: dict[Topic, Advertise] = {}  # taken back since, but events that still wait were advertised by it
+        if events or self.outbox.events:
+            former = {topic_of(wish): wish for wish in said if isinstance(wish, Advertise)}
+        former = {topic: wish for topic, wish in former.items() if topic not in self.wanted}
+        self.outbox.put_first([*self.wanted.values(), *former.values(), *events])
+        for wish in former.values():
+            self.outbox.put(Unadvertise(wish.id))
+
+    def on_accepted(self, message: Accepted, now: float) -> list[Effect]:
+        """The broker has handled every request up to a number."""
+        if type(message.number) is not int or message.number > self._numbered:
+            raise PeerFault(f"Accepted({message.number!r}), but {self._numbered} were sent")
+        self._acknowledged(message.number)
+        return self._sent(self.config.in_flight_max)
+
+    def on_refused(self, message: Refused, now: float) -> list[Effect]:
+        """The broker has handled every request up to a number, and refused this one. It may come again, once known."""
+        if type(message.number) is not int or message.number > self._numbered:
+            raise PeerFault(f"Refused({message.number!r}), but {self._numbered} were sent")
+        self._acknowledged(message.number - 1)
+        if not self._under_way or self._under_way[0].number != message.number:
+            return []
+        wish = self._under_way.popleft().wish
+        self.refusals.append(Refusal(wish, message.reason))
+        topic = topic_of(wish)
+        if self.wanted.get(topic) is wish:  # it changed nothing: what was granted before stands
+            del self.wanted[topic]
+            if topic in self._granted:
+                self.wanted[topic] = self._granted[topic]
+        publisher, sequence = wish.event.id if isinstance(wish, Publish) else ("", -1)
+        kind, number, why = type(wish).__name__, message.number, message.reason
+        record = Record("refused", self.name, kind, publisher, sequence, number=number, detail=why)
+        return [Trace(record), *self._sent(self.config.in_flight_max)]
+
+    def _acknowledged(self, number: int) -> None:
+        under_way = self._under_way
+        while under_way and under_way[0].number <= number:
+            wish = under_way.popleft().wish
+            if not isinstance(wish, Publish):
+                self._grant(wish)
+
+    def _grant(self, wish: Control) -> None:
+        match wish:
+            case Subscribe() | Advertise():
+                self._granted[topic_of(wish)] = wish
+            case Unsubscribe(id=(_, name)):
+                self._granted.pop(("subscription", name), None)
+            case Unadvertise(id=(_, name)):
+                self._granted.pop(("advertisement", name), None)
+
+    def on_delivery(self, message: Delivery, now: float) -> list[Effect]:
+        """An event, once and in order: a number that is not higher has come before. [mobile §5]"""
+        if type(message.number) is not int or type(message.event) is not Event:
+            raise PeerFault("a Delivery needs a number and an event")
+        if message.number <= self._received:
+            self.duplicates += 1
+            return []
+        self._received = message.number
+        self._unconfirmed += 1
+        effects: list[Effect] = []
+        if self._seen.add(message.event.publisher, message.event.sequence):
+            self.notified += 1
+            effects.append(Notify(message.event, message.subscriptions))
+        else:
+            self.duplicates += 1
+            effects.append(self._record("suppressed", message.event))
+        if self._unconfirmed >= self.config.confirm_every:
+            return [*effects, StopTimer(CONFIRM_TIMER), *self._confirmed()]
+        if self._unconfirmed == 1:
+            effects.append(StartTimer(CONFIRM_TIMER, now + self.config.confirm_after_s))
+        return effects
+
+    def _confirmed(self) -> list[Effect]:
+        self._unconfirmed = 0
+        return [Tell(cast(str, self.connection), Received(self._received))]
+
+    def on_quench(self, message: Quench, now: float) -> list[Effect]:
+        """What anybody wants is this, today. [mobile §3.2]"""
+        if not self.config.quench or not isinstance(message.filter, Filter):
+            raise PeerFault("a Quench that was not asked for, or without a filter")
+        return [self._record("quenched", event) for event in self.outbox.on_quench(message.filter)]
+
+    def on_bye(self, message: Bye, now: float) -> list[Effect]:
+        """The broker is about to close the connection; `Closed` follows."""
+        self.closed_because = message.reason
+        return []
+
+    def _record(self, kind: str, event: Event) -> Trace:
+        return Trace(Record(kind, publisher=event.publisher, sequence=event.sequence))
+
+
+_HANDLERS: dict[type, Callable[[Client, Any, float], list[Effect]]] = {
+    Accepted: Client.on_accepted,
+    Attached: Client.on_attached,
+    Bye: Client.on_bye,
+    Delivery: Client.on_delivery,
+    Quench: Client.on_quench,
+    Refused: Client.on_refused,
+}

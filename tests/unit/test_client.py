@@ -1,0 +1,364 @@
+"""The client's machine: requests once, deliveries once and in order, a new session when the old one is gone."""
+
+import pickle
+from typing import Any
+
+import pytest
+
+from godwit.broker.effects import (
+    Close,
+    Closed,
+    Effect,
+    Heard,
+    Notify,
+    Opened,
+    StartTimer,
+    StopTimer,
+    Tell,
+    TimerDue,
+    Trace,
+)
+from godwit.broker.messages import (
+    Accepted,
+    Advertise,
+    Attach,
+    Attached,
+    Bye,
+    Delivery,
+    Publish,
+    Quench,
+    QueueRules,
+    Receipt,
+    Received,
+    Refused,
+    Request,
+    Subscribe,
+    Synced,
+    Unadvertise,
+    Unsubscribe,
+)
+from godwit.client import Client, ClientConfig
+from godwit.errors import BadEvent, SubscriptionError
+from godwit.filters import FALSE, TRUE, Event, event, parse
+
+CONFIRM = ("confirm",)
+
+
+def told(effects: list[Effect]) -> list[Any]:
+    return [each.message for each in effects if isinstance(each, Tell)]
+
+
+def wishes(effects: list[Effect]) -> list[Any]:
+    return [message.wish for message in told(effects) if isinstance(message, Request)]
+
+
+def published(effects: list[Effect]) -> list[int]:
+    return [wish.event.sequence for wish in wishes(effects) if isinstance(wish, Publish)]
+
+
+def hear(client: Client, message: Any, now: float = 0.0) -> list[Effect]:
+    return client.handle(Heard("b", message), now)
+
+
+def welcome(
+    client: Client, accepted: int = 0, *, fresh: bool = True, session: str = "b/1/1", number: int = 1
+) -> list[Effect]:
+    """Connect, and be let in."""
+    client.handle(Opened("b"), 0.0)
+    return hear(client, Attached(accepted, fresh, Receipt(number=number), session))
+
+
+def there(**config: Any) -> Client:
+    """A client that is attached."""
+    client = Client("ann", ClientConfig(**config))
+    welcome(client)
+    return client
+
+
+def delivery(number: int, sequence: int | None = None) -> Delivery:
+    return Delivery(number, event({}, publisher="p", sequence=number if sequence is None else sequence), ("x",))
+
+
+def notified(effects: list[Effect]) -> list[int]:
+    return [each.event.sequence for each in effects if isinstance(each, Notify)]
+
+
+# ------------------------------------------------------------ requests
+
+
+def test_before_it_is_let_in_a_client_says_only_who_it_is() -> None:
+    client = Client("ann", ClientConfig(quench=True))
+    assert client.subscribe("x", TRUE, 0.0) == []
+    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann", quench=True))]
+    assert client.publish({"a": 1}, 0.0) == []
+    requests = told(hear(client, Attached(0, True, Receipt(), "b/1/1")))
+    assert [(request.number, type(request.wish)) for request in requests] == [(1, Subscribe), (2, Publish)]
+
+
+def test_requests_are_numbered_and_say_what_was_asked() -> None:
+    client = there()
+    rules = QueueRules(count_max=3)
+    effects = [
+        *client.subscribe("x", TRUE, 0.0, expires=9.0, queue=rules),
+        *client.replace("x", FALSE, 0.0),
+        *client.unsubscribe("x", 0.0),
+        *client.advertise("y", TRUE, 0.0),
+        *client.unadvertise("y", 0.0),
+    ]
+    assert [request.number for request in told(effects)] == [1, 2, 3, 4, 5]
+    assert wishes(effects) == [
+        Subscribe(("ann", "x"), TRUE, 9.0, rules),
+        Subscribe(("ann", "x"), FALSE),
+        Unsubscribe(("ann", "x")),
+        Advertise(("ann", "y"), TRUE),
+        Unadvertise(("ann", "y")),
+    ]
+
+
+def test_an_event_is_stamped_with_publisher_number_and_time() -> None:
+    client = there()
+    [first] = wishes(client.publish({"a": 1}, 5.0))
+    [second] = wishes(client.publish(Event({"a": 2}, payload=b"x", expires_at=9.0), 6.0))
+    assert first.event == Event({"a": 1}, "ann", 1, published_at=5.0)
+    assert second.event == Event({"a": 2}, "ann", 2, b"x", published_at=6.0, expires_at=9.0)
+
+
+def test_an_event_that_is_not_well_formed_uses_no_number() -> None:
+    client = there()
+    with pytest.raises(BadEvent):
+        client.publish({"a": float("nan")}, 0.0)
+    assert published(client.publish({"a": 1}, 0.0)) == [1]
+
+
+def test_what_is_not_acknowledged_is_sent_again_with_the_same_numbers() -> None:
+    client = there()
+    for n in range(4):
+        client.publish({"n": n}, 0.0)
+    hear(client, Accepted(1))
+    client.handle(Closed("b"), 1.0)
+    client.publish({"n": 4}, 1.0)
+    again = told(welcome(client, 2, fresh=False))
+    assert [(request.number, request.wish.event.sequence) for request in again] == [(3, 3), (4, 4), (5, 5)]
+
+
+def test_only_so_many_requests_are_under_way() -> None:
+    client = there(in_flight_max=2)
+    assert published([effect for n in range(5) for effect in client.publish({"n": n}, 0.0)]) == [1, 2]
+    assert published(hear(client, Accepted(1))) == [3]
+    assert published(hear(client, Accepted(3))) == [4, 5]
+
+
+def test_a_later_wish_takes_the_place_of_one_that_still_waits() -> None:
+    client = Client("ann")
+    client.subscribe("x", TRUE, 0.0)
+    client.subscribe("y", TRUE, 0.0)
+    client.subscribe("x", FALSE, 0.0)
+    client.subscribe("z", TRUE, 0.0)
+    client.unsubscribe("z", 0.0)  # nobody has heard of it
+    assert wishes(welcome(client)) == [Subscribe(("ann", "x"), FALSE), Subscribe(("ann", "y"), TRUE)]
+
+
+def test_a_subscription_that_the_broker_has_is_taken_back_there() -> None:
+    client = there()
+    client.subscribe("x", TRUE, 0.0)
+    hear(client, Accepted(1))
+    client.handle(Closed("b"), 0.0)
+    client.unsubscribe("x", 0.0)
+    assert wishes(welcome(client, 1, fresh=False)) == [Unsubscribe(("ann", "x"))]
+
+
+def test_an_advertisement_is_not_taken_back_before_what_it_advertised_is_sent() -> None:
+    client = Client("ann")
+    client.advertise("all", TRUE, 0.0)
+    client.publish({"a": 1}, 0.0)
+    client.unadvertise("all", 0.0)
+    assert [type(wish) for wish in wishes(welcome(client))] == [Advertise, Publish, Unadvertise]
+    again = welcome(client, session="b/2/1")
+    assert [type(wish) for wish in wishes(again)] == [Advertise, Publish, Unadvertise]
+
+
+def test_taking_back_what_is_not_there_is_an_error_of_the_application() -> None:
+    client = there()
+    with pytest.raises(SubscriptionError):
+        client.unsubscribe("x", 0.0)
+    with pytest.raises(SubscriptionError):
+        client.unadvertise("x", 0.0)
+
+
+def test_a_refused_wish_is_shown_and_what_was_granted_before_stands() -> None:
+    client = there()
+    client.subscribe("x", TRUE, 0.0)
+    hear(client, Accepted(1))
+    client.subscribe("x", FALSE, 0.0)
+    client.subscribe("y", TRUE, 0.0)
+    [record] = hear(client, Refused(2, "because"))
+    assert isinstance(record, Trace)
+    hear(client, Refused(3, "no room"))
+    assert [(refusal.wish.id, refusal.reason) for refusal in client.refusals] == [  # type: ignore[union-attr]
+        (("ann", "x"), "because"),
+        (("ann", "y"), "no room"),
+    ]
+    assert client.wanted == {("subscription", "x"): Subscribe(("ann", "x"), TRUE)}
+
+
+def test_a_refusal_is_taken_notice_of_once_also_when_it_comes_before_attached() -> None:
+    client = there()
+    client.subscribe("x", TRUE, 0.0)
+    client.handle(Opened("b"), 0.0)
+    hear(client, Refused(1, "no"))
+    hear(client, Attached(1, False, Receipt(), "b/1/1"))
+    hear(client, Refused(1, "no"))
+    assert len(client.refusals) == 1
+    assert client.wanted == {}
+
+
+# ------------------------------------------------------------ a session that is gone
+
+
+def test_in_a_fresh_session_all_wants_are_said_again_then_the_events_numbered_from_one() -> None:
+    client = there(in_flight_max=3)
+    client.subscribe("x", TRUE, 0.0)
+    client.subscribe("old", TRUE, 0.0, expires=5.0)
+    client.advertise("y", TRUE, 0.0)
+    hear(client, Accepted(3))
+    for n in range(3):
+        client.publish({"n": n}, 0.0)
+    hear(client, Accepted(4))
+    client.handle(Closed("b"), 0.0)
+    client.publish({"n": 3}, 0.0)
+    client.handle(Opened("b"), 9.0)
+    effects = client.handle(Heard("b", Attached(0, True, Receipt(session_lost=True), "b/2/1")), 9.0)
+    effects += hear(client, Accepted(3))
+    assert [request.number for request in told(effects)] == [1, 2, 3, 4, 5]
+    assert wishes(effects)[:2] == [Subscribe(("ann", "x"), TRUE), Advertise(("ann", "y"), TRUE)]
+    assert published(effects) == [2, 3, 4]
+
+
+def test_in_a_session_that_it_does_not_know_a_client_counts_on_from_there() -> None:
+    client = there()
+    client.subscribe("x", TRUE, 0.0)
+    hear(client, Accepted(1))
+    [request] = told(welcome(client, 57, fresh=False, session="b/0/9"))
+    assert (request.number, request.wish) == (58, Subscribe(("ann", "x"), TRUE))
+
+
+def test_in_a_fresh_session_events_that_have_been_seen_are_not_notified_again() -> None:
+    client = there()
+    assert notified(hear(client, delivery(7, 1))) == [1]
+    welcome(client, session="b/2/1")
+    assert notified(hear(client, delivery(1, 1))) == []
+    assert notified(hear(client, delivery(2, 2))) == [2]
+    assert (client.notified, client.duplicates) == (2, 1)
+
+
+def test_receipts_are_kept_for_the_application_and_the_broker_is_told_which_came() -> None:
+    client = there(receipts_max=2)
+    for number in (2, 3):
+        welcome(client, fresh=False, number=number)
+    assert [receipt.number for receipt in client.receipts] == [2, 3]
+    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann", session="b/1/1", receipt=3))]
+
+
+# ------------------------------------------------------------ deliveries
+
+
+def test_deliveries_are_notified_in_order_and_a_number_that_is_not_higher_is_dropped() -> None:
+    client = there()
+    assert [notified(hear(client, delivery(n))) for n in (1, 2, 2, 1, 5)] == [[1], [2], [], [], [5]]
+
+
+def test_deliveries_are_confirmed_by_the_sixteenth_or_after_a_while() -> None:
+    client = there()
+    assert hear(client, delivery(1), now=1.0)[1:] == [StartTimer(CONFIRM, 1.05)]
+    assert client.handle(TimerDue(CONFIRM), 1.05) == [Tell("b", Received(1))]
+    effects = [effect for n in range(2, 18) for effect in hear(client, delivery(n), now=2.0)]
+    assert [each for each in effects if not isinstance(each, Notify)] == [
+        StartTimer(CONFIRM, 2.05),
+        StopTimer(CONFIRM),
+        Tell("b", Received(17)),
+    ]
+
+
+def test_what_was_not_confirmed_on_a_connection_is_said_with_the_next_attach() -> None:
+    client = there()
+    hear(client, delivery(3))
+    assert client.handle(Closed("b"), 0.0) == [StopTimer(CONFIRM)]
+    assert client.handle(TimerDue(CONFIRM), 0.0) == []
+    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann", 3, "b/1/1", receipt=1))]
+
+
+# ------------------------------------------------------------ leaving, and brokers that err
+
+
+def test_leaving_sends_what_waits_and_ends_the_session() -> None:
+    client = there(in_flight_max=1)
+    client.subscribe("x", TRUE, 0.0)
+    client.publish({"a": 1}, 0.0)
+    effects = client.leave(0.0)
+    assert published(effects) == [1]
+    assert effects[-2:] == [Tell("b", Bye("the client leaves")), Close("b", "the client leaves")]
+    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann"))]
+
+
+def test_leaving_while_away_asks_for_nothing() -> None:
+    assert Client("ann").leave(0.0) == []
+
+
+def test_the_brokers_reason_is_kept() -> None:
+    client = there()
+    hear(client, Bye("no room"))
+    assert client.closed_because == "no room"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Accepted(9),
+        Accepted("1"),  # type: ignore[arg-type]
+        Refused(9, "no"),
+        Attached(0, False, Receipt(), "b/1/1"),
+        Delivery("1", event({}), ()),  # type: ignore[arg-type]
+        Delivery(1, None, ()),  # type: ignore[arg-type]
+        Quench(TRUE),
+        Synced(),
+        None,
+    ],
+)
+def test_a_message_that_no_honest_broker_sends_closes_the_connection(message: Any) -> None:
+    client = there()
+    record, close = hear(client, message)
+    assert isinstance(record, Trace)
+    assert record.record.kind == "fault"
+    assert isinstance(close, Close)
+    assert client.connection is None
+    assert hear(client, delivery(1)) == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        delivery(1),
+        Accepted(0),
+        Attached(5, False, Receipt(), "b/1/1"),
+        Attached("0", True, Receipt()),  # type: ignore[arg-type]
+    ],
+)
+def test_what_comes_before_it_can_closes_the_connection(message: Any) -> None:
+    client = there()
+    client.handle(Closed("b"), 0.0)
+    client.handle(Opened("b"), 0.0)
+    assert any(isinstance(each, Close) for each in hear(client, message))
+
+
+def test_a_client_survives_a_snapshot() -> None:
+    client = there(quench=True)
+    hear(client, Quench(parse("a < 3")))
+    client.subscribe("x", parse("a < 3"), 0.0)
+    client.publish({"a": 1}, 0.0)
+    hear(client, delivery(1))
+    client.handle(Closed("b"), 0.0)
+    client.publish({"a": 5}, 0.0)
+    copy = pickle.loads(pickle.dumps(client))
+    assert copy.handle(Opened("b"), 0.0) == client.handle(Opened("b"), 0.0)
+    back = Attached(1, False, Receipt(), "b/1/1")
+    assert hear(copy, back) == hear(client, back)
