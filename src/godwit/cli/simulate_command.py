@@ -1,0 +1,227 @@
+"""`godwit simulate`: run a scenario, or a swarm of drawn ones, and say whether every law held.
+
+The simulator runs the machines of brokers and clients themselves, on virtual time and from one seed. A run that breaks
+a law prints the one command that runs it again.
+"""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from godwit.simulator.scenario import Scenario
+    from godwit.simulator.summary import Summary
+
+__all__ = ["simulate"]
+
+STATUS_NO = 1
+SEED_DEFAULT = 1
+VIOLATIONS_SHOWN_MAX = 10
+TOTALS = ("published", "owed", "delivered", "lost", "duplicated", "out_of_order", "unwanted", "allowed", "excused")
+
+
+def simulate(
+    scenario: Annotated[
+        str | None, typer.Argument(metavar="SCENARIO", help="A TOML file, or one of the names that --list shows.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="What chance is drawn from.", min=0)] = SEED_DEFAULT,
+    trace: Annotated[str | None, typer.Option(metavar="DIR", help="Write what happens to DIR/trace.parquet.")] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change the scenario, as in clients.publishers=20; repeatable."
+        ),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show the scenarios that come with Godwit.")] = False,
+    swarm: Annotated[
+        int | None, typer.Option(metavar="N", help="Run N small scenarios drawn from the seed.", min=1)
+    ] = None,
+    swarm_number: Annotated[
+        int | None, typer.Option(metavar="K", help="Run number K of the swarm alone, from 0.", min=0)
+    ] = None,
+) -> None:
+    """Run a network of brokers and clients in a simulator, and check every delivery.
+
+    Exit status 0 means that nothing was lost, doubled, out of order or left over. Otherwise it is 1, and the command
+    that replays the run is shown.
+    """
+    if sum((scenario is not None, listed, swarm is not None, swarm_number is not None)) != 1:
+        raise typer.BadParameter("say one of: a scenario, --list, --swarm or --swarm-number")
+    if listed:
+        _show_list()
+    elif swarm is not None:
+        if trace is not None:
+            raise typer.BadParameter("a whole swarm has no trace: replay one of it with --swarm-number")
+        _run_swarm(swarm, seed, changes or [])
+    else:
+        _run_one(scenario, swarm_number, seed, changes or [], trace)
+
+
+def _show_list() -> None:
+    from godwit.simulator.scenario import names
+
+    described = names()
+    if not sys.stdout.isatty():
+        for name, description in described.items():
+            typer.echo(json.dumps({"name": name, "description": description}, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for name, description in described.items():
+        table.add_row(Text(name, style="bold cyan"), Text(description))
+    Console().print(table)
+
+
+# ---------------------------------------------------------------- one run
+
+
+def _run_one(scenario: str | None, number: int | None, seed: int, changes: list[str], trace: str | None) -> None:
+    chosen, run_seed = _drawn(seed, number, changes) if scenario is None else (_chosen(scenario, changes), seed)
+    replay = _command(scenario, number, seed, changes)
+    with _progress(chosen.name, total=1.0) as advance_to:
+        summary = _outcome(chosen, run_seed, replay, advance_to, trace)
+    _answer({**summary.to_data(), "replay": replay}, lambda: _show(summary))
+    if not summary.held:
+        _report(summary, seed, replay)
+        raise typer.Exit(STATUS_NO)
+
+
+def _chosen(scenario: str, changes: list[str]) -> "Scenario":
+    from godwit.simulator.scenario import SUFFIX, load, named, with_changes
+
+    found = load(scenario) if scenario.endswith(SUFFIX) else named(scenario)
+    return with_changes(found, changes) if changes else found
+
+
+def _drawn(seed: int, number: int | None, changes: list[str]) -> "tuple[Scenario, int]":
+    from godwit.simulator.drawing import drawn
+    from godwit.simulator.scenario import with_changes
+
+    found, run_seed = drawn(seed, number or 0)
+    return (with_changes(found, changes) if changes else found), run_seed
+
+
+def _command(scenario: str | None, number: int | None, seed: int, changes: list[str]) -> str:
+    """The command that runs this again."""
+    words = ["godwit", "simulate", *(["--swarm-number", str(number)] if scenario is None else [scenario])]
+    words += ["--seed", str(seed)]
+    for change in changes:
+        words += ["--set", change]
+    return shlex.join(words)
+
+
+def _outcome(
+    scenario: "Scenario", seed: int, replay: str, advance_to: Callable[[float], None], trace: str | None = None
+) -> "Summary":
+    """Run it; when the simulator itself fails, say how to see that again."""
+    import msgspec
+
+    from godwit.simulator.run import run
+    from godwit.trace import TraceWriter
+
+    about = {"scenario": msgspec.to_builtins(scenario), "seed": seed}
+    with nullcontext(None) if trace is None else TraceWriter(trace, about) as sink:
+        try:
+            return run(scenario, seed, advance_to, sink)
+        except Exception:
+            typer.echo(f"the run broke off; replay it with\n  {replay}", err=True)
+            raise
+
+
+# ---------------------------------------------------------------- a swarm
+
+
+def _run_swarm(size: int, seed: int, changes: list[str]) -> None:
+    totals: dict[str, Any] = dict.fromkeys(TOTALS, 0)
+    totals |= {"messages_sent": 0, "simulated_s": 0.0, "wall_s": 0.0}
+    broken: tuple[Summary, str] | None = None
+    number = 0
+    with _progress("swarm", total=float(size)) as advance_to:
+        for number in range(size):
+            scenario, run_seed = _drawn(seed, number, changes)
+            replay = _command(None, number, seed, changes)
+            summary = _outcome(scenario, run_seed, replay, lambda _: None)
+            for field in totals:
+                totals[field] += getattr(summary, field)
+            advance_to(number + 1.0)
+            if not summary.held:
+                broken = summary, replay
+                break
+    rounded = {field: round(total, 3) if isinstance(total, float) else total for field, total in totals.items()}
+    data = {"held": broken is None, "swarm": size, "seed": seed, "ran": number + 1, **rounded}
+    if broken is not None:
+        data["broken"] = {**broken[0].to_data(), "replay": broken[1]}
+    _answer(data, lambda: _show_rows(f"swarm of {size}, seed {seed}", {k: v for k, v in data.items() if k != "broken"}))
+    if broken is not None:
+        _report(broken[0], seed, broken[1])
+        raise typer.Exit(STATUS_NO)
+
+
+# ---------------------------------------------------------------- showing
+
+
+@contextmanager
+def _progress(description: str, total: float) -> Iterator[Callable[[float], None]]:
+    """What to call with how much is done: a bar on standard error, when that is a terminal."""
+    from godwit.cli.match_command import progress
+
+    with progress() as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _answer(data: dict[str, Any], show: Callable[[], None]) -> None:
+    """Drawn on a terminal, one line of JSON on a pipe."""
+    if sys.stdout.isatty():
+        show()
+    else:
+        typer.echo(json.dumps(data, ensure_ascii=False))
+
+
+def _report(summary: "Summary", seed: int, replay: str) -> None:
+    """Which laws broke, and how to see it again."""
+    for violation in summary.violations[:VIOLATIONS_SHOWN_MAX]:
+        place = f" at {violation.node}" if violation.node else ""
+        typer.echo(f"broken: {violation.law} at {violation.at:.6f} s{place}: {violation.text}", err=True)
+    if len(summary.violations) > VIOLATIONS_SHOWN_MAX:
+        typer.echo(f"… and {len(summary.violations) - VIOLATIONS_SHOWN_MAX} more", err=True)
+    typer.echo(f"seed {seed}; replay it with\n  {replay}", err=True)
+
+
+def _show(summary: "Summary") -> None:
+    data = summary.to_data()
+    rows: dict[str, Any] = {}
+    for name, value in data.items():
+        if name in ("scenario", "seed", "violations"):
+            continue
+        if isinstance(value, dict):
+            rows |= {f"{name} {key}": each for key, each in value.items()}
+        elif value is not None:
+            rows[name] = value
+    _show_rows(f"{summary.scenario}, seed {summary.seed}", rows)
+
+
+def _show_rows(title: str, rows: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, title=title)
+    table.add_column(style="cyan")
+    table.add_column(justify="right", style="bold")
+    for name, value in rows.items():
+        if isinstance(value, bool):
+            shown = Text("yes" if value else "NO", style="bold green" if value else "bold red")
+        else:
+            is_bad = name in ("lost", "duplicated", "out_of_order", "unwanted", "entries_left") and value
+            shown = Text(f"{value:,}", style="bold red" if is_bad else "bold")
+        table.add_row(Text("every law held" if name == "held" else name.replace("_", " ")), shown)
+    Console().print(table)

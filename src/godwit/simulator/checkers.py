@@ -1,0 +1,160 @@
+"""Checkers: they own the truth. Each law is one function from the ledger to what broke it.
+
+| law | it says |
+|---|---|
+| nothing lost | what is owed (`ledger.py`) is delivered, unless a queue rule took it or it died with a disk |
+| nothing twice | no client gets an event twice |
+| order | a client gets the events of one publisher in the order they were published |
+| nothing unwanted | a delivery matches the subscription it is made for |
+| nothing stuck | every event enters the network, unless it was refused, quenched or lost at the source, on record |
+| quenching | no event is quenched that a settled subscription wants [mobile §3.2, claim H2] |
+
+The laws about tables, queues and settling need the world and are checked in `run.py`, where the world is.
+A checker that has never caught anything is not trusted: `tests/simulation/test_planted_faults.py` plants faults.
+"""
+
+from collections.abc import Iterator
+
+from godwit.filters.filters import Filter
+from godwit.simulator.ledger import NEVER, EventId, Fact, Ledger, Standing
+from godwit.simulator.summary import Violation
+
+__all__ = ["Verdict", "judge"]
+
+
+class Verdict:
+    """What the checkers found."""
+
+    def __init__(self) -> None:
+        self.owed = 0
+        self.delivered = 0
+        self.lost = 0
+        self.duplicated = 0
+        self.out_of_order = 0
+        self.unwanted = 0
+        self.allowed = 0
+        self.excused = 0
+        self.purged = 0
+        self.expired = 0
+        self.violations: list[Violation] = []
+        self.latencies: list[float] = []
+
+
+def judge(ledger: Ledger, *, advertised: bool) -> Verdict:
+    """Hold everything in the ledger against the laws. `advertised`: publishers owe only what they have advertised."""
+    verdict = Verdict()
+    matching = {id: set(filters) for id, filters in _matches(ledger)}
+    _check_deliveries(ledger, matching, verdict)
+    _check_losses(ledger, matching, verdict, advertised=advertised)
+    _check_entries(ledger, matching, verdict)
+    verdict.violations.sort(key=lambda violation: (violation.at, violation.law, violation.text))
+    return verdict
+
+
+def _matches(ledger: Ledger) -> Iterator[tuple[EventId, list[Filter]]]:
+    """For each event, which of all filters ever asked for match it; by plain evaluation, without any index."""
+    standings = (*ledger.subscriptions.values(), *ledger.advertisements.values())
+    filters = list(dict.fromkeys(v.filter for s in standings for v in s.versions if v.filter is not None))
+    for id, fact in ledger.facts.items():
+        attributes = fact.event.attributes
+        yield id, [filter for filter in filters if filter.holds(attributes)]
+
+
+def _check_deliveries(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict: Verdict) -> None:
+    for client, deliveries in ledger.deliveries.items():
+        seen: set[EventId] = set()
+        last: dict[str, int] = {}
+        for at, id, subscriptions in deliveries:
+            verdict.delivered += 1
+            publisher, sequence = id
+            if id in seen:
+                verdict.duplicated += 1
+                verdict.violations.append(Violation("nothing twice", f"{_name(id)} came again", at, client))
+                continue
+            seen.add(id)
+            if sequence < last.get(publisher, 0):
+                verdict.out_of_order += 1
+                text = f"{_name(id)} came after number {last[publisher]}"
+                verdict.violations.append(Violation("order", text, at, client))
+            last[publisher] = max(sequence, last.get(publisher, 0))
+            fact = ledger.facts.get(id)
+            if fact is None:
+                verdict.violations.append(Violation("nothing unwanted", f"{_name(id)} was never published", at, client))
+                continue
+            verdict.latencies.append(at - fact.published_at)
+            for name in subscriptions or ("",):
+                standing = ledger.subscriptions.get((client, name))
+                if standing is None or not standing.permits(fact, at, matching[id]):
+                    verdict.unwanted += 1
+                    text = f"{_name(id)} {dict(fact.event.attributes)} came for subscription {name!r}"
+                    verdict.violations.append(Violation("nothing unwanted", text, at, client))
+
+
+def _check_losses(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict: Verdict, *, advertised: bool) -> None:
+    by_filter: dict[Filter, list[Standing]] = {}
+    for standing in ledger.subscriptions.values():
+        for filter in dict.fromkeys(version.filter for version in standing.versions):
+            if filter is not None:
+                by_filter.setdefault(filter, []).append(standing)
+    got = {client: {id for _, id, _ in deliveries} for client, deliveries in ledger.deliveries.items()}
+    for id, fact in ledger.facts.items():
+        if fact.entered_at == NEVER:
+            continue
+        may_owe = not advertised or _is_advertised(ledger, fact, matching[id])
+        wanting: dict[str, bool] = {}
+        for filter in matching[id]:
+            for standing in by_filter.get(filter, ()):
+                owes = may_owe and (wanting.get(standing.client, False) or standing.owes(fact, matching[id]))
+                wanting[standing.client] = owes
+        for client in sorted(wanting):
+            here = id in got.get(client, ())
+            if not wanting[client]:
+                verdict.allowed += 1
+            else:
+                verdict.owed += 1
+                if not here:
+                    _missing(ledger, client, fact, verdict)
+
+
+def _missing(ledger: Ledger, client: str, fact: Fact, verdict: Verdict) -> None:
+    """An owed event that did not come: excused, or lost."""
+    reason = ledger.gone.get((client, fact.id))
+    if reason == "expired":
+        verdict.expired += 1
+    elif reason is not None:
+        verdict.purged += 1
+    elif fact.id in ledger.died or (client, fact.id) in ledger.died_with_session:
+        verdict.excused += 1
+    else:
+        verdict.lost += 1
+        text = f"{_name(fact.id)} {dict(fact.event.attributes)} never came"
+        verdict.violations.append(Violation("nothing lost", text, fact.entered_at, client))
+
+
+def _is_advertised(ledger: Ledger, fact: Fact, matching: set[Filter]) -> bool:
+    """Whether the publisher's advertisement of this event had settled when it entered."""
+    standings = [s for s in ledger.advertisements.values() if s.client == fact.event.publisher]
+    return any(standing.owes(fact, matching) for standing in standings)
+
+
+def _check_entries(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict: Verdict) -> None:
+    for id, fact in ledger.facts.items():
+        if fact.entered_at != NEVER:
+            continue
+        reason, at = ledger.dropped.get(id, ("", 0.0))
+        if not reason:
+            text = f"{_name(id)} was published and no broker has taken it"
+            verdict.violations.append(Violation("nothing stuck", text, fact.published_at, id[0]))
+        elif reason == "quenched":
+            for standing in ledger.subscriptions.values():
+                if any(v.filter in matching[id] for v in standing.versions):
+                    quenched = Fact(fact.event, fact.published_at)
+                    quenched.entered_at = at
+                    if standing.owes(quenched, matching[id]):
+                        text = f"{_name(id)} was quenched, and {standing.client} wanted it"
+                        verdict.violations.append(Violation("quenching", text, fact.published_at, id[0]))
+                        break
+
+
+def _name(id: EventId) -> str:
+    return f"event {id[1]} of {id[0]}"

@@ -1,0 +1,200 @@
+"""The swarm's scenarios: small ones drawn from a seed, over every strategy and every fault.
+
+*Theory.* A swarm finds what nobody thought of: it runs hundreds of small networks, each with another mix of strategy,
+overlay, workload, churn and faults. The strategy goes by the scenario's number, so that each comes up in turn; all else
+is drawn. Each kind of fault is on in some scenarios and off in others: a fault that is always there hides those that
+need its absence.
+
+*Rules.*
+1. The same seed and number give the same scenario, in any process and whatever was drawn before.
+2. A drawn scenario is small (8 brokers, 12 clients, a few hundred events), and `check` lets it through.
+"""
+
+from random import Random
+from typing import Any, Literal
+
+from godwit.simulator.scenario import (
+    Churn,
+    Clients,
+    Disconnections,
+    Faults,
+    OverlaySpec,
+    Rate,
+    Routing,
+    Run,
+    Scenario,
+    Sessions,
+    check,
+)
+from godwit.simulator.workloads import WorkloadSpec
+
+__all__ = ["STRATEGIES", "draw", "drawn"]
+
+BROKERS_MAX = 8
+EVENTS_MAX = 300
+SEED_BITS = 32
+FAULT_PROBABILITY = 0.35  # that a kind of fault is on
+CALM_PROBABILITY = 0.15  # that no fault is on at all
+
+REDUCTIONS: tuple[tuple[Any, float], ...] = (
+    ("flooding", 0.0),
+    ("simple", 0.0),
+    ("identity", 0.0),
+    ("covering", 0.0),
+    ("merging", 0.0),
+    ("merging", 0.3),
+)
+ADVERTISEMENTS: tuple[Literal["required", "optional", "off"], ...] = ("required", "optional", "off")
+
+STRATEGIES: tuple[Routing, ...] = (
+    *(
+        Routing(reduction=reduction, excess_max=excess_max, advertisements=advertisements)
+        for reduction, excess_max in REDUCTIONS
+        for advertisements in ADVERTISEMENTS
+    ),
+    *(Routing(family="graph") for _ in range(6)),
+)
+"""Every strategy, the graph family as often as it takes to make up a quarter of a swarm."""
+
+
+def drawn(seed: int, number: int) -> tuple[Scenario, int]:
+    """The swarm's scenario of that number, and the seed to run it with."""
+    rng = Random(f"swarm {seed} {number}")
+    return draw(rng, number), rng.getrandbits(SEED_BITS)
+
+
+def draw(rng: Random, number: int) -> Scenario:
+    """A small scenario; `number` chooses the strategy."""
+    routing = STRATEGIES[number % len(STRATEGIES)]
+    overlay = _overlay(rng, is_graph=routing.family == "graph")
+    is_single = overlay.kind == "single" or overlay.brokers == 1
+    if is_single and rng.random() < 0.7:
+        routing = Routing(
+            reduction=routing.reduction,
+            excess_max=routing.excess_max,
+            advertisements=routing.advertisements,
+            quenching=True,
+        )
+    publishers = rng.randint(1, 5)
+    duration_s = float(rng.randint(8, 20))
+    clients = Clients(
+        publishers=publishers,
+        subscribers=rng.randint(1, 7),
+        subscriptions=rng.randint(1, 3),
+        placement=rng.choice(("leaves", "anywhere")),
+        publish_per_s=round(min(rng.choice((2.0, 5.0, 10.0)), EVENTS_MAX / publishers / duration_s), 2),
+        payload_bytes=rng.choice((0, 0, 200)),
+        disconnections=_disconnections(rng),
+    )
+    scenario = Scenario(
+        name=f"swarm-{number}",
+        description=f"drawn as number {number} of a swarm",
+        overlay=overlay,
+        routing=routing,
+        clients=clients,
+        workload=_workload(rng),
+        churn=_churn(rng),
+        faults=_faults(rng),
+        sessions=_sessions(rng),
+        run=Run(warmup_s=3.0, duration_s=duration_s, settle_s=60.0),
+    )
+    check(scenario)
+    return scenario
+
+
+def _overlay(rng: Random, *, is_graph: bool) -> OverlaySpec:
+    brokers = rng.randint(1, BROKERS_MAX)
+    wires: dict[str, Any] = {
+        "latency_ms": rng.choice((1.0, 10.0, 40.0)),
+        "bandwidth_kbps": rng.choice((None, None, 256.0)),
+        "client_latency_ms": rng.choice((1.0, 10.0, 60.0)),
+        "disk_sync_ms": rng.choice((0.0, 5.0)),
+    }
+    if is_graph and brokers > 3 and rng.random() < 0.8:
+        return OverlaySpec(kind="random_graph", brokers=brokers, degree=rng.randint(2, min(4, brokers - 1)), **wires)
+    match rng.choice(("line", "star", "balanced_tree", "random_tree", "random_tree", "single")):
+        case "line":
+            return OverlaySpec(kind="line", brokers=brokers, **wires)
+        case "star":
+            return OverlaySpec(kind="star", brokers=brokers, **wires)
+        case "balanced_tree":
+            height, degree = rng.choice(((2, 2), (2, 4), (3, 2)))
+            return OverlaySpec(kind="balanced_tree", height=height, degree=degree, **wires)
+        case "random_tree":
+            return OverlaySpec(kind="random_tree", brokers=brokers, **wires)
+    return OverlaySpec(kind="single", **wires)
+
+
+def _workload(rng: Random) -> WorkloadSpec:
+    if rng.random() < 0.5:
+        return WorkloadSpec(kind="mixed")
+    return WorkloadSpec(
+        kind="random",
+        selectivity=rng.choice((0.05, 0.2, 0.5, 0.9)),
+        skew=rng.choice((0.0, 1.0)),
+        topics=rng.choice((2, 10)),
+        attributes=2,
+        predicates=rng.choice((1, 2)),
+    )
+
+
+def _disconnections(rng: Random) -> Disconnections:
+    if rng.random() < 0.5:
+        return Disconnections()
+    return Disconnections(
+        who=rng.choice(("subscribers", "publishers", "all")),
+        per_s=rng.choice((0.2, 0.6)),
+        lasts_s=rng.choice((0.5, 3.0)),
+    )
+
+
+def _churn(rng: Random) -> Churn:
+    if rng.random() < 0.25:
+        return Churn()
+    rates = (0.0, 1.0, 4.0)
+    return Churn(
+        subscribe_per_s=rng.choice(rates),
+        unsubscribe_per_s=rng.choice(rates),
+        replace_per_s=rng.choice(rates),
+        advertise_per_s=rng.choice(rates),
+        burst_s=rng.choice((0.5, 2.0)),
+        pause_s=rng.choice((2.0, 4.0)),
+    )
+
+
+def _faults(rng: Random) -> Faults:
+    if rng.random() < CALM_PROBABILITY:
+        return Faults()
+
+    def some(values: tuple[float, ...]) -> float:
+        return rng.choice(values) if rng.random() < FAULT_PROBABILITY else 0.0
+
+    def rate(values: tuple[float, ...], lasts_s: tuple[float, ...]) -> Rate | None:
+        per_s, length_s = rng.choice(values), rng.choice(lasts_s)
+        return Rate(per_s=per_s, lasts_s=length_s) if rng.random() < FAULT_PROBABILITY else None
+
+    return Faults(
+        link_loss=some((0.01, 0.1, 0.3)),
+        duplicate=some((0.02, 0.2)),
+        delay=some((0.05, 0.3)),
+        delay_ms_max=rng.choice((50.0, 500.0)),
+        link_break=rate((0.1, 0.5), (0.2, 2.0)),
+        partition_one_way=rate((0.1, 0.3), (0.5, 3.0)),
+        crash=rate((0.1, 0.3), (0.2, 2.0)),
+        crash_diskless=rate((0.05, 0.1), (0.2, 2.0)),
+        slow_node=rate((0.1, 0.3), (1.0,)),
+        slow_ms=rng.choice((20.0, 100.0)),
+        clock_skew_s=some((0.1, 5.0)),
+    )
+
+
+def _sessions(rng: Random) -> Sessions:
+    """Mostly without rules: what a rule has purged cannot be missed any more."""
+    match rng.choice(("", "", "", "count", "age", "expiry")):
+        case "count":
+            return Sessions(count_max=rng.choice((3, 20)))
+        case "age":
+            return Sessions(age_s_max=rng.choice((0.5, 3.0)))
+        case "expiry":
+            return Sessions(subscription_expires_s=rng.choice((6.0, 12.0)))
+    return Sessions()

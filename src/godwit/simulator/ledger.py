@@ -1,0 +1,182 @@
+"""The ledger: who asked for what and when, who said what, who got what. The checkers judge by it alone.
+
+*Theory.* The law is that every strategy delivers what flooding with filtering at the edge delivers. A change of a
+subscription takes its time to spread, and what is published meanwhile may reach the client or not, with flooding as
+with any strategy. So each subscription is a list of *versions*: a filter, when it was asked for, and when it had
+*settled*, that is the first moment after the broker's answer at which no message of control was under way anywhere. (A
+filter that another covers sends no message of its own, and counts on one that may still be under way: so the whole
+network must be quiet.) With each version goes which events were *in flight* when it was asked for.
+
+An event is **owed** to a subscription if its version that had settled when the event entered the network matches it,
+and so does every later version that was asked for before the event can have been delivered: those asked for before it
+entered, and those in whose time it was still in flight. A replaced filter therefore owes what both filters match:
+replacing has no gap.
+
+*Rules.*
+1. Time here is the simulator's, never a node's clock.
+2. The ledger learns of events from publishers, of their entry from the border broker's record, of deliveries from
+   clients, and of nothing from routing.
+"""
+
+from collections.abc import Callable, Iterable
+
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+
+__all__ = ["EventId", "Fact", "Ledger", "Standing", "Version"]
+
+EventId = tuple[str, int]
+
+NEVER = float("inf")
+
+
+class Version:
+    """What a subscription or advertisement asks for from a moment on; `filter` is None when it asks for nothing."""
+
+    __slots__ = ("asked_at", "filter", "in_flight", "is_exact", "settled_at")
+
+    def __init__(
+        self, filter: Filter | None, asked_at: float, in_flight: Iterable[EventId], *, is_exact: bool = True
+    ) -> None:
+        self.filter = filter
+        self.asked_at = asked_at
+        self.settled_at = NEVER
+        self.in_flight = frozenset(in_flight)
+        self.is_exact = is_exact  # False: it begins somewhat before or after `asked_at`
+
+
+class Standing:
+    """The versions of one subscription or advertisement, oldest first."""
+
+    __slots__ = ("client", "is_down", "name", "versions")
+
+    def __init__(self, client: str, name: str) -> None:
+        self.client = client
+        self.name = name
+        self.versions: list[Version] = []
+        self.is_down = False  # its broker has lost it, and the client has not yet said it again
+
+    @property
+    def filter(self) -> Filter | None:
+        """What the client asks for now, as far as the client knows."""
+        if self.is_down:
+            return self.versions[-2].filter
+        return self.versions[-1].filter if self.versions else None
+
+    def owes(self, fact: "Fact", matching: set[Filter]) -> bool:
+        """Whether the event must be delivered because of this subscription."""
+        start = None
+        for at, version in enumerate(self.versions):
+            if version.settled_at <= fact.entered_at:
+                start = at
+        if start is None:
+            return False
+        for at in range(start, len(self.versions)):
+            version = self.versions[at]
+            if at > start and version.asked_at > fact.entered_at and fact.id not in version.in_flight:
+                break  # by then it was delivered
+            if version.filter not in matching:
+                return False
+        return True
+
+    def permits(self, fact: "Fact", delivered_at: float, matching: set[Filter]) -> bool:
+        """Whether a delivery for this subscription is right: some version that was not over matches the event."""
+        over = 0
+        for at, version in enumerate(self.versions):
+            if version.settled_at <= fact.published_at and version.is_exact:
+                over = at
+        return any(version.filter in matching and version.asked_at <= delivered_at for version in self.versions[over:])
+
+
+class Fact:
+    """What is known of one event."""
+
+    __slots__ = ("entered_at", "event", "id", "published_at")
+
+    def __init__(self, event: Event, published_at: float) -> None:
+        self.event = event
+        self.id = event.id
+        self.published_at = published_at
+        self.entered_at = NEVER  # when a border broker took it
+
+
+class Ledger:
+    """All that happened, as far as the laws are about it."""
+
+    def __init__(self) -> None:
+        self.subscriptions: dict[tuple[str, str], Standing] = {}
+        self.advertisements: dict[tuple[str, str], Standing] = {}
+        self.facts: dict[EventId, Fact] = {}
+        self.deliveries: dict[str, list[tuple[float, EventId, tuple[str, ...]]]] = {}
+        self.unsettled: list[tuple[str, Version]] = []  # with the client that asked
+        self.gone: dict[tuple[str, EventId], str] = {}  # client and event: purged, expired or lost by its session
+        self.dropped: dict[EventId, tuple[str, float]] = {}  # quenched, discarded, refused or lost at the source
+        self.died: set[EventId] = set()  # with a broker's disk, on the way
+        self.died_with_session: set[tuple[str, EventId]] = set()
+
+    # ------------------------------------------------------------ changes
+
+    def asked(
+        self,
+        kind: str,
+        client: str,
+        name: str,
+        filter: Filter | None,
+        now: float,
+        in_flight: Iterable[EventId],
+        *,
+        is_exact: bool = True,
+    ) -> None:
+        """A client asks for `filter` from now on, or with None for nothing."""
+        standings = self.subscriptions if kind == "subscription" else self.advertisements
+        standing = standings.get((client, name))
+        if standing is None:
+            standing = standings[client, name] = Standing(client, name)
+        version = Version(filter, now, in_flight, is_exact=is_exact)
+        standing.versions.append(version)
+        standing.is_down = False
+        self.unsettled.append((client, version))
+
+    def home_lost(self, client: str, now: float, in_flight: Iterable[EventId]) -> None:
+        """The client's broker has lost its disk, and with it all that the client had asked for."""
+        in_flight = frozenset(in_flight)
+        for standing in self._standings(client):
+            if not standing.is_down and standing.filter is not None:
+                standing.versions.append(Version(None, now, in_flight, is_exact=False))
+                standing.is_down = True
+
+    def home_renewed(self, client: str, now: float, in_flight: Iterable[EventId]) -> None:
+        """The client has told its broker again."""
+        for standing in self._standings(client):
+            if standing.is_down:
+                kind = "subscription" if (client, standing.name) in self.subscriptions else "advertisement"
+                self.asked(kind, client, standing.name, standing.filter, now, in_flight)
+
+    def _standings(self, client: str) -> list[Standing]:
+        both = (*self.subscriptions.values(), *self.advertisements.values())
+        return [standing for standing in both if standing.client == client]
+
+    def settled(self, now: float, is_answered: Callable[[str], bool]) -> None:
+        """No message of control is under way: what brokers have answered so far is in force everywhere."""
+        waiting: list[tuple[str, Version]] = []
+        for client, version in self.unsettled:
+            if is_answered(client):
+                version.settled_at = now
+            else:
+                waiting.append((client, version))
+        self.unsettled = waiting
+
+    # ------------------------------------------------------------ events
+
+    def published(self, event: Event, now: float) -> None:
+        """A publisher has handed an event to its client's machine."""
+        self.facts[event.id] = Fact(event, now)
+
+    def entered(self, id: EventId, now: float) -> None:
+        """A border broker has taken the event."""
+        fact = self.facts[id]
+        fact.entered_at = min(fact.entered_at, now)
+
+    def delivered(self, client: str, id: EventId, subscriptions: tuple[str, ...], now: float) -> None:
+        """The application of `client` has got the event."""
+        self.deliveries.setdefault(client, []).append((now, id, subscriptions))

@@ -1,0 +1,123 @@
+"""Wires: one direction of a link or connection, with latency, bandwidth, a FIFO queue and faults of its own.
+
+*Theory.* A message leaves when those before it have left (`free_at`), takes its size over the bandwidth to get onto the
+wire and the latency to cross it. A wire belongs to a connection; when that breaks, whatever is on the wire is gone, and
+what was sent on an older connection never arrives on a newer one.
+
+*Rules.*
+1. Without faults what is sent first arrives first.
+2. Every draw comes from the wire's own seeded generator and is made only while a fault is on, so that a fault on one
+   wire changes nothing on another.
+"""
+
+from random import Random
+from typing import Any
+
+from godwit.broker.messages import (
+    Accepted,
+    Ack,
+    Advertise,
+    Delivery,
+    Frame,
+    LinkState,
+    Packet,
+    Publish,
+    Received,
+    Request,
+    Subscribe,
+)
+from godwit.filters.events import Event
+
+__all__ = ["Wire", "size_of"]
+
+HEADER_BYTES = 12
+LITERAL_BYTES = 24
+
+
+class Wire:
+    """One direction between two nodes."""
+
+    __slots__ = (
+        "blocked",
+        "connection",
+        "delay_rate",
+        "delay_s",
+        "duplicate_rate",
+        "faulty",
+        "free_at",
+        "latency_s",
+        "linked",
+        "loss_rate",
+        "random",
+        "seconds_per_byte",
+        "source",
+        "target",
+        "up",
+    )
+
+    def __init__(self, source: Any, target: Any, latency_s: float, bandwidth_bps: float | None, random: Random) -> None:
+        self.source = source
+        self.target = target
+        self.latency_s = latency_s
+        self.seconds_per_byte = 8 / bandwidth_bps if bandwidth_bps else 0.0
+        self.random = random
+        self.up = False
+        self.connection = 0
+        self.linked = -1  # the connection that the source's machine knows of and sends on; an older one leads nowhere
+        self.free_at = 0.0
+        self.blocked = False  # a one-way partition: everything is lost, and nobody is told
+        self.loss_rate = 0.0
+        self.duplicate_rate = 0.0
+        self.delay_rate = 0.0
+        self.delay_s = 0.0
+        self.faulty = False  # whether any of the four above is on
+
+    def set_faults(
+        self, loss: float = 0.0, duplicate: float = 0.0, delay: float = 0.0, delay_s: float = 0.0, blocked: bool = False
+    ) -> None:
+        """Switch this wire's faults to these."""
+        self.loss_rate, self.duplicate_rate, self.delay_rate, self.delay_s = loss, duplicate, delay, delay_s
+        self.blocked = blocked
+        self.faulty = blocked or loss > 0 or duplicate > 0 or delay > 0
+
+    def arrivals(self, message: Any, now: float) -> tuple[float, ...]:
+        """When a message that is sent now arrives: once, or never, or more than once."""
+        start = max(now, self.free_at)
+        self.free_at = start + size_of(message) * self.seconds_per_byte
+        at = self.free_at + self.latency_s
+        if not self.faulty:
+            return (at,)
+        if self.blocked or self.random.random() < self.loss_rate:
+            return ()
+        if self.random.random() < self.delay_rate:
+            at += self.random.random() * self.delay_s
+        if self.random.random() < self.duplicate_rate:
+            return (at, at + self.random.random() * max(self.delay_s, self.latency_s))
+        return (at,)
+
+
+def size_of(message: Any) -> int:
+    """The bytes that a message takes, near enough to what the wire format needs."""
+    kind = type(message)
+    if kind is Frame:
+        return HEADER_BYTES + size_of(message.message)
+    if kind is Publish:
+        return HEADER_BYTES + event_size(message.event)
+    if kind in (Ack, Accepted, Received):
+        return HEADER_BYTES
+    if kind is Delivery:
+        return HEADER_BYTES + event_size(message.event)
+    if kind is Request:
+        return HEADER_BYTES + size_of(message.wish)
+    if kind is Packet:
+        return HEADER_BYTES + 12 * len(message.targets) + size_of(message.message)
+    if kind in (Subscribe, Advertise):
+        return 2 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
+    if kind is LinkState:
+        return HEADER_BYTES + 16 * len(message.neighbours)
+    return 2 * HEADER_BYTES
+
+
+def event_size(event: Event) -> int:
+    """The bytes of an event: its payload, and about sixteen for each attribute."""
+    return 24 + 16 * len(event.attributes) + (len(event.payload) if event.payload else 0)

@@ -1,0 +1,207 @@
+"""Settings from a file: plain data into frozen structs, where each fault names file, line, key and what is allowed.
+
+*Theory.* The structs are the only description of what may be set: names and types of their fields, `Literal` for a
+choice, `Annotated[float, Meta(ge=0, le=1)]` for bounds, `| None` for what may be left out. `checked` walks data and
+types side by side and stops at the first fault; only what is wholly right becomes a struct.
+
+*Rules.*
+1. No key is ever ignored: one that is not known is a fault, with the nearest known ones.
+2. Numbers are finite. A whole number may stand where a number is wanted, a bool may not.
+"""
+
+import difflib
+import math
+import re
+import types
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar, Union
+
+import msgspec
+
+from godwit.errors import ScenarioError
+
+__all__ = ["Path", "Where", "checked", "key_text", "line_of", "nearest"]
+
+T = TypeVar("T")
+
+Path = tuple[str | int, ...]
+"""The way to a value: names of keys, and places in lists."""
+
+Where = Callable[[Path], str]
+"""Says where in which file a path stands, and its key: the beginning of every message."""
+
+SHOWN_CHARS_MAX = 60
+TABLE = re.compile(r"^\s*\[{1,2}\s*(?P<name>[^\[\]]+?)\s*\]{1,2}\s*(#.*)?$")
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+def checked(kind: type[T], data: Any, where: Where) -> T:
+    """`data` as a `kind`; else a `ScenarioError` that begins with what `where` says of the faulty value's path."""
+    _check(data, kind, (), where)
+    return msgspec.convert(data, kind)
+
+
+def key_text(path: Path) -> str:
+    """A path as people write it: `faults.crash[0].at_s`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def nearest(word: str, known: typing.Iterable[str]) -> str:
+    """` (did you mean a or b?)`, or nothing when no known word is near."""
+    found = difflib.get_close_matches(word, list(known), n=2, cutoff=0.6)
+    return f" (did you mean {' or '.join(found)}?)" if found else ""
+
+
+def line_of(text: str, path: Path) -> int | None:
+    """The line of a TOML document that sets the key at `path`, or else the one that opens its table."""
+    names = [part for part in path if isinstance(part, str)]
+    counts = [part for part in path if isinstance(part, int)]
+    best: int | None = None
+    best_depth = 0
+    table: list[str] = []
+    opened = 0  # how often the array of tables that the path is about has been opened
+    for number, line in enumerate(text.splitlines(), start=1):
+        if heading := TABLE.match(line):
+            table = [name.strip().strip("\"'") for name in heading["name"].split(".")]
+            if counts and line.lstrip().startswith("[[") and table == names[: len(table)]:
+                opened += 1
+            depth = len(table)
+        elif "=" in line and not line.lstrip().startswith("#"):
+            keys = [name.strip().strip("\"'") for name in line.partition("=")[0].split(".")]
+            depth = len(table) + len(keys)
+            if [*table, *keys] != names[:depth]:
+                continue
+        else:
+            continue
+        if table == names[: len(table)] and depth > best_depth and (not counts or opened in (0, counts[0] + 1)):
+            best, best_depth = number, depth
+    return best
+
+
+# ---------------------------------------------------------------- the walk
+
+
+def _check(value: Any, hint: Any, path: Path, where: Where) -> None:
+    choices = [each for each in _choices(hint) if _has_form(value, each)]
+    if not choices:
+        raise ScenarioError(f"{where(path)} is {_shown(value)}: allowed is {_allowed(hint)}{_near_choice(value, hint)}")
+    hint = choices[0]
+    if _is_struct(hint):
+        _check_struct(value, hint, path, where)
+    elif typing.get_origin(hint) is tuple:
+        for place, each in enumerate(value):
+            _check(each, typing.get_args(hint)[0], (*path, place), where)
+
+
+def _check_struct(value: dict[str, Any], kind: Any, path: Path, where: Where) -> None:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    fields = {each.encode_name: hints[each.name] for each in msgspec.structs.fields(kind)}
+    for name in value:
+        if name not in fields:
+            raise ScenarioError(
+                f"{where((*path, name))} is not known{nearest(str(name), fields)}; allowed are {', '.join(fields)}"
+            )
+    for each in msgspec.structs.fields(kind):
+        if each.encode_name in value:
+            _check(value[each.encode_name], fields[each.encode_name], (*path, each.encode_name), where)
+        elif each.required:
+            raise ScenarioError(
+                f"{where((*path, each.encode_name))} is missing: it must be {_allowed(fields[each.encode_name])}"
+            )
+
+
+def _choices(hint: Any) -> list[Any]:
+    """The members of a union, or the type itself."""
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return list(typing.get_args(hint))
+    return [hint]
+
+
+def _is_struct(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+
+
+def _bounds(hint: Any) -> tuple[Any, msgspec.Meta]:
+    if typing.get_origin(hint) is Annotated:
+        base, meta = typing.get_args(hint)
+        return base, meta
+    return hint, msgspec.Meta()
+
+
+def _has_form(value: Any, hint: Any) -> bool:
+    """Whether a value is of that type, as far as can be said without looking into it."""
+    if hint is type(None):
+        return value is None
+    if _is_struct(hint):
+        return isinstance(value, dict)
+    base, meta = _bounds(hint)
+    match typing.get_origin(base) or base:
+        case types.NoneType:
+            return value is None
+        case typing.Literal:
+            return type(value) is str and value in typing.get_args(base)
+        case builtin if builtin is tuple:
+            return isinstance(value, list | tuple)
+        case builtin if builtin in (int, float):
+            if type(value) is bool or not isinstance(value, int if builtin is int else int | float):
+                return False
+            return _is_within(value, meta)
+        case builtin if builtin is str:
+            return isinstance(value, str) and len(value) >= (meta.min_length or 0)
+        case builtin:
+            return type(value) is builtin
+
+
+def _is_within(value: Any, meta: msgspec.Meta) -> bool:
+    if isinstance(value, float) and not math.isfinite(value):  # an int may be too large to ask that of
+        return False
+    return (
+        (meta.ge is None or value >= meta.ge)
+        and (meta.gt is None or value > meta.gt)
+        and (meta.le is None or value <= meta.le)
+        and (meta.lt is None or value < meta.lt)
+    )
+
+
+# ---------------------------------------------------------------- words
+
+
+def _allowed(hint: Any) -> str:
+    """What may stand there, in words."""
+    return " or ".join(_words(each) for each in _choices(hint) if each is not type(None))
+
+
+def _words(hint: Any) -> str:
+    if _is_struct(hint):
+        return f"a table with {', '.join(each.encode_name for each in msgspec.structs.fields(hint))}"
+    base, meta = _bounds(hint)
+    if typing.get_origin(base) is Literal:
+        return ", ".join(map(repr, typing.get_args(base)))
+    if typing.get_origin(base) is tuple:
+        return f"a list, each {_allowed(typing.get_args(base)[0])}"
+    words = WORDS[base]
+    if meta.ge is not None:
+        words += f" from {_number(meta.ge)}"
+    if meta.gt is not None:
+        words += f" above {_number(meta.gt)}"
+    if meta.le is not None:
+        words += f" up to {_number(meta.le)}" if meta.ge is None else f" to {_number(meta.le)}"
+    return f"{words} that is not empty" if meta.min_length else words
+
+
+def _number(value: float) -> str:
+    return f"{value:,.10g}"
+
+
+def _near_choice(value: Any, hint: Any) -> str:
+    words = [word for each in _choices(hint) for word in typing.get_args(_bounds(each)[0]) if isinstance(word, str)]
+    return nearest(value, words) if isinstance(value, str) else ""
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = str(value).lower() if type(value) is bool else repr(value)
+    except ValueError:  # Python does not write out an int of more than 4,300 digits
+        text = "a number of very many digits"
+    return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
