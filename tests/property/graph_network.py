@@ -143,7 +143,7 @@ class Network:
             if forgotten:
                 undelivered = self.outboxes[a, b].emptied()
                 self._carry_out(a, self.brokers[a].on_peer_forgot(b, undelivered, self.now))
-            self._carry_out(a, self.brokers[a].on_peer_up(b, (b, a) in self.has_forgotten, self.now))
+            self._carry_out(a, self.brokers[a].on_peer_up(b, self.now))
 
     # ------------------------------------------------------------ brokers
 

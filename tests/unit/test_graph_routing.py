@@ -333,7 +333,7 @@ def test_subscriptions_of_a_past_life_end_when_the_new_one_has_told_everything()
 
 def test_a_source_may_be_met_by_a_packet_before_its_link_state() -> None:
     routing = GraphRouting("me")
-    routing.on_peer_up("b", False, 0.0)
+    routing.on_peer_up("b", 0.0)
     routing.on_message("b", LinkState("b", 1, 1, {"me": 1.0}), 0.0)
     routing.on_message("b", Packet("far", 1, {"me": 1}, Start(1)), 0.0)
     routing.on_message("b", Packet("far", 1, {"me": 2}, Subscribe(ID, TRUE)), 0.0)
@@ -349,7 +349,7 @@ def test_a_source_may_be_met_by_a_packet_before_its_link_state() -> None:
 def test_a_broker_that_hears_of_a_higher_life_of_its_own_starts_another_above_it() -> None:
     routing = GraphRouting("me", incarnation=2)
     routing.subscribe(ID, TRUE, 0.0)
-    routing.on_peer_up("b", True, 0.0)
+    routing.on_peer_up("b", 0.0)
     routing.on_message("b", LinkState("b", 1, 1, {"me": 1.0}), 0.0)
     answers = routing.on_message("b", LinkState("me", 6, 40, {}), 0.0)
     assert answers[0] == Forward("b", LinkState("me", 7, 1, {"b": 1.0}))
@@ -383,7 +383,7 @@ def test_lost_subscriptions_are_told_again_when_the_source_cannot_send_them_agai
 
 def test_a_broker_whose_subscription_may_be_lost_gets_every_event_until_it_has_told_everything_again() -> None:
     routing = GraphRouting("me")
-    routing.on_peer_up("b", False, 0.0)
+    routing.on_peer_up("b", 0.0)
     routing.on_message("b", LinkState("b", 1, 1, {"me": 1.0}), 0.0)
     for number, message in [(1, Start(1)), (3, Synced()), (4, Void(1, (2,)))]:
         routing.on_message("b", carrying(message, source="b", targets={"me": number}), 0.0)
@@ -410,7 +410,7 @@ def test_a_snapshot_goes_on_where_the_broker_stopped() -> None:
 
 def test_targets_are_sorted_whatever_the_order_in_which_they_subscribed() -> None:
     routing = GraphRouting("me")
-    routing.on_peer_up("hub", False, 0.0)
+    routing.on_peer_up("hub", 0.0)
     for name in ("z", "b", "m", "a"):
         routing.on_message("hub", Packet(name, 1, {"me": 1}, Start(1)), 0.0)
         routing.on_message("hub", Packet(name, 1, {"me": 2}, Subscribe(ID, TRUE)), 0.0)
@@ -464,7 +464,7 @@ def carrying(message: Any, **changes: Any) -> Packet:
 )
 def test_what_no_honest_neighbour_sends_is_a_fault_and_changes_nothing(message: Any) -> None:
     routing = GraphRouting("me")
-    routing.on_peer_up("b", False, 0.0)
+    routing.on_peer_up("b", 0.0)
     before = pickle.dumps(routing)
     with pytest.raises(PeerFault):
         routing.on_message("b", message, 0.0)

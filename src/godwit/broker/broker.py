@@ -164,7 +164,7 @@ class Broker:
         if undelivered is not None:
             self._carry_out(self.routing.on_peer_forgot(link.peer, undelivered, now), effects, now)
         if opened:
-            self._carry_out(self.routing.on_peer_up(link.peer, link.past_life, now), effects, now)
+            self._carry_out(self.routing.on_peer_up(link.peer, now), effects, now)
 
     # ------------------------------------------------------------ clients
 

@@ -183,7 +183,7 @@ class GraphRouting:
 
     # ------------------------------------------------------------ neighbours
 
-    def on_peer_up(self, peer: NodeId, had_past_life: bool, now: float) -> list[Answer]:
+    def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         """First tell the neighbour the whole database, then the others about this link.
 
         A past life of this broker needs no care here: a neighbour first tells what that life said of itself.

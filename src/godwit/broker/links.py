@@ -26,8 +26,9 @@ from collections import deque
 import msgspec
 
 from godwit.broker.effects import Effect, Send, StartTimer, StopTimer, Trace
-from godwit.broker.messages import Ack, Frame, Hello, Message, NodeId, Publish
+from godwit.broker.messages import Ack, Frame, Hello, Message, NodeId, Packet, Publish
 from godwit.errors import PeerFault
+from godwit.filters.events import Event
 from godwit.trace import Record
 
 __all__ = ["Link", "LinkConfig"]
@@ -58,7 +59,6 @@ class Link:
         self.peer_incarnation = 0  # 0: never met
         self.connected = False
         self.open = False  # the peer's Hello has come on this connection
-        self.past_life = False  # the peer has greeted a life of ours that we do not remember
         self.fault: str | None = None  # why the link was closed for good
         # sending
         self.outbox: deque[Message] = deque()  # unacknowledged; the first has number `first`
@@ -131,8 +131,6 @@ class Link:
                 self._acknowledge(hello.received)
             self.received = max(self.received, hello.first - 1)
             opened, self.open = not self.open, True
-        else:
-            self.past_life = True
         effects: list[Effect] = []
         if not hello.heard:
             effects.append(Send(self.peer, self._hello(heard=True)))
@@ -145,8 +143,8 @@ class Link:
 
     def send(self, message: Message, effects: list[Effect], now: float) -> None:
         """Queue `message`, and send it at once where the window allows."""
-        if len(self.outbox) >= self.config.outbox_max and type(message) is Publish:
-            publisher, sequence = message.event.id
+        if len(self.outbox) >= self.config.outbox_max and (event := _event_in(message)) is not None:
+            publisher, sequence = event.id
             record = Record("lost", self.peer, "Publish", publisher, sequence, detail="the outbox of the link is full")
             effects.append(Trace(record))
             return
@@ -274,3 +272,9 @@ class Link:
         state = self.__dict__.copy()
         state.update(connected=False, open=False, in_flight=0, early={}, ack_running=False, resend_running=False)
         return state
+
+
+def _event_in(message: Message) -> Event | None:
+    """The event that a message bears, if it bears one."""
+    carried = message.message if type(message) is Packet else message
+    return carried.event if type(carried) is Publish else None

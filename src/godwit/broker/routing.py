@@ -63,14 +63,14 @@ class Routing(Protocol):
     def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
         """A message came from the neighbour `peer`."""
 
-    def on_peer_up(self, peer: NodeId, had_past_life: bool, now: float) -> list[Answer]:
-        """The link to `peer` is open. `had_past_life`: the peer remembers a life of ours that we do not."""
+    def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
+        """The link to `peer` is open."""
 
     def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
         """The link to `peer` is closed for now; what is sent to it waits in its outbox."""
 
     def on_peer_forgot(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
-        """`peer` came back without its memory. What was sent and never acknowledged is `undelivered`, no longer queued."""
+        """`peer` came back without its memory: `undelivered` was never acknowledged, and is queued no longer."""
 
     def on_link_dead(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
         """The link to `peer` has been closed for so long that it is given up, and so is what was queued for it."""

@@ -258,7 +258,7 @@ class TreeRouting:
         if type(id) is not tuple or id not in entries:
             raise PeerFault(f"takes back {id!r}, which it has never told")
 
-    def on_peer_up(self, peer: NodeId, had_past_life: bool, now: float) -> list[Answer]:
+    def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         """A broker with one neighbour has nobody else to wait for: with it the wave begins."""
         return self._sync_others()
 
