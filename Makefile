@@ -8,7 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check bench format lock clean
+.PHONY: help venv demo test check bench swarm format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -28,8 +28,12 @@ check: $(READY) ## lint, formatting, types, layers, conventions
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/python -m pytest -q tests/conventions
 
-bench: $(READY) ## measure matching beside naive NumPy and the targets (about five minutes)
+bench: $(READY) ## measure matching and the simulator beside their targets (about seven minutes)
 	@$(BIN)/python benchmarks/matching.py
+	@$(BIN)/python benchmarks/simulator.py
+
+swarm: $(READY) ## run two hundred drawn networks and look for one that breaks a law
+	@$(BIN)/godwit simulate --swarm 200 --seed 7
 
 format: $(READY) ## format the code and fix what lint can fix
 	@$(BIN)/ruff format --quiet .
