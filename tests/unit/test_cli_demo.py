@@ -1,8 +1,10 @@
 """`godwit demo`: the story holds, and what is shown is true."""
 
+import pytest
 from typer.testing import CliRunner
 
-from godwit.cli import main
+from godwit.cli import demo_network, main
+from godwit.cli.demo_network import STRATEGIES
 from godwit.cli.demo_story import SHOWN, SUBSCRIPTIONS, event_data
 from godwit.filters.events import event
 from godwit.filters.language import parse
@@ -21,9 +23,19 @@ def test_the_demo_shows_subscriptions_reasons_relations_and_speed() -> None:
         "Radio covers Police",
         "Anna and Elena merge exactly into kind = 'parking' AND cost < 2 AND size IN ('truck', 'van')",
         "with 20,000 subscriptions",
+        "A network that breaks: 13 brokers",
+        *STRATEGIES,
     ):
         assert line in shown.output
     assert "\x1b" not in shown.output
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_strategy_of_the_demo_loses_or_doubles_anything(strategy: str) -> None:
+    outcome = demo_network.outcome_of(STRATEGIES[strategy])
+    assert outcome.held
+    assert outcome.owed > 100
+    assert outcome.faults
 
 
 def test_every_subscription_gets_something_and_nobody_gets_everything() -> None:

@@ -1,4 +1,4 @@
-"""`godwit demo`: the filters at work on a small event stream."""
+"""`godwit demo`: the filters at work on a small event stream, and brokers on a network that breaks."""
 
 import sys
 import time
@@ -24,9 +24,10 @@ EXCESS_MAX = 0.5  # the share of what a merged filter matches that nobody wants
 
 
 def demo() -> None:
-    """See the filters at work on a small event stream."""
+    """See the filters at work on a small event stream, and brokers on a network that breaks."""
     from rich.console import Console
 
+    from godwit.cli.demo_network import show_network
     from godwit.cli.demo_story import SUBSCRIPTIONS, event_data
     from godwit.cli.match_command import matcher_named
     from godwit.filters.events import event
@@ -47,6 +48,7 @@ def demo() -> None:
     _show_subscriptions(console, filters, receivers)
     _show_events(console, filters, events, receivers)
     _show_relations(console, filters)
+    show_network(console)
     _show_speed(console, list(events.values()))
 
 

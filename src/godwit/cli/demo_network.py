@@ -1,0 +1,73 @@
+"""The network part of `godwit demo`: one small network that breaks, and every strategy side by side."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from godwit.simulator.summary import Summary
+
+__all__ = ["STRATEGIES", "outcome_of", "show_network"]
+
+SEED = 1
+
+SCENE = [
+    "clients.publishers=6",
+    "clients.subscribers=24",
+    "clients.publish_per_s=4",
+    "overlay.disk_sync_ms=0",
+    "faults.crash.per_s=0.2",
+    "run.duration_s=10",
+]
+"""What is changed in the scenario `campus`: smaller, and brokers crash."""
+
+STRATEGIES = {
+    "flooding": ["routing.reduction=flooding"],
+    "simple": ["routing.reduction=simple"],
+    "identity": ["routing.reduction=identity"],
+    "covering": ["routing.reduction=covering"],
+    "merging": ["routing.reduction=merging"],
+    "graph, with cycles": [
+        "routing.family=graph",
+        "overlay.kind=random_graph",
+        "overlay.brokers=13",
+        "overlay.degree=4",
+    ],
+}
+EVENTS = ("Publish", "Packet")
+CONTROL = ("Subscribe", "Unsubscribe", "Advertise", "Unadvertise", "Synced", "LinkState")
+
+
+def show_network(console: "Console") -> None:
+    """Run the network once for each strategy, and show what each costs and that none loses anything."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("strategy", style="bold cyan", no_wrap=True)
+    for heading in ("events between brokers", "control", "table entries", "owed", "lost", "twice"):
+        table.add_column(heading, justify="right")
+    faults: dict[str, int] = {}
+    for name, changes in STRATEGIES.items():
+        with console.status(f"13 brokers route by {name}"):
+            outcome = outcome_of(changes)
+        faults = outcome.faults
+        shown = [
+            *(sum(outcome.messages.get(kind, 0) for kind in kinds) for kinds in (EVENTS, CONTROL)),
+            *(outcome.table_entries, outcome.owed, outcome.lost, outcome.duplicated),
+        ]
+        table.add_row(name, *(f"{each:,}" for each in shown))
+    happened = " and ".join(f"{count} × {kind.replace('_', ' ')}" for kind, count in faults.items())
+    console.print(
+        "[bold]A network that breaks[/]: 13 brokers, 6 publishers, 24 subscribers who come, go and change their minds; "
+        f"{happened}.\nThe same machines will run on sockets; here they run on virtual time, and checkers count.\n"
+    )
+    console.print(table)
+
+
+def outcome_of(changes: list[str]) -> "Summary":
+    """What becomes of the network under one strategy."""
+    from godwit.simulator.run import run
+    from godwit.simulator.scenario import named, with_changes
+
+    return run(with_changes(named("campus"), [*SCENE, *changes]), SEED)
