@@ -17,9 +17,10 @@ from collections.abc import Iterator
 
 from godwit.filters.filters import Filter
 from godwit.simulator.ledger import NEVER, EventId, Fact, Ledger, Standing
-from godwit.simulator.summary import Violation
+from godwit.simulator.scenario import Expectations
+from godwit.simulator.summary import Summary, Violation
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["Verdict", "judge", "unmet_expectations"]
 
 
 class Verdict:
@@ -101,18 +102,19 @@ def _check_losses(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict:
         if fact.entered_at == NEVER:
             continue
         may_owe = not advertised or _is_advertised(ledger, fact, matching[id])
-        wanting: dict[str, bool] = {}
+        wanting: dict[str, bool] = {}  # whether it is owed, by client; who is not here must not get it
         for filter in matching[id]:
             for standing in by_filter.get(filter, ()):
-                owes = may_owe and (wanting.get(standing.client, False) or standing.owes(fact, matching[id]))
-                wanting[standing.client] = owes
+                if may_owe and standing.owes(fact, matching[id]):
+                    wanting[standing.client] = True
+                elif standing.permits(fact, NEVER, matching[id]):
+                    wanting.setdefault(standing.client, False)
         for client in sorted(wanting):
-            here = id in got.get(client, ())
             if not wanting[client]:
                 verdict.allowed += 1
             else:
                 verdict.owed += 1
-                if not here:
+                if id not in got.get(client, ()):
                     _missing(ledger, client, fact, verdict)
 
 
@@ -123,7 +125,7 @@ def _missing(ledger: Ledger, client: str, fact: Fact, verdict: Verdict) -> None:
         verdict.expired += 1
     elif reason is not None:
         verdict.purged += 1
-    elif fact.id in ledger.died or (client, fact.id) in ledger.died_with_session:
+    elif (client, fact.id) in ledger.died:
         verdict.excused += 1
     else:
         verdict.lost += 1
@@ -154,6 +156,22 @@ def _check_entries(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict
                         text = f"{_name(id)} was quenched, and {standing.client} wanted it"
                         verdict.violations.append(Violation("quenching", text, fact.published_at, id[0]))
                         break
+
+
+def unmet_expectations(summary: Summary, expected: Expectations) -> list[Violation]:
+    """What a scenario expects of its outcome besides the laws, and did not get."""
+    bounds: list[tuple[str, float | None, float | None, bool]] = [
+        ("delivered_min", summary.delivered, expected.delivered_min, True),
+        ("messages_max", summary.messages_sent, expected.messages_max, False),
+        ("table_entries_max", summary.table_entries, expected.table_entries_max, False),
+        ("latency_p99_ms_max", summary.latency_p99_ms, expected.latency_p99_ms_max, False),
+        ("purged_max", summary.purged, expected.purged_max, False),
+    ]
+    return [
+        Violation("expectation", f"{name} is {bound}, and it was {value}", summary.simulated_s)
+        for name, value, bound, at_least in bounds
+        if bound is not None and value is not None and (value < bound if at_least else value > bound)
+    ]
 
 
 def _name(id: EventId) -> str:

@@ -1,25 +1,53 @@
 """Looking into brokers, for the checkers alone: what waits in them, and how full they are.
 
-Whatever is on a wire is also in the outbox or queue of who sent it, until it is acknowledged. So what waits in nodes is
-all that is under way.
+Whatever is on a wire is also in the outbox or queue of who sent it, until it is acknowledged. So what waits in nodes,
+less what the other end has taken and not acknowledged yet, is all that is under way.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from godwit.broker.broker import Broker
+from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import Packet, Publish
 from godwit.client.client import Client
 from godwit.simulator.ledger import EventId
+from godwit.simulator.topologies import Overlay
 
-__all__ = ["entries_in", "events_on_the_way", "events_queued", "is_quiet", "queue_lengths"]
+__all__ = [
+    "Taken",
+    "entries_in",
+    "events_at_stake",
+    "events_on_the_way",
+    "events_queued",
+    "is_answered",
+    "is_quiet",
+    "queue_lengths",
+    "waiting",
+]
 
 
-def _waiting(broker: Broker) -> Iterator[Any]:
-    """Every message in an outbox of `broker`, or held back by its routing."""
-    for link in broker.links.values():
-        yield from link.outbox
-    yield from broker.routing.held_back()
+Taken = Callable[[str, str], int]
+"""`taken(a, b)`: the number of the last message from broker a that broker b has taken, and will not forget."""
+
+
+def waiting(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[tuple[str, Any]]:
+    """Each message in an outbox of `broker`, with the neighbour that has still to take it; "": held back by routing."""
+    for peer, link in broker.links.items():
+        if link.outbox:
+            for message in islice(link.outbox, max(taken(broker.name, peer) - link.first + 1, 0), None):
+                yield peer, message
+    is_complete = isinstance(broker.routing, GraphRouting) and not _unmet(broker.routing, overlay)
+    for message in broker.routing.held_back():
+        if not (is_complete and type(message) is Publish):  # an early event is kept for whom a newborn has not met
+            yield "", message
+
+
+def _unmet(routing: GraphRouting, overlay: Overlay) -> list[str]:
+    """The brokers that one of the graph family has never heard of."""
+    known = routing.channels.lives
+    return [name for name in overlay.brokers if name not in known and name != routing.broker]
 
 
 def _event_of(message: Any) -> EventId | None:
@@ -29,12 +57,40 @@ def _event_of(message: Any) -> EventId | None:
     return message.event.id if type(message) is Publish else None
 
 
-def events_on_the_way(broker: Broker) -> Iterator[EventId]:
-    """The events that `broker` has in hand for its neighbours."""
-    for message in _waiting(broker):
+def events_on_the_way(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[EventId]:
+    """The events that `broker` has in hand for other brokers."""
+    for _, message in waiting(broker, overlay, taken):
         id = _event_of(message)
         if id is not None:
             yield id
+
+
+def events_at_stake(broker: Broker, overlay: Overlay, taken: Taken) -> dict[EventId, dict[str, None]]:
+    """The events that `broker` has in hand, and at which brokers each would be missed if they died with it."""
+    found: dict[EventId, dict[str, None]] = {}
+    for peer, message in waiting(broker, overlay, taken):
+        id = _event_of(message)
+        if id is None:
+            continue
+        if type(message) is Packet:
+            missed_at: Iterable[str] = message.targets
+        elif isinstance(broker.routing, GraphRouting):
+            missed_at = _unmet(broker.routing, overlay)
+        else:
+            missed_at = _behind(peer, broker.name, overlay) if peer else overlay.brokers
+        found.setdefault(id, {}).update(dict.fromkeys(missed_at))
+    return found
+
+
+def _behind(peer: str, broker: str, overlay: Overlay) -> tuple[str, ...]:
+    """The brokers of a tree on the side of `peer`, as seen from `broker`."""
+    neighbours = overlay.neighbours()
+    found, frontier = {peer: None}, [peer]
+    while frontier:
+        fresh = [name for name in neighbours[frontier.pop()] if name not in found and name != broker]
+        found |= dict.fromkeys(fresh)
+        frontier += fresh
+    return tuple(found)
 
 
 def events_queued(broker: Broker) -> Iterator[tuple[str, EventId]]:
@@ -44,9 +100,12 @@ def events_queued(broker: Broker) -> Iterator[tuple[str, EventId]]:
             yield session.client, event.id
 
 
-def is_quiet(broker: Broker) -> bool:
-    """Whether no message of control waits in `broker`, and its tables are whole."""
-    return broker.routing.is_settled() and all(_event_of(message) is not None for message in _waiting(broker))
+def is_quiet(broker: Broker, overlay: Overlay, taken: Taken) -> bool:
+    """Whether no message of control waits in `broker`, its tables are whole, and it knows who is there."""
+    routing = broker.routing
+    if not routing.is_settled() or (isinstance(routing, GraphRouting) and _unmet(routing, overlay)):
+        return False
+    return all(_event_of(message) is not None for _, message in waiting(broker, overlay, taken))
 
 
 def is_answered(client: Client) -> bool:

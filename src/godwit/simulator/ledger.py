@@ -18,7 +18,7 @@ replacing has no gap.
    clients, and of nothing from routing.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
@@ -31,18 +31,26 @@ NEVER = float("inf")
 
 
 class Version:
-    """What a subscription or advertisement asks for from a moment on; `filter` is None when it asks for nothing."""
+    """What a subscription or advertisement asks for from a moment on; `filter` is None when it asks for nothing.
 
-    __slots__ = ("asked_at", "filter", "in_flight", "is_exact", "settled_at")
+    `over_at` is when what was asked for before is over, for events published from then on: when this version has
+    settled, unless it is known better. (A subscription expires by its border broker's clock, at one moment.)
+    """
+
+    __slots__ = ("_over_at", "asked_at", "filter", "in_flight", "settled_at")
 
     def __init__(
-        self, filter: Filter | None, asked_at: float, in_flight: Iterable[EventId], *, is_exact: bool = True
+        self, filter: Filter | None, asked_at: float, in_flight: Iterable[EventId], *, over_at: float | None = None
     ) -> None:
         self.filter = filter
         self.asked_at = asked_at
         self.settled_at = NEVER
         self.in_flight = frozenset(in_flight)
-        self.is_exact = is_exact  # False: it begins somewhat before or after `asked_at`
+        self._over_at = over_at
+
+    @property
+    def over_at(self) -> float:
+        return self.settled_at if self._over_at is None else self._over_at
 
 
 class Standing:
@@ -80,24 +88,33 @@ class Standing:
         return True
 
     def permits(self, fact: "Fact", delivered_at: float, matching: set[Filter]) -> bool:
-        """Whether a delivery for this subscription is right: some version that was not over matches the event."""
+        """Whether a delivery for this subscription is right: some version that was not over matches the event.
+
+        A version that was asked for when the event was already delivered everywhere came too late for it.
+        """
         over = 0
         for at, version in enumerate(self.versions):
-            if version.settled_at <= fact.published_at and version.is_exact:
+            if version.over_at <= fact.published_at:
                 over = at
-        return any(version.filter in matching and version.asked_at <= delivered_at for version in self.versions[over:])
+        return any(
+            version.filter in matching
+            and version.asked_at <= delivered_at
+            and (version.asked_at <= max(fact.entered_at, fact.entered_again_at) or fact.id in version.in_flight)
+            for version in self.versions[over:]
+        )
 
 
 class Fact:
     """What is known of one event."""
 
-    __slots__ = ("entered_at", "event", "id", "published_at")
+    __slots__ = ("entered_again_at", "entered_at", "event", "id", "published_at")
 
     def __init__(self, event: Event, published_at: float) -> None:
         self.event = event
         self.id = event.id
         self.published_at = published_at
         self.entered_at = NEVER  # when a border broker took it
+        self.entered_again_at = 0.0  # the last time, when its publisher had to say it again
 
 
 class Ledger:
@@ -111,8 +128,7 @@ class Ledger:
         self.unsettled: list[tuple[str, Version]] = []  # with the client that asked
         self.gone: dict[tuple[str, EventId], str] = {}  # client and event: purged, expired or lost by its session
         self.dropped: dict[EventId, tuple[str, float]] = {}  # quenched, discarded, refused or lost at the source
-        self.died: set[EventId] = set()  # with a broker's disk, on the way
-        self.died_with_session: set[tuple[str, EventId]] = set()
+        self.died: set[tuple[str, EventId]] = set()  # client and event: with a broker's disk, before it came
 
     # ------------------------------------------------------------ changes
 
@@ -125,14 +141,14 @@ class Ledger:
         now: float,
         in_flight: Iterable[EventId],
         *,
-        is_exact: bool = True,
+        over_at: float | None = None,
     ) -> None:
         """A client asks for `filter` from now on, or with None for nothing."""
         standings = self.subscriptions if kind == "subscription" else self.advertisements
         standing = standings.get((client, name))
         if standing is None:
             standing = standings[client, name] = Standing(client, name)
-        version = Version(filter, now, in_flight, is_exact=is_exact)
+        version = Version(filter, now, in_flight, over_at=over_at)
         standing.versions.append(version)
         standing.is_down = False
         self.unsettled.append((client, version))
@@ -142,13 +158,13 @@ class Ledger:
         in_flight = frozenset(in_flight)
         for standing in self._standings(client):
             if not standing.is_down and standing.filter is not None:
-                standing.versions.append(Version(None, now, in_flight, is_exact=False))
+                standing.versions.append(Version(None, now, in_flight, over_at=NEVER))
                 standing.is_down = True
 
-    def home_renewed(self, client: str, now: float, in_flight: Iterable[EventId]) -> None:
-        """The client has told its broker again."""
+    def home_renewed(self, client: str, now: float, in_flight: Iterable[EventId], besides: Container[str] = ()) -> None:
+        """The client tells its broker all again, but perhaps for `besides`: these may come to life again or not."""
         for standing in self._standings(client):
-            if standing.is_down:
+            if standing.is_down and standing.name not in besides:
                 kind = "subscription" if (client, standing.name) in self.subscriptions else "advertisement"
                 self.asked(kind, client, standing.name, standing.filter, now, in_flight)
 
@@ -176,6 +192,7 @@ class Ledger:
         """A border broker has taken the event."""
         fact = self.facts[id]
         fact.entered_at = min(fact.entered_at, now)
+        fact.entered_again_at = now
 
     def delivered(self, client: str, id: EventId, subscriptions: tuple[str, ...], now: float) -> None:
         """The application of `client` has got the event."""

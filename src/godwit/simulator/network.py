@@ -80,13 +80,14 @@ class Wire:
         self.blocked = blocked
         self.faulty = blocked or loss > 0 or duplicate > 0 or delay > 0
 
-    def arrivals(self, message: Any, now: float) -> tuple[float, ...]:
-        """When a message that is sent now arrives: once, or never, or more than once."""
-        start = max(now, self.free_at)
-        self.free_at = start + size_of(message) * self.seconds_per_byte
-        at = self.free_at + self.latency_s
-        if not self.faulty:
-            return (at,)
+    def arrival(self, size: int, now: float) -> float:
+        """When a message of that size that is sent now arrives."""
+        self.free_at = at = max(self.free_at, now) + size * self.seconds_per_byte
+        return at + self.latency_s
+
+    def arrivals(self, size: int, now: float) -> tuple[float, ...]:
+        """The same on a wire with faults: once, or never, or more than once."""
+        at = self.arrival(size, now)
         if self.blocked or self.random.random() < self.loss_rate:
             return ()
         if self.random.random() < self.delay_rate:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Summary", "Violation"]
+__all__ = ["Summary", "Violation", "percentile_ms"]
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -76,3 +76,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "messages_per_second": self.messages_per_second,
             "violations": violations,
         }
+
+
+def percentile_ms(ordered: list[float], share: float) -> float | None:
+    """The value below which that share lies, in milliseconds."""
+    return round(ordered[min(int(share * len(ordered)), len(ordered) - 1)] * 1_000, 3) if ordered else None

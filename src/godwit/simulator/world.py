@@ -17,8 +17,9 @@ loop pops plain tuples, and effects are told apart by their type, most frequent 
 """
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from math import ulp
 from random import Random
 from typing import Any, Protocol
 
@@ -48,6 +49,10 @@ from godwit.trace import Record
 __all__ = ["Machine", "Node", "World"]
 
 SNAPSHOT_EVERY = 5_000  # inputs
+
+
+Link = tuple[Wire, int]
+"""A wire and the connection on it that its source's machine has heard of, in the order of its effects."""
 
 
 class Machine(Protocol):
@@ -80,8 +85,8 @@ class Node:
         self.journal: list[tuple[Input, float]] = []
         self.durable = 0
         self.snapshot: tuple[int, bytes] | None = None
-        self.unsynced: list[Effect] = []
-        self.syncing: list[Effect] | None = None
+        self.unsynced: list[Effect | Link] = []
+        self.syncing: list[Effect | Link] | None = None
 
 
 class World:
@@ -264,7 +269,7 @@ class World:
             return
         target: Node = wire.target
         source: str = wire.source.name
-        if type(message) is Frame:
+        if type(message) is Frame and wire.source.is_broker:
             kind = type(message.message)
             self.handled[kind] = self.handled.get(kind, 0) + 1
             if self.traces_messages:
@@ -286,21 +291,18 @@ class World:
             node.busy_until = max(self.now, node.busy_until) + node.slow_s
             link = None if opened is None else (opened, opened.connection)
             self.at(node.busy_until, self._handle_late, node, (input, link), node.life)
-            return
-        if opened is not None:
-            opened.linked = opened.connection
-        self._handle(node, input)
+        else:
+            self._handle(node, input, None if opened is None else (opened, opened.connection))
 
-    def _handle_late(self, node: Node, late: tuple[Input, tuple[Wire, int] | None], life: int) -> None:
+    def _handle_late(self, node: Node, late: tuple[Input, Link | None], life: int) -> None:
         if node.life == life:
-            input, link = late
-            if link is not None:
-                link[0].linked = link[1]
-            self._handle(node, input)
+            self._handle(node, *late)
 
-    def _handle(self, node: Node, input: Input) -> None:
+    def _handle(self, node: Node, input: Input, link: Link | None = None) -> None:
         now = self.now + node.skew_s
-        effects = node.machine.handle(input, now)
+        effects: list[Any] = node.machine.handle(input, now)
+        if link is not None:  # what still waits for the disk was meant for the connection before
+            effects = [link, *effects]
         if not node.journaled:
             self._carry_out(node, effects)
             return
@@ -334,7 +336,7 @@ class World:
 
     # ------------------------------------------------------------ effects
 
-    def _carry_out(self, node: Node, effects: list[Effect]) -> None:
+    def _carry_out(self, node: Node, effects: Sequence[Effect | Link]) -> None:
         for effect in effects:
             kind = type(effect)
             if kind is Send:
@@ -351,6 +353,8 @@ class World:
                 node.timers.pop(effect.key, None)  # type: ignore[union-attr]
             elif kind is Trace:
                 self._record(node.name, effect.record)  # type: ignore[union-attr]
+            elif kind is tuple:
+                effect[0].linked = effect[1]  # type: ignore[index]
             else:
                 assert isinstance(effect, Close)
                 self._close(node, effect)
@@ -358,8 +362,9 @@ class World:
     def _transmit(self, wire: Wire | None, message: Any) -> None:
         if wire is None or wire.linked != wire.connection:
             return
-        self.bytes_sent += size_of(message)
-        for at in wire.arrivals(message, self.now):
+        size = size_of(message)
+        self.bytes_sent += size
+        for at in wire.arrivals(size, self.now) if wire.faulty else (wire.arrival(size, self.now),):
             self.entries += 1
             heappush(self.heap, (at, self.entries, self._arrive, wire, wire.connection, message))
 
@@ -376,9 +381,10 @@ class World:
             self._cut(wire.target.wires[wire.source.name])
 
     def _start_timer(self, node: Node, start: StartTimer) -> None:
-        node.timers[start.key] = self.at(
-            max(start.at - node.skew_s, self.now), self._timer_due, node, start.key, self.entries + 1
-        )
+        at = max(start.at - node.skew_s, self.now)
+        while at + node.skew_s < start.at:  # rounded down: it would be early by its node's clock, and be started again
+            at += max(ulp(at), ulp(start.at))
+        node.timers[start.key] = self.at(at, self._timer_due, node, start.key, self.entries + 1)
 
     def _timer_due(self, node: Node, key: TimerKey, number: int) -> None:
         if node.timers.get(key) == number:

@@ -1,0 +1,83 @@
+"""The swarm: drawn scenarios over all strategies and faults hold, and one that does not can be seen again."""
+
+import json
+import shlex
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from godwit.cli import main
+from godwit.simulator.drawing import STRATEGIES, drawn
+from godwit.simulator.run import run
+from tests.simulation.test_planted_faults import Plant, covers_what_it_only_meets, keeps_nothing_unconfirmed
+
+SEED = 7
+NUMBERS = range(len(STRATEGIES))
+
+
+def simulate(*words: str) -> Result:
+    return CliRunner().invoke(main.app, ["simulate", *words])
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_drawn_scenario_of_each_strategy_holds(number: int) -> None:
+    scenario, seed = drawn(SEED, number)
+    assert run(scenario, seed).violations == (), f"godwit simulate --swarm-number {number} --seed {SEED}"
+
+
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [
+        (5, 175),  # an event that was taken and not acknowledged was sent again to a broker without memory
+        (7, 23),  # a newborn broker of a graph keeps early events for a minute, long after everybody has them
+        (7, 58),  # a timer was early by a rounding error, and time stood still
+        (12, 142),  # a subscription expired before its broker had heard of the replacement
+        (21, 167),  # a packet of a source's past life came after its next life had begun
+        (27, 186),  # an acknowledgement that waited for the disk left on a newer connection
+        (29, 117),  # a client whose session was lost went away again before it had heard of that
+        (50, 179),  # a client whose clock is fast says nothing again that has expired by its clock
+        (33, 66),  # a broker without memory was alone, and all seemed quiet
+    ],
+)
+def test_a_scenario_that_once_broke_holds(seed: int, number: int) -> None:
+    scenario, run_seed = drawn(seed, number)
+    assert run(scenario, run_seed).violations == ()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+def test_a_swarm_of_200_holds() -> None:
+    shown = simulate("--swarm", "200", "--seed", str(SEED))
+    assert shown.exit_code == 0, shown.stderr
+    outcome = json.loads(shown.stdout)
+    assert (outcome["held"], outcome["ran"], outcome["lost"], outcome["duplicated"]) == (True, 200, 0, 0)
+
+
+@pytest.mark.parametrize("plant", [covers_what_it_only_meets, keeps_nothing_unconfirmed])
+def test_a_swarm_stops_at_a_planted_fault_and_says_how_to_see_it_again(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    shown = simulate("--swarm", "100", "--seed", str(SEED))
+    assert shown.exit_code == 1
+    outcome = json.loads(shown.stdout)
+    assert (outcome["held"], outcome["broken"]["held"]) == (False, False)
+    assert outcome["ran"] < 100
+    assert outcome["broken"]["violations"][0]["law"] == "nothing lost"
+    assert f"seed {SEED}; replay it with\n" in shown.stderr
+    [command] = [line.strip() for line in shown.stderr.splitlines() if line.strip().startswith("godwit ")]
+    assert (
+        command == outcome["broken"]["replay"] == f"godwit simulate --swarm-number {outcome['ran'] - 1} --seed {SEED}"
+    )
+
+    again = simulate(*shlex.split(command)[2:])
+    assert again.exit_code == 1
+    assert json.loads(again.stdout)["violations"] == outcome["broken"]["violations"]
+    assert command in again.stderr
+
+
+def test_without_the_fault_the_replayed_scenario_holds() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        keeps_nothing_unconfirmed(patch)
+        broken = json.loads(simulate("--swarm", "100", "--seed", str(SEED)).stdout)["broken"]["replay"]
+    assert simulate(*shlex.split(broken)[2:]).exit_code == 0
