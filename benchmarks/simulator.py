@@ -6,6 +6,7 @@ whatever one node sends another and the other handles, each hop counted; acknowl
 """
 
 import sys
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Annotated
@@ -57,7 +58,7 @@ def simulated(subscribers: int, seconds: float, repeat: int) -> tuple[float, flo
         simulation.plan()
         simulation.world.run(simulation.scenario.run.warmup_s)
         before = messages_handled(simulation)
-        timings.append(timed(lambda simulation=simulation: simulation.world.run(simulation.scenario.ends_s)))
+        timings.append(timed(partial(simulation.world.run, simulation.scenario.ends_s)))
         messages = messages_handled(simulation) - before
     timing = median_of(timings)
     return messages / timing.seconds, match_us(simulation), timing.share

@@ -24,7 +24,7 @@ from godwit.broker.seen import Seen
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.client.client import Client, ClientConfig
 from godwit.filters import algebra
-from godwit.simulator import run
+from godwit.simulator import stage
 from godwit.simulator.ledger import Ledger
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.workloads import Workload
@@ -145,7 +145,7 @@ def reorders(patch: pytest.MonkeyPatch) -> None:
 def reorders_for_clients_that_take_it(patch: pytest.MonkeyPatch) -> None:
     """The same, when clients do not drop what comes after a younger one."""
     reorders(patch)
-    patch.setattr(run, "ClientConfig", partial(ClientConfig, seen_window=256))
+    patch.setattr(stage, "ClientConfig", partial(ClientConfig, seen_window=256))
 
 
 # ---------------------------------------------------------------- sessions and clients
@@ -267,7 +267,7 @@ def test_without_the_fault_the_same_scenario_holds(case: Case) -> None:
 
 def test_queues_that_grow_beyond_their_bound_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = with_changes(TREE, AWAY)
-    monkeypatch.setattr(run, "Limits", partial(Limits, queue_events_max=5, window=4))
+    monkeypatch.setattr(stage, "Limits", partial(Limits, queue_events_max=5, window=4))
     bounded = outcome(scenario, 1)
     assert (bounded.violations, bounded.queue_max["session"]) == ((), 5)
     assert bounded.purged > 0  # given up, and on record

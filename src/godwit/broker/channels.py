@@ -19,8 +19,10 @@ source sends a `Tail` after them when it hears that somebody has started a new l
 4. `Start`, `Nack` and `Void` act when they come, since the order may be waiting for them; their number is used up.
 5. A gap is asked for after `gap_wait_s`, and again after each further `gap_wait_s` while it is open and there is a way
    to the source. Only a `Void`, or a new life of the source, closes it without the packet; that is recorded as lost.
-6. When a new life of a source is heard of, what is held of the one before is handed on, in order, its gaps are recorded
-   as lost, and what still comes of it is dropped and recorded.
+6. When a new life of a source is heard of, what is held of the one before is handed on, in order, and its gaps are
+   recorded as lost. An event of it that still comes is handed on out of order, for it did not die with that life:
+   sessions drop what came before, and clients what comes after a later event of the same publisher. What else comes
+   of it is dropped.
 7. Bounded: `history_max` packets sent; `parked_max` for each target, and one more for each source; `held_max` for each
    source (what is early beyond is dropped and asked for again); `NACK_MAX` numbers in a question.
 8. What was given up may have been a subscription: the target asks the source to tell it everything, once, when no gap
@@ -62,7 +64,6 @@ class Incoming:
     """What one broker knows of the packets that one life of a source sends it."""
 
     incarnation: int  # of the source
-    past: tuple[int, int] = (0, 0)  # the life of the source before this one, and the number that was next then
     life: int = 0  # ours, for which the channel has started; 0: it has not
     first: int = 0  # the number it started with
     next: int = 0  # the number that is handed on next
@@ -205,9 +206,8 @@ class Channels:
         if incoming is None or incoming.incarnation < packet.incarnation:
             incoming = self._begin(packet.source, packet.incarnation, incoming, answers, handed_on)
         if packet.incarnation < incoming.incarnation:
-            if (packet.incarnation, number) >= incoming.past:  # rule 6; below, it came before
-                why = f"{packet.source} has started another life since"
-                answers += _dropped(packet.source, number, packet.message, why)
+            if isinstance(packet.message, Publish):
+                handed_on.append((packet.source, packet.message))  # rule 6: sessions know whether it came before
         elif number == incoming.next and not incoming.held and type(packet.message) not in URGENT:  # the usual case
             incoming.next = number + 1
             incoming.highest = max(incoming.highest, number)
@@ -306,7 +306,6 @@ class Channels:
         begun = self.incoming[source] = Incoming(incarnation)
         if old is None:
             return begun
-        begun.past = (old.incarnation, max(old.next, old.highest + 1))
         begun.waits_for = old.waits_for  # one timer for each source: it is stopped or goes on for this life
         why = f"{source} has started another life since"
         for number in sorted(old.held):

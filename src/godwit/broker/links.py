@@ -4,7 +4,7 @@
 acknowledged them, cumulatively. A connection begins with a `Hello` each way, which says what has come so far; what has
 not is sent again. So a connection that breaks and another that takes its place lose nothing and double nothing. Frames
 may also get lost, doubled and overtaken while the connection stands: early ones are held, late ones dropped, a gap is
-reported at once by an `Ack` and filled by sending again, and a timer asks again when all is silent.
+reported at once by an `Ack` and filled by sending again, hole after hole, and a timer asks again when all is silent.
 
 An end that has lost its disk comes back as another *incarnation*. The other end sees that in the `Hello`, starts its
 numbers anew and reports what was never acknowledged, so that the routing family can tell the newcomer again.
@@ -69,6 +69,7 @@ class Link:
         self.acknowledged_since_timer = False
         self.resend_running = False
         self.resent_first = 0
+        self.missed_up_to = 0  # while the first in flight is below, it may be missing too, and is sent again at once
         # receiving
         self.received = 0
         self.early: dict[int, Message] = {}
@@ -218,6 +219,7 @@ class Link:
             while (message := self.early.pop(self.received + 1, None)) is not None:
                 self.received += 1
                 messages.append(message)
+            self.unacknowledged = ACK_EVERY  # a hole is filled: the sender waits to hear which is the next
         self.unacknowledged += 1
         if self.unacknowledged >= ACK_EVERY:
             self.unacknowledged = 0
@@ -244,7 +246,12 @@ class Link:
             return
         if self._acknowledge(ack.received):
             self._fill_window(effects, now)
-        elif self.in_flight and ack.received == self.first - 1 and self.resent_first != self.first:
+            is_missing = self.first <= self.missed_up_to  # the next of several holes
+        else:
+            is_missing = ack.received == self.first - 1 and self.resent_first != self.first
+            if is_missing:
+                self.missed_up_to = self.first + self.in_flight - 1
+        if is_missing and self.in_flight:
             self.resent_first = self.first
             effects.append(Send(self.peer, Frame(self.first, self.received, self.outbox[0])))
 
@@ -274,6 +281,7 @@ class Link:
                 for at in range(min(self.in_flight, RESENT_AT_ONCE_MAX))
             ]
             self.unacknowledged = 0
+            self.missed_up_to = self.first + self.in_flight - 1
             self.silence_s = min(self.silence_s * 2, self.config.resend_s_max)
         self._start_resend(effects, now)
         return effects

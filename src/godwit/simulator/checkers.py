@@ -125,7 +125,7 @@ def _missing(ledger: Ledger, client: str, fact: Fact, verdict: Verdict) -> None:
         verdict.expired += 1
     elif reason is not None:
         verdict.purged += 1
-    elif (client, fact.id) in ledger.died:
+    elif (client, fact.id) in ledger.died or (client, fact.id) in ledger.overtaken:
         verdict.excused += 1
     else:
         verdict.lost += 1

@@ -12,49 +12,32 @@ running nothing is, what was asked for so far has settled (`ledger.py`).
 """
 
 from collections.abc import Callable
-from functools import partial
 from random import Random
 from time import perf_counter
 from typing import Any
 
 import msgspec
 
-from godwit.broker.broker import Broker, BrokerConfig
-from godwit.broker.effects import Effect, Notify
-from godwit.broker.limits import Limits
-from godwit.broker.links import LinkConfig
-from godwit.client.client import Client, ClientConfig
-from godwit.filters.events import Event
-from godwit.filters.filters import TRUE, Filter
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
-from godwit.simulator.faults import Fault, drawn_faults
+from godwit.simulator.faults import drawn_faults
 from godwit.simulator.inspection import (
     entries_in,
-    events_at_stake,
-    events_on_the_way,
     events_queued,
     is_answered,
     is_quiet,
     queue_lengths,
     waiting,
 )
-from godwit.simulator.ledger import EventId, Ledger
-from godwit.simulator.scenario import Scenario, check, overlay_of
-from godwit.simulator.summary import Summary, Violation, percentile_ms
-from godwit.simulator.topologies import leaves
-from godwit.simulator.workloads import workload_of
-from godwit.simulator.world import World
+from godwit.simulator.misfortune import Misfortune
+from godwit.simulator.scenario import Scenario
+from godwit.simulator.summary import Summary, percentile_ms
 from godwit.trace import Record, TraceSink
 
 __all__ = ["Simulation", "run"]
 
 PROBE_S = 0.1
-RECONNECT_S = 0.2
 LEAVE_S = 60.0
-DEAD_AFTER_S = 2.0  # graph family
 VIOLATIONS_MAX = 100
-MARGIN_S = 1.0  # a client that is told of a lost session so late may leave out a subscription, as expired
-ROUNDING_S = 1e-6  # more than clocks' sums are off by
 
 
 def run(
@@ -67,95 +50,8 @@ def run(
     return Simulation(scenario, seed, trace).run(progress)
 
 
-class Simulation:
-    """One run. Tests may reach into `world`, `clients` and `brokers` before `run`."""
-
-    def __init__(self, scenario: Scenario, seed: int, trace: TraceSink | None = None) -> None:
-        check(scenario)
-        self.scenario = scenario
-        self.seed = seed
-        self.trace = trace
-        self.ledger = Ledger()
-        self.world = World(seed)
-        self.world.on_notify = self._on_notify
-        self.world.on_record = self._on_record
-        self.world.traces_messages = trace is not None
-        self.rng = {purpose: Random(f"{seed}/{purpose}") for purpose in ("overlay", "workload", "clients", "churn")}
-        self.overlay = overlay_of(scenario, self.rng["overlay"])
-        self.workload = workload_of(scenario.workload, scenario.clients.publishers, self.rng["workload"])
-        self.violations: list[Violation] = []
-        self.fault_counts: dict[str, int] = {}
-        self.broken: dict[tuple[str, str], int] = {}  # links that a fault keeps down
-        self.blocked: dict[tuple[str, str], int] = {}
-        self.crashed: dict[str, int] = {}
-        self.without_disk: dict[str, None] = {}  # brokers that are down and have lost their disk
-        self.unrenewed: dict[str, None] = {}  # clients whose session is lost, and who have not heard of it yet
-        self.slow: dict[str, int] = {}
-        self.away: dict[str, int] = {}  # clients that are away of their own will
-        self.homes: dict[str, str] = {}
-        self.expiring: dict[tuple[str, str], int] = {}  # the wish that a subscription's time is counted from
-        self.expires: dict[tuple[str, str], float] = {}  # by its client's clock
-        self.quiet_since: float | None = None
-        self.subscriptions_made = 0
-        self.queue_max: dict[str, int] = {}
-        self.table_entries_max = 0
-        self.entries_left = 0
-        self._build()
-
-    # ------------------------------------------------------------ building
-
-    def _build(self) -> None:
-        scenario, world = self.scenario, self.world
-        network = scenario.overlay
-        journaled = scenario.faults.crash is not None or network.disk_sync_ms > 0
-        beside: dict[str, dict[str, float]] = {broker: {} for broker in self.overlay.brokers}
-        for link in self.overlay.links:
-            beside[link.a][link.b] = beside[link.b][link.a] = link.cost
-        dead_after_s = DEAD_AFTER_S if scenario.routing.family == "graph" else None
-        config = BrokerConfig(
-            family=scenario.routing.family,
-            reduction=scenario.routing.reduction,
-            excess_max=scenario.routing.excess_max,
-            advertisements=scenario.routing.advertisements if scenario.routing.family == "tree" else "off",
-            link=LinkConfig(dead_after_s=dead_after_s),
-            limits=Limits(),
-        )
-        self.config = config
-        for name in self.overlay.brokers:
-            make = partial(Broker, name, beside[name], config)
-            world.add_broker(name, make, journaled=journaled, sync_s=network.disk_sync_ms / 1_000)
-        for link in self.overlay.links:
-            world.wire(link.a, link.b, link.latency_s, link.bandwidth_bps)
-        rng = self.rng["clients"]
-        places = leaves(self.overlay) if scenario.clients.placement == "leaves" else self.overlay.brokers
-        self.publishers = [f"p{k}" for k in range(scenario.clients.publishers)]
-        self.subscribers = [f"s{k}" for k in range(scenario.clients.subscribers)]
-        bandwidth = network.client_bandwidth_kbps
-        client_config = ClientConfig(
-            buffer_events_max=scenario.clients.buffer_events_max, quench=scenario.routing.quenching
-        )
-        for name in (*self.publishers, *self.subscribers):
-            world.add_client(name, Client(name, client_config))
-            home = self.homes[name] = rng.choice(places)
-            bps = None if bandwidth is None else bandwidth * 1_000
-            world.wire(name, home, network.client_latency_ms / 1_000, bps)
-        skew_s = scenario.faults.clock_skew_s
-        if skew_s:
-            clocks = Random(f"{self.seed}/clocks")
-            for node in world.nodes.values():
-                node.skew_s = clocks.uniform(-skew_s, skew_s)
-
-    def broker(self, name: str) -> Broker:
-        """The machine of a broker that is up."""
-        machine = self.world.nodes[name].machine
-        assert isinstance(machine, Broker)
-        return machine
-
-    def client(self, name: str) -> Client:
-        """The machine of a client."""
-        machine = self.world.nodes[name].machine
-        assert isinstance(machine, Client)
-        return machine
+class Simulation(Misfortune):
+    """One run. Tests may reach into `world`, `ledger` and the machines before `run`."""
 
     # ------------------------------------------------------------ the run
 
@@ -195,266 +91,7 @@ class Simulation:
             world.at(fault.ends_s, self._end, fault)
         world.at(PROBE_S, self._probe)
 
-    def _plan_publishing(self, k: int, name: str, rng: Random) -> None:
-        clients, at = self.scenario.clients, self.scenario.run.warmup_s
-        count = 0
-        while clients.publish_per_s > 0:
-            at += rng.expovariate(clients.publish_per_s)
-            if at >= self.scenario.publishing_ends_s or (clients.events is not None and count >= clients.events):
-                break
-            self.world.at(at, self._publish, k, name, count)
-            count += 1
-
-    def _plan_away(self, rng: Random) -> None:
-        away = self.scenario.clients.disconnections
-        who = {"subscribers": self.subscribers, "publishers": self.publishers}.get(
-            away.who, [*self.publishers, *self.subscribers]
-        )
-        at = self.scenario.run.warmup_s
-        while away.per_s > 0 and who and (at := at + rng.expovariate(away.per_s)) < self.scenario.faults_end_s:
-            name = rng.choice(who)
-            until = min(at + max(rng.expovariate(1 / away.lasts_s), 0.05), self.scenario.faults_end_s)
-            self.world.at(at, self._go_away, name)
-            self.world.at(until, self._come_back, name)
-
-    def _plan_churn(self) -> None:
-        churn, rng = self.scenario.churn, self.rng["churn"]
-        ends_s = self.scenario.publishing_ends_s
-        rates = {
-            self._subscribe_more: churn.subscribe_per_s,
-            self._unsubscribe_one: churn.unsubscribe_per_s,
-            self._replace_one: churn.replace_per_s,
-            self._readvertise_one: churn.advertise_per_s,
-        }
-        for do, per_s in rates.items():
-            start = self.scenario.run.warmup_s
-            while per_s > 0 and start < ends_s:
-                at = start
-                while (at := at + rng.expovariate(per_s)) < min(start + churn.burst_s, ends_s):
-                    self.world.at(at, do)
-                start += churn.burst_s + churn.pause_s
-
-    # ------------------------------------------------------------ clients
-
-    def _come(self, name: str, _b: Any, _c: Any) -> None:
-        """A client comes for the first time and says what it wants or is going to publish."""
-        self._reconnect_client(name)
-        if name.startswith("p"):
-            k = int(name[1:])
-            if self.scenario.routing.advertisements == "required":
-                self._advertise(name, "all", self.workload.advertisement(k))
-            elif self.config.advertisements == "optional":
-                self._ask("advertisement", name, "*", TRUE)  # by its coming alone
-        else:
-            for _ in range(self.scenario.clients.subscriptions):
-                self._subscribe(name)
-
-    def _subscribe(self, name: str, subscription: str | None = None) -> None:
-        k = self.subscriptions_made
-        self.subscriptions_made += 1
-        filter = self.workload.filter(k, self.rng["workload"])
-        subscription = subscription or f"sub{k}"
-        settings = self.scenario.sessions
-        expires = None
-        if settings.subscription_expires_s is not None:
-            world = self.world
-            expires = world.now + world.nodes[name].skew_s + settings.subscription_expires_s
-            self.expires[name, subscription] = expires
-            ends_at = expires - world.nodes[self.homes[name]].skew_s
-            world.at(ends_at - ROUNDING_S, self._expire, name, subscription, self.subscriptions_made)
-        self._ask("subscription", name, subscription, filter)
-        self.expiring[name, subscription] = self.subscriptions_made
-        rules = settings.rules()
-        self.world.command(
-            name, lambda client, now: client.subscribe(subscription, filter, now, expires=expires, queue=rules)
-        )
-
-    def _expire(self, name: str, subscription: str, number: int) -> None:
-        standing = self.ledger.subscriptions[name, subscription]
-        if (filter := standing.filter) is None:
-            return
-        if self.expiring.get((name, subscription)) == number:
-            self._ask("subscription", name, subscription, None, self.world.now + 2 * ROUNDING_S)
-        elif not standing.is_down and not is_answered(self.client(name)):
-            # its broker may not know yet that it was replaced, and ends it: a gap, until it hears the new one
-            self._ask("subscription", name, subscription, None)
-            self._ask("subscription", name, subscription, filter)
-
-    def _advertise(self, name: str, advertisement: str, filter: Filter) -> None:
-        self._ask("advertisement", name, advertisement, filter)
-        self.world.command(name, lambda client, now: client.advertise(advertisement, filter, now))
-
-    def _ask(self, kind: str, name: str, entry: str, filter: Filter | None, over_at: float | None = None) -> None:
-        self.ledger.asked(kind, name, entry, filter, self.world.now, self._in_flight(), over_at=over_at)
-
-    def _publish(self, k: int, name: str, number: int) -> None:
-        scenario = self.scenario
-        attributes = self.workload.attributes(k, number, self.rng["workload"])
-        expires_s = scenario.sessions.event_expires_s
-        payload = bytes(scenario.clients.payload_bytes) if scenario.clients.payload_bytes else None
-
-        def publish(client: Client, now: float) -> list[Effect]:
-            expires_at = None if expires_s is None else now + expires_s
-            event = Event(attributes, name, client.sequence + 1, payload, published_at=now, expires_at=expires_at)
-            self.ledger.published(event, self.world.now)
-            return client.publish(event, now)
-
-        self.world.command(name, publish)
-
-    def _go_away(self, name: str, _b: Any, _c: Any) -> None:
-        self.away[name] = self.away.get(name, 0) + 1
-        self.world.disconnect(name, self.homes[name])
-
-    def _come_back(self, name: str, _b: Any, _c: Any) -> None:
-        self.away[name] -= 1
-        self._reconnect_client(name)
-
-    def _reconnect_client(self, name: str, _b: Any = None, _c: Any = None) -> None:
-        """Connect a client that wants to be connected, if its broker is there."""
-        home = self.homes[name]
-        if self.away.get(name, 0) == 0 and self.world.connect(name, home) and name in self.unrenewed:
-            soon = self.world.now + self.world.nodes[name].skew_s + MARGIN_S
-            over = {entry for (client, entry), at in self.expires.items() if client == name and at <= soon}
-            self.ledger.home_renewed(name, self.world.now, self._in_flight(), besides=over)
-
-    # ------------------------------------------------------------ churn
-
-    def _standing_subscriptions(self) -> list[tuple[str, str]]:
-        standings = self.ledger.subscriptions.items()
-        wanted = [key for key, standing in standings if standing.filter is not None]
-        return [(name, entry) for name, entry in wanted if ("subscription", entry) in self.client(name).wanted]
-
-    def _subscribe_more(self, _a: Any, _b: Any, _c: Any) -> None:
-        if self.subscribers:
-            self._subscribe(self.rng["churn"].choice(self.subscribers))
-
-    def _unsubscribe_one(self, _a: Any, _b: Any, _c: Any) -> None:
-        standing = self._standing_subscriptions()
-        if standing:
-            name, subscription = self.rng["churn"].choice(standing)
-            self._ask("subscription", name, subscription, None)
-            self.world.command(name, lambda client, now: client.unsubscribe(subscription, now))
-
-    def _replace_one(self, _a: Any, _b: Any, _c: Any) -> None:
-        standing = self._standing_subscriptions()
-        if standing:
-            self._subscribe(*self.rng["churn"].choice(standing))
-
-    def _readvertise_one(self, _a: Any, _b: Any, _c: Any) -> None:
-        """A publisher withdraws its advertisement, makes it again, or widens it."""
-        if self.scenario.routing.advertisements != "required" or not self.publishers:
-            return
-        k = self.rng["churn"].randrange(len(self.publishers))
-        name = self.publishers[k]
-        if (name, "all") not in self.ledger.advertisements:
-            return
-        standing = self.ledger.advertisements[name, "all"]
-        if standing.filter is None or self.rng["churn"].random() < 0.5:
-            self._advertise(name, "all", self.workload.advertisement(k, self.rng["churn"].randrange(3)))
-        else:
-            self._ask("advertisement", name, "all", None)
-            self.world.command(name, lambda client, now: client.unadvertise("all", now))
-
-    # ------------------------------------------------------------ faults
-
-    def _set_frame_faults(self, loss: float, duplicate: float, delay: float) -> None:
-        delay_s = self.scenario.faults.delay_ms_max / 1_000
-        for link in self.overlay.links:
-            for a, b in ((link.a, link.b), (link.b, link.a)):
-                wire = self.world.nodes[a].wires[b]
-                wire.set_faults(loss, duplicate, delay, delay_s, blocked=self.blocked.get((a, b), 0) > 0)
-
-    def _begin(self, fault: Fault, _b: Any, _c: Any) -> None:
-        self.fault_counts[fault.kind] = self.fault_counts.get(fault.kind, 0) + 1
-        where = fault.where
-        match fault.kind:
-            case "link_break":
-                _count(self.broken, where, 1)
-                self.world.disconnect(*where)
-            case "partition_one_way":
-                _count(self.blocked, where, 1)
-                wire = self.world.nodes[where[0]].wires[where[1]]
-                wire.blocked = wire.faulty = True
-            case "slow_node":
-                _count(self.slow, where[0], 1)
-                self.world.nodes[where[0]].slow_s = self.scenario.faults.slow_ms / 1_000
-            case "crash":
-                _count(self.crashed, where[0], 1)
-                self.world.crash(where[0], keeps_disk=True)
-            case "crash_diskless":
-                _count(self.crashed, where[0], 1)
-                self._lose_disk(where[0])
-
-    def _end(self, fault: Fault, _b: Any, _c: Any) -> None:
-        where = fault.where
-        match fault.kind:
-            case "link_break":
-                _count(self.broken, where, -1)
-                self._reconnect_link(where[0], where[1], None)
-            case "partition_one_way":
-                if _count(self.blocked, where, -1) == 0:
-                    wire = self.world.nodes[where[0]].wires[where[1]]
-                    wire.set_faults(wire.loss_rate, wire.duplicate_rate, wire.delay_rate, wire.delay_s, blocked=False)
-            case "slow_node":
-                if _count(self.slow, where[0], -1) == 0:
-                    self.world.nodes[where[0]].slow_s = 0.0
-            case "crash" | "crash_diskless":
-                if _count(self.crashed, where[0], -1) == 0:
-                    self._restart(where[0])
-
-    def _lose_disk(self, name: str) -> None:
-        """A broker goes down with its disk: write down what dies with it."""
-        if not self.world.nodes[name].alive:
-            return
-        broker = self.broker(name)
-        for id, missed_at in events_at_stake(broker, self.overlay, self._taken).items():
-            self.ledger.died.update((client, id) for client, home in self.homes.items() if home in missed_at)
-            detail = f"on the way to {', '.join(missed_at)}"
-            self._on_record(name, Record("died", publisher=id[0], sequence=id[1], detail=detail), self.world.now)
-        for client, id in events_queued(broker):
-            self.ledger.died.add((client, id))
-            self._on_record(name, Record("died", client, publisher=id[0], sequence=id[1]), self.world.now)
-        in_flight = self._in_flight()
-        self.quiet_since = None
-        self.without_disk[name] = None
-        for client, home in self.homes.items():
-            if home == name:
-                self.ledger.home_lost(client, self.world.now, in_flight)
-                self.unrenewed[client] = None
-        self.world.crash(name, keeps_disk=False)
-
-    def _restart(self, name: str) -> None:
-        self.world.restart(name)
-        self.without_disk.pop(name, None)
-        for link in self.overlay.links:
-            if name in (link.a, link.b):
-                self._reconnect_link(link.a, link.b, None)
-        for client, home in self.homes.items():
-            if home == name:
-                self.world.at(self.world.now + RECONNECT_S, self._reconnect_client, client)
-
-    def _reconnect_link(self, a: str, b: str, _: Any) -> None:
-        if self.broken.get((a, b), 0) == 0 and self.broken.get((b, a), 0) == 0:
-            self.world.connect(a, b)
-
     # ------------------------------------------------------------ looking
-
-    def _taken(self, sender: str, receiver: str) -> int:
-        """The number of the last message that a broker has taken from another and will not forget in a crash."""
-        node, link = self.world.nodes[receiver], self.broker(receiver).links[sender]
-        is_known = link.peer_incarnation == self.broker(sender).links[receiver].incarnation
-        is_safe = receiver not in self.without_disk and len(node.journal) == node.durable
-        return link.received if is_known and is_safe else 0
-
-    def _in_flight(self) -> list[EventId]:
-        """Every event that is under way anywhere, also on the disk of a broker that is down."""
-        found: list[EventId] = []
-        lasting = self.scenario.faults.crash_diskless is None  # otherwise what was taken may be sent again
-        for name in self.overlay.brokers if self.ledger.facts else ():
-            broker = self.broker(name)
-            found += events_on_the_way(broker, self.overlay, self._taken if lasting else lambda *_: 0)
-            found += [id for _, id in events_queued(broker)]
-        return [*found, *(id for _, id in self.ledger.died)]  # of these some may be sent again by their source
 
     def _probe(self, _a: Any, _b: Any, _c: Any) -> None:
         """Look whether anything of control is under way, and how full everything is."""
@@ -514,50 +151,6 @@ class Simulation:
             if left:
                 self._violate("no garbage", f"after everyone has left: {left}", name)
 
-    def _violate(self, law: str, text: str, node: str) -> None:
-        self.violations.append(Violation(law, text, self.world.now, node))
-
-    # ------------------------------------------------------------ what happens
-
-    def _on_notify(self, client: str, notify: Notify, now: float) -> None:
-        self.ledger.delivered(client, notify.event.id, notify.subscriptions, now)
-        if self.trace is not None:
-            publisher, sequence = notify.event.id
-            record = Record(
-                "delivered", publisher=publisher, sequence=sequence, subscription=",".join(notify.subscriptions)
-            )
-            self.trace.write(now, client, record)
-
-    def _on_record(self, node: str, record: Record, now: float) -> None:
-        id = (record.publisher, record.sequence)
-        match record.kind:
-            case "published":
-                self.ledger.entered(id, now)
-            case "purged" | "expired":
-                self.ledger.gone[record.peer, id] = record.kind
-            case "quenched" if self.client(node).connection is None:  # its buffer was full: [mobile §3.2] allows it
-                self.ledger.dropped[id] = ("discarded", now)
-            case "quenched" | "refused":
-                self.ledger.dropped[id] = (record.kind, now)
-            case "lost":
-                self._on_lost(node, record, id)
-            case "closed":
-                if record.peer in self.overlay.brokers and node in self.overlay.brokers:
-                    self._violate("nobody at fault", f"closed the link to {record.peer}: {record.detail}", node)
-        if self.trace is not None:
-            self.trace.write(now, node, record)
-
-    def _on_lost(self, node: str, record: Record, id: EventId) -> None:
-        """Something was given up, on record: by a client's buffer, by a session's budget, or by a broker."""
-        if node in self.homes:
-            self.ledger.dropped[id] = ("lost", self.world.now)
-        elif record.peer in self.homes:
-            self.ledger.gone[record.peer, id] = "lost"
-        elif self.fault_counts.get("crash_diskless"):  # what a past life of its broker sent came after the next began
-            self.ledger.died.update((client, id) for client, home in self.homes.items() if home == node)
-        else:
-            self._violate("nothing lost", f"event {id} given up: {record.detail}", node)
-
     # ------------------------------------------------------------ the summary
 
     def _summary(self, verdict: Verdict, wall_s: float) -> Summary:
@@ -593,8 +186,3 @@ class Simulation:
         unmet = unmet_expectations(summary, self.scenario.run.expectations)
         violations = [*self.violations, *verdict.violations, *unmet]
         return msgspec.structs.replace(summary, violations=tuple(violations[:VIOLATIONS_MAX]))
-
-
-def _count(counts: dict[Any, int], key: Any, change: int) -> int:
-    counts[key] = counts.get(key, 0) + change
-    return counts[key]

@@ -1,0 +1,184 @@
+"""Who lives in a simulated network: clients that come, ask, publish, go away, come back and change their minds."""
+
+from random import Random
+from typing import Any
+
+from godwit.broker.effects import Effect
+from godwit.client.client import Client
+from godwit.filters.events import Event
+from godwit.filters.filters import TRUE, Filter
+from godwit.simulator.inspection import (
+    is_answered,
+)
+from godwit.simulator.stage import Stage
+
+__all__ = ["Population"]
+
+MARGIN_S = 1.0  # a client that is told of a lost session so late may leave out a subscription, as expired
+ROUNDING_S = 1e-6  # more than clocks' sums are off by
+
+
+class Population(Stage):
+    """A stage with people on it."""
+
+    # ------------------------------------------------------------ plans
+
+    def _plan_publishing(self, k: int, name: str, rng: Random) -> None:
+        clients, at = self.scenario.clients, self.scenario.run.warmup_s
+        count = 0
+        while clients.publish_per_s > 0:
+            at += rng.expovariate(clients.publish_per_s)
+            if at >= self.scenario.publishing_ends_s or (clients.events is not None and count >= clients.events):
+                break
+            self.world.at(at, self._publish, k, name, count)
+            count += 1
+
+    def _plan_away(self, rng: Random) -> None:
+        away = self.scenario.clients.disconnections
+        who = {"subscribers": self.subscribers, "publishers": self.publishers}.get(
+            away.who, [*self.publishers, *self.subscribers]
+        )
+        at = self.scenario.run.warmup_s
+        while away.per_s > 0 and who and (at := at + rng.expovariate(away.per_s)) < self.scenario.faults_end_s:
+            name = rng.choice(who)
+            until = min(at + max(rng.expovariate(1 / away.lasts_s), 0.05), self.scenario.faults_end_s)
+            self.world.at(at, self._go_away, name)
+            self.world.at(until, self._come_back, name)
+
+    def _plan_churn(self) -> None:
+        churn, rng = self.scenario.churn, self.rng["churn"]
+        ends_s = self.scenario.publishing_ends_s
+        rates = {
+            self._subscribe_more: churn.subscribe_per_s,
+            self._unsubscribe_one: churn.unsubscribe_per_s,
+            self._replace_one: churn.replace_per_s,
+            self._readvertise_one: churn.advertise_per_s,
+        }
+        for do, per_s in rates.items():
+            start = self.scenario.run.warmup_s
+            while per_s > 0 and start < ends_s:
+                at = start
+                while (at := at + rng.expovariate(per_s)) < min(start + churn.burst_s, ends_s):
+                    self.world.at(at, do)
+                start += churn.burst_s + churn.pause_s
+
+    # ------------------------------------------------------------ clients
+
+    def _come(self, name: str, _b: Any, _c: Any) -> None:
+        """A client comes for the first time and says what it wants or is going to publish."""
+        self._reconnect_client(name)
+        if name.startswith("p"):
+            k = int(name[1:])
+            if self.scenario.routing.advertisements == "required":
+                self._advertise(name, "all", self.workload.advertisement(k))
+            elif self.config.advertisements == "optional":
+                self._ask("advertisement", name, "*", TRUE)  # by its coming alone
+        else:
+            for _ in range(self.scenario.clients.subscriptions):
+                self._subscribe(name)
+
+    def _subscribe(self, name: str, subscription: str | None = None) -> None:
+        k = self.subscriptions_made
+        self.subscriptions_made += 1
+        filter = self.workload.filter(k, self.rng["workload"])
+        subscription = subscription or f"sub{k}"
+        settings = self.scenario.sessions
+        expires = None
+        if settings.subscription_expires_s is not None:
+            world = self.world
+            expires = world.now + world.nodes[name].skew_s + settings.subscription_expires_s
+            self.expires[name, subscription] = expires
+            ends_at = expires - world.nodes[self.homes[name]].skew_s
+            world.at(ends_at - ROUNDING_S, self._expire, name, subscription, self.subscriptions_made)
+        self._ask("subscription", name, subscription, filter)
+        self.expiring[name, subscription] = self.subscriptions_made
+        rules = settings.rules()
+        self.world.command(
+            name, lambda client, now: client.subscribe(subscription, filter, now, expires=expires, queue=rules)
+        )
+
+    def _expire(self, name: str, subscription: str, number: int) -> None:
+        standing = self.ledger.subscriptions[name, subscription]
+        if (filter := standing.filter) is None:
+            return
+        if self.expiring.get((name, subscription)) == number:
+            self._ask("subscription", name, subscription, None, self.world.now + 2 * ROUNDING_S)
+        elif not standing.is_down and not is_answered(self.client(name)):
+            # its broker may not know yet that it was replaced, and ends it: a gap, until it hears the new one
+            self._ask("subscription", name, subscription, None)
+            self._ask("subscription", name, subscription, filter)
+
+    def _advertise(self, name: str, advertisement: str, filter: Filter) -> None:
+        self._ask("advertisement", name, advertisement, filter)
+        self.world.command(name, lambda client, now: client.advertise(advertisement, filter, now))
+
+    def _ask(self, kind: str, name: str, entry: str, filter: Filter | None, over_at: float | None = None) -> None:
+        self.ledger.asked(kind, name, entry, filter, self.world.now, self._in_flight(), over_at=over_at)
+
+    def _publish(self, k: int, name: str, number: int) -> None:
+        scenario = self.scenario
+        attributes = self.workload.attributes(k, number, self.rng["workload"])
+        expires_s = scenario.sessions.event_expires_s
+        payload = bytes(scenario.clients.payload_bytes) if scenario.clients.payload_bytes else None
+
+        def publish(client: Client, now: float) -> list[Effect]:
+            expires_at = None if expires_s is None else now + expires_s
+            event = Event(attributes, name, client.sequence + 1, payload, published_at=now, expires_at=expires_at)
+            self.ledger.published(event, self.world.now)
+            return client.publish(event, now)
+
+        self.world.command(name, publish)
+
+    def _go_away(self, name: str, _b: Any, _c: Any) -> None:
+        self.away[name] = self.away.get(name, 0) + 1
+        self.world.disconnect(name, self.homes[name])
+
+    def _come_back(self, name: str, _b: Any, _c: Any) -> None:
+        self.away[name] -= 1
+        self._reconnect_client(name)
+
+    def _reconnect_client(self, name: str, _b: Any = None, _c: Any = None) -> None:
+        """Connect a client that wants to be connected, if its broker is there."""
+        home = self.homes[name]
+        if self.away.get(name, 0) == 0 and self.world.connect(name, home) and name in self.unrenewed:
+            soon = self.world.now + self.world.nodes[name].skew_s + MARGIN_S
+            over = {entry for (client, entry), at in self.expires.items() if client == name and at <= soon}
+            self.ledger.home_renewed(name, self.world.now, self._in_flight(), besides=over)
+
+    # ------------------------------------------------------------ churn
+
+    def _standing_subscriptions(self) -> list[tuple[str, str]]:
+        standings = self.ledger.subscriptions.items()
+        wanted = [key for key, standing in standings if standing.filter is not None]
+        return [(name, entry) for name, entry in wanted if ("subscription", entry) in self.client(name).wanted]
+
+    def _subscribe_more(self, _a: Any, _b: Any, _c: Any) -> None:
+        if self.subscribers:
+            self._subscribe(self.rng["churn"].choice(self.subscribers))
+
+    def _unsubscribe_one(self, _a: Any, _b: Any, _c: Any) -> None:
+        standing = self._standing_subscriptions()
+        if standing:
+            name, subscription = self.rng["churn"].choice(standing)
+            self._ask("subscription", name, subscription, None)
+            self.world.command(name, lambda client, now: client.unsubscribe(subscription, now))
+
+    def _replace_one(self, _a: Any, _b: Any, _c: Any) -> None:
+        standing = self._standing_subscriptions()
+        if standing:
+            self._subscribe(*self.rng["churn"].choice(standing))
+
+    def _readvertise_one(self, _a: Any, _b: Any, _c: Any) -> None:
+        """A publisher withdraws its advertisement, makes it again, or widens it."""
+        if self.scenario.routing.advertisements != "required" or not self.publishers:
+            return
+        k = self.rng["churn"].randrange(len(self.publishers))
+        name = self.publishers[k]
+        if (name, "all") not in self.ledger.advertisements:
+            return
+        standing = self.ledger.advertisements[name, "all"]
+        if standing.filter is None or self.rng["churn"].random() < 0.5:
+            self._advertise(name, "all", self.workload.advertisement(k, self.rng["churn"].randrange(3)))
+        else:
+            self._ask("advertisement", name, "all", None)
+            self.world.command(name, lambda client, now: client.unadvertise("all", now))

@@ -1,0 +1,181 @@
+"""The stage of a run: a world built from a scenario, and the ledger that all that happens in it goes into."""
+
+from functools import partial
+from random import Random
+
+from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.effects import Notify
+from godwit.broker.limits import Limits
+from godwit.broker.links import LinkConfig
+from godwit.client.client import Client, ClientConfig
+from godwit.simulator.inspection import (
+    events_on_the_way,
+    events_queued,
+)
+from godwit.simulator.ledger import EventId, Ledger
+from godwit.simulator.scenario import Scenario, check, overlay_of
+from godwit.simulator.summary import Violation
+from godwit.simulator.topologies import leaves
+from godwit.simulator.workloads import workload_of
+from godwit.simulator.world import World
+from godwit.trace import Record, TraceSink
+
+__all__ = ["Stage"]
+
+DEAD_AFTER_S = 2.0  # graph family
+
+
+class Stage:
+    """Brokers, clients and wires, and what is known of them."""
+
+    def __init__(self, scenario: Scenario, seed: int, trace: TraceSink | None = None) -> None:
+        check(scenario)
+        self.scenario = scenario
+        self.seed = seed
+        self.trace = trace
+        self.ledger = Ledger()
+        self.world = World(seed)
+        self.world.on_notify = self._on_notify
+        self.world.on_record = self._on_record
+        self.world.traces_messages = trace is not None
+        self.rng = {purpose: Random(f"{seed}/{purpose}") for purpose in ("overlay", "workload", "clients", "churn")}
+        self.overlay = overlay_of(scenario, self.rng["overlay"])
+        self.workload = workload_of(scenario.workload, scenario.clients.publishers, self.rng["workload"])
+        self.violations: list[Violation] = []
+        self.fault_counts: dict[str, int] = {}
+        self.broken: dict[tuple[str, str], int] = {}  # links that a fault keeps down
+        self.blocked: dict[tuple[str, str], int] = {}
+        self.crashed: dict[str, int] = {}
+        self.without_disk: dict[str, None] = {}  # brokers that are down and have lost their disk
+        self.unrenewed: dict[str, None] = {}  # clients whose session is lost, and who have not heard of it yet
+        self.slow: dict[str, int] = {}
+        self.away: dict[str, int] = {}  # clients that are away of their own will
+        self.homes: dict[str, str] = {}
+        self.expiring: dict[tuple[str, str], int] = {}  # the wish that a subscription's time is counted from
+        self.expires: dict[tuple[str, str], float] = {}  # by its client's clock
+        self.quiet_since: float | None = None
+        self.subscriptions_made = 0
+        self.queue_max: dict[str, int] = {}
+        self.table_entries_max = 0
+        self.entries_left = 0
+        self._build()
+
+    # ------------------------------------------------------------ building
+
+    def _build(self) -> None:
+        scenario, world = self.scenario, self.world
+        network = scenario.overlay
+        journaled = scenario.faults.crash is not None or network.disk_sync_ms > 0
+        beside: dict[str, dict[str, float]] = {broker: {} for broker in self.overlay.brokers}
+        for link in self.overlay.links:
+            beside[link.a][link.b] = beside[link.b][link.a] = link.cost
+        dead_after_s = DEAD_AFTER_S if scenario.routing.family == "graph" else None
+        config = BrokerConfig(
+            family=scenario.routing.family,
+            reduction=scenario.routing.reduction,
+            excess_max=scenario.routing.excess_max,
+            advertisements=scenario.routing.advertisements if scenario.routing.family == "tree" else "off",
+            link=LinkConfig(dead_after_s=dead_after_s),
+            limits=Limits(),
+        )
+        self.config = config
+        for name in self.overlay.brokers:
+            make = partial(Broker, name, beside[name], config)
+            world.add_broker(name, make, journaled=journaled, sync_s=network.disk_sync_ms / 1_000)
+        for link in self.overlay.links:
+            world.wire(link.a, link.b, link.latency_s, link.bandwidth_bps)
+        rng = self.rng["clients"]
+        places = leaves(self.overlay) if scenario.clients.placement == "leaves" else self.overlay.brokers
+        self.publishers = [f"p{k}" for k in range(scenario.clients.publishers)]
+        self.subscribers = [f"s{k}" for k in range(scenario.clients.subscribers)]
+        bandwidth = network.client_bandwidth_kbps
+        client_config = ClientConfig(
+            buffer_events_max=scenario.clients.buffer_events_max, quench=scenario.routing.quenching
+        )
+        for name in (*self.publishers, *self.subscribers):
+            world.add_client(name, Client(name, client_config))
+            home = self.homes[name] = rng.choice(places)
+            bps = None if bandwidth is None else bandwidth * 1_000
+            world.wire(name, home, network.client_latency_ms / 1_000, bps)
+        skew_s = scenario.faults.clock_skew_s
+        if skew_s:
+            clocks = Random(f"{self.seed}/clocks")
+            for node in world.nodes.values():
+                node.skew_s = clocks.uniform(-skew_s, skew_s)
+
+    def broker(self, name: str) -> Broker:
+        """The machine of a broker that is up."""
+        machine = self.world.nodes[name].machine
+        assert isinstance(machine, Broker)
+        return machine
+
+    def client(self, name: str) -> Client:
+        """The machine of a client."""
+        machine = self.world.nodes[name].machine
+        assert isinstance(machine, Client)
+        return machine
+
+    # ------------------------------------------------------------ looking
+
+    def _taken(self, sender: str, receiver: str) -> int:
+        """The number of the last message that a broker has taken from another and will not forget in a crash."""
+        node, link = self.world.nodes[receiver], self.broker(receiver).links[sender]
+        is_known = link.peer_incarnation == self.broker(sender).links[receiver].incarnation
+        is_safe = receiver not in self.without_disk and len(node.journal) == node.durable
+        return link.received if is_known and is_safe else 0
+
+    def _in_flight(self) -> list[EventId]:
+        """Every event that is under way anywhere, also on the disk of a broker that is down."""
+        found: list[EventId] = []
+        lasting = self.scenario.faults.crash_diskless is None  # otherwise what was taken may be sent again
+        for name in self.overlay.brokers if self.ledger.facts else ():
+            broker = self.broker(name)
+            found += events_on_the_way(broker, self.overlay, self._taken if lasting else lambda *_: 0)
+            found += [id for _, id in events_queued(broker)]
+        return [*found, *(id for _, id in self.ledger.died)]  # of these some may be sent again by their source
+
+    def _violate(self, law: str, text: str, node: str) -> None:
+        self.violations.append(Violation(law, text, self.world.now, node))
+
+    # ------------------------------------------------------------ what happens
+
+    def _on_notify(self, client: str, notify: Notify, now: float) -> None:
+        self.ledger.delivered(client, notify.event.id, notify.subscriptions, now)
+        if self.trace is not None:
+            publisher, sequence = notify.event.id
+            record = Record(
+                "delivered", publisher=publisher, sequence=sequence, subscription=",".join(notify.subscriptions)
+            )
+            self.trace.write(now, client, record)
+
+    def _on_record(self, node: str, record: Record, now: float) -> None:
+        id = (record.publisher, record.sequence)
+        match record.kind:
+            case "published":
+                self.ledger.entered(id, now)
+            case "purged" | "expired":
+                self.ledger.gone[record.peer, id] = record.kind
+            case "quenched" if self.client(node).connection is None:  # its buffer was full: [mobile §3.2] allows it
+                self.ledger.dropped[id] = ("discarded", now)
+            case "quenched" | "refused":
+                self.ledger.dropped[id] = (record.kind, now)
+            case "lost":
+                self._on_lost(node, record, id)
+            case "suppressed" if node in self.homes and self.fault_counts.get("crash_diskless"):
+                self.ledger.overtaken.add((node, id))
+            case "closed":
+                if record.peer in self.overlay.brokers and node in self.overlay.brokers:
+                    self._violate("nobody at fault", f"closed the link to {record.peer}: {record.detail}", node)
+        if self.trace is not None:
+            self.trace.write(now, node, record)
+
+    def _on_lost(self, node: str, record: Record, id: EventId) -> None:
+        """Something was given up, on record: by a client's buffer, by a session's budget, or by a broker."""
+        if node in self.homes:
+            self.ledger.dropped[id] = ("lost", self.world.now)
+        elif record.peer in self.homes:
+            self.ledger.gone[record.peer, id] = "lost"
+        elif self.fault_counts.get("crash_diskless"):  # what a past life of its broker sent came after the next began
+            self.ledger.died.update((client, id) for client, home in self.homes.items() if home == node)
+        else:
+            self._violate("nothing lost", f"event {id} given up: {record.detail}", node)
