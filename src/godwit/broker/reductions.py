@@ -46,6 +46,7 @@ Change = tuple[EntryId, Filter | None]
 MEMO_MAX = 65_536
 BUNDLE_MAX = 64
 MERGES_TRIED_MAX = 16
+MERGED_SIZE_MAX = 1_000  # literals
 
 
 @lru_cache(MEMO_MAX)
@@ -114,10 +115,14 @@ class Simple(Outgoing):
         self.ids: dict[Hashable, EntryId] = {}
 
     def add(self, key: Hashable, id: EntryId, filter: Filter) -> list[Change]:
-        if self.told.get(id) == filter and key in self.ids:
+        mine = self.ids.get(key)
+        if mine is None:
+            while id in self.told:  # two neighbours, or a client and a neighbour, use one name
+                id = self._new_id()
+            mine = self.ids[key] = id
+        elif self.told[mine] == filter:
             return []
-        self.ids[key] = id
-        return [self._tell(id, filter)]
+        return [self._tell(mine, filter)]
 
     def remove(self, key: Hashable) -> list[Change]:
         id = self.ids.pop(key, None)
@@ -251,12 +256,13 @@ class Covering(Identity):
 class Bundle:
     """Filters that are told as one."""
 
-    __slots__ = ("attributes", "filter", "groups", "id")
+    __slots__ = ("attributes", "excess", "filter", "groups", "id")
 
     def __init__(self, id: EntryId, group: Group) -> None:
         self.id = id
         self.filter = group.filter
         self.attributes = group.attributes
+        self.excess = 0.0  # at most this share of what the filter matches, none of the groups wants
         self.groups: dict[Filter, Group] = {group.filter: group}
 
 
@@ -277,16 +283,18 @@ class Merging(Identity):
                 self._join(bundle, group)
                 return []
         for bundle in self.bundles.values():
-            if len(bundle.groups) >= BUNDLE_MAX or not (
-                bundle.attributes <= group.attributes or group.attributes <= bundle.attributes
-            ):
+            if len(bundle.groups) >= BUNDLE_MAX or bundle.filter.size + group.filter.size > MERGED_SIZE_MAX:
+                continue
+            if not (bundle.attributes <= group.attributes or group.attributes <= bundle.attributes):
                 continue
             tried += 1
             if tried > MERGES_TRIED_MAX:
                 break
-            found = merged(bundle.filter, group.filter, excess_max=self.excess_max)
+            room = 1 - (1 - self.excess_max) / (1 - bundle.excess) if bundle.excess < 1 else 1.0  # what is left of it
+            found = merged(bundle.filter, group.filter, excess_max=room)
             if found is not None:
                 self._join(bundle, group)
+                bundle.excess = 1 - (1 - bundle.excess) * (1 - found.excess)
                 return self._widened(bundle, found.filter)
         bundle = Bundle(group.id, group)
         self.bundles[bundle.id] = bundle

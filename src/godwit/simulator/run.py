@@ -154,7 +154,7 @@ class Simulation:
         """From the first connection to the last word."""
         started = perf_counter()
         scenario, world = self.scenario, self.world
-        self._plan()
+        self.plan()
         ends_s = scenario.ends_s
         steps = 200
         for step in range(1, steps + 1):
@@ -167,7 +167,7 @@ class Simulation:
         verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
         return self._summary(verdict, perf_counter() - started)
 
-    def _plan(self) -> None:
+    def plan(self) -> None:
         """Put everything that is known beforehand into the queue of the world."""
         scenario, world, rng = self.scenario, self.world, self.rng["clients"]
         for link in self.overlay.links:
