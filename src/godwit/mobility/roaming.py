@@ -24,8 +24,8 @@ replay loses nothing and overtakes nothing: publishers move by the same protocol
 5. What a relocation costs grows with the distance between the two brokers, not with the network.
 6. A broker whose tables are not whole yet holds these messages back as it holds events: they must not overtake
    subscriptions. A question that gets no answer is asked again, since a broker on the way may have lost its memory.
-7. A session that comes where nobody waits for it any more stays there until somebody asks: those who were told that
-   they are superseded were so by one whose own subscriptions stood already.
+7. A broker that was superseded goes on keeping what comes while a session may still be on its way to it, and passes
+   both on. A session that comes where nobody waits for it stays there until somebody asks.
 
 *Paper.* [rebeca §4.1, Fig. 5]. *Symbols.* B1 → the new border broker; B6 → the old one; B4 → the junction;
 (C, F, 123) → `Attach`; the virtual counterpart → the session while its client is away.
@@ -73,6 +73,8 @@ class Arrival:
         self.parts: list[Replay] = []
         self.next: Relocate | None = None  # who has asked for it since
         self.gives_up_at = 0.0
+        self.asks = 0
+        self.is_superseded = False
 
 
 class MobileBroker(Broker):
@@ -118,6 +120,9 @@ class MobileBroker(Broker):
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
         if attach.home not in self.ways:
             return effects
+        if arrival.is_superseded:
+            return effects
+        arrival.asks += 1
         message = Relocate(attach.client, attach.home, self.name, attach.attempt)
         if not self.routing.is_whole():  # it must not overtake what we have still to tell (rule 6)
             return effects + self._hold(self.name, message, now)
@@ -199,7 +204,7 @@ class MobileBroker(Broker):
         if arrival.next is not None:  # it was on its way elsewhere, and has come back before the session came
             effects += self._supersede(arrival.next, message.attempt, now)
             arrival.next = None
-        arrival.attach, arrival.connection = message, connection
+        arrival.attach, arrival.connection, arrival.is_superseded = message, connection, False
         self._expect(arrival, effects, now)
         return effects
 
@@ -383,6 +388,7 @@ class MobileBroker(Broker):
             wanting = tuple(one.id[1] for one in held if one.filter.matches(event))
             if wanting and session.seen.add(event.publisher, event.sequence):
                 session.queue.put(event, wanting, now)
+        effects += session.gone()
         if arrival.next is not None:
             return effects + self._replay(session, arrival.next, now)
         effects.append(Trace(Record("relocated", client, number=len(session.queue), detail=self.name)))
@@ -419,15 +425,24 @@ class MobileBroker(Broker):
             return []
         if arrival.attach.attempt > message.latest:  # it has come here again since
             return self._ask(arrival, now)
-        effects: list[Effect] = [StopTimer(("relocate", message.client))]
-        del self.arrivals[message.client]
-        self._forget_expected(arrival, effects, now)
-        if arrival.next is not None:  # who has asked us must ask where we have asked
-            home, after = arrival.attach.home, arrival.next
-            effects += self._send_to(home, Relocate(message.client, home, after.to, after.attempt), now)
+        effects: list[Effect] = []
         if arrival.connection is not None:
             reason = "the client is elsewhere"
             effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
+            arrival.connection = None
+        if arrival.asks > 1:  # an answer to one of several questions: another may have set the session going to us
+            arrival.is_superseded = True
+            return effects
+        return effects + self._forget(arrival, now)
+
+    def _forget(self, arrival: Arrival, now: float) -> list[Effect]:
+        """Nobody waits here any more, and no session is on its way: leave nothing behind."""
+        client, home, after = arrival.attach.client, arrival.attach.home, arrival.next
+        effects: list[Effect] = [StopTimer(("relocate", client))]
+        del self.arrivals[client]
+        self._forget_expected(arrival, effects, now)
+        if after is not None:  # who has asked us must ask where we have asked
+            effects += self._send_to(home, Relocate(client, home, after.to, after.attempt), now)
         return effects
 
     def on_not_here(self, peer: NodeId, message: NotHere, now: float) -> list[Effect]:
@@ -436,7 +451,9 @@ class MobileBroker(Broker):
         if message.to != self.name:
             return self._pass_on(message.to, message, now)
         arrival = self._awaited(message)
-        return [] if arrival is None else self._give_up(arrival, now)
+        if arrival is None:
+            return []
+        return self._forget(arrival, now) if arrival.is_superseded else self._give_up(arrival, now)
 
     def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
         """Nobody answers: ask again, and at last go on without the session."""
@@ -445,7 +462,9 @@ class MobileBroker(Broker):
                 arrival = self.arrivals.get(client)
                 if arrival is None:
                     return []
-                return self._ask(arrival, now) if now < arrival.gives_up_at else self._give_up(arrival, now)
+                if now < arrival.gives_up_at:
+                    return self._ask(arrival, now)
+                return self._forget(arrival, now) if arrival.is_superseded else self._give_up(arrival, now)
             case ("hold moves",):
                 return self._release(now)
         return super().on_timer_due(input, now)
