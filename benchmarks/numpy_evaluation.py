@@ -2,7 +2,7 @@
 
 For each event every distinct predicate is decided, attribute by attribute, as comparisons over arrays; then the AND and
 OR nodes of all subscriptions are reduced from the bottom up. Each subscription has its own nodes; only predicates are
-shared.
+shared. With `shared=False` not even those are: each is decided as often as it is written, which is plainer still.
 
 *Assumes*, as the workloads have it: an attribute's values are all numbers (below 2**53) or all texts and bools.
 """
@@ -38,10 +38,9 @@ class Column:
 
     def __init__(self, predicates: list[Predicate]) -> None:
         self.codes: dict[Any, float] = {}  # of texts and bools
-        bounded = [p for p in predicates if p[1] in BOUNDS]
-        listed = [p for p in predicates if p[1] == "in"]
-        patterns = [p for p in predicates if p[1] in TEXT_TESTS]
-        self.predicates = bounded + listed + patterns
+        self.order = sorted(range(len(predicates)), key=lambda n: _group(predicates[n]))
+        self.predicates = [predicates[n] for n in self.order]
+        bounded, listed, patterns = ([p for p in self.predicates if _group(p) == group] for group in range(3))
         bounds = [BOUNDS[operator](*map(self._code, constants)) for _, operator, constants, _ in bounded]
         self.low, self.high = np.array(bounds, dtype=np.float64).reshape(-1, 2).T.copy()
         self.members = np.array([self._code(value) for p in listed for value in p[2][0]], dtype=np.float64)
@@ -71,11 +70,17 @@ class Column:
         return inside
 
 
+def _group(predicate: Predicate) -> int:
+    return 0 if predicate[1] in BOUNDS else 1 if predicate[1] == "in" else 2
+
+
 class NumpyEvaluator:
     """All subscriptions as arrays; `match` gives the numbers of those an event matches."""
 
-    def __init__(self, expressions: Iterable[Expression]) -> None:
+    def __init__(self, expressions: Iterable[Expression], shared: bool = True) -> None:
+        self._shared = shared
         self._found: dict[Predicate, int] = {}
+        self._predicates: list[Predicate] = []
         self._children: list[list[int]] = []  # of each node; a predicate is written ~number
         self._levels: list[int] = []  # of each node: twice its height, and one more for OR
         roots = [self._node(expression, False)[0] for expression in expressions]
@@ -102,7 +107,7 @@ class NumpyEvaluator:
             self._steps.append((combine, numbered(chain.from_iterable(children)), starts, span))
         self._roots = numbered(roots)
         self._values = np.zeros(len(numbers) + len(order), dtype=np.bool_)
-        del self._found, self._children, self._levels
+        del self._found, self._predicates, self._children, self._levels
 
     def _node(self, expression: Expression, negated: bool) -> tuple[int, int]:
         """The reference and the height of an expression, negation carried down to its predicates."""
@@ -118,21 +123,24 @@ class NumpyEvaluator:
             return len(self._children) - 1, height
         assert not (negated and operator == "exists"), "NOT exists is in no workload"
         constants = tuple(tuple(part) if isinstance(part, list) else part for part in parts[1:])
-        return ~self._found.setdefault((parts[0], operator, constants, negated), len(self._found)), 0
+        predicate = (parts[0], operator, constants, negated)
+        number = self._found.setdefault(predicate, len(self._predicates)) if self._shared else len(self._predicates)
+        if number == len(self._predicates):
+            self._predicates.append(predicate)
+        return ~number, 0
 
     def _number_predicates(self) -> npt.NDArray[np.int64]:
         """Make the columns. Returns where each predicate has gone, in the order they were found."""
-        by_attribute: dict[str, list[Predicate]] = {}
-        for predicate in self._found:
-            by_attribute.setdefault(predicate[0], []).append(predicate)
-        numbers = np.empty(len(self._found), dtype=np.int64)
+        by_attribute: dict[str, list[int]] = {}
+        for number, predicate in enumerate(self._predicates):
+            by_attribute.setdefault(predicate[0], []).append(number)
+        numbers = np.empty(len(self._predicates), dtype=np.int64)
         self._columns, first = [], 0
-        for name, predicates in by_attribute.items():
-            column = Column(predicates)
-            for number, predicate in enumerate(column.predicates, start=first):
-                numbers[self._found[predicate]] = number
-            self._columns.append((name, column, slice(first, first + len(predicates))))
-            first += len(predicates)
+        for name, mine in by_attribute.items():
+            column = Column([self._predicates[number] for number in mine])
+            numbers[[mine[place] for place in column.order]] = np.arange(first, first + len(mine))
+            self._columns.append((name, column, slice(first, first + len(mine))))
+            first += len(mine)
         return numbers
 
     def match(self, attributes: Mapping[str, Any]) -> npt.NDArray[np.int64]:

@@ -99,7 +99,7 @@ def sizes(index: IndexMatcher) -> dict[str, int]:
         "rows": len(layout.rows),
         "tests": len(layout.tests),
         "nodes": len(layout.nodes),
-        "entries": len(layout.entries),
+        "records": len(layout.records),
         "table": len(layout.table),
         "formulas": len(compiler.nodes),
         "residuals": len(compiler.residuals),
@@ -231,7 +231,7 @@ def test_thousands_of_changes_leave_no_garbage() -> None:
             pair.check(rows)
     pair.check(rows)
     allowed = 4 * (2 * live + DEAD_SPARE)
-    per_subscription = {"tests": 30, "entries": 200, "constants": 6, "table": 30}
+    per_subscription = {"tests": 30, "records": 20, "constants": 6, "table": 30}
     assert {name: size for name, size in largest.items() if size > allowed * per_subscription.get(name, 1)} == {}
 
 

@@ -269,7 +269,7 @@ def test_nothing_was_added_to_the_index_that_is_not_saved() -> None:
         index: "numbers ids given compiler encoder layout numbering sample stamp changed expires due due_number",
         index._compiler: "columns waiting slots nodes residuals tests tests_before rows rows_before node_rows "
         "nodes_before members",
-        index._encoder: "columns memo substrings",
+        index._encoder: "columns memo substrings numbers calm",
     }
     for each, names in known.items():
         assert {name.removeprefix("_") for name in vars(each)} == set(names.split()), type(each).__name__
@@ -405,7 +405,7 @@ BAD_FILES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "arrays cut off": (lambda data: data[:-1], "is cut off or changed"),
     "half": (lambda data: data[: len(data) // 2], "is cut off or changed"),
     "too long": (lambda data: data + b"\0", "is cut off or changed"),
-    "newer": (changed(8, struct.pack("<I", storage.FORMAT + 1)), "has format 2, this Godwit reads format 1"),
+    "newer": (changed(8, struct.pack("<I", storage.FORMAT + 1)), "has format 3, this Godwit reads format 2"),
     "metadata without end": (changed(16, struct.pack("<Q", 2**63)), "is cut off or changed"),
     "another length of metadata": (changed(16, struct.pack("<Q", 9)), "metadata is not what was written"),
     "damaged metadata": (changed(storage.HEADER.size + 40, b"\xff\xff"), "metadata is not what was written"),

@@ -20,7 +20,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
+from msgspec import structs
 
+from godwit.broker.checking import check_attach
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -68,8 +70,8 @@ from godwit.trace import Record
 
 __all__ = ["Broker", "BrokerConfig"]
 
-EVERYTHING = "*"
-"""The name of the advertisement that stands for a client which never advertises."""
+EVERYTHING = ""
+"""The name of the advertisement that stands for a client which never advertises: no client can use it itself."""
 
 
 class BrokerConfig(msgspec.Struct, frozen=True):
@@ -91,7 +93,10 @@ class Broker:
     ) -> None:
         self.name = name
         self.config = config
-        self.links = {peer: Link(peer, incarnation, config.link) for peer in neighbours}
+        link = config.link
+        if config.family == "tree":  # on a tree there is no other way: what waits for a neighbour waits
+            link = structs.replace(link, dead_after_s=None)
+        self.links = {peer: Link(peer, incarnation, link) for peer in neighbours}
         self.sessions = Sessions(config.limits, name, incarnation, config.advertisements)
         self.quenching = Quenching()
         self.routing: Routing
@@ -152,10 +157,12 @@ class Broker:
                 self._on_hello(link, frame, effects, now)
             elif type(frame) is Goodbye:
                 effects += [Close(peer, f"{peer} closed the link: {frame.reason}"), *link.on_down(now)]
+                self._carry_out(self.routing.on_peer_down(peer, now), effects, now)
             else:
                 raise PeerFault(f"{type(frame).__name__} is nothing that brokers send")
         except PeerFault as fault:
             link.fault = str(fault)
+            effects.append(Trace(Record("fault", peer, type(frame).__name__, detail=link.fault)))
             effects += [Send(peer, Goodbye(link.fault)), Close(peer, link.fault), *link.on_down(now)]
             self._carry_out(self.routing.on_peer_down(peer, now), effects, now)
         return effects
@@ -210,10 +217,13 @@ class Broker:
             raise PeerFault(f"{type(message).__name__} is nothing that clients send")
         except PeerFault as fault:
             reason = str(fault)
-            effects = [Tell(connection, Bye(reason)), Close(connection, reason)]
+            who = self.sessions.client_of(connection) or connection
+            effects = [Trace(Record("fault", who, type(message).__name__, detail=reason))]
+            effects += [Tell(connection, Bye(reason)), Close(connection, reason)]
             return [*effects, *self._gone(connection, now)]
 
     def _on_attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        check_attach(message)
         before = self.sessions.session(message.client)
         older = None if before is None else before.connection
         attached = self.sessions.attach(connection, message, now)

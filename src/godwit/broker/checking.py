@@ -20,12 +20,17 @@ from godwit.broker.messages import (
 )
 from godwit.errors import BadValue, PeerFault
 from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, Event
-from godwit.filters.filters import And, Filter, Missing, Only, Or, Some
+from godwit.filters.filters import And, Missing, Only, Or, Some, literals
+from godwit.filters.sets import EVERYTHING, ValueSet
 from godwit.filters.values import checked_value
 
-__all__ = ["check_attach", "check_event", "check_received", "check_request"]
+__all__ = ["check_attach", "check_event", "check_filter", "check_id", "check_received", "check_request", "shown"]
 
 FILTER_TYPES = (Some, Only, Missing, And, Or)
+SHOWN_CHARS_MAX = 200
+KNOWN_MAX = 4_096
+
+_known: dict[int, Event] = {}  # events that were checked lately, by their address
 
 
 def check_attach(message: Attach) -> None:
@@ -38,6 +43,14 @@ def check_attach(message: Attach) -> None:
     for value, kind in ((message.session, str), (message.quench, bool), (message.receipt, int)):
         if type(value) is not kind:
             raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
+    kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
+    if kinds != [str, int, int, tuple]:
+        raise PeerFault("Attach.home must be a text, attempt and since whole numbers, and wanted a tuple")
+    for wish in message.wanted:
+        if type(wish) is not Subscribe and type(wish) is not Advertise:
+            raise PeerFault("Attach.wanted holds subscriptions and advertisements")
+        _check_id(wish.id)
+        check_filter(wish.filter)
 
 
 def check_received(message: Received, sent_up_to: int) -> None:
@@ -60,22 +73,55 @@ def check_request(message: Request) -> None:
         check_event(wish.event)
     elif kind is Subscribe:
         _check_id(wish.id)
-        _check_filter(wish.filter)
+        check_filter(wish.filter)
         if wish.expires is not None and not _is_number(wish.expires):
             raise PeerFault(f"Subscribe.expires is {wish.expires!r}: it must be a time in seconds, or nothing")
         if wish.queue is not None:
             _check_rules(wish.queue)
     elif kind is Advertise:
         _check_id(wish.id)
-        _check_filter(wish.filter)
+        check_filter(wish.filter)
     elif kind is Unsubscribe or kind is Unadvertise:
         _check_id(wish.id)
     else:
         raise PeerFault(f"{_kind(wish)} is nothing that a client can ask for")
 
 
+def check_filter(filter: Any) -> None:
+    """Raise `PeerFault` unless this is a filter through and through."""
+    if not isinstance(filter, FILTER_TYPES):
+        raise PeerFault(f"{_kind(filter)} is no filter")
+    for literal in literals(filter):
+        if type(literal.attribute) is not str or not isinstance(getattr(literal, "values", EVERYTHING), ValueSet):
+            raise PeerFault(f"a filter with {shown(literal)} in it, which is no literal")
+
+
+def check_id(id: Any) -> None:
+    """Raise `PeerFault` unless this names an entry."""
+    if type(id) is not tuple or [type(part) for part in id] != [str, str]:
+        raise PeerFault(f"an entry named {shown(id)}: a name is a pair of texts")
+
+
+def shown(thing: object) -> str:
+    """What a peer sent, short enough to be said back to it."""
+    text = repr(thing)
+    return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
+
+
 def check_event(event: Event) -> None:
-    """Raise `PeerFault` unless this is an event that matchers, queues and neighbours can work with."""
+    """Raise `PeerFault` unless this is an event that matchers, queues and neighbours can work with.
+
+    In a simulated network one object goes through every hop, and is looked at once.
+    """
+    if _known.get(id(event), _known) is event:
+        return
+    _check_event(event)
+    if len(_known) >= KNOWN_MAX:
+        _known.clear()
+    _known[id(event)] = event
+
+
+def _check_event(event: Event) -> None:
     if type(event) is not Event or type(event.attributes) is not dict or len(event.attributes) > ATTRIBUTES_MAX:
         raise PeerFault(f"Publish.event must be an event of at most {ATTRIBUTES_MAX} attributes")
     for name, value in event.attributes.items():
@@ -103,7 +149,7 @@ def check_event(event: Event) -> None:
         if at is not None and not _is_number(at):
             raise PeerFault(f"an event's time is {at!r}: it must be in seconds, or nothing")
     if event.to is not None:
-        _check_filter(event.to)
+        check_filter(event.to)
 
 
 def _check_rules(rules: QueueRules) -> None:
@@ -129,11 +175,6 @@ def _check_id(id: tuple[str, str]) -> None:
 def _check_name(what: str, name: str) -> None:
     if type(name) is not str or not 0 < len(name) <= NAME_LENGTH_MAX:
         raise PeerFault(f"{what} must be a text of 1 to {NAME_LENGTH_MAX} characters")
-
-
-def _check_filter(filter: Filter) -> None:
-    if not isinstance(filter, FILTER_TYPES):
-        raise PeerFault(f"{_kind(filter)} is no filter")
 
 
 def _is_number(value: Any) -> bool:

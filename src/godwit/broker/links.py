@@ -63,6 +63,7 @@ class Link:
         # sending
         self.outbox: deque[Message] = deque()  # unacknowledged; the first has number `first`
         self.first = 1
+        self.sent = 0  # the last number that was ever sent to this life of the peer
         self.in_flight = 0  # how many of the outbox, from its start, were sent on this connection
         self.silence_s = config.resend_s
         self.acknowledged_since_timer = False
@@ -114,14 +115,19 @@ class Link:
 
         A greeting to a past life of ours does not open the link: the peer numbers from 1 once it has heard of this one.
         """
-        if not self.connected or hello.incarnation <= 0 or hello.first <= 0 or hello.received < 0:
+        numbers = (hello.incarnation, hello.knows, hello.received, hello.first)
+        is_well_formed = all(type(number) is int and number >= 0 for number in numbers)
+        if not self.connected or not is_well_formed or not hello.incarnation or not hello.first:
             raise PeerFault(f"a Hello that no broker sends: {hello}")
+        has_forgotten = self.peer_incarnation not in (0, hello.incarnation)
+        if hello.knows == self.incarnation:
+            _check_sent(hello.received, 0 if has_forgotten else max(self.sent, self.first - 1))
         undelivered: list[Message] | None = None
         if hello.incarnation != self.peer_incarnation:
-            if self.peer_incarnation:  # the peer has lost its memory
+            if has_forgotten:
                 undelivered = list(self.outbox)
                 self.outbox.clear()
-                self.first, self.in_flight = 1, 0
+                self.first, self.sent, self.in_flight = 1, 0, 0
             self.peer_incarnation = hello.incarnation
             self.received = 0
             self.early.clear()
@@ -136,7 +142,7 @@ class Link:
             effects.append(Send(self.peer, self._hello(heard=True)))
         if opened:
             self.in_flight = 0
-            self._fill_window(effects, now)
+        self._fill_window(effects, now)  # a Hello that was said again may acknowledge, too
         return effects, opened, undelivered
 
     # ------------------------------------------------------------ sending
@@ -152,6 +158,7 @@ class Link:
         if self.open and self.in_flight == len(self.outbox) - 1 and self.in_flight < self.config.window:
             effects.append(Send(self.peer, Frame(self.first + self.in_flight, self.received, message)))
             self.in_flight += 1
+            self.sent = self.first + self.in_flight - 1
             self.unacknowledged = 0
             if not self.resend_running:
                 self._start_resend(effects, now)
@@ -166,6 +173,7 @@ class Link:
             effects.append(Send(self.peer, Frame(self.first + self.in_flight, self.received, message)))
             self.in_flight += 1
             self.unacknowledged = 0
+        self.sent = max(self.sent, self.first + self.in_flight - 1)
         if self.in_flight and not self.resend_running:
             self._start_resend(effects, now)
 
@@ -179,8 +187,7 @@ class Link:
         count = number - self.first + 1
         if count <= 0:
             return False
-        if count > len(self.outbox):
-            raise PeerFault(f"acknowledges {number}, and {self.first + len(self.outbox) - 1} is the last that was sent")
+        _check_sent(number, self.sent)
         if count == len(self.outbox):
             self.outbox.clear()
         else:
@@ -197,6 +204,8 @@ class Link:
     def on_frame(self, frame: Frame, effects: list[Effect], now: float) -> list[Message]:
         """A numbered message: what is now to be handled, in order; nothing when it is early or came before."""
         number = frame.number
+        if type(number) is not int or type(frame.ack) is not int:
+            raise PeerFault(f"a frame numbered {number!r} that acknowledges {frame.ack!r}")
         if not self.open:  # the Hello was lost on its way: both will come again
             return []
         if frame.ack >= self.first and self._acknowledge(frame.ack) and len(self.outbox) > self.in_flight:
@@ -229,6 +238,8 @@ class Link:
 
     def on_ack(self, ack: Ack, effects: list[Effect], now: float) -> None:
         """The peer has received up to here. The same number again means that the next one is missing."""
+        if type(ack.received) is not int:
+            raise PeerFault(f"acknowledges {ack.received!r}")
         if not self.open:
             return
         if self._acknowledge(ack.received):
@@ -272,6 +283,11 @@ class Link:
         state = self.__dict__.copy()
         state.update(connected=False, open=False, in_flight=0, early={}, ack_running=False, resend_running=False)
         return state
+
+
+def _check_sent(number: int, sent: int) -> None:
+    if number > sent:
+        raise PeerFault(f"acknowledges {number}, and {sent} is the last that was sent")
 
 
 def _event_in(message: Message) -> Event | None:

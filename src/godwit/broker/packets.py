@@ -7,11 +7,11 @@
 
 from typing import Any
 
+from godwit.broker.checking import check_event, check_filter, check_id, shown
 from godwit.broker.messages import Nack, Packet, Publish, Start, Subscribe, Synced, Tail, Unsubscribe, Void
 from godwit.broker.topology import INCARNATION_MAX
 from godwit.errors import PeerFault
-from godwit.filters.events import Event
-from godwit.filters.filters import TRUE, Filter
+from godwit.filters.filters import TRUE
 from godwit.filters.references import is_open
 
 __all__ = ["NACK_MAX", "check_packet"]
@@ -44,12 +44,13 @@ def _fault(message: Any) -> str | None:
     """What is wrong with what a packet carries; None for what brokers send."""
     match message:
         case Publish():
-            return None if type(message.event) is Event else f"a {type(message.event).__name__} for an event"
+            check_event(message.event)
+            return None
         case Subscribe() | Unsubscribe():
-            if type(message.id) is not tuple or [type(part) for part in message.id] != [str, str]:
-                return f"an entry named {message.id!r}: a name is a pair of texts"
+            check_id(message.id)
             filter: Any = getattr(message, "filter", TRUE)
-            return None if isinstance(filter, Filter) and not is_open(filter) else f"{filter!r}, which cannot be routed"
+            check_filter(filter)
+            return f"{shown(filter)}, which cannot be routed" if is_open(filter) else None
         case Start():
             return None if _is_number(message.incarnation) else f"a life numbered {message.incarnation!r}"
         case Nack() | Void():

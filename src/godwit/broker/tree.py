@@ -28,6 +28,7 @@ about a.sender. Unadvertising and unsubscribing are ours.
 from collections.abc import Iterable
 from typing import Any, Literal
 
+from godwit.broker.checking import check_event, check_filter, check_id, shown
 from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
 from godwit.broker.messages import (
     Advertise,
@@ -224,8 +225,7 @@ class TreeRouting:
         kind = type(message)
         if kind is Publish:
             assert isinstance(message, Publish)
-            if type(message.event) is not Event:
-                raise PeerFault(f"publishes a {type(message.event).__name__}, which is no event")
+            check_event(message.event)
             return self.on_publish(message, peer, now)
         match message:
             case Subscribe(id=id, filter=filter):
@@ -247,16 +247,17 @@ class TreeRouting:
         raise PeerFault(f"sends a {kind.__name__}, which brokers of a tree do not exchange")
 
     def _check(self, id: Any, filter: Any, entries: dict[EntryId, Filter]) -> None:
-        if type(id) is not tuple or len(id) != 2 or not all(type(part) is str for part in id):
-            raise PeerFault(f"an entry named {id!r}: a name is a pair of texts")
-        if not isinstance(filter, Filter) or is_open(filter):
-            raise PeerFault(f"a filter that cannot be routed: {filter!r}")
+        check_id(id)
+        check_filter(filter)
+        if is_open(filter):
+            raise PeerFault(f"a filter that cannot be routed: {shown(filter)}")
         if id not in entries and len(entries) >= ENTRIES_MAX:
             raise PeerFault(f"more than {ENTRIES_MAX} entries from one neighbour")
 
     def _check_known(self, id: Any, entries: dict[EntryId, Filter]) -> None:
-        if type(id) is not tuple or id not in entries:
-            raise PeerFault(f"takes back {id!r}, which it has never told")
+        check_id(id)
+        if id not in entries:
+            raise PeerFault(f"takes back {shown(id)}, which it has never told")
 
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         """A broker with one neighbour has nobody else to wait for: with it the wave begins."""

@@ -27,7 +27,7 @@ STRATEGIES = {
     "identity": ["routing.reduction=identity"],
     "covering": ["routing.reduction=covering"],
     "merging": ["routing.reduction=merging"],
-    "graph, with cycles": [
+    "graph": [
         "routing.family=graph",
         "overlay.kind=random_graph",
         "overlay.brokers=13",
@@ -57,10 +57,10 @@ def show_network(console: "Console") -> None:
             *(outcome.table_entries, outcome.owed, outcome.lost, outcome.duplicated),
         ]
         table.add_row(name, *(f"{each:,}" for each in shown))
-    happened = " and ".join(f"{count} × {kind.replace('_', ' ')}" for kind, count in faults.items())
+    happened = ", ".join(f"{count} × {kind.replace('_', ' ')}" for kind, count in faults.items())
     console.print(
-        "[bold]A network that breaks[/]: 13 brokers, 6 publishers, 24 subscribers who come, go and change their minds; "
-        f"{happened}.\nThe same machines will run on sockets; here they run on virtual time, and checkers count.\n"
+        f"[bold]A network that breaks[/]: 13 brokers, 6 publishers, 24 subscribers who come and go; {happened}.\n"
+        "The same machines will run on sockets; here they run on virtual time, and checkers count.\n"
     )
     console.print(table)
 

@@ -20,6 +20,7 @@ from godwit.filters.values import TEXT_LENGTH_MAX, Kind, Point, Value, checked_v
 from godwit.matching.compiling import EVERY_VALUE_HOLDS, SOME_VALUE_HOLDS, Column
 from godwit.matching.labels import LABEL_FALSE, STRETCH, Slot
 from godwit.matching.matcher import Columns, events_of
+from godwit.matching.numeric import ATTRIBUTES_MIN, CALM, Numbers
 from godwit.matching.substrings import Substrings
 
 MEMO_MAX = 1 << 16
@@ -33,10 +34,13 @@ class Encoder:
         self.columns = columns
         self.memo: dict[tuple[str, Any], int] = {}
         self.substrings: dict[str, Substrings] = {}
+        self.numbers: Numbers | None = None
+        self.calm = 0  # events encoded since labels last changed
 
     def changed(self) -> None:
         """Labels or columns have changed: forget what was remembered."""
         self.memo.clear()
+        self.numbers, self.calm = None, 0
         for name, column in self.columns.items():
             if column.patterns:
                 if name not in self.substrings:
@@ -44,6 +48,17 @@ class Encoder:
                 self.substrings[name].update(column.patterns)
 
     # ------------------------------------------------------------ one event
+
+    def encode_numbers(self, attributes: Any) -> Longs | None:
+        """The codes of an event of many numbers and nothing else; None of any other, which `encode` is for."""
+        if len(attributes) < ATTRIBUTES_MIN:
+            return None
+        if self.numbers is None:
+            self.calm += 1
+            if self.calm < CALM:
+                return None
+            self.numbers = Numbers(self.columns)
+        return self.numbers.encode(attributes)
 
     def encode(self, attributes: Any) -> tuple[list[int], list[tuple[int, list[int]]]]:
         """The codes of an event, and for each slot with several values (slot, labels)."""

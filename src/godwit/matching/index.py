@@ -164,14 +164,18 @@ class IndexMatcher(Matcher):
 
     def _match(self, event: Event) -> list[SubscriptionId]:
         self._ready(1)
-        codes, several = self._encoder.encode(event.attributes)
+        several: list[tuple[int, list[int]]] = []
+        codes = self._encoder.encode_numbers(event.attributes)
+        if codes is None:
+            found_codes, several = self._encoder.encode(event.attributes)
+            codes = np.array(found_codes, dtype=np.int64)
         self._sample.append(event.attributes)
         self._stamp += 1
         lay = self._layout
         if len(codes) > CODES_USUAL or several:
             lay.make_ready(len(self._compiler.slots), len(codes) + sum(len(labels) for _, labels in several))
         found, doubted = kernels.match_one(
-            np.array(codes, dtype=np.int64), *(multi_arrays(several) if several else NO_MULTI), lay.x, *lay.arrays,
+            codes, *(multi_arrays(several) if several else NO_MULTI), *lay.arrays,
             lay.stamps, lay.row_stamps, self._stamp, lay.out, lay.doubts, lay.counts,
         )  # fmt: skip
         numbers = lay.out[:found]
@@ -255,7 +259,7 @@ class IndexMatcher(Matcher):
             last = kernels.match_many(
                 first, order, batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots,
                 batch.multi_starts,
-                batch.multi_codes, batch.multi_labels, lay.x, *lay.arrays,
+                batch.multi_codes, batch.multi_labels, *lay.arrays,
                 lay.stamps, lay.row_stamps, self._stamp + 1, out, out_starts, doubtful, doubt_starts, lay.counts,
             )  # fmt: skip
             count = last - first

@@ -5,16 +5,20 @@ test of every subscription is then a look into `x`: a range, its outside, or a s
 `ABSENT` for an attribute the event has not, and `-FIRST_MULTI - k` for one that has several values, which are row k of
 the multi table.
 
-A conjunction's tests lie in one row, an *entry*: `subscription, number of tests, (word, a, b) ...`, most selective
-first. Entries lie in buckets. A bucket is found by an equality (a code) or by a bin of a range, so an event touches
-only candidates. What has no selective test is kept in bitmaps: for each bin of each attribute the set of conjunctions
-that this bin does not rule out, and beside it the set of those that it is sure to let pass; an event ANDs one row of
-either per attribute. What is left of the first is verified, unless it is left of the second too.
+A conjunction's tests lie in one row. A bucket is found by an equality (a code) or by a bin of a range, so an event
+touches only candidates; it holds a *record* for each of them, half a line of memory or a whole one, with the row's
+number and sketches of its lightest tests. A sketch is decided by one subtraction from the slot's *hull*, the lowest and
+the highest label of the event there, and for a range and a single value it is exact. So a bucket is read as one stream,
+without a branch that depends on what is read; only of what survives are the row's other tests looked at, and of events
+with several values all. What has no selective test is kept in bitmaps: for each bin of each attribute the set of
+conjunctions that this bin does not rule out, and beside it the set of those that it is sure to let pass; an event ANDs
+one row of either per attribute. What is left of the first is verified, unless it is left of the second too.
 
-*Profile.* What costs is memory that is not near. An entry carries its tests inline and a bucket is one stream, 3 ns an
-entry when near and 25 when not; so what will be read is touched ahead, many lines at once. Functions that take a dozen
-arrays cost 50 ns a call, so the loop over tests stands inline. A node worked out for every event costs 40 ns: only
-nodes that many conjunctions ask for are worth that.
+*Profile.* What costs is memory that is not near, and branches that cannot be foretold. A record takes 2 to 6 ns; a row
+to verify takes 60, most of it to fetch it, so what will be read is touched ahead, many lines at once. Sketches by bins
+(four bytes, three to a record) were no gain: too many rows had to be verified. Functions that take a dozen arrays cost
+50 ns a call, so the loop over tests stands inline. A node worked out for every event costs 40 ns: only nodes that many
+conjunctions ask for are worth that.
 """
 
 import os
@@ -62,8 +66,26 @@ BINS = 256
 LEVELS = 3  # of bins for range access: single bins, four of them, sixteen of them
 # A column of the bitmaps has a row per group of bins, then one for an absent attribute, then one for several values.
 CHUNK = 256  # words of a bitmap done at a time: they stay in the nearest cache
-CACHE_LINE = 16  # int32s; the arrays that are touched ahead are so much longer than needed
+SCAN = 1_024  # records of a bucket looked at before what is left of them is verified
 BIN_LABEL = 16  # labels from here to 16 + LEVELS * BINS never belong to a value: they name bins in the table
+
+# A record is one line of memory or half of one: word 0 is row | what to verify << 31 | three slots of 10 bits << 34,
+# words 1 to 3 are sketches of tests on those slots; a wide record has such a half more, whose row means nothing.
+# What to verify: so many of the row's first tests, or VERIFY_ALL; all others are implied by bucket and sketches.
+SKETCHES = 3  # in half a record
+NARROW, WIDE = 4, 8
+ROW_MASK = np.uint64((1 << 31) - 1)
+VERIFY_SHIFT, VERIFY_ALL = 31, 7
+KEPT_MASK = np.uint64((1 << 34) - 1)
+SKETCH_SLOTS = 1 << 10  # tests on slots beyond are not sketched
+SLOT_BITS = np.uint64(SKETCH_SLOTS - 1)
+SLOT_1, SLOT_2, SLOT_3 = np.uint64(34), np.uint64(44), np.uint64(54)
+# A sketch is a << 32 | LABEL_LAST - b. Subtracted from what `hulls` holds for the slot, guard | highest label << 32 |
+# guard | LABEL_LAST - lowest label, it leaves both guards if, and only if, the values reach into a..b.
+LABEL_LAST = (1 << 31) - 1
+GUARDS = np.uint64(1 << 63 | 1 << 31)
+HULL_ABSENT = np.uint64(LABEL_LAST << 32 | 1 << 31 | LABEL_LAST)
+HULL_ANYTHING = np.uint64((1 << 64) - 1)  # of slot 0: passes every sketch
 
 ACCESS_ALWAYS, ACCESS_BITMAP = -1, -2
 ACCESS_MEMBERS_MAX = 16
@@ -226,7 +248,26 @@ def node_holds(node, x, tests, multi_starts, multi_labels, nodes, known, touched
 
 
 @compiled
-def candidates_in_buckets(codes, ranges, found, table, entries, bin_rows, bounds, levels, counts):
+def hull_of(low, high):
+    """What `hulls` holds for values with the labels low..high."""
+    return np.uint64(high) << np.uint64(32) | np.uint64(LABEL_LAST - low) | GUARDS
+
+
+@compiled
+def write_hulls(codes, hulls):
+    """Write the labels of an event to `hulls`: of a slot with several values the lowest and the highest."""
+    for code in codes:
+        slot, label = code >> 32, code & 0xFFFFFFFF
+        if 0 < slot < SKETCH_SLOTS:
+            low, high = label, label
+            if hulls[slot] != HULL_ABSENT:
+                low = min(low, LABEL_LAST - np.int64(hulls[slot] & np.uint64(LABEL_LAST)))
+                high = max(high, np.int64(hulls[slot] >> np.uint64(32) & np.uint64(LABEL_LAST)))
+            hulls[slot] = hull_of(low, high)
+
+
+@compiled
+def candidates_in_buckets(codes, ranges, found, table, records, bin_rows, bounds, levels, counts):
     """Write to `ranges` the buckets that the codes lead to: by equality, and by bin.
 
     First all places to look at are worked out and touched, then they are looked at: so the processor fetches many lines
@@ -234,12 +275,15 @@ def candidates_in_buckets(codes, ranges, found, table, entries, bin_rows, bounds
     """
     mask, asked, touch = len(table) - 2, found, 0
     for code in codes:
+        slot = code >> 32
+        if slot == 0:
+            continue
         ranges[asked, 0] = code
         asked += 1
         touch ^= table[hash_of(code) & mask, CODE]
-        used = levels[code >> 32]
+        used = levels[slot]
         if used:
-            bin_number = bin_of(bounds, bin_rows[code >> 32], code & 0xFFFFFFFF)
+            bin_number = bin_of(bounds, bin_rows[slot], code & 0xFFFFFFFF)
             for level in range(LEVELS):
                 if used >> level & 1:
                     bin_code = (code & ~0xFFFFFFFF) | (BIN_LABEL + level * BINS + (bin_number >> 2 * level))
@@ -249,10 +293,10 @@ def candidates_in_buckets(codes, ranges, found, table, entries, bin_rows, bounds
     for number in range(found, asked):
         at = bucket_of(ranges[number, 0], table)
         if at >= 0 and table[at, LENGTH] > 0:
-            start = table[at, START]
+            start, end = table[at, START], table[at, START] + table[at, LENGTH]
             ranges[found, 0] = start
-            ranges[found, 1] = start + table[at, LENGTH]
-            touch ^= entries[start] ^ entries[start + CACHE_LINE]
+            ranges[found, 1] = end
+            touch ^= np.int64(records[start, 0] ^ records[end - 1, 0])
             found += 1
     counts[7] = touch
     return found
@@ -309,10 +353,10 @@ def and_chunk(first, last, alive, sure, maps, sure_maps, node_maps, map_rows, no
 
 @compiled
 def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
-              x, tests, entries, table,
+              x, hulls, tests, rows, records, table,
               bin_rows, bounds, levels, nodes, known, touched,
-              maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false,
-              alive, sure, ranges,
+              maps, sure_maps, node_maps, map_slots, map_nodes, map_conjunctions, map_subscriptions, map_rows,
+              node_false, alive, sure, ranges, survivors,
               stamps, row_stamps, stamp, out, doubts, counts):  # fmt: skip
     """Match one event. Writes subscription numbers to `out` and the rows still in doubt to `doubts`.
 
@@ -326,14 +370,16 @@ def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
         x[code >> 32] = np.int32(code & 0xFFFFFFFF)
     for row in range(len(multi_slots)):
         x[multi_slots[row]] = np.int32(-FIRST_MULTI - row)
+    write_hulls(codes, hulls)
+    write_hulls(multi_codes, hulls)
     found, doubted = 0, 0
     always = table[len(table) - 1]
     ranges[0, 0], ranges[0, 1] = always[START], always[START] + always[LENGTH]
-    last = candidates_in_buckets(codes, ranges, 1, table, entries, bin_rows, bounds, levels, counts)
+    last = candidates_in_buckets(codes, ranges, 1, table, records, bin_rows, bounds, levels, counts)
     if several:
-        last = candidates_in_buckets(multi_codes, ranges, last, table, entries, bin_rows, bounds, levels, counts)
+        last = candidates_in_buckets(multi_codes, ranges, last, table, records, bin_rows, bounds, levels, counts)
 
-    in_maps = counts[2]
+    left, in_maps = 0, counts[2]
     if in_maps > 0:
         choose_rows(x, counts[6], map_slots, map_rows, bin_rows, bounds)
         for column in range(len(map_nodes)):
@@ -359,21 +405,54 @@ def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
                             out[found] = subscription
                             found += 1
                     else:
-                        at = map_entries[position]
-                        ranges[last, 0] = at
-                        ranges[last, 1] = at + 1
-                        counts[7] ^= entries[at] ^ entries[at + CACHE_LINE]
-                        last += 1
+                        survivors[left] = np.int64(map_conjunctions[position]) | VERIFY_ALL << VERIFY_SHIFT
+                        left += 1
 
-    for number in range(last):
-        at, end = ranges[number, 0], ranges[number, 1]
-        while at < end:
-            head = entries[at + 1]
-            test = at + 2
-            after = test + 3 * (head & COUNT_MASK)
+    number, touch, room, wide = 0, 0, len(survivors) - SCAN, records.shape[1] == WIDE
+    while True:
+        while number < last and left <= room:
+            at, end = ranges[number, 0], ranges[number, 1]
+            stop = min(end, at + SCAN)
+            while at < stop:
+                head = records[at, 0]
+                passed = (
+                    (hulls[head >> SLOT_1 & SLOT_BITS] - records[at, 1])
+                    & (hulls[head >> SLOT_2 & SLOT_BITS] - records[at, 2])
+                    & (hulls[head >> SLOT_3] - records[at, 3])
+                )
+                if wide:
+                    more = records[at, 4]
+                    passed &= (
+                        (hulls[more >> SLOT_1 & SLOT_BITS] - records[at, 5])
+                        & (hulls[more >> SLOT_2 & SLOT_BITS] - records[at, 6])
+                        & (hulls[more >> SLOT_3] - records[at, 7])
+                    )
+                survivors[left] = np.int64(head & KEPT_MASK)
+                left += (passed & GUARDS) == GUARDS
+                at += 1
+            ranges[number, 0] = stop
+            number += stop == end
+        for place in range(left):
+            row = survivors[place] & LABEL_LAST
+            if survivors[place] > LABEL_LAST and rows[row, 1] > 0:
+                touch ^= tests[rows[row, 0]] ^ tests[rows[row, 0] + 3 * rows[row, 1] - 1]
+            else:
+                touch ^= rows[row, 0]
+        for place in range(left):
+            row, count = survivors[place] & LABEL_LAST, survivors[place] >> VERIFY_SHIFT
+            if several or count == VERIFY_ALL:
+                count = np.int64(rows[row, 1])
+            test = np.int64(rows[row, 0])
+            after = test + 3 * count
             good = True
-            while test < after:
-                word, a, b = entries[test], entries[test + 1], entries[test + 2]
+            while (
+                test < after and tests[test] & KIND_MASK == RANGE << KIND_SHIFT and not several
+            ):  # most, and all at once
+                label = x[tests[test] & SLOT_MASK]
+                good &= (tests[test + 1] <= label) & (label <= tests[test + 2])
+                test += 3
+            while good and test < after:
+                word, a, b = tests[test], tests[test + 1], tests[test + 2]
                 kind = word >> KIND_SHIFT & 7
                 if kind == NODE:
                     truth = known[word & SLOT_MASK]
@@ -388,14 +467,11 @@ def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
                         good = several_pass(word, a, b, label, tests, multi_starts, multi_labels)
                     else:
                         good = label_passes(kind, a, b, label, tests)
-                if not good:
-                    break
                 test += 3
             if good:
-                subscription = entries[at]
+                subscription, mark = rows[row, 2], rows[row, 3]
                 if stamps[subscription] < stamp:
-                    if head & RESIDUAL_ALWAYS or (several and head & RESIDUAL_MULTI):
-                        row = entries[after]
+                    if mark & RESIDUAL_ALWAYS or (several and mark & RESIDUAL_MULTI):
                         if row_stamps[row] < stamp:
                             row_stamps[row] = stamp
                             doubts[doubted] = row
@@ -404,15 +480,26 @@ def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
                         stamps[subscription] = stamp
                         out[found] = subscription
                         found += 1
-            at = after + (1 if head > COUNT_MASK else 0)
+        if number == last:
+            break
+        left = 0
+    counts[7] ^= touch
 
     for code in codes:
-        x[code >> 32] = ABSENT
+        forget(code >> 32, x, hulls)
     for row in range(len(multi_slots)):
-        x[multi_slots[row]] = ABSENT
+        forget(multi_slots[row], x, hulls)
     for number in range(counts[1]):
         known[touched[number]] = NODE_UNKNOWN
     return found, doubted
+
+
+@compiled
+def forget(slot, x, hulls):
+    """A slot without a value again."""
+    x[slot] = ABSENT
+    if 0 < slot < SKETCH_SLOTS:
+        hulls[slot] = HULL_ABSENT
 
 
 @compiled
@@ -455,10 +542,10 @@ def busiest_codes(event_starts, codes, table, busiest):
 @compiled
 def match_many(first, order, event_starts, codes, multi_event_starts, multi_slots, multi_starts, multi_codes,
                multi_labels,
-               x, tests, entries, table,
+               x, hulls, tests, rows, records, table,
                bin_rows, bounds, levels, nodes, known, touched,
-               maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false,
-               alive, sure, ranges,
+               maps, sure_maps, node_maps, map_slots, map_nodes, map_conjunctions, map_subscriptions, map_rows,
+               node_false, alive, sure, ranges, survivors,
                stamps, row_stamps, stamp, out, out_starts, doubts, doubt_starts, counts):  # fmt: skip
     """Match the events order[first:], until all are done or the room in `out` or `doubts` could run out.
 
@@ -476,10 +563,10 @@ def match_many(first, order, event_starts, codes, multi_event_starts, multi_slot
             codes[event_starts[event] : event_starts[event + 1]],
             multi_slots[low:high], multi_starts[low : high + 1], multi_codes[multi_starts[low] : multi_starts[high]],
             multi_labels,
-            x, tests, entries, table,
+            x, hulls, tests, rows, records, table,
             bin_rows, bounds, levels, nodes, known, touched,
-            maps, sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, map_rows, node_false,
-            alive, sure, ranges,
+            maps, sure_maps, node_maps, map_slots, map_nodes, map_conjunctions, map_subscriptions, map_rows,
+            node_false, alive, sure, ranges, survivors,
             stamps, row_stamps, stamp + np.int32(number - first), out[found:], doubts[doubted:], counts,
         )  # fmt: skip
         found += more
@@ -498,37 +585,3 @@ def put_in_order(order, numbers, starts, offsets, out):
         for at in range(starts[position], starts[position + 1]):
             out[to] = numbers[at]
             to += 1
-
-
-# ---------------------------------------------------------------- when labels move
-
-
-@compiled
-def move_labels(rows, row_count, nodes, node_count, tests, slot_starts, old, new):
-    """Rewrite all tests after some slots gave their constants new labels.
-
-    Slot s has old[slot_starts[s]:slot_starts[s+1]], sorted.
-    """
-    for number in range(row_count + node_count):
-        if number < row_count:
-            start, count = rows[number, 0], rows[number, 1]
-        else:
-            start, count = nodes[number - row_count, 0], nodes[number - row_count, 1]
-        for at in range(start, start + 3 * count, 3):
-            kind, slot = (tests[at] & KIND_MASK) >> KIND_SHIFT, tests[at] & SLOT_MASK
-            if kind == NODE or slot_starts[slot] == slot_starts[slot + 1]:
-                continue
-            first, last = at + 1, at + 3
-            if kind == MEMBER or kind == NO_MEMBER:
-                first, last = tests[at + 1], tests[at + 1] + tests[at + 2]
-            for place in range(first, last):
-                label = tests[place]
-                low, high = slot_starts[slot], slot_starts[slot + 1]
-                while low < high:
-                    middle = (low + high) >> 1
-                    if old[middle] - 1 <= label:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if low > slot_starts[slot] and label - 1 <= old[low - 1]:
-                    tests[place] = new[low - 1] + (label - old[low - 1])

@@ -7,7 +7,7 @@ events have been seen to learn from; so its cost per change stays small.
 
 *Rules.*
 1. A removed subscription is stamped `DEAD` and forgotten at the next `compact`; until then it costs only its place.
-2. `counts`: 0 buckets, 1 nodes touched (scratch), 2 rows in bitmaps, 3 words of entries in use, 4 words left behind, 5
+2. `counts`: 0 buckets, 1 nodes touched (scratch), 2 rows in bitmaps, 3 records in use, 4 records left behind, 5
    residual rows, 6 the shift from a bin to its row in the bitmaps, 7 what touching ahead folded up (scratch).
 """
 
@@ -25,10 +25,16 @@ from godwit.matching.kernels import (
     CHUNK,
     CODE,
     DEAD,
+    HULL_ABSENT,
+    HULL_ANYTHING,
     LEVELS,
+    NARROW,
     NO_CODE,
     ROOM,
+    SCAN,
+    SKETCH_SLOTS,
     START,
+    WIDE,
 )
 from godwit.matching.labels import LABEL_FALSE, LABEL_TRUE, Slot
 
@@ -44,6 +50,11 @@ MAP_BYTES_EACH = 128  # what finer bitmaps may take for each conjunction in them
 MAP_BYTES = 32 << 20  # and besides if there are many
 GROWTH = 4
 TABLE_LENGTH = 256
+# The weight of an access test from which on ANDing bitmaps is cheaper than visiting its bucket: usually, and when fewer
+# than one in MAPS_SHARE conjunctions would be in the bitmaps, whose rows are far apart in memory.
+PERCENT_MAX, PERCENT_FEW = 6, 40
+MAPS_SHARE = 8
+TESTS_WIDE = 4.5  # tests of a row, on average, from which on records are wide
 SPARE_ROWS = 64
 RANGES_PER_CODE = 1 + LEVELS
 CODES_USUAL = 256  # that an event has; for one that has more the scratch arrays grow
@@ -115,7 +126,8 @@ class Layout:
         self.slot_constants: Ints = np.zeros(slots, dtype=np.int32)
         self.bin_rows: Ints = np.full(slots, -1, dtype=np.int32)
         self.bounds: Ints = np.zeros((0, BOUNDS), dtype=np.int32)
-        self.entries: Ints = np.zeros(256, dtype=np.int32)
+        self.records: npt.NDArray[np.uint64] = np.zeros((16, NARROW), dtype=np.uint64)
+        self.bucket_percent = PERCENT_MAX
         self.levels = np.zeros(slots, dtype=np.uint8)  # which levels of bins lead to buckets, by slot
         self._make_empty_maps(0)
         self._scratch(slots)
@@ -129,21 +141,24 @@ class Layout:
         self.node_false = np.zeros(len(self.map_nodes), dtype=np.bool_)
         self.alive = np.zeros(CHUNK, dtype=np.uint64)
         self.sure = np.zeros(CHUNK, dtype=np.uint64)
-        self.ranges: Longs = np.zeros((len(self.map_entries) + RANGES_PER_CODE * self.codes_max + 1, 2), dtype=np.int64)
+        self.hulls = np.full(SKETCH_SLOTS, HULL_ABSENT, dtype=np.uint64)
+        self.hulls[0] = HULL_ANYTHING
+        self.ranges: Longs = np.zeros((RANGES_PER_CODE * self.codes_max + 1, 2), dtype=np.int64)
+        self.survivors: Longs = np.zeros(len(self.map_conjunctions) + 4 * SCAN, dtype=np.int64)
         self.out: Ints = np.zeros(len(self.stamps), dtype=np.int32)
         self.row_stamps: Ints = np.zeros(len(self.rows) if self.counts[5] else 0, dtype=np.int32)
         self.doubts: Ints = np.zeros(max(1, int(self.counts[5])), dtype=np.int32)
         self.found_buckets: Longs = np.zeros(64, dtype=np.int64)
-        self.order: Ints = np.zeros(placing.TESTS_SORTED_MAX, dtype=np.int32)
+        self.order: Ints = np.zeros((placing.TESTS_SORTED_MAX, 5), dtype=np.int32)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
         """What the kernels read, in their order."""
         return (
-            self.tests, self.entries, self.table, self.bin_rows, self.bounds, self.levels, self.nodes, self.known,
-            self.touched,
-            self.maps, self.sure_maps, self.node_maps, self.map_slots, self.map_nodes, self.map_entries,
-            self.map_subscriptions, self.map_rows, self.node_false, self.alive, self.sure, self.ranges,
+            self.x, self.hulls, self.tests, self.rows, self.records, self.table, self.bin_rows, self.bounds,
+            self.levels, self.nodes, self.known, self.touched,
+            self.maps, self.sure_maps, self.node_maps, self.map_slots, self.map_nodes, self.map_conjunctions,
+            self.map_subscriptions, self.map_rows, self.node_false, self.alive, self.sure, self.ranges, self.survivors,
         )  # fmt: skip
 
     def make_ready(self, slots: int, codes: int = 0) -> None:
@@ -155,7 +170,8 @@ class Layout:
             or len(self.out) < len(self.stamps)
             or len(self.doubts) < self.counts[5]
             or (self.counts[5] and len(self.row_stamps) < self.row_count)
-            or len(self.ranges) <= len(self.map_entries) + RANGES_PER_CODE * self.codes_max
+            or len(self.ranges) <= RANGES_PER_CODE * self.codes_max
+            or len(self.survivors) < len(self.map_conjunctions) + SCAN
         ):
             self._scratch(max(slots, len(self.bin_rows)))
 
@@ -203,7 +219,7 @@ class Layout:
             old += [pair[0] for pair in pairs]
             new += [pair[1] for pair in pairs]
             starts[slot + 1] = starts[slot] + sum(len(pair[0]) for pair in pairs)
-        kernels.move_labels(
+        placing.move_labels(
             self.rows,
             rows_before,
             self.nodes,
@@ -281,8 +297,17 @@ class Layout:
             self.touched, self.counts, NO_STARTS, NO_LABELS,
         )  # fmt: skip
         access = np.empty(self.row_count - first, dtype=np.int32)
-        placing.choose(first, self.row_count, base, weights, self.rows, access, self.tests, self.bin_rows, self.bounds)
+        self._choose_access(first, base, weights, access)
+        if first == 0 and MAPS_SHARE * np.count_nonzero(access == ACCESS_BITMAP) < self.row_count:
+            self.bucket_percent = PERCENT_FEW  # so few are not worth the bitmaps
+            self._choose_access(first, base, weights, access)
         return Choice(access, base, weights)
+
+    def _choose_access(self, first: int, base: int, weights: npt.NDArray[np.float32], access: Ints) -> None:
+        placing.choose(
+            first, self.row_count, base, weights, self.rows, access, self.tests, self.bin_rows, self.bounds,
+            self.bucket_percent / 100,
+        )  # fmt: skip
 
     def _make_maps(self, access: Ints) -> None:
         in_maps = np.flatnonzero(access == ACCESS_BITMAP)
@@ -304,7 +329,7 @@ class Layout:
         self.maps = np.zeros((len(self.map_slots) + 1, (BINS >> shift) + 2, words), dtype=np.uint64)
         self.sure_maps = np.zeros_like(self.maps)
         self.node_maps = np.zeros((len(self.map_nodes), words), dtype=np.uint64)
-        self.map_entries: Longs = np.zeros(words * 64, dtype=np.int64)
+        self.map_conjunctions: Ints = np.zeros(words * 64, dtype=np.int32)
         self.map_subscriptions: Ints = np.zeros(words * 64, dtype=np.int32)
 
     def _grow_maps(self) -> None:
@@ -313,14 +338,13 @@ class Layout:
         self.maps = np.pad(self.maps, ((0, 0), (0, 0), (0, more)))
         self.sure_maps = np.pad(self.sure_maps, ((0, 0), (0, 0), (0, more)))
         self.node_maps = np.pad(self.node_maps, ((0, 0), (0, more)))
-        self.map_entries = np.pad(self.map_entries, (0, more * 64))
+        self.map_conjunctions = np.pad(self.map_conjunctions, (0, more * 64))
         self.map_subscriptions = np.pad(self.map_subscriptions, (0, more * 64))
 
     def _make_buckets(self, access: Ints) -> None:
         """Give every bucket exactly the room it needs now, side by side."""
         while True:
             sizes = np.zeros(len(self.table), dtype=np.int64)
-            self.counts[3] = 0
             done = placing.bucket_sizes(
                 0, self.row_count, self.rows, access, self.tests, self.table, self.bin_rows, self.bounds,
                 self.levels,
@@ -329,31 +353,32 @@ class Layout:
             if done == self.row_count:
                 break
             self._grow_table()
-        in_maps = int(self.counts[3])
         self.table[:, START] = np.cumsum(sizes) - sizes
         self.table[:, ROOM] = sizes
         self.counts[3] = sizes.sum()
-        self.entries = np.zeros((int(self.counts[3]) + in_maps) * 17 // 16 + 1024, dtype=np.int32)
+        wide = self.rows[: self.row_count, 1].mean() > TESTS_WIDE if self.row_count else False
+        length = int(self.counts[3]) * 17 // 16 + 64
+        self.records = np.zeros((length, WIDE if wide else NARROW), dtype=np.uint64)
 
     def _fill(self, origin: int, chosen: "Choice") -> None:
-        """Write the entries of all rows from `origin` on, making room as needed."""
+        """Write the records of all rows from `origin` on, making room as needed."""
         first = origin
         while True:
             first = placing.fill(
                 first, self.row_count, origin, chosen.base, chosen.weights, self.rows, chosen.access, self.tests,
-                self.entries, self.table,
+                self.records, self.table,
                 self.bin_rows, self.bounds, self.levels, self.maps, self.sure_maps, self.node_maps, self.map_slots,
-                self.map_nodes, self.map_entries,
+                self.map_nodes, self.map_conjunctions,
                 self.map_subscriptions, self.counts, self.found_buckets, self.order,
             )  # fmt: skip
             if first >= self.row_count:
                 return
             if not placing.has_room(self.table, self.counts, ACCESS_MEMBERS_MAX):
                 self._grow_table()
-            elif self.counts[2] >= len(self.map_entries) and chosen.access[first - origin] == ACCESS_BITMAP:
+            elif self.counts[2] >= len(self.map_conjunctions) and chosen.access[first - origin] == ACCESS_BITMAP:
                 self._grow_maps()
             else:
-                self.entries = grown(self.entries, len(self.entries) + 1)
+                self.records = grown(self.records, len(self.records) + 1)
 
     # ------------------------------------------------------------ forgetting the dead
 

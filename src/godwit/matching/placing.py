@@ -3,8 +3,8 @@
 *Theory.* Each test gets a *weight*, a guess at how many events pass it: an equality by how common its constant is among
 the subscriptions and how many constants the slot has, a range by the share of bins it touches. The lightest test that
 can be looked up (an equality, a short list, a narrow range) becomes the access test if it is light enough; otherwise
-the conjunction goes into the bitmaps. The other tests follow in the entry, lightest first, so that most candidates fail
-at once.
+the conjunction goes into the bitmaps. A record in a bucket holds sketches of the lightest other tests, so that most
+candidates fail at once and near; the tests themselves lie in the row, lightest first.
 """
 
 import numpy as np
@@ -17,10 +17,10 @@ from godwit.matching.kernels import (
     ACCESS_MEMBERS_MAX,
     BIN_LABEL,
     BINS,
-    CACHE_LINE,
     CODE,
     KIND_MASK,
     KIND_SHIFT,
+    LABEL_LAST,
     LENGTH,
     LEVELS,
     MEMBER,
@@ -29,12 +29,15 @@ from godwit.matching.kernels import (
     NODE,
     NODE_TRUE,
     NODE_UNKNOWN,
-    ONLY,
     OUTSIDE,
     RANGE,
     ROOM,
+    SKETCH_SLOTS,
+    SKETCHES,
     SLOT_MASK,
     START,
+    VERIFY_ALL,
+    VERIFY_SHIFT,
     bin_of,
     bucket_made,
     bucket_of,
@@ -46,10 +49,9 @@ from godwit.matching.kernels import (
 
 WEIGHT_LOOSE = 0.9  # outside of a range, not in a list, present
 WEIGHT_NODE = 0.5
-WEIGHT_BUCKET_MAX = 0.06  # heavier than this and ANDing bitmaps is cheaper than visiting the bucket
 GUESS_COUNTS = 8  # how many events of the sample a guess weighs as much as
 TESTS_SORTED_MAX = 64
-BUCKET_ROOM = 64
+BUCKET_ROOM = 4
 
 
 @compiled
@@ -185,8 +187,8 @@ def _buckets_of_test(word, a, b, tests, table, bin_rows, bounds, levels, counts,
 
 
 @compiled
-def choose(first, last, base, weights, rows, access, tests, bin_rows, bounds):
-    """Choose the access test of each conjunction.
+def choose(first, last, base, weights, rows, access, tests, bin_rows, bounds, weight_max):
+    """Choose the access test of each conjunction: the lightest, or the bitmaps if it is heavier than `weight_max`.
 
     Access[c] is its place in `tests`, or ACCESS_BITMAP or ACCESS_ALWAYS.
     """
@@ -208,97 +210,106 @@ def choose(first, last, base, weights, rows, access, tests, bin_rows, bounds):
                     usable = _level_of(bin_of(bounds, bin_rows[slot], a), bin_of(bounds, bin_rows[slot], b)) >= 0
             if usable and weights[at - base] < best_weight:
                 best, best_weight = at, weights[at - base]
-        if best_weight > WEIGHT_BUCKET_MAX and in_bins:
+        if best_weight > weight_max and in_bins:
             best = ACCESS_BITMAP
         access[conjunction - first] = best
 
 
 @compiled
-def _entry_size(conjunction, rows):
-    return 2 + 3 * rows[conjunction, 1] + (1 if rows[conjunction, 3] else 0)
-
-
-@compiled
 def bucket_sizes(first, last, rows, access, tests, table, bin_rows, bounds, levels, counts, found, sizes):
-    """Add up the words that each bucket will need. Returns the first row for which there was no room in the table."""
+    """Add up the records that each bucket will hold. Returns the first row for which there was no room in the table."""
     for conjunction in range(first, last):
         if not has_room(table, counts, ACCESS_MEMBERS_MAX):
             return conjunction
-        size = _entry_size(conjunction, rows)
         at = access[conjunction]
-        if at == ACCESS_BITMAP:
-            counts[3] += size
-        elif at == ACCESS_ALWAYS:
-            sizes[len(table) - 1] += size
-        else:
+        if at == ACCESS_ALWAYS:
+            sizes[len(table) - 1] += 1
+        elif at != ACCESS_BITMAP:
             n = _buckets_of_test(
                 tests[at], tests[at + 1], tests[at + 2], tests, table, bin_rows, bounds, levels, counts, found
             )
             for number in range(n):
-                sizes[found[number]] += size
+                sizes[found[number]] += 1
     return last
 
 
 @compiled
-def _write_entry(to, conjunction, dropped, entries, rows, tests, order):
-    """Write a conjunction's entry at `to`, its tests in the order given, but for the one at `dropped`.
-
-    Returns where it ends.
-    """
-    start, count = rows[conjunction, 0], rows[conjunction, 1]
-    entries[to] = rows[conjunction, 2]
-    at = to + 2
-    for number in range(count):
-        test = start + 3 * (order[number] if count <= TESTS_SORTED_MAX else number)
-        if test != dropped:
-            entries[at] = tests[test]
-            entries[at + 1] = tests[test + 1]
-            entries[at + 2] = tests[test + 2]
-            at += 3
-    entries[to + 1] = (at - to - 2) // 3 | rows[conjunction, 3]
-    if rows[conjunction, 3]:
-        entries[at] = conjunction
-        at += 1
-    return at
+def _sketched(word, a, b, tests):
+    """The ends of the labels a test lets pass, all of them or more; -1 when it has none."""
+    kind, slot = (word & KIND_MASK) >> KIND_SHIFT, word & SLOT_MASK
+    if kind == NODE or slot >= SKETCH_SLOTS or (kind == RANGE and a < 0):
+        return -1, -1
+    if kind == RANGE:
+        return np.int64(a), np.int64(b)
+    if kind == MEMBER and b > 0:
+        return np.int64(tests[a]), np.int64(tests[a + b - 1])
+    return 0, LABEL_LAST
 
 
 @compiled
-def _order_tests(conjunction, base, weights, rows, order):
-    """The numbers of a conjunction's tests, lightest first."""
+def write_record(conjunction, implied, base, weights, rows, tests, order, record):
+    """Put a conjunction's tests into order and write its record.
+
+    Those that the record does not decide come first, the lightest before the others; last the one at `implied`, which
+    is known of all that is found. In a record of length 0 nothing is decided.
+    """
     start, count = rows[conjunction, 0], rows[conjunction, 1]
+    record[:] = 0
     if count > TESTS_SORTED_MAX:
+        if len(record):
+            record[0] = conjunction | VERIFY_ALL << VERIFY_SHIFT
         return
     for number in range(count):
         heavy = weights[start + 3 * number - base]
         place = number
-        while place > 0 and weights[start + 3 * order[place - 1] - base] > heavy:
-            order[place] = order[place - 1]
+        while place > 0 and weights[start + 3 * order[place - 1, 0] - base] > heavy:
+            order[place, 0] = order[place - 1, 0]
             place -= 1
-        order[place] = number
+        order[place, 0] = number
+    sketched, room = 0, len(record) * SKETCHES // (SKETCHES + 1)
+    for number in range(count):
+        at = start + 3 * order[number, 0]
+        word, a, b = tests[at], tests[at + 1], tests[at + 2]
+        order[number, 1], order[number, 2], order[number, 3], order[number, 4] = word, a, b, at == implied
+        low, high = _sketched(word, a, b, tests)
+        if low >= 0 and at != implied and sketched < room:
+            half, place = sketched // SKETCHES * (SKETCHES + 1), sketched % SKETCHES
+            record[half] |= np.uint64(word & SLOT_MASK) << np.uint64(VERIFY_SHIFT + 3 + 10 * place)
+            record[half + 1 + place] = np.uint64(low) << np.uint64(32) | np.uint64(LABEL_LAST - high)
+            sketched += 1
+            order[number, 4] = (word & KIND_MASK) >> KIND_SHIFT == RANGE
+    at, undecided = start, 0
+    for decided in range(2):
+        for number in range(count):
+            if order[number, 4] == decided:
+                tests[at], tests[at + 1], tests[at + 2] = order[number, 1], order[number, 2], order[number, 3]
+                at += 3
+        if not decided:
+            undecided = (at - start) // 3
+    if len(record):
+        record[0] |= np.uint64(conjunction) | np.uint64(min(undecided, VERIFY_ALL)) << np.uint64(VERIFY_SHIFT)
 
 
 @compiled
-def fill(first, last, origin, base, weights, rows, access, tests, entries, table, bin_rows, bounds, levels, maps,
-         sure_maps, node_maps, map_slots, map_nodes, map_entries, map_subscriptions, counts, found, order):  # fmt: skip
-    """Write the entries of conjunctions first..last into their buckets.
+def fill(first, last, origin, base, weights, rows, access, tests, records, table, bin_rows, bounds, levels, maps,
+         sure_maps, node_maps, map_slots, map_nodes, map_conjunctions, map_subscriptions, counts, found,
+         order):  # fmt: skip
+    """Write the records of conjunctions first..last into their buckets, and put their tests into order.
 
     Returns the first one for which there was no room.
 
-    counts: 0 buckets, 2 conjunctions in bitmaps, 3 words of `entries` in use, 4 words of those left behind by moved
-    buckets.
+    counts: 0 buckets, 2 conjunctions in bitmaps, 3 records in use, 4 those left behind by moved buckets.
     """
     for conjunction in range(first, last):
-        size = _entry_size(conjunction, rows)
         at = access[conjunction - origin]
-        _order_tests(conjunction, base, weights, rows, order)
         if not has_room(table, counts, ACCESS_MEMBERS_MAX):
             return conjunction
         if at == ACCESS_BITMAP:
-            if counts[2] >= len(map_entries) or counts[3] + size + CACHE_LINE > len(entries):
+            if counts[2] >= len(map_conjunctions):
                 return conjunction
-            map_entries[counts[2]] = counts[3]
+            map_conjunctions[counts[2]] = conjunction
             map_subscriptions[counts[2]] = rows[conjunction, 2]
-            counts[3] = _write_entry(counts[3], conjunction, -1, entries, rows, tests, order)
+            write_record(conjunction, -1, base, weights, rows, tests, order, records[0, :0])
             _write_maps(
                 counts[2],
                 counts[6],
@@ -315,36 +326,39 @@ def fill(first, last, origin, base, weights, rows, access, tests, entries, table
             )
             counts[2] += 1
             continue
-        n, dropped = 1, -1
+        n, implied = 1, -1
         if at == ACCESS_ALWAYS:
             found[0] = len(table) - 1
         else:
             word, a, b = tests[at], tests[at + 1], tests[at + 2]
             n = _buckets_of_test(word, a, b, tests, table, bin_rows, bounds, levels, counts, found)
-            kind = (word & KIND_MASK) >> KIND_SHIFT
-            if not word & ONLY and (kind == MEMBER or a == b or bin_rows[word & SLOT_MASK] < 0):
-                dropped = at  # being found in the bucket says it
-        needed = CACHE_LINE
+            kind, bin_row = (word & KIND_MASK) >> KIND_SHIFT, bin_rows[word & SLOT_MASK]
+            if kind == MEMBER or a == b or bin_row < 0:
+                implied = at
+        needed, first_record = 0, 0
         for number in range(n):
             bucket = table[found[number]]
-            if bucket[LENGTH] + size > bucket[ROOM]:
-                needed += 2 * (bucket[LENGTH] + size) + BUCKET_ROOM
-        if counts[3] + needed > len(entries):
+            if bucket[LENGTH] == bucket[ROOM]:
+                needed += 2 * bucket[LENGTH] + BUCKET_ROOM
+        if counts[3] + needed > len(records):
             return conjunction
         for number in range(n):
             bucket = table[found[number]]
             length = bucket[LENGTH]
-            if length + size > bucket[ROOM]:
+            if length == bucket[ROOM]:
                 old, new = bucket[START], counts[3]
-                for word_number in range(length):
-                    entries[new + word_number] = entries[old + word_number]
-                counts[4] += bucket[ROOM]
+                for place in range(length):
+                    records[new + place] = records[old + place]
+                counts[4] += length
                 bucket[START] = new
-                bucket[ROOM] = 2 * (length + size) + BUCKET_ROOM if length else size
+                bucket[ROOM] = 2 * length + BUCKET_ROOM if length else 1
                 counts[3] = new + bucket[ROOM]
-            bucket[LENGTH] = (
-                _write_entry(bucket[START] + length, conjunction, dropped, entries, rows, tests, order) - bucket[START]
-            )
+            if number == 0:
+                first_record = bucket[START] + length
+                write_record(conjunction, implied, base, weights, rows, tests, order, records[first_record])
+            else:
+                records[bucket[START] + length] = records[first_record]
+            bucket[LENGTH] = length + 1
     return last
 
 
@@ -455,7 +469,45 @@ def count_columns(conjunctions, rows, tests, slot_use, node_use):
                 slot_use[tests[at] & SLOT_MASK] += 1
 
 
-# ---------------------------------------------------------------- forgetting the dead
+# ---------------------------------------------------------------- all tests gone through: labels move, the dead go
+#
+# Rows and nodes are numbered one after the other here, rows first.
+
+
+@compiled
+def span(number, rows, row_count, nodes):
+    """Where the tests of a row or node start, and how many they are."""
+    if number < row_count:
+        return rows[number, 0], rows[number, 1]
+    return nodes[number - row_count, 0], nodes[number - row_count, 1]
+
+
+@compiled
+def move_labels(rows, row_count, nodes, node_count, tests, slot_starts, old, new):
+    """Rewrite all tests after some slots gave their constants new labels.
+
+    Slot s has old[slot_starts[s]:slot_starts[s+1]], sorted.
+    """
+    for number in range(row_count + node_count):
+        start, count = span(number, rows, row_count, nodes)
+        for at in range(start, start + 3 * count, 3):
+            kind, slot = (tests[at] & KIND_MASK) >> KIND_SHIFT, tests[at] & SLOT_MASK
+            if kind == NODE or slot_starts[slot] == slot_starts[slot + 1]:
+                continue
+            first, last = at + 1, at + 3
+            if kind == MEMBER or kind == NO_MEMBER:
+                first, last = tests[at + 1], tests[at + 1] + tests[at + 2]
+            for place in range(first, last):
+                label = tests[place]
+                low, high = slot_starts[slot], slot_starts[slot + 1]
+                while low < high:
+                    middle = (low + high) >> 1
+                    if old[middle] - 1 <= label:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low > slot_starts[slot] and label - 1 <= old[low - 1]:
+                    tests[place] = new[low - 1] + (label - old[low - 1])
 
 
 @compiled
@@ -487,15 +539,10 @@ def copy_tests(rows, kept, nodes, node_count, used, new_nodes, tests, to):
     """
     end = 0
     for number in range(len(rows) + node_count):
-        if number < len(rows):
-            if not kept[number]:
-                continue
-            start, count = rows[number, 0], rows[number, 1]
-        else:
-            node = number - len(rows)
-            if not used[node]:
-                continue
-            start, count = nodes[node, 0], nodes[node, 1]
+        node = number - len(rows)
+        if not (kept[number] if node < 0 else used[node]):
+            continue
+        start, count = span(number, rows, len(rows), nodes)
         begin = end
         end += 3 * count
         for at in range(count):
@@ -511,7 +558,7 @@ def copy_tests(rows, kept, nodes, node_count, used, new_nodes, tests, to):
             to[begin + 3 * at] = word
             to[begin + 3 * at + 1] = a
             to[begin + 3 * at + 2] = b
-        if number < len(rows):
+        if node < 0:
             rows[number, 0] = begin
         else:
             nodes[node, 0] = begin
@@ -524,10 +571,7 @@ def labels_in_use(rows, row_count, nodes, node_count, tests):
     found = np.empty(len(tests), dtype=np.int64)
     n = 0
     for number in range(row_count + node_count):
-        if number < row_count:
-            start, count = rows[number, 0], rows[number, 1]
-        else:
-            start, count = nodes[number - row_count, 0], nodes[number - row_count, 1]
+        start, count = span(number, rows, row_count, nodes)
         for at in range(start, start + 3 * count, 3):
             kind, slot = (tests[at] & KIND_MASK) >> KIND_SHIFT, np.int64(tests[at] & SLOT_MASK)
             if kind == NODE:
@@ -546,10 +590,7 @@ def labels_in_use(rows, row_count, nodes, node_count, tests):
 def number_slots_anew(rows, row_count, nodes, node_count, tests, used, new):
     """Mark the slots that tests are on in `used`; or, when `new` gives slots other numbers, write those."""
     for number in range(row_count + node_count):
-        if number < row_count:
-            start, count = rows[number, 0], rows[number, 1]
-        else:
-            start, count = nodes[number - row_count, 0], nodes[number - row_count, 1]
+        start, count = span(number, rows, row_count, nodes)
         for at in range(start, start + 3 * count, 3):
             if (tests[at] & KIND_MASK) >> KIND_SHIFT != NODE:
                 slot = tests[at] & SLOT_MASK

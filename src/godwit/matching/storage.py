@@ -42,7 +42,7 @@ from godwit.matching.matcher import SubscriptionId
 __all__ = ["load", "save"]
 
 MAGIC = b"GODWITIX"
-FORMAT = 1  # to be raised when the same arrays come to mean something else
+FORMAT = 2  # to be raised when the same arrays come to mean something else
 HEADER = struct.Struct(
     "<8sIIQQ16s16s"
 )  # magic, format, 0, length of metadata, of the file; digest of arrays, of the rest

@@ -41,8 +41,9 @@ from typing import Any, ClassVar
 from msgspec import structs
 
 from godwit.broker.broker import EVERYTHING, Broker, BrokerConfig
+from godwit.broker.checking import check_attach
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
-from godwit.broker.messages import Advertise, Attach, Bye, EntryId, NodeId, Subscribe
+from godwit.broker.messages import Attach, Bye, EntryId, NodeId, Subscribe
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
@@ -170,6 +171,7 @@ class MobileBroker(Broker):
 
     def _on_attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
         """A client comes from another broker: fetch its session. [rebeca §4.1, step 3]"""
+        check_attach(message)
         session = self.sessions.session(message.client)
         moved = self.moved.get(message.client)
         if moved is not None and moved.attempt > message.since:  # we know better where its session went
@@ -209,12 +211,11 @@ class MobileBroker(Broker):
         return effects
 
     def _check_attach(self, connection: str, message: Attach) -> None:
-        wanted: Any = message.wanted
-        if type(wanted) is not tuple or len(wanted) > self.config.limits.subscriptions_max * 2:
-            raise PeerFault("Attach.wanted must be a tuple of at most twice as many as a client may subscribe")
-        for wish in wanted:
-            if not isinstance(wish, Subscribe | Advertise) or wish.id[0] != message.client:
-                raise PeerFault("Attach.wanted holds subscriptions and advertisements of the client itself")
+        limits = self.config.limits
+        if len(message.wanted) > 2 * (limits.subscriptions_max + limits.advertisements_max):
+            raise PeerFault("Attach.wanted is longer than what a client may ask for")
+        if any(wish.id[0] != message.client for wish in message.wanted):
+            raise PeerFault("Attach.wanted holds what the client itself has asked for")
         if self.sessions.client_of(connection) is not None or any(
             arrival.connection == connection for arrival in self.arrivals.values()
         ):

@@ -1,0 +1,255 @@
+"""Reductions, one by one: which filters a neighbour is told, in which order, under which names."""
+
+import pickle
+from typing import Any
+
+import pytest
+
+from godwit.broker.reductions import (
+    BUNDLE_MAX,
+    MERGED_SIZE_MAX,
+    REDUCTIONS,
+    Covering,
+    Identity,
+    Merging,
+    Nothing,
+    Outgoing,
+    Simple,
+)
+from godwit.filters import FALSE, TRUE, Filter, any_of, parse
+
+ANN, BOB, EVE = ("ann", "s"), ("bob", "s"), ("eve", "s")
+WIDE, MIDDLE, NARROW = parse("x > 0"), parse("x > 10"), parse("x > 20")
+LEFT, RIGHT = parse("x BETWEEN 0 AND 5"), parse("x BETWEEN 5 AND 9")
+
+
+def told(out: Outgoing) -> list[Filter]:
+    return list(out.told.values())
+
+
+def filled(out: Outgoing, *filters: Filter) -> Outgoing:
+    """The entries 0, 1, 2, … with these filters."""
+    for key, filter in enumerate(filters):
+        out.add(key, ("client", str(key)), filter)
+    return out
+
+
+def shown(changes: list[Any]) -> list[tuple[str, Filter | None]]:
+    """Changes with the second half of their ids, which is enough to tell them apart."""
+    return [(id[1], filter) for id, filter in changes]
+
+
+def test_there_are_five() -> None:
+    made = [Nothing, Simple, Identity, Covering, Merging]
+    assert list(REDUCTIONS.items()) == list(
+        zip(("flooding", "simple", "identity", "covering", "merging"), made, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", sorted(REDUCTIONS))
+def test_to_remove_what_was_never_there_changes_nothing(name: str) -> None:
+    assert REDUCTIONS[name]("b").remove("nobody") == []
+
+
+@pytest.mark.parametrize("name", sorted(REDUCTIONS))
+def test_the_same_entry_again_changes_nothing(name: str) -> None:
+    out = filled(REDUCTIONS[name]("b"), WIDE)
+    assert out.add(0, ("client", "0"), parse("x > 0")) == []
+
+
+def test_flooding_tells_nothing() -> None:
+    out = Nothing("b")
+    assert out.add(0, ANN, WIDE) == []
+    assert (out.told, list(out.keys())) == ({}, [])
+
+
+# ------------------------------------------------------------ simple
+
+
+def test_simple_tells_each_entry_and_replaces_it_in_one_step() -> None:
+    out = Simple("b")
+    assert out.add(0, ANN, WIDE) == [(ANN, WIDE)]
+    assert out.add(1, BOB, WIDE) == [(BOB, WIDE)]
+    assert out.add(0, ANN, NARROW) == [(ANN, NARROW)]
+    assert out.remove(1) == [(BOB, None)]
+    assert out.told == {ANN: NARROW}
+
+
+def test_simple_gives_another_name_to_the_second_of_two_entries_with_one_name() -> None:
+    out = Simple("b")
+    out.add(("left", ANN), ANN, WIDE)
+    [(id, filter)] = out.add(("right", ANN), ANN, NARROW)
+    assert (id != ANN, filter) == (True, NARROW)
+    assert out.remove(("left", ANN)) == [(ANN, None)]
+    assert out.told == {id: NARROW}
+    assert out.add(("right", ANN), ANN, MIDDLE) == [(id, MIDDLE)]
+    assert out.remove(("right", ANN)) == [(id, None)]
+
+
+def test_simple_gives_no_name_that_a_client_has_taken() -> None:
+    out = Simple("b/1")
+    taken = ("b/1", "1")
+    out.add(0, taken, WIDE)
+    out.add(1, ANN, WIDE)
+    out.add(2, ANN, NARROW)
+    assert len(out.told) == 3
+
+
+# ------------------------------------------------------------ identity
+
+
+def test_identity_tells_the_first_of_equal_filters_and_takes_it_back_with_the_last() -> None:
+    out = Identity("b")
+    assert shown(out.add(0, ANN, WIDE)) == [("1", WIDE)]
+    assert out.add(1, BOB, parse("x > 0")) == []
+    assert out.remove(0) == []
+    assert shown(out.remove(1)) == [("1", None)]
+
+
+def test_identity_tells_a_new_filter_before_it_takes_back_the_one_that_it_replaces() -> None:
+    out = filled(Identity("b"), WIDE)
+    assert shown(out.add(0, ANN, NARROW)) == [("2", NARROW), ("1", None)]
+
+
+def test_a_filter_written_in_another_order_is_equal() -> None:
+    out = filled(Identity("b"), parse("x > 0 AND y = 1"))
+    assert out.add(1, BOB, parse("y = 1 AND x > 0")) == []
+
+
+# ------------------------------------------------------------ covering
+
+
+def test_a_filter_that_a_told_one_covers_is_not_told() -> None:
+    out = filled(Covering("b"), WIDE)
+    assert out.add(1, BOB, NARROW) == []
+
+
+def test_a_filter_that_a_newer_one_covers_is_taken_back_after_that_is_told() -> None:
+    out = filled(Covering("b"), NARROW, MIDDLE)
+    assert told(out) == [MIDDLE]
+    assert shown(out.add(2, EVE, WIDE)) == [("3", WIDE), ("2", None)]
+
+
+def test_what_a_filter_covered_is_told_before_it_goes() -> None:
+    out = filled(Covering("b"), WIDE, NARROW, parse("x < 5 AND x > 2"))
+    changes = out.remove(0)
+    assert [filter for _, filter in changes] == [NARROW, parse("x < 5 AND x > 2"), None]
+
+
+def test_what_a_filter_covered_finds_another_cover_when_there_is_one() -> None:
+    out = filled(Covering("b"), parse("x > 0 AND x < 100"), WIDE, parse("x < 200"))
+    assert told(out) == [WIDE, parse("x < 200")]
+    assert [filter for _, filter in out.remove(1)] == [None]
+    assert told(out) == [parse("x < 200")]
+
+
+def test_a_chain_of_covers_comes_out_link_by_link() -> None:
+    out = filled(Covering("b"), NARROW, MIDDLE, WIDE)
+    assert told(out) == [WIDE]
+    out.remove(2)
+    assert told(out) == [MIDDLE]
+    out.remove(1)
+    assert told(out) == [NARROW]
+    out.remove(0)
+    assert told(out) == []
+
+
+def test_one_that_is_not_told_leaves_without_a_word_and_what_hangs_under_it_moves_up() -> None:
+    out = filled(Covering("b"), NARROW, MIDDLE, WIDE)
+    assert out.remove(1) == []
+    assert [filter for _, filter in out.remove(2)] == [NARROW, None]
+
+
+def test_a_replacement_that_its_own_past_covered_is_told_before_that_goes() -> None:
+    out = filled(Covering("b"), WIDE)
+    assert [filter for _, filter in out.add(0, ANN, NARROW)] == [NARROW, None]
+
+
+def test_of_two_filters_that_mean_the_same_one_is_told() -> None:
+    same = parse("x BETWEEN 1 AND 3 OR x BETWEEN 2 AND 5")
+    out = filled(Covering("b"), parse("x BETWEEN 1 AND 5"), same)
+    assert told(out) == [parse("x BETWEEN 1 AND 5")]
+    out.remove(0)
+    assert told(out) == [same]
+
+
+def test_everything_covers_all_and_nothing_is_covered_by_all() -> None:
+    out = filled(Covering("b"), WIDE, FALSE, TRUE)
+    assert told(out) == [TRUE]
+
+
+def test_a_snapshot_of_a_long_chain_of_covers_can_be_made_and_goes_on_alike() -> None:
+    out = filled(Covering("b"), *(parse(f"x > {-number}") for number in range(3_000)))
+    copy = pickle.loads(pickle.dumps(out))
+    assert copy.remove(2_999) == out.remove(2_999)
+    assert told(copy) == [parse("x > -2998")]
+
+
+# ------------------------------------------------------------ merging
+
+
+def test_two_filters_that_join_are_told_as_one() -> None:
+    out = filled(Merging("b"), LEFT)
+    assert shown(out.add(1, BOB, RIGHT)) == [("1", parse("x BETWEEN 0 AND 9"))]
+
+
+def test_what_does_not_join_is_told_for_itself() -> None:
+    out = filled(Merging("b"), LEFT)
+    assert shown(out.add(1, BOB, parse("y = 1"))) == [("2", parse("y = 1"))]
+
+
+def test_a_wider_bundle_swallows_what_it_covers() -> None:
+    out = filled(Merging("b"), LEFT, parse("x BETWEEN 8 AND 9"))
+    assert len(out.told) == 2
+    assert shown(out.add(2, EVE, RIGHT)) == [("1", parse("x BETWEEN 0 AND 9")), ("2", None)]
+
+
+def test_a_bundle_that_loses_a_filter_is_merged_anew_before_it_goes() -> None:
+    out = filled(Merging("b"), LEFT, RIGHT, parse("x BETWEEN 9 AND 12"))
+    assert told(out) == [parse("x BETWEEN 0 AND 12")]
+    changes = out.remove(1)
+    assert changes[-1][1] is None
+    assert told(out) == [LEFT, parse("x BETWEEN 9 AND 12")]
+
+
+def test_perfect_merging_lets_in_nothing_besides() -> None:
+    apart = parse("x BETWEEN 6 AND 9")
+    assert told(filled(Merging("b"), LEFT, apart)) == [LEFT, apart]
+    assert told(filled(Merging("b", 0.2), LEFT, apart)) == [parse("x BETWEEN 0 AND 9")]
+
+
+def test_the_bound_on_what_is_let_in_holds_for_a_bundle_and_not_for_each_merge() -> None:
+    slices = [parse(f"x BETWEEN {12 * number} AND {12 * number + 10}") for number in range(12)]
+    out = filled(Merging("b", 0.1), *slices)
+    assert isinstance(out, Merging)
+    assert all(bundle.excess <= 0.1 for bundle in out.bundles.values())
+    assert len(out.told) > 1
+
+
+@pytest.mark.parametrize("excess_max", [0.0, 1.0])
+def test_the_least_and_the_greatest_bound_can_be_asked_for(excess_max: float) -> None:
+    out = filled(Merging("b", excess_max), *(parse(f"x = {number * number}") for number in range(30)))
+    assert len(out.told) >= 1
+
+
+def test_a_bundle_holds_so_many_filters_and_no_more() -> None:
+    filters = [parse(f"x BETWEEN {number} AND {number + 1}") for number in range(BUNDLE_MAX + 5)]
+    out = filled(Merging("b"), *filters)
+    assert isinstance(out, Merging)
+    assert sorted(len(bundle.groups) for bundle in out.bundles.values()) == [5, BUNDLE_MAX]
+
+
+def test_filters_that_would_be_too_big_together_are_told_one_by_one() -> None:
+    big, other = (
+        any_of(parse(f"z {op} 5"), *(parse(f"x = {number} AND y = {number}") for number in numbers))
+        for op, numbers in ((">", range(9_999)), ("<=", range(10_000, 19_999)))
+    )
+    assert big.size + other.size > MERGED_SIZE_MAX
+    assert told(filled(Merging("b"), big, other)) == [big, other]
+
+
+def test_names_of_bundles_are_not_used_twice() -> None:
+    out = filled(Merging("b"), LEFT, RIGHT)
+    assert shown(out.remove(1)) == [("3", LEFT), ("1", None)]
+    assert shown(out.add(1, BOB, RIGHT)) == [("3", parse("x BETWEEN 0 AND 9"))]
+    assert shown(out.remove(0)) == [("4", RIGHT), ("3", None)]

@@ -1,0 +1,432 @@
+"""The tree family when memories are lost: who holds events back, who waits for whom, and what stays in force.
+
+What its tables do while everyone remembers is in tests/paper/test_pubmob_tables.py.
+"""
+
+import pickle
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from godwit.broker import tree
+from godwit.broker.effects import StartTimer, StopTimer, Trace
+from godwit.broker.messages import (
+    Advertise,
+    LinkState,
+    Message,
+    Packet,
+    Publish,
+    Subscribe,
+    Synced,
+    Tail,
+    Unadvertise,
+    Unsubscribe,
+)
+from godwit.broker.routing import Forward, Local
+from godwit.broker.tree import HOLD_S, HOLD_TIMER, TreeRouting
+from godwit.errors import PeerFault
+from godwit.filters import FALSE, TRUE, Event, event, parse
+from tests.property.tree_network import TreeNetwork
+
+WIDE, NARROW = parse("x > 0"), parse("x > 10")
+S, A = ("ann", "s"), ("pat", "a")
+ADS, SUBS = Synced("advertisements"), Synced("subscriptions")
+LINE = ["ab", "bc", "cd", "de"]
+
+
+def numbered(number: int, **attributes: int) -> Event:
+    return event({"x": 1, **attributes}, publisher="p", sequence=number)
+
+
+def told_everything(neighbours: str = "nm", **options: object) -> TreeRouting:
+    routing = TreeRouting("b", neighbours, **options)  # type: ignore[arg-type]
+    for n in neighbours:
+        routing.on_message(n, ADS, 0.0)
+        routing.on_message(n, SUBS, 0.0)
+    return routing
+
+
+# ------------------------------------------------------------ holding events back
+
+
+def test_a_broker_without_neighbours_has_nothing_to_wait_for() -> None:
+    routing = TreeRouting("b", ())
+    routing.subscribe(S, TRUE, 0.0)
+    assert routing.is_settled()
+    assert routing.publish(numbered(1), 0.0) == [Local(numbered(1), [S])]
+
+
+def test_a_broker_that_starts_holds_events_until_all_neighbours_have_told_it_everything() -> None:
+    routing = TreeRouting("b", "nm")
+    routing.subscribe(S, TRUE, 0.0)
+    assert routing.publish(numbered(1), 5.0) == [StartTimer(HOLD_TIMER, 5.0 + HOLD_S)]
+    assert routing.on_message("n", Publish(numbered(2)), 6.0) == []  # the timer runs
+    routing.on_message("n", ADS, 7.0)
+    routing.on_message("n", SUBS, 7.0)
+    routing.on_message("m", ADS, 7.0)
+    assert not routing.is_settled()
+    assert routing.held_back() == [Publish(numbered(1)), Publish(numbered(2))]
+    answers = routing.on_message("m", SUBS, 8.0)
+    assert StopTimer(HOLD_TIMER) in answers
+    assert [answer for answer in answers if isinstance(answer, Local)] == [
+        Local(numbered(1), [S]),
+        Local(numbered(2), [S]),
+    ]
+    assert (routing.is_settled(), routing.held_back()) == (True, [])
+
+
+def test_what_was_held_goes_where_the_tables_say_when_they_are_whole_and_not_back() -> None:
+    routing = TreeRouting("b", "nm", advertised=False)
+    routing.on_message("n", Publish(numbered(1)), 0.0)
+    routing.on_message("n", Subscribe(S, TRUE), 0.0)
+    routing.on_message("n", SUBS, 0.0)
+    routing.on_message("m", Subscribe(A, TRUE), 0.0)
+    answers = routing.on_message("m", SUBS, 0.0)
+    assert answers[-1] == Forward("m", Publish(numbered(1)))
+    assert sum(isinstance(answer, Forward) and type(answer.message) is Publish for answer in answers) == 1
+
+
+def test_events_are_not_held_once_the_tables_are_whole() -> None:
+    routing = told_everything()
+    routing.subscribe(S, TRUE, 0.0)
+    assert routing.publish(numbered(1), 0.0) == [Local(numbered(1), [S])]
+
+
+def test_a_neighbour_that_stays_away_is_waited_for_so_long_and_no_longer() -> None:
+    routing = TreeRouting("b", "nm")
+    routing.on_message("n", ADS, 0.0)
+    routing.on_message("n", Subscribe(S, WIDE), 0.0)
+    routing.on_message("n", SUBS, 0.0)
+    [timer] = routing.publish(numbered(1), 0.0)
+    assert isinstance(timer, StartTimer)
+    answers = routing.on_timer_due(timer.key, timer.at)
+    assert Forward("n", Publish(numbered(1))) in answers
+    assert Forward("n", SUBS) in answers  # and the wave goes on without it
+    assert (routing.is_settled(), routing.held_back()) == (True, [])
+    assert routing.on_message("m", ADS, 99.0) == []  # better late than never
+    assert routing.on_message("m", SUBS, 99.0) == []
+
+
+def test_what_is_held_is_bounded_and_what_is_too_much_is_recorded_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "HELD_MAX", 2)
+    routing = TreeRouting("b", "n")
+    for number in (1, 2):
+        routing.publish(numbered(number), 0.0)
+    [trace] = routing.publish(numbered(3), 0.0)
+    assert isinstance(trace, Trace)
+    assert (trace.record.kind, trace.record.publisher, trace.record.sequence) == ("lost", "p", 3)
+    assert len(routing.held_back()) == 2
+
+
+# ------------------------------------------------------------ waves
+
+
+def test_a_broker_with_one_neighbour_begins_the_wave_when_the_link_opens() -> None:
+    assert TreeRouting("b", "n").on_peer_up("n", 0.0) == [Forward("n", ADS)]
+    assert TreeRouting("b", "n", advertised=False).on_peer_up("n", 0.0) == [Forward("n", SUBS)]
+
+
+def test_a_broker_with_several_waits_for_all_others_before_it_says_that_it_has_told_all() -> None:
+    routing = TreeRouting("b", "nmk", advertised=False)
+    assert routing.on_peer_up("n", 0.0) == []
+    assert routing.on_message("n", SUBS, 0.0) == []
+    assert routing.on_message("m", SUBS, 0.0) == [Forward("k", SUBS)]
+    assert [answer for answer in routing.on_message("k", SUBS, 0.0) if isinstance(answer, Forward)] == [
+        Forward("n", SUBS),
+        Forward("m", SUBS),
+    ]
+
+
+def test_subscriptions_are_complete_only_when_the_neighbours_advertisements_are() -> None:
+    """They depend on them: whoever has not advertised yet has been told too little."""
+    routing = TreeRouting("b", "n")
+    routing.subscribe(S, NARROW, 0.0)
+    assert routing.on_peer_up("n", 0.0) == [Forward("n", ADS)]
+    [told] = routing.on_message("n", Advertise(A, WIDE), 0.0)
+    assert isinstance(told, Forward)
+    assert isinstance(told.message, Subscribe)
+    assert routing.on_message("n", ADS, 0.0) == [Forward("n", SUBS)]
+
+
+def test_a_network_that_starts_at_once_settles_and_each_says_each_thing_once() -> None:
+    network = TreeNetwork(["ab", "bc", "bd", "de", "df"]).start()
+    assert all(broker.is_settled() for broker in network.brokers.values())
+    assert len(network.messages(Synced)) == 2 * 2 * len(network.links)
+
+
+def test_a_link_that_opens_again_says_nothing_again() -> None:
+    network = TreeNetwork(LINE).start()
+    network.messages()
+    network.connect()
+    assert network.messages() == []
+
+
+# ------------------------------------------------------------ memories that are lost
+
+
+def lively() -> TreeNetwork:
+    """A line with a subscriber at each end and a publisher at each end, whose events each wants."""
+    network = TreeNetwork(LINE).start()
+    for name in "ae":
+        network.advertise(name, f"pub {name}", WIDE)
+        network.subscribe(name, f"sub {name}", NARROW)
+    network.settle()
+    network.messages()
+    return network
+
+
+def test_a_broker_without_memory_is_told_everything_and_routes_as_before() -> None:
+    network = lively()
+    before = network.sizes()
+    network.forget("c")
+    for neighbour in "bd":
+        network.meet(neighbour, "c")
+    network.settle()
+    assert network.sizes() == before
+    assert all(broker.is_settled() for broker in network.brokers.values())
+    network.publish("a", x=11)
+    network.settle()
+    assert network.delivered == {"sub a": [1], "sub e": [1]}
+
+
+def test_until_it_has_told_anew_what_it_had_told_before_stays_in_force() -> None:
+    network = lively()
+    network.forget("c")
+    network.meet("b", "c")
+    assert list(network.brokers["b"].in_subs["c"].values()) == [NARROW]
+    assert not network.brokers["b"].is_settled()
+    network.publish("a", x=11)  # goes to c all the same, and is held there
+    network.settle()
+    assert network.brokers["c"].held_back() != []
+    assert network.delivered == {"sub a": [1]}
+    network.meet("d", "c")
+    network.settle()
+    assert network.delivered == {"sub a": [1], "sub e": [1]}
+
+
+def test_what_died_with_the_memory_is_forgotten_by_the_neighbours_when_all_is_told_and_not_before() -> None:
+    routing = told_everything("nm", advertised=False)
+    for name in ("one", "two"):
+        routing.on_message("n", Subscribe((name, "s"), WIDE), 0.0)
+    routing.on_peer_forgot("n", [], 0.0)
+    routing.on_message("n", Subscribe(("one", "s"), WIDE), 0.0)
+    assert list(routing.in_subs["n"]) == [("one", "s"), ("two", "s")]
+    assert not routing.is_settled()
+    routing.on_message("n", SUBS, 0.0)
+    assert list(routing.in_subs["n"]) == [("one", "s")]
+    assert routing.is_settled()
+
+
+def test_synced_advertisements_leave_subscriptions_alone() -> None:
+    routing = told_everything()
+    routing.on_message("n", Advertise(A, WIDE), 0.0)
+    routing.on_message("n", Subscribe(S, WIDE), 0.0)
+    routing.on_peer_forgot("n", [], 0.0)
+    answers = routing.on_message("n", ADS, 0.0)
+    assert [type(answer.message) for answer in answers if isinstance(answer, Forward)] == [Unadvertise]
+    assert (routing.in_ads["n"], routing.in_subs["n"]) == ({}, {S: WIDE})
+    routing.on_message("n", SUBS, 0.0)
+    assert routing.in_subs["n"] == {}
+
+
+def test_an_entry_that_a_newcomer_takes_back_itself_is_not_taken_back_twice() -> None:
+    routing = told_everything("nm", advertised=False)
+    routing.on_message("n", Subscribe(S, WIDE), 0.0)
+    routing.on_peer_forgot("n", [], 0.0)
+    routing.on_message("n", Unsubscribe(S), 0.0)
+    assert routing.on_message("n", SUBS, 0.0) == []
+
+
+def test_a_newcomer_is_told_entries_then_that_these_are_all_and_then_the_events_it_missed() -> None:
+    routing = told_everything("nm")
+    routing.on_message("n", Advertise(A, WIDE), 0.0)
+    routing.subscribe(S, NARROW, 0.0)
+    routing.advertise(("here", "a"), parse("y = 1"), 0.0)
+    undelivered: list[Message] = [Publish(numbered(1)), Unsubscribe(("old", "s")), ADS, Publish(numbered(2))]
+    answers = routing.on_peer_forgot("n", undelivered, 0.0)
+    messages = [answer.message for answer in answers if isinstance(answer, Forward) and answer.peer == "n"]
+    assert [type(message) for message in messages] == [Advertise, Subscribe, Synced, Synced, Publish, Publish]
+    assert messages[-2:] == [Publish(numbered(1)), Publish(numbered(2))]
+
+
+def test_ids_of_a_new_life_do_not_replace_those_of_the_old() -> None:
+    """What is still in force under an old id may be another filter."""
+    ids = []
+    for incarnation in (1, 2):
+        routing = told_everything("n", advertised=False, incarnation=incarnation)
+        [told] = routing.subscribe(S, WIDE, 0.0)
+        assert isinstance(told, Forward)
+        assert isinstance(told.message, Subscribe)
+        ids.append(told.message.id)
+    assert ids[0] != ids[1]
+
+
+@pytest.mark.parametrize("advertised", [True, False])
+def test_two_adjacent_brokers_that_both_lost_their_memory_do_not_wait_for_each_other_for_ever(advertised: bool) -> None:
+    network = TreeNetwork(LINE, advertised=advertised).start()
+    network.advertise("a", "pub", WIDE)
+    network.subscribe("e", "sub", NARROW)
+    network.settle()
+    network.forget("b", "c")
+    network.meet("a", "b")
+    network.connect("bc")
+    network.meet("d", "c")
+    network.publish("a", x=11)
+    network.settle()
+    assert all(broker.is_settled() for broker in network.brokers.values())
+    assert network.timers == {}
+    assert network.delivered == {"sub": [1]}
+
+
+@given(
+    parents=st.lists(st.integers(0, 5), min_size=2, max_size=5),
+    lost=st.sets(st.integers(0, 5), max_size=4),
+    places=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=5),
+    seed=st.integers(0, 2**32),
+    reduction=st.sampled_from(["simple", "identity", "covering", "merging"]),
+    advertised=st.booleans(),
+)
+def test_whoever_loses_its_memory_the_others_go_on_as_before(
+    parents: list[int],
+    lost: set[int],
+    places: list[tuple[int, int]],
+    seed: int,
+    reduction: str,
+    advertised: bool,
+) -> None:
+    """On any tree, in any order of arrival: all settles, and subscribers whose broker lived get every event."""
+    names = "abcdef"[: len(parents) + 1]
+    links = [names[min(parent, child)] + names[child + 1] for child, parent in enumerate(parents)]
+    network = TreeNetwork(links, reduction=reduction, advertised=advertised).start()
+    for name in names:
+        network.advertise(name, f"pub {name}", TRUE)
+    for number, (place, bound) in enumerate(places):
+        network.subscribe(names[place % len(names)], f"sub {number}", parse(f"x > {bound}"))
+    network.settle()
+    gone = [names[place] for place in sorted(lost) if place < len(names)]
+    network.forget(*gone)
+    random = Random(seed)
+    greetings = list(network.links)
+    random.shuffle(greetings)
+    for a, b in greetings:
+        if (a in gone) == (b in gone):
+            network.connect(a + b)
+        else:
+            network.meet(*((b, a) if a in gone else (a, b)))
+        for _ in range(random.randrange(20)):
+            if ready := network.ready():
+                network.deliver(*random.choice(ready))
+    network.settle()
+    assert all(broker.is_settled() for broker in network.brokers.values())
+    living = [name for name in names if name not in gone]
+    for name in living:
+        network.publish(name, x=5)
+        network.settle()
+    wanted = list(range(1, len(living) + 1))
+    expected = {
+        f"sub {number}": wanted
+        for number, (place, bound) in enumerate(places)
+        if names[place % len(names)] in living and bound < 5 and living
+    }
+    assert network.delivered == expected
+
+
+# ------------------------------------------------------------ links that are given up, snapshots
+
+
+def test_what_waited_for_a_link_that_is_given_up_waits_on() -> None:
+    undelivered: list[Message] = [Subscribe(S, WIDE), Publish(numbered(1))]
+    assert told_everything().on_link_dead("n", undelivered, 0.0) == [Forward("n", each) for each in undelivered]
+
+
+def test_a_snapshot_routes_as_the_original_did() -> None:
+    network = lively()
+    routing = network.brokers["c"]
+    copy = pickle.loads(pickle.dumps(routing))
+    for x in (0, 5, 11):
+        published = numbered(1, x=x)
+        assert copy.on_message("b", Publish(published), 0.0) == routing.on_message("b", Publish(published), 0.0)
+    assert copy.sizes() == routing.sizes()
+    assert copy.subscribe(S, parse("x > 3"), 0.0) == routing.subscribe(S, parse("x > 3"), 0.0)
+
+
+def test_a_snapshot_keeps_what_is_held() -> None:
+    routing = TreeRouting("b", "n")
+    routing.publish(numbered(1), 0.0)
+    assert pickle.loads(pickle.dumps(routing)).held_back() == [Publish(numbered(1))]
+
+
+def test_what_anybody_wants_is_each_filter_once() -> None:
+    routing = told_everything()
+    routing.subscribe(S, WIDE, 0.0)
+    routing.on_message("n", Subscribe(S, WIDE), 0.0)
+    routing.on_message("m", Subscribe(S, NARROW), 0.0)
+    assert routing.wanted() == [WIDE, NARROW]
+
+
+def test_a_filter_that_matches_nothing_can_be_subscribed_to() -> None:
+    routing = told_everything(advertised=False)
+    routing.subscribe(S, FALSE, 0.0)
+    assert routing.publish(numbered(1), 0.0) == []
+
+
+# ------------------------------------------------------------ what no honest neighbour sends
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        7,
+        "Subscribe",
+        Synced(),
+        Synced("nothing"),  # type: ignore[arg-type]
+        Tail(),
+        LinkState("n", 1, 1, {}),
+        Packet("n", 1, {"b": 1}, Tail()),
+        Publish(None),  # type: ignore[arg-type]
+        Publish(Event(None)),  # type: ignore[arg-type]
+        Publish(Event({"x": object()})),  # type: ignore[dict-item]
+        Publish(Event({"x": [1]})),  # type: ignore[dict-item]
+        Publish(Event({"x": float("nan")})),
+        Publish(Event({5: 5})),  # type: ignore[dict-item]
+        Publish(Event({}, publisher=[])),  # type: ignore[arg-type]
+        Publish(Event({}, sequence="1")),  # type: ignore[arg-type]
+        Subscribe("s", TRUE),  # type: ignore[arg-type]
+        Subscribe(("ann", "s", "t"), TRUE),  # type: ignore[arg-type]
+        Subscribe(["ann", "s"], TRUE),  # type: ignore[arg-type]
+        Subscribe((1, "s"), TRUE),  # type: ignore[arg-type]
+        Subscribe(S, None),  # type: ignore[arg-type]
+        Subscribe(S, "x > 0"),  # type: ignore[arg-type]
+        Subscribe(S, parse("x > my.threshold")),
+        Subscribe(S, type(WIDE)("x", 5)),  # type: ignore[arg-type, call-arg]
+        Subscribe(S, type(WIDE)(5, WIDE.values)),  # type: ignore[arg-type, call-arg, union-attr]
+        Advertise(S, parse("y < 1 OR place IN (myloc)")),
+        Unsubscribe(S),
+        Unsubscribe([]),  # type: ignore[arg-type]
+        Unsubscribe(([], "s")),  # type: ignore[arg-type]
+        Unadvertise(A),
+        Unadvertise(None),  # type: ignore[arg-type]
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_a_message_that_no_honest_neighbour_sends_is_a_fault_and_changes_nothing(message: Message) -> None:
+    routing = told_everything()
+    routing.on_message("m", Subscribe(S, WIDE), 0.0)
+    routing.on_message("m", Advertise(A, WIDE), 0.0)
+    before = pickle.dumps(routing)
+    with pytest.raises(PeerFault):
+        routing.on_message("n", message, 0.0)
+    assert pickle.dumps(routing) == before
+
+
+def test_a_neighbour_tells_so_many_entries_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "ENTRIES_MAX", 2)
+    routing = told_everything()
+    for name in ("one", "two", "one"):
+        routing.on_message("n", Subscribe((name, "s"), WIDE), 0.0)
+    with pytest.raises(PeerFault, match="more than 2 entries"):
+        routing.on_message("n", Subscribe(("three", "s"), WIDE), 0.0)
+    routing.on_message("n", Subscribe(("one", "s"), NARROW), 0.0)  # to replace one is allowed
