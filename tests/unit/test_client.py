@@ -89,7 +89,7 @@ def notified(effects: list[Effect]) -> list[int]:
 def test_before_it_is_let_in_a_client_says_only_who_it_is() -> None:
     client = Client("ann", ClientConfig(quench=True))
     assert client.subscribe("x", TRUE, 0.0) == []
-    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann", quench=True))]
+    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann", quench=True, attempt=1))]
     assert client.publish({"a": 1}, 0.0) == []
     requests = told(hear(client, Attached(0, True, Receipt(), "b/1/1")))
     assert [(request.number, type(request.wish)) for request in requests] == [(1, Subscribe), (2, Publish)]
@@ -256,7 +256,7 @@ def test_receipts_are_kept_for_the_application_and_the_broker_is_told_which_came
     for number in (2, 3):
         welcome(client, fresh=False, number=number)
     assert [receipt.number for receipt in client.receipts] == [2, 3]
-    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann", session="b/1/1", receipt=3))]
+    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann", session="b/1/1", receipt=3, attempt=4, since=3))]
 
 
 # ------------------------------------------------------------ deliveries
@@ -284,7 +284,7 @@ def test_what_was_not_confirmed_on_a_connection_is_said_with_the_next_attach() -
     hear(client, delivery(3))
     assert client.handle(Closed("b"), 0.0) == [StopTimer(CONFIRM)]
     assert client.handle(TimerDue(CONFIRM), 0.0) == []
-    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann", 3, "b/1/1", receipt=1))]
+    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann", 3, "b/1/1", receipt=1, attempt=2, since=1))]
 
 
 # ------------------------------------------------------------ leaving, and brokers that err
@@ -297,7 +297,7 @@ def test_leaving_sends_what_waits_and_ends_the_session() -> None:
     effects = client.leave(0.0)
     assert published(effects) == [1]
     assert effects[-2:] == [Tell("b", Bye("the client leaves")), Close("b", "the client leaves")]
-    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann"))]
+    assert client.handle(Opened("b"), 0.0) == [Tell("b", Attach("ann", attempt=2, since=1))]
 
 
 def test_leaving_while_away_asks_for_nothing() -> None:

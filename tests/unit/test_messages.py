@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from godwit.broker import effects, messages
+from godwit.mobility import messages as about_moves
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "messages.md"
 TYPES = [
     kind
-    for kind in (getattr(messages, name) for name in messages.__all__)
+    for kind in (getattr(room, name) for room in (messages, about_moves) for name in room.__all__)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 ]
 MOVES = [
@@ -25,7 +26,7 @@ def test_each_type_and_each_of_its_fields_is_in_the_reference(kind):
     page = PAGE.read_text(encoding="utf-8")
     name = f"`{kind.__name__}`"
     rows = [line for line in page.split("\n") if line.startswith(f"| {name} ")]
-    about = rows[0] if rows else next(part for part in page.split("\n\n") if part.startswith((f"A {name}", name)))
+    about = rows[0] if rows else next(part for part in page.split("\n\n") if f"A {name}" in part or part.startswith(name))
     missing = [field.name for field in msgspec.structs.fields(kind) if f"`{field.name}`" not in about]
     assert not missing
 

@@ -82,7 +82,7 @@ def deliver(sessions: Sessions, *numbers: int, ids: tuple[Any, ...] = (X,), now:
 
 def test_a_client_that_was_never_here_gets_a_fresh_session_with_a_name() -> None:
     answer = attached(make())
-    assert answer == Attached(0, True, Receipt(number=1), "harbour/1/1")
+    assert answer == Attached(0, True, Receipt(number=1), "harbour/1/1", "harbour")
 
 
 def test_a_client_that_comes_back_gets_what_it_has_not_confirmed_in_order() -> None:
@@ -92,7 +92,7 @@ def test_a_client_that_comes_back_gets_what_it_has_not_confirmed_in_order() -> N
     sessions.detach("c1", 1.0)
     deliver(sessions, 3, now=1.0)
     messages = told(sessions.attach("c2", Attach("ann", received=1, session=name), 2.0), "c2")
-    assert messages[0] == Attached(1, False, Receipt(replayed=2, number=2), name)
+    assert messages[0] == Attached(1, False, Receipt(replayed=2, number=2), name, "harbour")
     assert [(m.number, m.event.sequence) for m in messages[1:]] == [(2, 2), (3, 3)]
 
 
@@ -424,6 +424,10 @@ def test_a_malformed_request_is_a_fault_and_changes_nothing(message: Any) -> Non
         Attach("ann", session=None),  # type: ignore[arg-type]
         Attach("ann", quench="yes"),  # type: ignore[arg-type]
         Attach("ann", receipt="1"),  # type: ignore[arg-type]
+        Attach("ann", home=1),  # type: ignore[arg-type]
+        Attach("ann", attempt="1"),  # type: ignore[arg-type]
+        Attach("ann", wanted=[]),  # type: ignore[arg-type]
+        Attach("ann", wanted=(Unsubscribe(("ann", "a")),)),  # type: ignore[arg-type]
         Attach("ann", received=3, session="harbour/1/1"),
         Received(1),
     ],

@@ -46,6 +46,7 @@ from godwit.broker.messages import (
     Advertise,
     Attach,
     Bye,
+    EntryId,
     Frame,
     Goodbye,
     Hello,
@@ -63,6 +64,7 @@ from godwit.broker.routing import Answer, Forward, Local, Routing
 from godwit.broker.sessions import Removed, Sessions
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
+from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
 from godwit.trace import Record
 
@@ -142,6 +144,10 @@ class Broker:
         try:
             if type(frame) is Frame:
                 for message in link.on_frame(frame, effects, now):
+                    handler = self.MESSAGES.get(type(message))
+                    if handler is not None:
+                        effects += handler(self, peer, message, now)
+                        continue
                     self._carry_out(self.routing.on_message(peer, message, now), effects, now)
                     if type(message) is not Publish:
                         effects += self._quench(message, now)
@@ -170,8 +176,15 @@ class Broker:
         effects += greeting
         if undelivered is not None:
             self._carry_out(self.routing.on_peer_forgot(link.peer, undelivered, now), effects, now)
+            for message in undelivered:
+                if type(message) in self.MESSAGES:
+                    link.send(message, effects, now)
         if opened:
             self._carry_out(self.routing.on_peer_up(link.peer, now), effects, now)
+            self._on_open(link.peer, effects, now)
+
+    def _on_open(self, peer: NodeId, effects: list[Effect], now: float) -> None:
+        """A link has opened; what mobility adds to brokers may have something to say on it."""
 
     # ------------------------------------------------------------ clients
 
@@ -181,7 +194,11 @@ class Broker:
 
     def on_closed(self, input: Closed, now: float) -> list[Effect]:
         """A client's connection is gone."""
-        return [*self.quenching.detach(input.connection), *self.sessions.detach(input.connection, now)]
+        return self._gone(input.connection, now)
+
+    def _gone(self, connection: str, now: float) -> list[Effect]:
+        """Forget a connection; what its client left behind stays."""
+        return [*self.quenching.detach(connection), *self.sessions.detach(connection, now)]
 
     def on_heard(self, input: Heard, now: float) -> list[Effect]:
         """A message came from a client."""
@@ -203,7 +220,7 @@ class Broker:
             who = self.sessions.client_of(connection) or connection
             effects = [Trace(Record("fault", who, type(message).__name__, detail=reason))]
             effects += [Tell(connection, Bye(reason)), Close(connection, reason)]
-            return [*effects, *self.quenching.detach(connection), *self.sessions.detach(connection, now)]
+            return [*effects, *self._gone(connection, now)]
 
     def _on_attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
         check_attach(message)
@@ -217,8 +234,11 @@ class Broker:
             effects += self.quenching.attach(connection, self.routing.wanted)
         effects += attached
         if before is None and self.config.advertisements == "optional":
-            self._carry_out(self.routing.advertise((message.client, EVERYTHING), TRUE, now), effects, now)
+            self._advertise_everything(message.client, effects, now)
         return effects
+
+    def _advertise_everything(self, client: NodeId, effects: list[Effect], now: float) -> None:
+        self._carry_out(self.routing.advertise((client, EVERYTHING), TRUE, now), effects, now)
 
     def _on_request(self, connection: str, message: Request, now: float) -> list[Effect]:
         wish, effects = self.sessions.admit(connection, message, now)
@@ -302,9 +322,16 @@ class Broker:
             if kind is Forward:
                 self.links[answer.peer].send(answer.message, effects, now)  # type: ignore[union-attr]
             elif kind is Local:
-                effects += self.sessions.deliver(answer.event, answer.subscriptions, now)  # type: ignore[union-attr]
+                self._deliver(answer.event, answer.subscriptions, effects, now)  # type: ignore[union-attr]
             else:
                 effects.append(answer)  # type: ignore[arg-type]
+
+    def _deliver(self, event: Event, subscriptions: list[EntryId], effects: list[Effect], now: float) -> None:
+        """Hand an event to sessions here."""
+        effects += self.sessions.deliver(event, subscriptions, now)
+
+    MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {}
+    """Further messages between brokers, beside those of the routing family, and who handles them."""
 
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
         Arrived: on_arrived,

@@ -43,6 +43,14 @@ def check_attach(message: Attach) -> None:
     for value, kind in ((message.session, str), (message.quench, bool), (message.receipt, int)):
         if type(value) is not kind:
             raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
+    kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
+    if kinds != [str, int, int, tuple]:
+        raise PeerFault("Attach.home must be a text, attempt and since whole numbers, and wanted a tuple")
+    for wish in message.wanted:
+        if type(wish) is not Subscribe and type(wish) is not Advertise:
+            raise PeerFault("Attach.wanted holds subscriptions and advertisements")
+        _check_id(wish.id)
+        check_filter(wish.filter)
 
 
 def check_received(message: Received, sent_up_to: int) -> None:

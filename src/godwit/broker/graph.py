@@ -171,6 +171,9 @@ class GraphRouting:
             held += [Packet(source, incoming.incarnation, {self.broker: 1}, message) for message in carried]
         return held + [Publish(event) for event in self.early or ()]
 
+    def is_whole(self) -> bool:
+        return True
+
     def is_settled(self) -> bool:
         """Whether nobody is known to have anything to tell us."""
         gaps = any(incoming.has_gap for incoming in self.channels.incoming.values())

@@ -49,6 +49,7 @@ __all__ = [
     "Received",
     "Refused",
     "Request",
+    "SessionState",
     "Start",
     "Subscribe",
     "Synced",
@@ -56,6 +57,7 @@ __all__ = [
     "Unadvertise",
     "Unsubscribe",
     "Void",
+    "Waiting",
 ]
 
 NodeId = str
@@ -224,6 +226,10 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     session: str = ""  # the session that `received` counts in, as `Attached` named it; "" when there was none
     quench: bool = False  # tell me by `Quench` what anybody wants
     receipt: int = 0  # the number of the last receipt of that session that came
+    attempt: int = 0  # counts a client's greetings: of two brokers that claim its session the higher one is right
+    home: NodeId = ""  # the broker where that session was last, as `Attached` named it
+    since: int = 0  # the attempt that led to that `Attached`
+    wanted: "tuple[Subscribe | Advertise, ...]" = ()  # for another broker than `home`: all that the session may hold
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -239,6 +245,39 @@ class Receipt(msgspec.Struct, frozen=True):
     number: int = 0  # receipts of a session count 1, 2, 3, …
 
 
+class SessionState(msgspec.Struct, frozen=True):
+    """All of a session but the events in its queue: what moves when its client has moved."""
+
+    client: NodeId
+    name: str
+    accepted: int
+    refusals: tuple["Refused", ...]
+    subscriptions: tuple[Subscribe, ...]
+    advertisements: tuple[Advertise, ...]
+    has_advertised: bool
+    taken: int
+    sent_up_to: int
+    confirmed: int
+    expired: int
+    purged: dict[str, int]
+    suppressed: int
+    lost: tuple[tuple[str, int], ...]
+    lost_more: int
+    settled: Receipt
+    told: Receipt
+    accepted_then: int
+    seen: tuple[tuple[str, int, int], ...]  # publisher, highest number, bits
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """An event in a queue: its number, the subscriptions it is for, and since when it waits."""
+
+    number: int
+    event: Event
+    subscriptions: tuple[str, ...]
+    queued_at: float
+
+
 class Attached(msgspec.Struct, frozen=True, tag=True):
     """Welcome. `accepted` is the last request of yours that was handled; `fresh` when there was no session."""
 
@@ -246,6 +285,7 @@ class Attached(msgspec.Struct, frozen=True, tag=True):
     fresh: bool
     receipt: Receipt
     session: str = ""  # its name: numbers of requests and deliveries count within it
+    broker: NodeId = ""  # this broker's name
 
 
 class Request(msgspec.Struct, frozen=True, tag=True):

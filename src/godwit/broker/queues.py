@@ -31,11 +31,12 @@ under its rules. Newest per key and the budgets are ours.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from godwit.broker.messages import Delivery, QueueRules
+from godwit.broker.messages import Delivery, QueueRules, Waiting
 from godwit.broker.ranking import Ranking
 from godwit.filters.events import Event
 from godwit.filters.values import ORDERED_KINDS, Kind, identity, kind_of
@@ -126,6 +127,21 @@ class Queue:
     def events(self) -> list[Event]:
         """The events that are not confirmed yet."""
         return [delivery.event for delivery, _ in self._sent] + [item.event for item in self._waiting.values()]
+
+    def waiting(self) -> list[Waiting]:
+        """All that is not confirmed, as it would wait elsewhere."""
+        sent = [Waiting(d.number, d.event, d.subscriptions, queued_at) for d, queued_at in self._sent]
+        return sent + [Waiting(i.number, i.event, i.subscriptions, i.queued_at) for i in self._waiting.values()]
+
+    def restore(self, items: Iterable[Waiting]) -> None:
+        """Let items wait that waited elsewhere; they have their numbers already. Some were sent, and may have come."""
+        for item in items:
+            if item.number <= self.sent_up_to:
+                self._sent.append((Delivery(item.number, item.event, item.subscriptions), item.queued_at))
+            else:
+                size = event_size(item.event)
+                self._enter(_Item(item.number, item.event, item.subscriptions, size, item.queued_at))
+        self._hold_budgets()
 
     # ------------------------------------------------------------ in and out
 

@@ -84,6 +84,9 @@ class Routing(Protocol):
     def held_back(self) -> list[Message]:
         """Messages that are in this family's hands and in no outbox."""
 
+    def is_whole(self) -> bool:
+        """Whether it knows enough to send events where they must go; until then it holds them back."""
+
     def is_settled(self) -> bool:
         """Whether its tables are whole, as far as it can tell."""
 

@@ -49,6 +49,16 @@ class Seen:
         known[1] |= 1 << -ahead
         return True
 
+    def data(self) -> tuple[tuple[str, int, int], ...]:
+        """All that is remembered, the oldest first: publisher, highest number, bits."""
+        both = (*self._older.items(), *self._recent.items())
+        return tuple((publisher, highest, bits & self._mask) for publisher, (highest, bits) in both)
+
+    def learn(self, data: tuple[tuple[str, int, int], ...]) -> None:
+        """Remember what another remembered."""
+        for publisher, highest, bits in data:
+            self._recalled(publisher, highest)[:] = [highest, bits]
+
     def __len__(self) -> int:
         """How many publishers are remembered."""
         return len(self._recent) + len(self._older)

@@ -15,10 +15,11 @@ figures of that one settled.
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 from godwit.broker.effects import Effect, Trace
 from godwit.broker.limits import Limits
-from godwit.broker.messages import NodeId, Receipt, Refused, Subscribe
+from godwit.broker.messages import Advertise, NodeId, Receipt, Refused, SessionState, Subscribe, Waiting
 from godwit.broker.queues import Queue
 from godwit.broker.seen import Seen
 from godwit.filters.filters import Filter
@@ -37,6 +38,7 @@ class Session:
         self.client = client
         self.name = name
         self.connection: str | None = None
+        self.attempt = 0  # of the client's last greeting
         self.ends_at: float | None = None  # while the client is away
         self.accepted = 0
         self.refusals: deque[Refused] = deque(maxlen=REFUSALS_KEPT)  # that the client may have missed
@@ -51,6 +53,50 @@ class Session:
         self._settled = Receipt()  # all that receipts which came have said, added up
         self._told = Receipt()  # the same with the last receipt, which may have come or not
         self._accepted_then = 0  # when the last receipt was written
+
+    def state(self) -> SessionState:
+        """All of it but the queue's events, to go on elsewhere."""
+        queue, client = self.queue, self.client
+        return SessionState(
+            client=client,
+            name=self.name,
+            accepted=self.accepted,
+            refusals=tuple(self.refusals),
+            subscriptions=tuple(self.subscriptions.values()),
+            advertisements=tuple(Advertise((client, name), filter) for name, filter in self.advertisements.items()),
+            has_advertised=self.has_advertised,
+            taken=queue.taken,
+            sent_up_to=queue.sent_up_to,
+            confirmed=queue.confirmed,
+            expired=queue.expired,
+            purged=dict(queue.purged),
+            suppressed=self.suppressed,
+            lost=tuple(self.lost),
+            lost_more=self.lost_more,
+            settled=self._settled,
+            told=self._told,
+            accepted_then=self._accepted_then,
+            seen=self.seen.data(),
+        )
+
+    @classmethod
+    def restored(cls, state: SessionState, items: Iterable[Waiting], limits: Limits, now: float) -> "Session":
+        """The session that was elsewhere, with what waited in its queue."""
+        session = cls(state.client, state.name, limits)
+        session.accepted, session.has_advertised = state.accepted, state.has_advertised
+        session.refusals.extend(state.refusals)
+        session.suppressed, session.lost, session.lost_more = state.suppressed, list(state.lost), state.lost_more
+        session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
+        session.seen.learn(state.seen)
+        queue = session.queue
+        for subscribe in state.subscriptions:
+            session.subscriptions[subscribe.id[1]] = subscribe
+            queue.set_rules(subscribe.id[1], subscribe.queue, now)
+        session.advertisements = {advertise.id[1]: advertise.filter for advertise in state.advertisements}
+        queue.taken, queue.sent_up_to, queue.confirmed = state.taken, state.sent_up_to, state.confirmed
+        queue.expired, queue.purged = state.expired, dict(state.purged)
+        queue.restore(items)
+        return session
 
     def settle(self, number: int) -> None:
         """The client has got receipt `number`, and the refusals told before it. Rules 4 and 5."""

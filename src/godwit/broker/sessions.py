@@ -92,6 +92,7 @@ class Sessions:
     ) -> None:
         self.limits = limits
         self.advertisements = advertisements
+        self.broker = broker
         self._prefix = f"{broker}/{incarnation}/"
         self._made = 0
         self._sessions: dict[NodeId, Session] = {}
@@ -128,18 +129,23 @@ class Sessions:
             if len(self._sessions) >= self.limits.sessions_max:
                 reason = f"this broker has no room for more than {self.limits.sessions_max} sessions"
                 return [Tell(connection, Bye(reason)), Close(connection, reason)]
-            self._made += 1
-            session = Session(message.client, f"{self._prefix}{self._made}", self.limits)
-            self._sessions[message.client] = session
+            session = self._sessions[message.client] = self.new(message.client)
         elif is_known and message.received > session.queue.sent_up_to:
             last = session.queue.sent_up_to
             raise PeerFault(f"Attach.received is {message.received}, but the last delivery that was sent is {last}")
+        return self._resume(session, connection, message, now, fresh=fresh, is_known=is_known)
+
+    def _resume(
+        self, session: Session, connection: str, message: Attach, now: float, *, fresh: bool, is_known: bool
+    ) -> list[Effect]:
+        """Go on with a session over a new connection."""
         effects: list[Effect] = []
         if session.connection is not None:  # rule 3
             effects += self._let_go(session, "the client has come over another connection")
-        elif not fresh:
+        elif session.ends_at is not None:
             effects.append(StopTimer((SESSION_TIMER, session.client)))
         session.connection, session.ends_at = connection, None
+        session.attempt = max(session.attempt, message.attempt)
         self._attached[connection] = session
         session.queue.resume(message.received if is_known else 0, now)
         effects += session.gone()
@@ -148,9 +154,14 @@ class Sessions:
             effects += [Tell(connection, refusal) for refusal in session.refusals]  # rule 5
         session_lost = not is_known and (message.received > 0 or message.session != "")
         receipt = session.receipt(session_lost=session_lost)
-        effects.append(Tell(connection, Attached(session.accepted, fresh, receipt, session.name)))
+        effects.append(Tell(connection, Attached(session.accepted, fresh, receipt, session.name, self.broker)))
         effects += [Tell(connection, delivery) for delivery in session.queue.take(now)]
         return effects
+
+    def new(self, client: NodeId) -> Session:
+        """A session with a name that no other has."""
+        self._made += 1
+        return Session(client, f"{self._prefix}{self._made}", self.limits)
 
     def detach(self, connection: str, now: float) -> list[Effect]:
         """A connection is gone; its session stays for a while. A connection without a session is no fault."""
@@ -159,11 +170,35 @@ class Sessions:
             return []
         session.connection = None
         session.queue.pause(now)
-        effects = session.gone()
-        if self.limits.session_expiry_s is not None:
-            session.ends_at = now + self.limits.session_expiry_s
-            effects.append(StartTimer((SESSION_TIMER, session.client), session.ends_at))
-        return effects
+        return [*session.gone(), *self._start_expiry(session, now)]
+
+    def _start_expiry(self, session: Session, now: float) -> list[Effect]:
+        """The client is away: count the time after which it is forgotten."""
+        if self.limits.session_expiry_s is None:
+            return []
+        session.ends_at = now + self.limits.session_expiry_s
+        return [StartTimer((SESSION_TIMER, session.client), session.ends_at)]
+
+    def release(self, client: NodeId, now: float, reason: str) -> tuple[Session, Removed]:
+        """Let a session go elsewhere, as it is."""
+        session = self._sessions[client]
+        removed = self.end(client, now, reason)
+        effects = tuple(effect for effect in removed.effects if type(effect) is not Trace)
+        return session, Removed(removed.subscriptions, removed.advertisements, effects)
+
+    def adopt(self, session: Session, connection: str | None, message: Attach, now: float) -> list[Effect]:
+        """Go on with a session that was elsewhere; without a connection, its client is away already."""
+        assert session.client not in self._sessions
+        self._sessions[session.client] = session
+        session.attempt = message.attempt
+        for name, subscribe in session.subscriptions.items():
+            if subscribe.expires is not None:
+                self._expiry.put((session.client, name), subscribe.expires)
+        effects = [*session.gone(), *self._set_expiry_timer()]
+        if connection is None:
+            return effects + self._start_expiry(session, now)
+        is_known = message.session == session.name
+        return effects + self._resume(session, connection, message, now, fresh=False, is_known=is_known)
 
     def leave(self, connection: str, now: float) -> Removed:
         """The client on `connection` says `Bye`: its session ends."""

@@ -345,6 +345,9 @@ class TreeRouting:
         """Messages that wait here for this broker's tables to be whole."""
         return [Publish(event) for _, event in self.held]
 
+    def is_whole(self) -> bool:
+        return not any(self.awaiting.values())
+
     def is_settled(self) -> bool:
         """Whether no neighbour has still to tell us anything that we know of."""
         return not any(self.awaiting.values()) and not self.stale

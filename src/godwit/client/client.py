@@ -110,6 +110,8 @@ class Client:
         self.connection: str | None = None
         self.is_attached = False
         self.session = ""  # the one that numbers count in
+        self.home: NodeId = ""  # the broker that it was last at
+        self.attempt = 0  # how often it has greeted a broker
         self.wanted: dict[Topic, Subscribe | Advertise] = {}  # all that the application wants and says at present
         self.outbox = Outbox(config.buffer_events_max)
         self.sequence = config.sequence_start  # of the last event
@@ -118,6 +120,8 @@ class Client:
         self.closed_because = ""  # the broker's last reason to close a connection
         self.notified = 0
         self.duplicates = 0
+        self._since = 0  # the attempt that led there
+        self._greeted: NodeId = ""  # the last broker that it has greeted
         self._granted: dict[Topic, Subscribe | Advertise] = {}  # what of `wanted` the broker has accepted
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
@@ -244,8 +248,27 @@ class Client:
         """There is a connection: say who comes and what it has received. [rebeca §4]"""
         effects = self._gone_away()
         self.connection = broker
-        attach = Attach(self.name, self._received, self.session, self.config.quench, self._receipt)
+        self.attempt += 1
+        may_have_moved = self.session != "" and {broker, self._greeted} != {self.home}
+        self._greeted = broker
+        attach = Attach(
+            self.name,
+            self._received,
+            self.session,
+            self.config.quench,
+            self._receipt,
+            self.attempt,
+            self.home,
+            self._since,
+            self._possibly_held() if may_have_moved else (),
+        )
         return [*effects, Tell(broker, attach)]
+
+    def _possibly_held(self) -> tuple[Subscribe | Advertise, ...]:
+        """All subscriptions and advertisements that the session may hold: granted, or under way."""
+        under_way = [request.wish for request in self._under_way]
+        said = [*self._granted.values(), *under_way]
+        return tuple(wish for wish in said if isinstance(wish, Subscribe | Advertise))
 
     def _gone_away(self) -> list[Effect]:
         """There is no connection any more."""
@@ -275,6 +298,7 @@ class Client:
         if resumed and not self._numbered - len(self._under_way) <= message.accepted <= self._numbered:
             raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
         self.is_attached = True
+        self.home, self._since = message.broker, self.attempt
         self.receipts.append(message.receipt)
         self._receipt = message.receipt.number
         if resumed:

@@ -1,0 +1,514 @@
+"""Physical mobility of clients: a session follows its client to the broker where it turns up, without a good-bye.
+
+*Theory.* A client that comes to a broker other than its last brings with it what it wants, and where it was. The new
+border broker subscribes and advertises for it at once and keeps what arrives. Then it sends a `Relocate` to the old
+border broker. On every link of the way between them it follows the new subscriptions, and links keep order; so at each
+broker of that way, among these the junction with the way from any publisher, it divides events into those that
+passed before it, which reach the old broker before it does, and those that pass after it, which go to the new one too.
+When it arrives, the old broker therefore has all of the first kind and needs none of the second. It gives up the
+session, unsubscribes, and sends everything back as a `Replay`. The new broker delivers that first, then what it has
+kept, without what is in both.
+
+The replay comes back on the same way, behind all that the client's own events before its move have set going, and
+behind the subscriptions that its advertisement has called to the new broker. So a client that publishes again after the
+replay loses nothing and overtakes nothing: publishers move by the same protocol.
+
+*Rules.*
+1. The client hears nothing before the replay is complete, or given up after `RELOCATE_S`; then its receipt says that
+   the session is lost.
+2. Of two brokers that claim a session the one with the client's later `attempt` gets it. The other is told
+   `Superseded`, closes the connection and forgets.
+3. A broker that has given a session away remembers to whom, and sends on who asks later. A broker that still waits for
+   a session which another asks for gives it on when it has come.
+4. After a relocation nothing is left at the old broker but that memory, which is bounded.
+5. What a relocation costs grows with the distance between the two brokers, not with the network.
+6. A broker whose tables are not whole yet holds these messages back as it holds events: they must not overtake
+   subscriptions. A question that gets no answer is asked again, since a broker on the way may have lost its memory.
+7. A broker that was superseded goes on keeping what comes while a session may still be on its way to it, and passes
+   both on. A session that comes where nobody waits for it stays there until somebody asks.
+
+*Paper.* [rebeca §4.1, Fig. 5]. *Symbols.* B1 → the new border broker; B6 → the old one; B4 → the junction;
+(C, F, 123) → `Attach`; the virtual counterpart → the session while its client is away.
+*Departures.* The paper sends the fetch from the junction and re-points the table entry of (C, F) at each broker of the
+old way. With identity, covering or merging no inner broker has such an entry; here ordinary subscribing and
+unsubscribing move the way, in an order that leaves no gap, and work under every reduction. The client says where it
+was; the paper finds out by flooding towards the producers.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from msgspec import structs
+
+from godwit.broker.broker import EVERYTHING, Broker, BrokerConfig
+from godwit.broker.checking import check_attach
+from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
+from godwit.broker.messages import Attach, Bye, EntryId, NodeId, Subscribe
+from godwit.broker.session import Session
+from godwit.errors import PeerFault
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter, any_of
+from godwit.mobility.messages import Brokers, NotHere, Relocate, Replay, Superseded
+from godwit.trace import Record
+
+__all__ = ["Arrival", "MobileBroker"]
+
+RELOCATE_S = 120.0
+ASK_AGAIN_S = 10.0
+HOLD_S = 30.0
+REPLAY_ITEMS = 64  # in one message, so that a long queue does not block a link
+MOVED_MAX = 10_000
+BUFFER_MAX = 10_000
+BROKERS_MAX = 100_000
+
+
+class Arrival:
+    """A client that is here and whose session is not yet."""
+
+    def __init__(self, attach: Attach, connection: str | None) -> None:
+        self.attach = attach
+        self.connection = connection
+        self.subscriptions: dict[str, Subscribe] = {}
+        self.advertisements: dict[str, Filter] = {}
+        self.buffer: list[tuple[Event, tuple[str, ...]]] = []  # what has come for it meanwhile
+        self.parts: list[Replay] = []
+        self.next: Relocate | None = None  # who has asked for it since
+        self.gives_up_at = 0.0
+        self.asks = 0
+        self.is_superseded = False
+
+
+class MobileBroker(Broker):
+    """A broker whose clients roam."""
+
+    def __init__(
+        self, name: NodeId, neighbours: Mapping[NodeId, float], config: BrokerConfig, incarnation: int = 1
+    ) -> None:
+        super().__init__(name, neighbours, config, incarnation)
+        self.ways: dict[NodeId, NodeId] = {}  # other brokers, and the neighbour that leads there
+        self.arrivals: dict[NodeId, Arrival] = {}
+        self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
+        self.held: list[tuple[NodeId, Any]] = []  # messages that came before the tables are whole
+
+    # ------------------------------------------------------------ who is where
+
+    def _on_open(self, peer: NodeId, effects: list[Effect], now: float) -> None:
+        """Tell a neighbour whom it reaches through us."""
+        names = (self.name, *(name for name, way in self.ways.items() if way != peer))
+        self._send_on(peer, Brokers(names), effects, now)
+
+    def on_brokers(self, peer: NodeId, message: Brokers, now: float) -> list[Effect]:
+        """Remember who is reached through `peer`, and pass on what is new."""
+        if type(message.names) is not tuple or any(type(name) is not str for name in message.names):
+            raise PeerFault("Brokers.names must be a tuple of texts")
+        if len(self.ways) + len(message.names) > BROKERS_MAX:
+            raise PeerFault(f"more than {BROKERS_MAX} brokers")
+        new = tuple(name for name in message.names if self.ways.get(name) != peer and name != self.name)
+        self.ways.update(dict.fromkeys(new, peer))
+        effects: list[Effect] = []
+        if new:
+            for other in self.links:
+                if other != peer:
+                    self._send_on(other, Brokers(new), effects, now)
+        for arrival in list(self.arrivals.values()):
+            if arrival.attach.home in new:
+                effects += self._ask(arrival, now)
+        return effects
+
+    def _ask(self, arrival: Arrival, now: float) -> list[Effect]:
+        """Ask for a session, and again after a while."""
+        attach = arrival.attach
+        effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
+        if attach.home not in self.ways:
+            return effects
+        if arrival.is_superseded:
+            return effects
+        arrival.asks += 1
+        message = Relocate(attach.client, attach.home, self.name, attach.attempt)
+        if not self.routing.is_whole():  # it must not overtake what we have still to tell (rule 6)
+            return effects + self._hold(self.name, message, now)
+        return effects + self._send_to(attach.home, message, now)
+
+    def _hold(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
+        self.held.append((peer, message))
+        return [StartTimer(("hold moves",), now + HOLD_S)] if len(self.held) == 1 else []
+
+    def on_arrived(self, input: Arrived, now: float) -> list[Effect]:
+        """As every broker; and what was held back goes on when the tables are whole."""
+        effects = super().on_arrived(input, now)
+        if self.held and self.routing.is_whole():
+            effects += self._release(now)
+        return effects
+
+    def _release(self, now: float) -> list[Effect]:
+        held, self.held = self.held, []
+        effects: list[Effect] = [StopTimer(("hold moves",))]
+        for peer, message in held:
+            if peer == self.name:
+                effects += self._send_to(message.home, message, now)
+            else:
+                effects += self.ANSWERS[type(message)](self, peer, message, now)
+        return effects
+
+    def on_move(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
+        """A message about a client that moves: handled at once, or when the tables are whole."""
+        if not self.routing.is_whole():
+            return self._hold(peer, message, now)
+        return self.ANSWERS[type(message)](self, peer, message, now)
+
+    def _send_to(self, broker: NodeId, message: Any, now: float) -> list[Effect]:
+        """Send a message to a broker anywhere; here, it is handled at once."""
+        if broker == self.name:
+            return self.ANSWERS[type(message)](self, self.name, message, now)
+        effects: list[Effect] = []
+        self._send_on(self.ways[broker], message, effects, now)
+        return effects
+
+    def _send_on(self, peer: NodeId, message: Any, effects: list[Effect], now: float) -> None:
+        self.links[peer].send(message, effects, now)
+
+    # ------------------------------------------------------------ a client comes
+
+    def _on_attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """A client comes from another broker: fetch its session. [rebeca §4.1, step 3]"""
+        check_attach(message)
+        session = self.sessions.session(message.client)
+        moved = self.moved.get(message.client)
+        if moved is not None and moved.attempt > message.since:  # we know better where its session went
+            message = structs.replace(message, home=moved.to)
+        arrival = self.arrivals.get(message.client)
+        if arrival is not None:
+            return self._on_attach_again(arrival, connection, message, now)
+        if message.home in ("", self.name) or self.config.family != "tree":
+            return super()._on_attach(connection, message, now)
+        if session is not None and session.name == message.session:
+            return super()._on_attach(connection, message, now)
+        self._check_attach(connection, message)
+        effects: list[Effect] = []
+        if session is not None:  # a left-over of long ago
+            ended = self.sessions.end(message.client, now, "its client has another session")
+            effects += self._without(ended, now, message.client)
+        arrival = self.arrivals[message.client] = Arrival(message, connection)
+        self._expect(arrival, effects, now)
+        arrival.gives_up_at = now + RELOCATE_S
+        effects.append(Trace(Record("relocating", message.client, detail=f"{message.home} to {self.name}")))
+        return effects + self._ask(arrival, now)
+
+    def _on_attach_again(self, arrival: Arrival, connection: str, message: Attach, now: float) -> list[Effect]:
+        """A client that we wait for comes over another connection: go on waiting, with this one."""
+        self._check_attach(connection, message)
+        effects: list[Effect] = []
+        if arrival.next is not None and arrival.next.attempt >= message.attempt:
+            return [Tell(connection, Bye("the client is elsewhere")), Close(connection, "the client is elsewhere")]
+        if arrival.connection is not None:
+            reason = "the client has come over another connection"
+            effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
+        if arrival.next is not None:  # it was on its way elsewhere, and has come back before the session came
+            effects += self._supersede(arrival.next, message.attempt, now)
+            arrival.next = None
+        arrival.attach, arrival.connection, arrival.is_superseded = message, connection, False
+        self._expect(arrival, effects, now)
+        return effects
+
+    def _check_attach(self, connection: str, message: Attach) -> None:
+        limits = self.config.limits
+        if len(message.wanted) > 2 * (limits.subscriptions_max + limits.advertisements_max):
+            raise PeerFault("Attach.wanted is longer than what a client may ask for")
+        if any(wish.id[0] != message.client for wish in message.wanted):
+            raise PeerFault("Attach.wanted holds what the client itself has asked for")
+        if self.sessions.client_of(connection) is not None or any(
+            arrival.connection == connection for arrival in self.arrivals.values()
+        ):
+            raise PeerFault("Attach for the second time on one connection")
+
+    def _expect(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
+        """Subscribe and advertise for a client whose session is not here: for all that the session may hold."""
+        client = arrival.attach.client
+        for wish in arrival.attach.wanted:
+            name = wish.id[1]
+            if isinstance(wish, Subscribe):
+                before = arrival.subscriptions.get(name)
+                if before is not None and before.filter != wish.filter:  # replaced, and perhaps not yet
+                    wish = Subscribe(wish.id, any_of(before.filter, wish.filter), wish.expires, wish.queue)
+                arrival.subscriptions[name] = wish
+            else:
+                known = arrival.advertisements.get(name)
+                arrival.advertisements[name] = wish.filter if known is None else any_of(known, wish.filter)
+        for name, filter in arrival.advertisements.items():
+            self._carry_out(self.routing.advertise((client, name), filter, now), effects, now)
+        if self.config.advertisements == "optional" and not arrival.advertisements:
+            self._advertise_everything(client, effects, now)
+        for name, subscribe in arrival.subscriptions.items():
+            self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
+
+    def _forget_expected(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
+        client = arrival.attach.client
+        for name in arrival.subscriptions:
+            self._carry_out(self.routing.unsubscribe((client, name), now), effects, now)
+        for name in (*arrival.advertisements, EVERYTHING):
+            self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
+
+    def _deliver(self, event: Event, subscriptions: list[EntryId], effects: list[Effect], now: float) -> None:
+        """Keep what comes for a client whose session is not here yet. [rebeca §4.1: "B1 has buffered"]"""
+        if self.arrivals:
+            names: dict[NodeId, tuple[str, ...]] = {}
+            for client, name in subscriptions:
+                if client in self.arrivals:
+                    names[client] = (*names.get(client, ()), name)
+            for client, wanting in names.items():
+                arrival = self.arrivals[client]
+                if len(arrival.buffer) >= BUFFER_MAX:
+                    detail = "too many events came before the session"
+                    effects.append(Trace(Record("lost", client, "", *event.id, detail=detail)))
+                else:
+                    arrival.buffer.append((event, wanting))
+        super()._deliver(event, subscriptions, effects, now)
+
+    def _gone(self, connection: str, now: float) -> list[Effect]:
+        """A client that we wait for may have gone again; its session will find it away."""
+        for arrival in self.arrivals.values():
+            if arrival.connection == connection:
+                arrival.connection = None
+        return super()._gone(connection, now)
+
+    # ------------------------------------------------------------ its session goes
+
+    def on_relocate(self, peer: NodeId, message: Relocate, now: float) -> list[Effect]:
+        """Somebody asks for a session: give it, send it on, or say that it is elsewhere or lost."""
+        _check_way(message, message.home, message.to)
+        if message.home != self.name:
+            return self._pass_on(message.home, message, now)
+        client, attempt = message.client, message.attempt
+        arrival, session, moved = self.arrivals.get(client), self.sessions.session(client), self.moved.get(client)
+        if session is not None and attempt > session.attempt:
+            return self._give(session, message, now)
+        if arrival is not None and attempt > arrival.attach.attempt:
+            return self._give_when_it_comes(arrival, message, now)
+        if session is not None:
+            return self._supersede(message, session.attempt, now)
+        if arrival is not None:
+            return self._supersede(message, arrival.attach.attempt, now)
+        if moved is not None and moved.to != message.to:
+            if attempt > moved.attempt:
+                return self._send_to(moved.to, Relocate(client, moved.to, message.to, attempt), now)
+            return self._supersede(message, moved.attempt, now)
+        return self._send_to(message.to, NotHere(client, message.to, attempt), now)
+
+    def _supersede(self, message: Relocate, latest: int, now: float) -> list[Effect]:
+        """Tell who asks that the client has been seen elsewhere since."""
+        return self._send_to(message.to, Superseded(message.client, message.to, message.attempt, latest), now)
+
+    def _give(self, session: Session, message: Relocate, now: float) -> list[Effect]:
+        """Send the session with all that waits to its client, and leave nothing behind. [rebeca §4.1: replay]"""
+        effects: list[Effect] = []
+        if session.connection is not None:
+            effects += self.quenching.detach(session.connection)
+        session, removed = self.sessions.release(message.client, now, f"the client has moved to {message.to}")
+        effects += self._replay(session, message, now)
+        effects += self._without(removed, now, message.client)
+        return effects
+
+    def _replay(self, session: Session, message: Relocate, now: float) -> list[Effect]:
+        client, to, attempt = message.client, message.to, message.attempt
+        self._remember_moved(message)
+        items = session.queue.waiting()
+        parts = [tuple(items[at : at + REPLAY_ITEMS]) for at in range(0, len(items), REPLAY_ITEMS)] or [()]
+        effects: list[Effect] = [Trace(Record("replayed", client, number=len(items), detail=f"to {to}"))]
+        for number, part in enumerate(parts):
+            state = session.state() if number == 0 else None
+            replay = Replay(client, to, attempt, state, part, is_last=number == len(parts) - 1)
+            effects += self._send_to(to, replay, now)
+        return effects
+
+    def _remember_moved(self, message: Relocate) -> None:
+        self.moved.pop(message.client, None)
+        self.moved[message.client] = message
+        if len(self.moved) > MOVED_MAX:
+            del self.moved[next(iter(self.moved))]
+
+    def _give_when_it_comes(self, arrival: Arrival, message: Relocate, now: float) -> list[Effect]:
+        """The client has moved on before its session has come here: keep all until then.
+
+        The next broker keeps it, too; but another may ask before the session comes, and that one's place it takes.
+        """
+        effects: list[Effect] = []
+        if arrival.next == message:  # it asks again
+            return effects
+        if arrival.next is not None:
+            if arrival.next.attempt >= message.attempt:
+                return self._supersede(message, arrival.next.attempt, now)
+            effects += self._supersede(arrival.next, message.attempt, now)
+        if arrival.connection is not None:
+            reason = f"the client has moved to {message.to}"
+            effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
+            arrival.connection = None
+        arrival.next = message
+        return effects
+
+    # ------------------------------------------------------------ its session comes
+
+    def on_replay(self, peer: NodeId, message: Replay, now: float) -> list[Effect]:
+        """A part of a session: when it is whole, go on with it. Old events before new ones. [rebeca §4.1]"""
+        _check_way(message, message.to, message.to)
+        if message.to != self.name:
+            return self._pass_on(message.to, message, now)
+        arrival = self.arrivals.get(message.client)
+        if arrival is None:
+            if self.sessions.session(message.client) is not None:
+                ids = [item.event.id for item in message.items]
+                return [Trace(Record("lost", message.client, "", *id, detail="came too late")) for id in ids]
+            attach = Attach(message.client, attempt=message.attempt)  # rule 7
+            arrival = self.arrivals[message.client] = Arrival(attach, None)
+        if (message.state is None) != bool(arrival.parts):
+            raise PeerFault("a replay whose parts do not follow each other")
+        arrival.parts.append(message)
+        if not message.is_last:
+            return []
+        state = arrival.parts[0].state
+        assert state is not None
+        items = [item for part in arrival.parts for item in part.items]
+        return self._go_on(arrival, Session.restored(state, items, self.config.limits, now), now)
+
+    def _awaited(self, message: Superseded | NotHere) -> Arrival | None:
+        """The arrival that an answer is for, if it is still waited for."""
+        arrival = self.arrivals.get(message.client)
+        return arrival if arrival is not None and arrival.attach.attempt >= message.attempt else None
+
+    def _go_on(self, arrival: Arrival, session: Session, now: float) -> list[Effect]:
+        """The session is whole: put what came meanwhile behind it, and let the client in or send it on."""
+        client = arrival.attach.client
+        effects: list[Effect] = [StopTimer(("relocate", client))]
+        del self.arrivals[client]
+        self.moved.pop(client, None)
+        if arrival.next is None:
+            self._settle_entries(arrival, session, effects, now)
+        else:
+            self._forget_expected(arrival, effects, now)
+        for event, names in arrival.buffer:
+            held = [session.subscriptions[name] for name in names if name in session.subscriptions]
+            wanting = tuple(one.id[1] for one in held if one.filter.matches(event))
+            if wanting and session.seen.add(event.publisher, event.sequence):
+                session.queue.put(event, wanting, now)
+        effects += session.gone()
+        if arrival.next is not None:
+            return effects + self._replay(session, arrival.next, now)
+        effects.append(Trace(Record("relocated", client, number=len(session.queue), detail=self.name)))
+        quench = arrival.attach.quench and arrival.connection is not None
+        if quench and arrival.connection is not None:
+            effects += self.quenching.attach(arrival.connection, self.routing.wanted)
+        return effects + self.sessions.adopt(session, arrival.connection, arrival.attach, now)
+
+    def _settle_entries(self, arrival: Arrival, session: Session, effects: list[Effect], now: float) -> None:
+        """Let routing hold exactly what the session holds."""
+        client = session.client
+        for name, subscribe in session.subscriptions.items():
+            self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
+        for name, filter in session.advertisements.items():
+            self._carry_out(self.routing.advertise((client, name), filter, now), effects, now)
+        if self.config.advertisements == "optional" and not session.has_advertised:
+            self._advertise_everything(client, effects, now)
+        for name in arrival.subscriptions:
+            if name not in session.subscriptions:
+                self._carry_out(self.routing.unsubscribe((client, name), now), effects, now)
+        if session.has_advertised:
+            self._carry_out(self.routing.unadvertise((client, EVERYTHING), now), effects, now)
+        for name in arrival.advertisements:
+            if name not in session.advertisements:
+                self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
+
+    def on_superseded(self, peer: NodeId, message: Superseded, now: float) -> list[Effect]:
+        """The client is elsewhere: forget that we wait for it."""
+        _check_way(message, message.to, message.to)
+        if message.to != self.name:
+            return self._pass_on(message.to, message, now)
+        arrival = self._awaited(message)
+        if arrival is None:
+            return []
+        if arrival.attach.attempt > message.latest:  # it has come here again since
+            return self._ask(arrival, now)
+        effects: list[Effect] = []
+        if arrival.connection is not None:
+            reason = "the client is elsewhere"
+            effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
+            arrival.connection = None
+        if arrival.asks > 1:  # an answer to one of several questions: another may have set the session going to us
+            arrival.is_superseded = True
+            return effects
+        return effects + self._forget(arrival, now)
+
+    def _forget(self, arrival: Arrival, now: float) -> list[Effect]:
+        """Nobody waits here any more, and no session is on its way: leave nothing behind."""
+        client, home, after = arrival.attach.client, arrival.attach.home, arrival.next
+        effects: list[Effect] = [StopTimer(("relocate", client))]
+        del self.arrivals[client]
+        self._forget_expected(arrival, effects, now)
+        if after is not None:  # who has asked us must ask where we have asked
+            effects += self._send_to(home, Relocate(client, home, after.to, after.attempt), now)
+        return effects
+
+    def on_not_here(self, peer: NodeId, message: NotHere, now: float) -> list[Effect]:
+        """The session is lost."""
+        _check_way(message, message.to, message.to)
+        if message.to != self.name:
+            return self._pass_on(message.to, message, now)
+        arrival = self._awaited(message)
+        if arrival is None:
+            return []
+        return self._forget(arrival, now) if arrival.is_superseded else self._give_up(arrival, now)
+
+    def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
+        """Nobody answers: ask again, and at last go on without the session."""
+        match input.key:
+            case ("relocate", client):
+                arrival = self.arrivals.get(client)
+                if arrival is None:
+                    return []
+                if now < arrival.gives_up_at:
+                    return self._ask(arrival, now)
+                return self._forget(arrival, now) if arrival.is_superseded else self._give_up(arrival, now)
+            case ("hold moves",):
+                return self._release(now)
+        return super().on_timer_due(input, now)
+
+    def _give_up(self, arrival: Arrival, now: float) -> list[Effect]:
+        """Begin a new session with what the client brought along. Its receipt says that the old one is lost."""
+        attach = arrival.attach
+        if arrival.parts and (state := arrival.parts[0].state) is not None:  # the rest was lost on the way
+            items = [item for part in arrival.parts for item in part.items]
+            return self._go_on(arrival, Session.restored(state, items, self.config.limits, now), now)
+        session = self.sessions.new(attach.client)
+        for name, subscribe in arrival.subscriptions.items():
+            session.subscriptions[name] = subscribe
+            session.queue.set_rules(name, subscribe.queue, now)
+        session.advertisements = dict(arrival.advertisements)
+        session.has_advertised = bool(arrival.advertisements)
+        return self._go_on(arrival, session, now)
+
+    # ------------------------------------------------------------ on the way
+
+    def _pass_on(self, broker: NodeId, message: Any, now: float) -> list[Effect]:
+        if broker not in self.ways:
+            return [Trace(Record("lost", broker, type(message).__name__, detail="no way to this broker"))]
+        return self._send_to(broker, message, now)
+
+    ANSWERS: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
+        Relocate: on_relocate,
+        Replay: on_replay,
+        Superseded: on_superseded,
+        NotHere: on_not_here,
+    }
+    MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
+        Brokers: on_brokers,
+        **dict.fromkeys(ANSWERS, on_move),
+    }
+    HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
+        **Broker.HANDLERS,
+        Arrived: on_arrived,
+        TimerDue: on_timer_due,
+    }
+
+
+def _check_way(message: Any, *names: Any) -> None:
+    """`PeerFault` unless client, brokers and attempt are what they must be."""
+    if any(type(name) is not str or not name for name in (message.client, *names)) or type(message.attempt) is not int:
+        raise PeerFault(f"a {type(message).__name__} that no broker sends")
