@@ -121,7 +121,7 @@ class Client:
         self.notified = 0
         self.duplicates = 0
         self._since = 0  # the attempt that led there
-        self._greeted: NodeId = ""  # the last broker that it has greeted
+        self._strayed = False  # whether it has greeted another broker since
         self._granted: dict[Topic, Subscribe | Advertise] = {}  # what of `wanted` the broker has accepted
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
@@ -249,8 +249,8 @@ class Client:
         effects = self._gone_away()
         self.connection = broker
         self.attempt += 1
-        may_have_moved = self.session != "" and {broker, self._greeted} != {self.home}
-        self._greeted = broker
+        self._strayed = self._strayed or broker != self.home
+        may_have_moved = self.session != "" and self._strayed
         attach = Attach(
             self.name,
             self._received,
@@ -298,7 +298,7 @@ class Client:
         if resumed and not self._numbered - len(self._under_way) <= message.accepted <= self._numbered:
             raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
         self.is_attached = True
-        self.home, self._since = message.broker, self.attempt
+        self.home, self._since, self._strayed = message.broker, self.attempt, False
         self.receipts.append(message.receipt)
         self._receipt = message.receipt.number
         if resumed:

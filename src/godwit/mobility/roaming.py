@@ -60,6 +60,7 @@ REPLAY_ITEMS = 64  # in one message, so that a long queue does not block a link
 MOVED_MAX = 10_000
 BUFFER_MAX = 10_000
 BROKERS_MAX = 100_000
+UNSENT_MAX = 10_000
 
 
 class Arrival:
@@ -89,16 +90,21 @@ class MobileBroker(Broker):
         self.arrivals: dict[NodeId, Arrival] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
         self.held: list[tuple[NodeId, Any]] = []  # messages that came before the tables are whole
+        self.unsent: dict[NodeId, list[Any]] = {}  # to brokers that we know no way to
 
     # ------------------------------------------------------------ who is where
 
     def _on_open(self, peer: NodeId, effects: list[Effect], now: float) -> None:
         """Tell a neighbour whom it reaches through us."""
+        if self.config.family != "tree":
+            return
         names = (self.name, *(name for name, way in self.ways.items() if way != peer))
         self._send_on(peer, Brokers(names), effects, now)
 
     def on_brokers(self, peer: NodeId, message: Brokers, now: float) -> list[Effect]:
         """Remember who is reached through `peer`, and pass on what is new."""
+        if self.config.family != "tree":
+            raise PeerFault("Brokers are told on a tree only")
         if type(message.names) is not tuple or any(type(name) is not str for name in message.names):
             raise PeerFault("Brokers.names must be a tuple of texts")
         if len(self.ways) + len(message.names) > BROKERS_MAX:
@@ -110,6 +116,8 @@ class MobileBroker(Broker):
             for other in self.links:
                 if other != peer:
                     self._send_on(other, Brokers(new), effects, now)
+        for name in new:
+            effects += [effect for unsent in self.unsent.pop(name, ()) for effect in self._send_to(name, unsent, now)]
         for arrival in list(self.arrivals.values()):
             if arrival.attach.home in new:
                 effects += self._ask(arrival, now)
@@ -161,7 +169,12 @@ class MobileBroker(Broker):
         if broker == self.name:
             return self.ANSWERS[type(message)](self, self.name, message, now)
         effects: list[Effect] = []
-        self._send_on(self.ways[broker], message, effects, now)
+        if broker in self.ways:
+            self._send_on(self.ways[broker], message, effects, now)
+        elif sum(map(len, self.unsent.values())) < UNSENT_MAX:  # we have lost our memory, and shall hear of it
+            self.unsent.setdefault(broker, []).append(message)
+        else:
+            effects.append(Trace(Record("lost", broker, type(message).__name__, detail="no way to this broker")))
         return effects
 
     def _send_on(self, peer: NodeId, message: Any, effects: list[Effect], now: float) -> None:
@@ -277,7 +290,7 @@ class MobileBroker(Broker):
         """Somebody asks for a session: give it, send it on, or say that it is elsewhere or lost."""
         _check_way(message, message.home, message.to)
         if message.home != self.name:
-            return self._pass_on(message.home, message, now)
+            return self._send_to(message.home, message, now)
         client, attempt = message.client, message.attempt
         arrival, session, moved = self.arrivals.get(client), self.sessions.session(client), self.moved.get(client)
         if session is not None and attempt > session.attempt:
@@ -351,7 +364,7 @@ class MobileBroker(Broker):
         """A part of a session: when it is whole, go on with it. Old events before new ones. [rebeca §4.1]"""
         _check_way(message, message.to, message.to)
         if message.to != self.name:
-            return self._pass_on(message.to, message, now)
+            return self._send_to(message.to, message, now)
         arrival = self.arrivals.get(message.client)
         if arrival is None:
             if self.sessions.session(message.client) is not None:
@@ -420,7 +433,7 @@ class MobileBroker(Broker):
         """The client is elsewhere: forget that we wait for it."""
         _check_way(message, message.to, message.to)
         if message.to != self.name:
-            return self._pass_on(message.to, message, now)
+            return self._send_to(message.to, message, now)
         arrival = self._awaited(message)
         if arrival is None:
             return []
@@ -450,7 +463,7 @@ class MobileBroker(Broker):
         """The session is lost."""
         _check_way(message, message.to, message.to)
         if message.to != self.name:
-            return self._pass_on(message.to, message, now)
+            return self._send_to(message.to, message, now)
         arrival = self._awaited(message)
         if arrival is None:
             return []
@@ -483,13 +496,6 @@ class MobileBroker(Broker):
         session.advertisements = dict(arrival.advertisements)
         session.has_advertised = bool(arrival.advertisements)
         return self._go_on(arrival, session, now)
-
-    # ------------------------------------------------------------ on the way
-
-    def _pass_on(self, broker: NodeId, message: Any, now: float) -> list[Effect]:
-        if broker not in self.ways:
-            return [Trace(Record("lost", broker, type(message).__name__, detail="no way to this broker"))]
-        return self._send_to(broker, message, now)
 
     ANSWERS: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
         Relocate: on_relocate,

@@ -13,6 +13,8 @@ need its absence.
 from random import Random
 from typing import Any, Literal
 
+from msgspec import structs
+
 from godwit.simulator.scenario import (
     Churn,
     Clients,
@@ -20,6 +22,7 @@ from godwit.simulator.scenario import (
     Faults,
     OverlaySpec,
     Rate,
+    Roaming,
     Routing,
     Run,
     Scenario,
@@ -98,8 +101,24 @@ def draw(rng: Random, number: int) -> Scenario:
         sessions=_sessions(rng),
         run=Run(warmup_s=3.0, duration_s=duration_s, settle_s=60.0),
     )
+    scenario = _with_roaming(scenario, number)
     check(scenario)
     return scenario
+
+
+def _with_roaming(scenario: Scenario, number: int) -> Scenario:
+    """Let the clients of some scenarios roam; drawn apart, so that all else stays as it was."""
+    rng = Random(f"roaming {number}")
+    without = scenario.routing.family == "graph" or scenario.sessions.subscription_expires_s is not None
+    if without or scenario.faults.crash_diskless is not None or rng.random() < 0.5:
+        return scenario
+    roaming = Roaming(
+        who=rng.choice(("subscribers", "publishers", "all")),
+        per_s=rng.choice((0.3, 1.0, 3.0)),
+        away_s=rng.choice((0, 2)),
+    )
+    run = structs.replace(scenario.run, settle_s=180.0)
+    return structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=roaming), run=run)
 
 
 def _overlay(rng: Random, *, is_graph: bool) -> OverlaySpec:

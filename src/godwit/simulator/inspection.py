@@ -5,13 +5,14 @@ less what the other end has taken and not acknowledged yet, is all that is under
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
-from godwit.broker.broker import Broker
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import Packet, Publish
 from godwit.client.client import Client
+from godwit.mobility.messages import Replay
+from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.ledger import EventId
 from godwit.simulator.topologies import Overlay
 
@@ -24,6 +25,7 @@ __all__ = [
     "is_answered",
     "is_quiet",
     "queue_lengths",
+    "sessions_at",
     "waiting",
 ]
 
@@ -32,13 +34,15 @@ Taken = Callable[[str, str], int]
 """`taken(a, b)`: the number of the last message from broker a that broker b has taken, and will not forget."""
 
 
-def waiting(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[tuple[str, Any]]:
+def waiting(broker: MobileBroker, overlay: Overlay, taken: Taken) -> Iterator[tuple[str, Any]]:
     """Each message in an outbox of `broker`, with the neighbour that has still to take it; "": held back by routing."""
     for peer, link in broker.links.items():
         if link.outbox:
             for message in islice(link.outbox, max(taken(broker.name, peer) - link.first + 1, 0), None):
                 yield peer, message
     is_complete = isinstance(broker.routing, GraphRouting) and not _unmet(broker.routing, overlay)
+    for _, message in (*broker.held, *(("", message) for unsent in broker.unsent.values() for message in unsent)):
+        yield "", message
     for message in broker.routing.held_back():
         if not (is_complete and type(message) is Publish):  # an early event is kept for whom a newborn has not met
             yield "", message
@@ -57,7 +61,7 @@ def _event_of(message: Any) -> EventId | None:
     return message.event.id if type(message) is Publish else None
 
 
-def events_on_the_way(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[EventId]:
+def events_on_the_way(broker: MobileBroker, overlay: Overlay, taken: Taken) -> Iterator[EventId]:
     """The events that `broker` has in hand for other brokers."""
     for _, message in waiting(broker, overlay, taken):
         id = _event_of(message)
@@ -65,7 +69,7 @@ def events_on_the_way(broker: Broker, overlay: Overlay, taken: Taken) -> Iterato
             yield id
 
 
-def events_at_stake(broker: Broker, overlay: Overlay, taken: Taken) -> dict[EventId, dict[str, None]]:
+def events_at_stake(broker: MobileBroker, overlay: Overlay, taken: Taken) -> dict[EventId, dict[str, None]]:
     """The events that `broker` has in hand, and at which brokers each would be missed if they died with it."""
     found: dict[EventId, dict[str, None]] = {}
     for peer, message in waiting(broker, overlay, taken):
@@ -93,17 +97,40 @@ def _behind(peer: str, broker: str, overlay: Overlay) -> tuple[str, ...]:
     return tuple(found)
 
 
-def events_queued(broker: Broker) -> Iterator[tuple[str, EventId]]:
-    """Client and event, for all that waits in a session for its client's confirmation."""
+def events_queued(broker: MobileBroker) -> Iterator[tuple[str, EventId]]:
+    """Client and event, for all that waits in a session, or in one on its way, for its client's confirmation."""
     for session in broker.sessions:
         for event in session.queue.events():
             yield session.client, event.id
+    for client, arrival in broker.arrivals.items():
+        for event, _ in arrival.buffer:
+            yield client, event.id
+    for replay in _replays(broker):
+        for item in replay.items:
+            yield replay.client, item.event.id
 
 
-def is_quiet(broker: Broker, overlay: Overlay, taken: Taken) -> bool:
+def _replays(broker: MobileBroker) -> Iterator[Replay]:
+    """The parts of sessions that `broker` has in hand."""
+    for arrival in broker.arrivals.values():
+        yield from arrival.parts
+    outboxes = (link.outbox for link in broker.links.values() if link.outbox)
+    held = (message for _, message in broker.held)
+    for message in chain(*outboxes, held, *broker.unsent.values()):
+        if type(message) is Replay:
+            yield message
+
+
+def sessions_at(broker: MobileBroker) -> dict[str, None]:
+    """The clients whose session `broker` has in hand: here, expected, or passing through."""
+    passing = (replay.client for replay in _replays(broker))
+    return dict.fromkeys([*(session.client for session in broker.sessions), *broker.arrivals, *passing])
+
+
+def is_quiet(broker: MobileBroker, overlay: Overlay, taken: Taken) -> bool:
     """Whether no message of control waits in `broker`, its tables are whole, and it knows who is there."""
     routing = broker.routing
-    if not routing.is_settled() or (isinstance(routing, GraphRouting) and _unmet(routing, overlay)):
+    if broker.arrivals or not routing.is_settled() or (isinstance(routing, GraphRouting) and _unmet(routing, overlay)):
         return False
     return all(_event_of(message) is not None for _, message in waiting(broker, overlay, taken))
 
@@ -113,12 +140,12 @@ def is_answered(client: Client) -> bool:
     return (client.connection is None or client.is_attached) and not client.has_unanswered_changes()
 
 
-def entries_in(broker: Broker) -> int:
+def entries_in(broker: MobileBroker) -> int:
     """All entries in the tables of `broker`, sessions counted."""
     return sum(broker.routing.sizes().values()) + len(broker.sessions)
 
 
-def queue_lengths(brokers: Iterable[Broker]) -> dict[str, int]:
+def queue_lengths(brokers: Iterable[MobileBroker]) -> dict[str, int]:
     """By kind of queue, the longest of it in any of these brokers."""
     longest = {"outbox": 0, "session": 0}
     for broker in brokers:

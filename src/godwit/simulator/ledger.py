@@ -128,9 +128,7 @@ class Ledger:
         self.unsettled: list[tuple[str, Version]] = []  # with the client that asked
         self.gone: dict[tuple[str, EventId], str] = {}  # client and event: purged, expired or lost by its session
         self.dropped: dict[EventId, tuple[str, float]] = {}  # quenched, discarded, refused or lost at the source
-        self.overtaken: set[tuple[str, EventId]] = (
-            set()
-        )  # so late, because of a lost disk, that order forbids it
+        self.overtaken: set[tuple[str, EventId]] = set()  # so late, because of a lost disk, that order forbids it
         self.died: set[tuple[str, EventId]] = set()  # client and event: with a broker's disk, before it came
 
     # ------------------------------------------------------------ changes

@@ -6,6 +6,7 @@ from godwit.simulator.faults import Fault
 from godwit.simulator.inspection import (
     events_at_stake,
     events_queued,
+    sessions_at,
 )
 from godwit.simulator.population import Population
 from godwit.trace import Record
@@ -80,10 +81,10 @@ class Misfortune(Population):
         in_flight = self._in_flight()
         self.quiet_since = None
         self.without_disk[name] = None
-        for client, home in self.homes.items():
-            if home == name:
-                self.ledger.home_lost(client, self.world.now, in_flight)
-                self.unrenewed[client] = None
+        at_home = [client for client, home in self.homes.items() if home == name]
+        for client in dict.fromkeys([*at_home, *sessions_at(broker)]):
+            self.ledger.home_lost(client, self.world.now, in_flight)
+            self.unrenewed[client] = None
         self.world.crash(name, keeps_disk=False)
 
     def _restart(self, name: str) -> None:

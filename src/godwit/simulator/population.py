@@ -35,15 +35,28 @@ class Population(Stage):
 
     def _plan_away(self, rng: Random) -> None:
         away = self.scenario.clients.disconnections
-        who = {"subscribers": self.subscribers, "publishers": self.publishers}.get(
-            away.who, [*self.publishers, *self.subscribers]
-        )
+        who = self._those(away.who)
         at = self.scenario.run.warmup_s
         while away.per_s > 0 and who and (at := at + rng.expovariate(away.per_s)) < self.scenario.faults_end_s:
             name = rng.choice(who)
             until = min(at + max(rng.expovariate(1 / away.lasts_s), 0.05), self.scenario.faults_end_s)
             self.world.at(at, self._go_away, name)
             self.world.at(until, self._come_back, name)
+
+    def _plan_roaming(self) -> None:
+        roaming, rng = self.scenario.clients.roaming, Random(f"{self.seed}/roaming")
+        who = self._those(roaming.who)
+        at = self.scenario.run.warmup_s
+        while roaming.per_s > 0 and who and (at := at + rng.expovariate(roaming.per_s)) < self.scenario.faults_end_s:
+            name, to = rng.choice(who), rng.choice(self.overlay.brokers)
+            away_s = rng.expovariate(1 / roaming.away_s) if roaming.away_s and rng.random() < 0.7 else 0.0
+            until = min(at + away_s, self.scenario.faults_end_s)
+            self.world.at(at, self._move_away, name, to)
+            self.world.at(until, self._come_back, name)
+
+    def _those(self, who: str) -> list[str]:
+        named = {"subscribers": self.subscribers, "publishers": self.publishers}
+        return named.get(who, [*self.publishers, *self.subscribers])
 
     def _plan_churn(self) -> None:
         churn, rng = self.scenario.churn, self.rng["churn"]
@@ -132,6 +145,14 @@ class Population(Stage):
     def _go_away(self, name: str, _b: Any, _c: Any) -> None:
         self.away[name] = self.away.get(name, 0) + 1
         self.world.disconnect(name, self.homes[name])
+
+    def _move_away(self, name: str, to: str, _c: Any) -> None:
+        """A client is out of reach, and will turn up at another broker. [rebeca §4]"""
+        self._go_away(name, None, None)
+        if self.homes[name] != to:
+            self.moves += 1
+        self.homes[name] = to
+        self._wire_client(name, to)
 
     def _come_back(self, name: str, _b: Any, _c: Any) -> None:
         self.away[name] -= 1

@@ -81,6 +81,7 @@ class Simulation(Misfortune):
         for k, name in enumerate(self.publishers):
             self._plan_publishing(k, name, rng)
         self._plan_away(rng)
+        self._plan_roaming()
         self._plan_churn()
         faults = scenario.faults
         rates = faults.link_loss, faults.duplicate, faults.delay
@@ -126,6 +127,7 @@ class Simulation(Misfortune):
                 f"{type(message).__name__} {f'for {peer}' if peer else 'held back'}"
                 for peer, message in waiting(broker, self.overlay, taken=lambda *_: 0)  # all must be acknowledged
             ]
+            left += [f"the session of {client} is not here yet" for client in broker.arrivals]
             left += [f"event {id} for client {client}" for client, id in events_queued(broker)]
             if not node.alive:
                 self._violate("settles", f"the broker is down after {when}", name)
@@ -177,6 +179,7 @@ class Simulation(Misfortune):
             table_entries=self.table_entries_max,
             entries_left=self.entries_left,
             queue_max=self.queue_max,
+            moves=self.moves,
             latency_p50_ms=percentile_ms(latencies, 0.5),
             latency_p99_ms=percentile_ms(latencies, 0.99),
             faults=dict(sorted(self.fault_counts.items())),

@@ -36,6 +36,7 @@ __all__ = [
     "OverlaySpec",
     "Planned",
     "Rate",
+    "Roaming",
     "Routing",
     "Run",
     "Scenario",
@@ -108,6 +109,14 @@ class Disconnections(msgspec.Struct, frozen=True, kw_only=True):
     lasts_s: SomeSeconds = 3.0  # on average
 
 
+class Roaming(msgspec.Struct, frozen=True, kw_only=True):
+    """Clients that turn up at another broker, without a word to the one before. Tree family."""
+
+    who: Literal["subscribers", "publishers", "all"] = "all"
+    per_s: PerSecond = 0.0  # moves, over all of them together
+    away_s: Seconds = 1.0  # out of reach between two brokers, on average; 0: they are there at once
+
+
 class Clients(msgspec.Struct, frozen=True, kw_only=True):
     """Who is there, where, and how much they say."""
 
@@ -120,6 +129,7 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True):
     payload_bytes: Count = 0
     buffer_events_max: Least = 1_000  # that a publisher keeps while it is away
     disconnections: Disconnections = Disconnections()
+    roaming: Roaming = Roaming()
 
 
 class Churn(msgspec.Struct, frozen=True, kw_only=True):
@@ -401,6 +411,10 @@ def _check(scenario: Scenario, where: settings.Where) -> None:
     if routing.excess_max > 0 and routing.reduction != "merging":
         raise ScenarioError(
             f"{where(('routing', 'excess_max'))} is {routing.excess_max}: only merging lets in an excess"
+        )
+    if scenario.clients.roaming.per_s > 0 and routing.family == "graph":
+        raise ScenarioError(
+            f"{where(('clients', 'roaming'))}: sessions follow their clients in the tree family only, so far"
         )
     if faults.until_s is not None and faults.until_s > scenario.publishing_ends_s:
         raise ScenarioError(

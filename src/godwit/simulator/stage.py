@@ -3,11 +3,12 @@
 from functools import partial
 from random import Random
 
-from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Notify
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.client.client import Client, ClientConfig
+from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.inspection import (
     events_on_the_way,
     events_queued,
@@ -51,6 +52,7 @@ class Stage:
         self.slow: dict[str, int] = {}
         self.away: dict[str, int] = {}  # clients that are away of their own will
         self.homes: dict[str, str] = {}
+        self.moves = 0
         self.expiring: dict[tuple[str, str], int] = {}  # the wish that a subscription's time is counted from
         self.expires: dict[tuple[str, str], float] = {}  # by its client's clock
         self.quiet_since: float | None = None
@@ -80,7 +82,7 @@ class Stage:
         )
         self.config = config
         for name in self.overlay.brokers:
-            make = partial(Broker, name, beside[name], config)
+            make = partial(MobileBroker, name, beside[name], config)
             world.add_broker(name, make, journaled=journaled, sync_s=network.disk_sync_ms / 1_000)
         for link in self.overlay.links:
             world.wire(link.a, link.b, link.latency_s, link.bandwidth_bps)
@@ -88,25 +90,30 @@ class Stage:
         places = leaves(self.overlay) if scenario.clients.placement == "leaves" else self.overlay.brokers
         self.publishers = [f"p{k}" for k in range(scenario.clients.publishers)]
         self.subscribers = [f"s{k}" for k in range(scenario.clients.subscribers)]
-        bandwidth = network.client_bandwidth_kbps
         client_config = ClientConfig(
             buffer_events_max=scenario.clients.buffer_events_max, quench=scenario.routing.quenching
         )
         for name in (*self.publishers, *self.subscribers):
             world.add_client(name, Client(name, client_config))
             home = self.homes[name] = rng.choice(places)
-            bps = None if bandwidth is None else bandwidth * 1_000
-            world.wire(name, home, network.client_latency_ms / 1_000, bps)
+            self._wire_client(name, home)
         skew_s = scenario.faults.clock_skew_s
         if skew_s:
             clocks = Random(f"{self.seed}/clocks")
             for node in world.nodes.values():
                 node.skew_s = clocks.uniform(-skew_s, skew_s)
 
-    def broker(self, name: str) -> Broker:
+    def _wire_client(self, name: str, broker: str) -> None:
+        """Wires between a client and a broker, if there are none yet."""
+        if broker not in self.world.nodes[name].wires:
+            network = self.scenario.overlay
+            bps = None if network.client_bandwidth_kbps is None else network.client_bandwidth_kbps * 1_000
+            self.world.wire(name, broker, network.client_latency_ms / 1_000, bps)
+
+    def broker(self, name: str) -> MobileBroker:
         """The machine of a broker that is up."""
         machine = self.world.nodes[name].machine
-        assert isinstance(machine, Broker)
+        assert isinstance(machine, MobileBroker)
         return machine
 
     def client(self, name: str) -> Client:
@@ -163,6 +170,8 @@ class Stage:
                 self._on_lost(node, record, id)
             case "suppressed" if node in self.homes and self.fault_counts.get("crash_diskless"):
                 self.ledger.overtaken.add((node, id))
+            case "relocated" if record.peer in self.unrenewed:  # what the client had asked for stands again
+                self.ledger.home_renewed(record.peer, now, self._in_flight())
             case "closed":
                 if record.peer in self.overlay.brokers and node in self.overlay.brokers:
                     self._violate("nobody at fault", f"closed the link to {record.peer}: {record.detail}", node)

@@ -34,6 +34,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     unwanted: int = 0  # delivered although they match nothing the client had asked for
     allowed: int = 0  # missing or extra while a change of the subscription was under way
     excused: int = 0  # died with a disk
+    moves: int = 0  # of clients to another broker
     purged: int = 0  # left a queue by one of its rules
     expired: int = 0
     quenched: int = 0  # dropped at the source because nobody wanted them
