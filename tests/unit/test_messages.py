@@ -26,7 +26,9 @@ def test_each_type_and_each_of_its_fields_is_in_the_reference(kind):
     page = PAGE.read_text(encoding="utf-8")
     name = f"`{kind.__name__}`"
     rows = [line for line in page.split("\n") if line.startswith(f"| {name} ")]
-    about = rows[0] if rows else next(part for part in page.split("\n\n") if f"A {name}" in part or part.startswith(name))
+    about = (
+        rows[0] if rows else next(part for part in page.split("\n\n") if f"A {name}" in part or part.startswith(name))
+    )
     missing = [field.name for field in msgspec.structs.fields(kind) if f"`{field.name}`" not in about]
     assert not missing
 

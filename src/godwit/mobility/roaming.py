@@ -350,7 +350,8 @@ class MobileBroker(Broker):
         if arrival.next is not None:
             if arrival.next.attempt >= message.attempt:
                 return self._supersede(message, arrival.next.attempt, now)
-            effects += self._supersede(arrival.next, message.attempt, now)
+            if arrival.next.to != message.to:
+                effects += self._supersede(arrival.next, message.attempt, now)
         if arrival.connection is not None:
             reason = f"the client has moved to {message.to}"
             effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
@@ -437,7 +438,8 @@ class MobileBroker(Broker):
         arrival = self._awaited(message)
         if arrival is None:
             return []
-        if arrival.attach.attempt > message.latest:  # it has come here again since
+        if arrival.attach.attempt >= message.latest and arrival.attach.attempt > message.attempt:
+            # it has come here again since; of two devices with equal attempts the one that came first goes on
             return self._ask(arrival, now)
         effects: list[Effect] = []
         if arrival.connection is not None:
