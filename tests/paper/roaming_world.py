@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from godwit.broker.broker import BrokerConfig
-from godwit.broker.effects import Notify
+from godwit.broker.effects import Effect, Notify
 from godwit.client.client import Client
 from godwit.filters.language import parse
 from godwit.mobility import MobileBroker
@@ -75,7 +75,7 @@ class Roaming:
 
     def publish(self, client: str, *values: int) -> None:
         for value in values:
-            self.world.command(client, lambda machine, now, value=value: machine.publish({"x": value}, now))
+            self.world.command(client, partial(_said, value))
 
     def run(self, seconds: float) -> None:
         self.world.run(self.world.now + seconds)
@@ -93,3 +93,7 @@ class Roaming:
         tables: list[dict[Any, Any]] = [machine.routing.in_subs[""], machine.routing.in_ads[""]]  # type: ignore[attr-defined]
         entries = [id for table in tables for id in table if id[0] == client]
         return not entries and machine.sessions.session(client) is None and client not in machine.arrivals
+
+
+def _said(value: int, machine: Client, now: float) -> list[Effect]:
+    return machine.publish({"x": value}, now)

@@ -94,9 +94,9 @@ def test_the_old_location_collects_its_garbage(roam):
     roam.come("C", "B1")
     roam.settle()
     assert roam.holds_nothing_of("B6", "C")
-    assert roam.broker("B6").routing.in_subs["B5"] == roam.broker("B5").routing.out_subs["B6"].told  # type: ignore[attr-defined]
-    assert roam.broker("B4").routing.in_subs["B5"] == {}  # type: ignore[attr-defined]
-    assert roam.broker("B5").routing.in_subs["B6"] == {}  # type: ignore[attr-defined]
+    assert roam.broker("B6").routing.in_subs["B5"] == roam.broker("B5").routing.out_subs["B6"].told
+    assert roam.broker("B4").routing.in_subs["B5"] == {}
+    assert roam.broker("B5").routing.in_subs["B6"] == {}
 
 
 def test_several_producers_have_several_junctions():
