@@ -30,7 +30,6 @@ GROUP_ROWS = 2**17  # a row group: some megabytes of memory
 COMPRESSION_LEVEL = 3
 
 KINDS: dict[str, str] = {
-    "sent": "The node sent a message to the peer.",
     "handled": "The node handled a message from the peer.",
     "published": "A client published an event.",
     "delivered": "A client's application was given an event.",
@@ -55,8 +54,8 @@ KINDS: dict[str, str] = {
     "replayed": "A session went to where its client is, with the events that waited in its queue.",
     "relocated": "A session has come to where its client turned up.",
     "died": "Something died with a disk: an event, a subscription or a session.",
-    "table": "The number of entries in one of a broker's tables changed.",
-    "settled": "After the last fault, nothing is under way any more.",
+    "table": "The number of entries in one of a broker's tables changed; `detail` names the table.",
+    "settled": "No message of control is under way: what was answered so far is in force everywhere.",
 }
 """Every kind of record, and what it says."""
 

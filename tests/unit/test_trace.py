@@ -54,7 +54,7 @@ def test_rows_go_out_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     import pyarrow.parquet as pq
 
     monkeypatch.setattr(trace, "GROUP_ROWS", 10)
-    folder = written(tmp_path, [(float(n), f"b{n}", Record("sent", number=n)) for n in range(25)])
+    folder = written(tmp_path, [(float(n), f"b{n}", Record("handled", number=n)) for n in range(25)])
     assert pq.ParquetFile(folder / "trace.parquet").num_row_groups == 3
     assert read(folder)["number"].to_pylist() == list(range(25))
     assert read(folder)["node"].to_pylist() == [f"b{n}" for n in range(25)]
@@ -77,7 +77,7 @@ import sys
 from godwit.trace import Record, TraceWriter
 with TraceWriter(sys.argv[1], {"scenario": {"b": 1, "a": {"z": 1, "y": 2}}, "seed": 1}) as sink:
     for n in range(3_000):
-        sink.write(n / 7, f"b{n % 9}", Record("sent", f"b{n % 5}", "Publish", f"c{n % 50}", n, detail=str(n % 3)))
+        sink.write(n / 7, f"b{n % 9}", Record("handled", f"b{n % 5}", "Publish", f"c{n % 50}", n, detail=str(n % 3)))
 """
     files = []
     for seed in ("1", "2"):
@@ -163,5 +163,5 @@ def test_every_record_that_is_made_is_of_a_known_kind() -> None:
 
 
 def test_a_record_of_an_unknown_kind_is_caught() -> None:
-    assert kinds_used("x = [Record('sneezed' if y else 'sent', peer='b1')]") == {"sneezed", "sent"}
+    assert kinds_used("x = [Record('sneezed' if y else 'handled', peer='b1')]") == {"sneezed", "handled"}
     assert kinds_used("self._record('yawned', event)") == {"yawned"}

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
 from godwit.simulator.faults import drawn_faults
 from godwit.simulator.inspection import (
@@ -103,6 +104,8 @@ class Simulation(Misfortune):
             bound = self.config.limits.queue_events_max if queue == "session" else self.config.link.outbox_max
             if length > bound and not any(violation.law == "queues bounded" for violation in self.violations):
                 self._violate("queues bounded", f"{length} messages in the queue of a {queue}, {bound} are allowed", "")
+        if self.trace is not None:
+            self._record_tables(brokers)
         if self.ledger.unsettled:
             hop_s = 2 * self.scenario.overlay.client_latency_ms / 1_000  # what brokers told their clients has then come
             quiet = (is_quiet(self.broker(name), self.overlay, self._taken) for name in self.overlay.brokers)
@@ -118,6 +121,14 @@ class Simulation(Misfortune):
                 self._on_record("", Record("settled"), self.world.now)
         if self.world.now < self.scenario.ends_s:
             self.world.at(self.world.now + PROBE_S, self._probe)
+
+    def _record_tables(self, brokers: list[MobileBroker]) -> None:
+        """Write down which tables have grown or shrunk."""
+        for broker in brokers:
+            for table, size in broker.routing.sizes().items():
+                if self.table_sizes.get((broker.name, table), 0) != size:
+                    self.table_sizes[broker.name, table] = size
+                    self._on_record(broker.name, Record("table", number=size, detail=table), self.world.now)
 
     def _check_calm(self, when: str) -> None:
         """Once faults have stopped everything settles: nothing is under way, no queue holds anything."""

@@ -59,6 +59,7 @@ class Stage:
         self.subscriptions_made = 0
         self.queue_max: dict[str, int] = {}
         self.table_entries_max = 0
+        self.table_sizes: dict[tuple[str, str], int] = {}  # as last written to the trace
         self.entries_left = 0
         self._build()
 
