@@ -48,6 +48,7 @@ from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter, any_of
+from godwit.mobility.checking import check_move, check_replay
 from godwit.mobility.messages import Brokers, NotHere, Relocate, Replay, Superseded
 from godwit.trace import Record
 
@@ -288,7 +289,7 @@ class MobileBroker(Broker):
 
     def on_relocate(self, peer: NodeId, message: Relocate, now: float) -> list[Effect]:
         """Somebody asks for a session: give it, send it on, or say that it is elsewhere or lost."""
-        _check_way(message, message.home, message.to)
+        check_move(message, message.home, message.to)
         if message.home != self.name:
             return self._send_to(message.home, message, now)
         client, attempt = message.client, message.attempt
@@ -363,7 +364,8 @@ class MobileBroker(Broker):
 
     def on_replay(self, peer: NodeId, message: Replay, now: float) -> list[Effect]:
         """A part of a session: when it is whole, go on with it. Old events before new ones. [rebeca §4.1]"""
-        _check_way(message, message.to, message.to)
+        check_move(message, message.to)
+        check_replay(message)
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         arrival = self.arrivals.get(message.client)
@@ -432,7 +434,7 @@ class MobileBroker(Broker):
 
     def on_superseded(self, peer: NodeId, message: Superseded, now: float) -> list[Effect]:
         """The client is elsewhere: forget that we wait for it."""
-        _check_way(message, message.to, message.to)
+        check_move(message, message.to)
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         arrival = self._awaited(message)
@@ -463,7 +465,7 @@ class MobileBroker(Broker):
 
     def on_not_here(self, peer: NodeId, message: NotHere, now: float) -> list[Effect]:
         """The session is lost."""
-        _check_way(message, message.to, message.to)
+        check_move(message, message.to)
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         arrival = self._awaited(message)
@@ -514,9 +516,3 @@ class MobileBroker(Broker):
         Arrived: on_arrived,
         TimerDue: on_timer_due,
     }
-
-
-def _check_way(message: Any, *names: Any) -> None:
-    """`PeerFault` unless client, brokers and attempt are what they must be."""
-    if any(type(name) is not str or not name for name in (message.client, *names)) or type(message.attempt) is not int:
-        raise PeerFault(f"a {type(message).__name__} that no broker sends")
