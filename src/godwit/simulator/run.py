@@ -166,6 +166,19 @@ class Simulation(Misfortune):
 
     # ------------------------------------------------------------ the summary
 
+    def _receipts(self) -> dict[str, int]:
+        """All that receipts told, added up over all clients."""
+        receipts = [receipt for name in self.homes for receipt in self.client(name).receipts]
+        return {
+            "told": len(receipts),
+            "replayed": sum(receipt.replayed for receipt in receipts),
+            "suppressed": sum(receipt.suppressed for receipt in receipts),
+            "purged": sum(sum(receipt.purged.values()) for receipt in receipts),
+            "expired": sum(receipt.expired for receipt in receipts),
+            "lost": sum(len(receipt.lost) + receipt.lost_more for receipt in receipts),
+            "sessions_lost": sum(receipt.session_lost for receipt in receipts),
+        }
+
     def _summary(self, verdict: Verdict, wall_s: float) -> Summary:
         latencies = sorted(verdict.latencies)
         dropped = [reason for reason, _ in self.ledger.dropped.values()]
@@ -191,6 +204,7 @@ class Simulation(Misfortune):
             entries_left=self.entries_left,
             queue_max=self.queue_max,
             moves=self.moves,
+            receipts=self._receipts(),
             latency_p50_ms=percentile_ms(latencies, 0.5),
             latency_p99_ms=percentile_ms(latencies, 0.99),
             faults=dict(sorted(self.fault_counts.items())),
