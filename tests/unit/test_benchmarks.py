@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import matching, memory, profile_matching
+from benchmarks import matching, memory, profile_matching, simulator
 from benchmarks.matching import Bench, Disagreement, Part, Scale
 from benchmarks.measuring import Machine, this_machine, timed
 from benchmarks.numpy_evaluation import NumpyEvaluator
@@ -147,3 +147,18 @@ def test_the_profile_divides_the_whole(capsys):
 
 def test_a_workload_numbers_its_subscriptions():
     assert [id for id, _ in Workload([["exists", "x"], ["exists", "y"]], []).filters()] == [0, 1]
+
+
+def test_the_simulator_is_measured_on_the_overlay_that_its_target_speaks_of():
+    chosen = simulator.scenario(500, 1.0)
+    assert (chosen.clients.publishers, chosen.clients.subscribers, chosen.routing.reduction) == (50, 500, "covering")
+    assert simulator.bare_loop(1_000) > 0
+
+
+def test_messages_are_counted_without_and_with_acknowledgements():
+    simulation = simulator.Simulation(simulator.scenario(5, 0.2), simulator.SEED)
+    simulation.plan()
+    simulation.world.run(simulation.scenario.ends_s)
+    without, with_them = simulator.messages_handled(simulation)
+    assert 0 < without < with_them
+    assert simulator.match_us(simulation) > 0
