@@ -159,6 +159,10 @@ class Network:
         """Stop, and start again from a snapshot."""
         self._stop(name)
         self.brokers[name] = pickle.loads(pickle.dumps(self.brokers[name]))
+        for link in self.links:
+            if name in link:
+                other = link[0] if link[1] == name else link[1]
+                self._carry_out(name, self.brokers[name].on_peer_down(other, self.now))
 
     def forget(self, name: NodeId) -> None:
         """Stop, and start again with nothing."""

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from godwit.cli import main
+from godwit.simulator import world
 from godwit.simulator.drawing import STRATEGIES, drawn
 from godwit.simulator.run import run
 from tests.simulation.test_planted_faults import Plant, covers_what_it_only_meets, keeps_nothing_unconfirmed
@@ -42,6 +43,20 @@ def test_a_drawn_scenario_of_each_strategy_holds(number: int) -> None:
 def test_a_scenario_that_once_broke_holds(seed: int, number: int) -> None:
     scenario, run_seed = drawn(seed, number)
     assert run(scenario, run_seed).violations == ()
+
+
+@pytest.mark.parametrize("every", [3, 20])
+def test_brokers_that_recover_from_a_snapshot_and_the_rest_of_their_journal_hold(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world, "SNAPSHOT_EVERY", every)
+    crashes = 0
+    for number in range(every, every + 12):
+        scenario, seed = drawn(SEED, number)
+        outcome = run(scenario, seed)
+        assert outcome.violations == (), number
+        crashes += outcome.faults.get("crash", 0)
+    assert crashes > 5
 
 
 @pytest.mark.slow

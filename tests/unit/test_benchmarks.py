@@ -17,6 +17,7 @@ from benchmarks.reporting import Anchor, Row, json_line, markdown, print_tables
 from benchmarks.workloads import SHARED_WORKLOADS, Expression, Workload, columns_of, filter_of, shared_makers
 from godwit.filters import event, parse
 from godwit.matching import IndexMatcher, NaiveMatcher
+from godwit.simulator.run import Simulation
 
 TINY = Scale(300, 20, 60, (200, 400), 300, 100, 100, 20, 1.0, repeat=1)
 MACHINE = Machine("A chip", 2, "3.11", "2", "0", "abc")
@@ -156,7 +157,7 @@ def test_the_simulator_is_measured_on_the_overlay_that_its_target_speaks_of():
 
 
 def test_messages_are_counted_without_and_with_acknowledgements():
-    simulation = simulator.Simulation(simulator.scenario(5, 0.2), simulator.SEED)
+    simulation = Simulation(simulator.scenario(5, 0.2), simulator.SEED)
     simulation.plan()
     simulation.world.run(simulation.scenario.ends_s)
     without, with_them = simulator.messages_handled(simulation)

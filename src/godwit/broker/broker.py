@@ -300,8 +300,9 @@ class Broker:
             case ("resend", peer):
                 return self.links[peer].on_resend_due(now)
             case ("dead", peer):
-                undelivered = self.links[peer].give_up()
-                self._carry_out(self.routing.on_link_dead(peer, undelivered, now), effects, now)
+                if not self.links[peer].connected:
+                    undelivered = self.links[peer].give_up()
+                    self._carry_out(self.routing.on_link_dead(peer, undelivered, now), effects, now)
                 return effects
             case ("expiry",):
                 return self._without(self.sessions.on_timer_due(key, now), now)

@@ -21,6 +21,7 @@ from godwit.broker.messages import (
 from godwit.errors import BadValue, PeerFault
 from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, Event
 from godwit.filters.filters import And, Missing, Only, Or, Some, literals
+from godwit.filters.references import is_open
 from godwit.filters.sets import EVERYTHING, ValueSet
 from godwit.filters.values import checked_value
 
@@ -49,8 +50,9 @@ def check_attach(message: Attach) -> None:
     for wish in message.wanted:
         if type(wish) is not Subscribe and type(wish) is not Advertise:
             raise PeerFault("Attach.wanted holds subscriptions and advertisements")
-        _check_id(wish.id)
-        check_filter(wish.filter)
+        _check_wish(wish)
+        if is_open(wish.filter):
+            raise PeerFault("Attach.wanted holds what was accepted, and a filter on the client's own state never was")
 
 
 def check_received(message: Received, sent_up_to: int) -> None:
@@ -71,20 +73,22 @@ def check_request(message: Request) -> None:
     kind = type(wish)
     if kind is Publish:
         check_event(wish.event)
-    elif kind is Subscribe:
-        _check_id(wish.id)
-        check_filter(wish.filter)
-        if wish.expires is not None and not _is_number(wish.expires):
-            raise PeerFault(f"Subscribe.expires is {wish.expires!r}: it must be a time in seconds, or nothing")
-        if wish.queue is not None:
-            _check_rules(wish.queue)
-    elif kind is Advertise:
-        _check_id(wish.id)
-        check_filter(wish.filter)
+    elif kind is Subscribe or kind is Advertise:
+        _check_wish(wish)
     elif kind is Unsubscribe or kind is Unadvertise:
         _check_id(wish.id)
     else:
         raise PeerFault(f"{_kind(wish)} is nothing that a client can ask for")
+
+
+def _check_wish(wish: Subscribe | Advertise) -> None:
+    _check_id(wish.id)
+    check_filter(wish.filter)
+    if isinstance(wish, Subscribe):
+        if wish.expires is not None and not _is_number(wish.expires):
+            raise PeerFault(f"Subscribe.expires is {wish.expires!r}: it must be a time in seconds, or nothing")
+        if wish.queue is not None:
+            _check_rules(wish.queue)
 
 
 def check_filter(filter: Any) -> None:

@@ -378,8 +378,8 @@ class GraphRouting:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the indexes, which are made again; without open links, which a process that starts does not have."""
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")} | {"open": {}}
+        """Without the indexes, which are made again."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

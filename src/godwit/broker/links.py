@@ -81,6 +81,7 @@ class Link:
     def on_up(self, now: float) -> list[Effect]:
         """A connection is there: greet."""
         self.connected, self.open, self.in_flight = True, False, 0
+        self.missed_up_to = self.resent_first = 0
         self.early.clear()
         self.silence_s = self.config.resend_s
         self.resend_running = True
@@ -285,12 +286,6 @@ class Link:
             self.silence_s = min(self.silence_s * 2, self.config.resend_s_max)
         self._start_resend(effects, now)
         return effects
-
-    def __getstate__(self) -> dict[str, object]:
-        """A link in a snapshot is down: a process that starts again has no connection."""
-        state = self.__dict__.copy()
-        state.update(connected=False, open=False, in_flight=0, early={}, ack_running=False, resend_running=False)
-        return state
 
 
 def _check_sent(number: int, sent: int) -> None:

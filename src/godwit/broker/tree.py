@@ -45,7 +45,7 @@ from godwit.broker.reductions import REDUCTIONS, Change, Outgoing, intersects
 from godwit.broker.routing import Answer, Forward, Local
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
-from godwit.filters.filters import Filter
+from godwit.filters.filters import TRUE, Filter
 from godwit.filters.references import is_open
 from godwit.matching.index import IndexMatcher
 from godwit.trace import Record
@@ -339,6 +339,8 @@ class TreeRouting:
     # ------------------------------------------------------------ looking at it
 
     def wanted(self) -> list[Filter]:
+        if self.floods and self.neighbours:  # neighbours tell nothing of what is wanted behind them
+            return [TRUE]
         return list(dict.fromkeys(filter for entries in self.in_subs.values() for filter in entries.values()))
 
     def held_back(self) -> list[Message]:

@@ -97,8 +97,9 @@ def _run_one(scenario: str | None, number: int | None, seed: int, changes: list[
 def _chosen(scenario: str, changes: list[str]) -> "Scenario":
     from godwit.simulator.scenario import SUFFIX, load, named, with_changes
 
-    found = load(scenario) if scenario.endswith(SUFFIX) else named(scenario)
-    return with_changes(found, changes) if changes else found
+    if scenario.endswith(SUFFIX):
+        return load(scenario, changes)
+    return with_changes(named(scenario), changes) if changes else named(scenario)
 
 
 def _drawn(seed: int, number: int | None, changes: list[str]) -> "tuple[Scenario, int]":

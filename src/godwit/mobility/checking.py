@@ -7,20 +7,23 @@ from godwit.broker.messages import Advertise, Receipt, Refused, SessionState, Su
 from godwit.errors import PeerFault
 from godwit.mobility.messages import Replay
 
-__all__ = ["check_move", "check_replay"]
+__all__ = ["check_move"]
 
 COUNTS = ("accepted", "taken", "sent_up_to", "confirmed", "expired", "suppressed", "lost_more", "accepted_then")
 
 
-def check_move(message: Any, *names: Any) -> None:
-    """`PeerFault` unless client, brokers and attempt are what they must be."""
-    if any(type(name) is not str or not name for name in (message.client, *names)):
+def check_move(message: Any) -> None:
+    """`PeerFault` unless client, brokers, attempt and all it carries are what they must be."""
+    names = [getattr(message, field) for field in ("client", "home", "to") if hasattr(message, field)]
+    if any(type(name) is not str or not name for name in names):
         raise PeerFault(f"{shown(message)}: clients and brokers have names")
     if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest")):
         raise PeerFault(f"{shown(message)}: attempts are whole numbers")
+    if isinstance(message, Replay):
+        _check_replay(message)
 
 
-def check_replay(message: Replay) -> None:
+def _check_replay(message: Replay) -> None:
     """`PeerFault` unless a session and its queue can be restored from this."""
     if type(message.items) is not tuple or type(message.is_last) is not bool:
         raise PeerFault("a Replay needs a tuple of items, and a bool")

@@ -48,7 +48,7 @@ from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter, any_of
-from godwit.mobility.checking import check_move, check_replay
+from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Brokers, NotHere, Relocate, Replay, Superseded
 from godwit.trace import Record
 
@@ -139,6 +139,9 @@ class MobileBroker(Broker):
         return effects + self._send_to(attach.home, message, now)
 
     def _hold(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
+        if len(self.held) >= UNSENT_MAX:
+            detail = "too many before the tables are whole"
+            return [Trace(Record("lost", message.client, type(message).__name__, detail=detail))]
         self.held.append((peer, message))
         return [StartTimer(("hold moves",), now + HOLD_S)] if len(self.held) == 1 else []
 
@@ -161,6 +164,7 @@ class MobileBroker(Broker):
 
     def on_move(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
         """A message about a client that moves: handled at once, or when the tables are whole."""
+        check_move(message)
         if not self.routing.is_whole():
             return self._hold(peer, message, now)
         return self.ANSWERS[type(message)](self, peer, message, now)
@@ -199,6 +203,9 @@ class MobileBroker(Broker):
             return super()._on_attach(connection, message, now)
         self._check_attach(connection, message)
         effects: list[Effect] = []
+        if session is None and len(self.sessions) + len(self.arrivals) >= self.config.limits.sessions_max:
+            reason = f"this broker has no room for more than {self.config.limits.sessions_max} sessions"
+            return [Tell(connection, Bye(reason)), Close(connection, reason)]
         if session is not None:  # a left-over of long ago
             ended = self.sessions.end(message.client, now, "its client has another session")
             effects += self._without(ended, now, message.client)
@@ -254,11 +261,13 @@ class MobileBroker(Broker):
             self._advertise_everything(client, effects, now)
         for name, subscribe in arrival.subscriptions.items():
             self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
+            effects += self.quenching.on_added(subscribe.filter)
 
     def _forget_expected(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
         client = arrival.attach.client
         for name in arrival.subscriptions:
             self._carry_out(self.routing.unsubscribe((client, name), now), effects, now)
+        effects += self.quenching.on_removed(now)
         for name in (*arrival.advertisements, EVERYTHING):
             self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
 
@@ -289,7 +298,6 @@ class MobileBroker(Broker):
 
     def on_relocate(self, peer: NodeId, message: Relocate, now: float) -> list[Effect]:
         """Somebody asks for a session: give it, send it on, or say that it is elsewhere or lost."""
-        check_move(message, message.home, message.to)
         if message.home != self.name:
             return self._send_to(message.home, message, now)
         client, attempt = message.client, message.attempt
@@ -364,8 +372,6 @@ class MobileBroker(Broker):
 
     def on_replay(self, peer: NodeId, message: Replay, now: float) -> list[Effect]:
         """A part of a session: when it is whole, go on with it. Old events before new ones. [rebeca §4.1]"""
-        check_move(message, message.to)
-        check_replay(message)
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         arrival = self.arrivals.get(message.client)
@@ -417,6 +423,7 @@ class MobileBroker(Broker):
     def _settle_entries(self, arrival: Arrival, session: Session, effects: list[Effect], now: float) -> None:
         """Let routing hold exactly what the session holds."""
         client = session.client
+        effects += self.quenching.on_removed(now)
         for name, subscribe in session.subscriptions.items():
             self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
         for name, filter in session.advertisements.items():
@@ -434,7 +441,6 @@ class MobileBroker(Broker):
 
     def on_superseded(self, peer: NodeId, message: Superseded, now: float) -> list[Effect]:
         """The client is elsewhere: forget that we wait for it."""
-        check_move(message, message.to)
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         arrival = self._awaited(message)
@@ -465,7 +471,6 @@ class MobileBroker(Broker):
 
     def on_not_here(self, peer: NodeId, message: NotHere, now: float) -> list[Effect]:
         """The session is lost."""
-        check_move(message, message.to)
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         arrival = self._awaited(message)

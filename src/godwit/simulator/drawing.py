@@ -63,7 +63,8 @@ STRATEGIES: tuple[Routing, ...] = (
 def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     """The swarm's scenario of that number, and the seed to run it with."""
     rng = Random(f"swarm {seed} {number}")
-    return draw(rng, number), rng.getrandbits(SEED_BITS)
+    scenario, run_seed = draw(rng, number), rng.getrandbits(SEED_BITS)
+    return _with_roaming(scenario, Random(f"swarm {seed} {number} roaming")), run_seed
 
 
 def draw(rng: Random, number: int) -> Scenario:
@@ -101,14 +102,12 @@ def draw(rng: Random, number: int) -> Scenario:
         sessions=_sessions(rng),
         run=Run(warmup_s=3.0, duration_s=duration_s, settle_s=60.0),
     )
-    scenario = _with_roaming(scenario, number)
     check(scenario)
     return scenario
 
 
-def _with_roaming(scenario: Scenario, number: int) -> Scenario:
+def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
     """Let the clients of some scenarios roam; drawn apart, so that all else stays as it was."""
-    rng = Random(f"roaming {number}")
     without = scenario.routing.family == "graph" or scenario.sessions.subscription_expires_s is not None
     if without or scenario.faults.crash_diskless is not None or rng.random() < 0.5:
         return scenario

@@ -190,16 +190,20 @@ class Population(Stage):
             self._subscribe(*self.rng["churn"].choice(standing))
 
     def _readvertise_one(self, _a: Any, _b: Any, _c: Any) -> None:
-        """A publisher withdraws its advertisement, makes it again, or widens it."""
-        if self.scenario.routing.advertisements != "required" or not self.publishers:
+        """A publisher withdraws its advertisement, makes it, or makes it wider or narrower."""
+        if self.config.advertisements == "off" or not self.publishers:
             return
-        k = self.rng["churn"].randrange(len(self.publishers))
+        rng = self.rng["churn"]
+        k = rng.randrange(len(self.publishers))
         name = self.publishers[k]
-        if (name, "all") not in self.ledger.advertisements:
-            return
-        standing = self.ledger.advertisements[name, "all"]
-        if standing.filter is None or self.rng["churn"].random() < 0.5:
-            self._advertise(name, "all", self.workload.advertisement(k, self.rng["churn"].randrange(3)))
-        else:
+        standings = self.ledger.advertisements
+        if (name, "all") not in standings and (name, "*") not in standings:
+            return  # it has not come yet
+        standing = standings.get((name, "all"))
+        if standing is not None and standing.filter is not None and rng.random() < 0.5:
             self._ask("advertisement", name, "all", None)
             self.world.command(name, lambda client, now: client.unadvertise("all", now))
+            return
+        self._advertise(name, "all", self.workload.advertisement(k, rng.randrange(3)))
+        if (name, "*") in standings and standings[name, "*"].filter is not None:  # it counts as every other from now on
+            self._ask("advertisement", name, "*", None)

@@ -276,14 +276,16 @@ def overlay_of(scenario: Scenario, rng: Random) -> Overlay:
 # ---------------------------------------------------------------- reading
 
 
-def load(path: str | Path) -> Scenario:
-    """The scenario of a TOML file. Files that it names are looked for beside it."""
+def load(path: str | Path, changes: Iterable[str] = ()) -> Scenario:
+    """The scenario of a TOML file, with changes as in `with_changes`. Files that it names are looked for beside it."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: {getattr(error, 'strerror', None) or 'is not UTF-8'}") from None
-    return _read(text, str(path), path.stem, path.parent)
+    changes = list(changes)
+    scenario = _read(text, str(path), path.stem, path.parent, is_final=not changes)
+    return with_changes(scenario, changes) if changes else scenario
 
 
 def names() -> dict[str, str]:
@@ -350,7 +352,7 @@ def _shipped() -> dict[str, str]:
     }
 
 
-def _read(text: str, file: str, name: str, folder: Path | None) -> Scenario:
+def _read(text: str, file: str, name: str, folder: Path | None, *, is_final: bool = True) -> Scenario:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for an int of 5,000 digits, and for 5,000 brackets
@@ -367,7 +369,8 @@ def _read(text: str, file: str, name: str, folder: Path | None) -> Scenario:
             if folder is not None and isinstance(held, dict) and isinstance(held.get(key), str) and held[key]:
                 held[key] = str(folder / held[key])
     scenario = settings.checked(Scenario, data, where)
-    _check(scenario, where)
+    if is_final:
+        _check(scenario, where)
     return scenario
 
 
@@ -415,6 +418,11 @@ def _check(scenario: Scenario, where: settings.Where) -> None:
     if scenario.clients.roaming.per_s > 0 and routing.family == "graph":
         raise ScenarioError(
             f"{where(('clients', 'roaming'))}: sessions follow their clients in the tree family only, so far"
+        )
+    if scenario.clients.roaming.per_s > 0 and faults.crash_diskless is not None:
+        raise ScenarioError(
+            f"{where(('clients', 'roaming'))}: roaming while brokers lose their disks (faults.crash_diskless) is not "
+            "promised to keep the laws yet"
         )
     if faults.until_s is not None and faults.until_s > scenario.publishing_ends_s:
         raise ScenarioError(

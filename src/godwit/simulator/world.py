@@ -85,6 +85,8 @@ class Node:
         self.journal: list[tuple[Input, float]] = []
         self.durable = 0
         self.snapshot: tuple[int, bytes] | None = None
+        self.asked: dict[TimerKey, float] = {}  # timers that run, and
+        self.open: dict[Input, None] = {}  # connections, as far as the journalled inputs go
         self.unsynced: list[Effect | Link] = []
         self.syncing: list[Effect | Link] | None = None
 
@@ -229,37 +231,21 @@ class World:
 
     def _recover(self, node: Node) -> list[Input]:
         """Handle the journal again, effects muted but for timers. Returns what was open, as gone."""
-        timers: dict[TimerKey, float] = {}
-        connections: dict[Input, None] = {}
+        node.asked, node.open = {}, {}
         start = 0
         if node.snapshot is not None:
             start = node.snapshot[0]
-            node.machine, timers, connections = pickle.loads(node.snapshot[1])
+            node.machine, node.asked, node.open = pickle.loads(node.snapshot[1])
         else:
             node.machine = node.make(node.incarnation)
         for input, now in node.journal[start : node.durable]:
-            _follow(input, timers, connections)
-            for effect in node.machine.handle(input, now):
-                if type(effect) is StartTimer:
-                    timers[effect.key] = effect.at
-                elif type(effect) is StopTimer:
-                    timers.pop(effect.key, None)
-        for key, at in timers.items():
+            _follow(node, input, node.machine.handle(input, now))
+        for key, at in node.asked.items():
             self._start_timer(node, StartTimer(key, at))
-        return list(connections)
+        return list(node.open)
 
     def _take_snapshot(self, node: Node) -> None:
-        timers: dict[TimerKey, float] = {}
-        connections: dict[Input, None] = {}
-        start = 0
-        if node.snapshot is not None:
-            start = node.snapshot[0]
-            _, timers, connections = pickle.loads(node.snapshot[1])
-        for input, _ in node.journal[start:]:
-            _follow(input, timers, connections)
-        entries = {entry[1]: entry[0] for entry in self.heap}
-        timers = {key: entries[number] + node.skew_s for key, number in node.timers.items()}
-        node.snapshot = (len(node.journal), pickle.dumps((node.machine, timers, connections)))
+        node.snapshot = (len(node.journal), pickle.dumps((node.machine, node.asked, node.open)))
 
     # ------------------------------------------------------------ inputs
 
@@ -301,6 +287,8 @@ class World:
     def _handle(self, node: Node, input: Input, link: Link | None = None) -> None:
         now = self.now + node.skew_s
         effects: list[Any] = node.machine.handle(input, now)
+        if node.journaled:
+            _follow(node, input, effects)
         if link is not None:  # what still waits for the disk was meant for the connection before
             effects = [link, *effects]
         if not node.journaled:
@@ -396,17 +384,22 @@ class World:
             self.on_record(node, record, self.now)
 
 
-def _follow(input: Input, timers: dict[TimerKey, float], connections: dict[Input, None]) -> None:
-    """What a journalled input says about timers and connections; these are kept as the input that ends them."""
+def _follow(node: Node, input: Input, effects: list[Effect]) -> None:
+    """What a journalled input and its effects say about timers and connections; these are kept as what ends them."""
     match input:
         case TimerDue(key=key):
-            timers.pop(key, None)
+            node.asked.pop(key, None)
         case LinkUp(peer=peer):
-            connections[LinkDown(peer)] = None
+            node.open[LinkDown(peer)] = None
         case Opened(connection=connection):
-            connections[Closed(connection)] = None
+            node.open[Closed(connection)] = None
         case LinkDown() | Closed():
-            connections.pop(input, None)
+            node.open.pop(input, None)
+    for effect in effects:
+        if type(effect) is StartTimer:
+            node.asked[effect.key] = effect.at
+        elif type(effect) is StopTimer:
+            node.asked.pop(effect.key, None)
 
 
 def _message_record(kind: str, peer: NodeId, message: Any, number: int) -> Record:
