@@ -30,7 +30,7 @@ GROUP_ROWS = 2**17  # a row group: some megabytes of memory
 COMPRESSION_LEVEL = 3
 
 KINDS: dict[str, str] = {
-    "handled": "The node handled a message from the peer.",
+    "handled": "A message from the peer arrived at the node; it may be one that came before.",
     "published": "A client published an event.",
     "delivered": "A client's application was given an event.",
     "subscribed": "A client's subscription was made, or its filter replaced.",
@@ -43,7 +43,7 @@ KINDS: dict[str, str] = {
     "restarted": "The node runs again.",
     "closed": "The node closed the link or connection to the peer, for a reason.",
     "purged": "An event left the queue of a client that is away, by a rule.",
-    "expired": "The time of an event or of a subscription was over.",
+    "expired": "The time of an event in a queue was over.",
     "suppressed": "An event or message came a second time and was dropped.",
     "lost": "An event or message was given up and is known to be lost.",
     "quenched": "An event was dropped at its source because nobody wanted it.",
@@ -53,7 +53,7 @@ KINDS: dict[str, str] = {
     "relocating": "A client has turned up here, and its session is asked for where it was.",
     "replayed": "A session went to where its client is, with the events that waited in its queue.",
     "relocated": "A session has come to where its client turned up.",
-    "died": "Something died with a disk: an event, a subscription or a session.",
+    "died": "An event died with a disk, on its way or in the queue of the client that `peer` names.",
     "table": "The number of entries in one of a broker's tables changed; `detail` names the table.",
     "settled": "No message of control is under way: what was answered so far is in force everywhere.",
 }

@@ -68,7 +68,7 @@ from godwit.broker.routing import Answer, Forward, Local
 from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
-from godwit.filters.filters import Filter
+from godwit.filters.filters import TRUE, Filter
 from godwit.matching.index import IndexMatcher
 from godwit.trace import Record
 
@@ -160,6 +160,8 @@ class GraphRouting:
         return [Local(event, sorted(here))] if here else []
 
     def wanted(self) -> list[Filter]:
+        if self.untold or self.early is not None:  # somebody may want what we have not heard of
+            return [TRUE]
         return [*self.local.values(), *(filter for entries in self.remote.values() for filter in entries.values())]
 
     def held_back(self) -> list[Message]:

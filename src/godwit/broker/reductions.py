@@ -10,7 +10,7 @@ tell it.
 | simple | every entry |
 | identity | one of equal filters |
 | covering | a filter only if no other covers it |
-| merging | covering, and one filter for several where they merge, perfectly or with a bounded excess |
+| merging | one filter for several that one covers or that merge, perfectly or with a bounded excess |
 
 *Covering.* Equal filters are one *group*. A group that no told filter covers is told (a *root*); any other hangs under
 one that covers it. When a root is told, roots that it covers are taken back; when a root goes, what hangs under it

@@ -99,7 +99,7 @@ class Session:
         return session
 
     def settle(self, number: int) -> None:
-        """The client has got receipt `number`, and the refusals told before it. Rules 4 and 5."""
+        """The client has got receipt `number`, and the refusals told before it."""
         told = self._told
         if number == told.number > self._settled.number:
             self._settled = told

@@ -339,7 +339,7 @@ class TreeRouting:
     # ------------------------------------------------------------ looking at it
 
     def wanted(self) -> list[Filter]:
-        if self.floods and self.neighbours:  # neighbours tell nothing of what is wanted behind them
+        if not self.is_whole() or (self.floods and self.neighbours):  # somebody may want what we have not heard of
             return [TRUE]
         return list(dict.fromkeys(filter for entries in self.in_subs.values() for filter in entries.values()))
 

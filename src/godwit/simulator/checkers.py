@@ -47,7 +47,7 @@ def judge(ledger: Ledger, *, advertised: bool) -> Verdict:
     matching = {id: set(filters) for id, filters in _matches(ledger)}
     _check_deliveries(ledger, matching, verdict)
     _check_losses(ledger, matching, verdict, advertised=advertised)
-    _check_entries(ledger, matching, verdict)
+    _check_entries(ledger, matching, verdict, advertised=advertised)
     verdict.violations.sort(key=lambda violation: (violation.at, violation.law, violation.text))
     return verdict
 
@@ -139,7 +139,7 @@ def _is_advertised(ledger: Ledger, fact: Fact, matching: set[Filter]) -> bool:
     return any(standing.owes(fact, matching) for standing in standings)
 
 
-def _check_entries(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict: Verdict) -> None:
+def _check_entries(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict: Verdict, *, advertised: bool) -> None:
     for id, fact in ledger.facts.items():
         if fact.entered_at != NEVER:
             continue
@@ -148,14 +148,15 @@ def _check_entries(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict
             text = f"{_name(id)} was published and no broker has taken it"
             verdict.violations.append(Violation("nothing stuck", text, fact.published_at, id[0]))
         elif reason == "quenched":
+            quenched = Fact(fact.event, fact.published_at)
+            quenched.entered_at = at
+            if advertised and not _is_advertised(ledger, quenched, matching[id]):
+                continue  # it would have been refused
             for standing in ledger.subscriptions.values():
-                if any(v.filter in matching[id] for v in standing.versions):
-                    quenched = Fact(fact.event, fact.published_at)
-                    quenched.entered_at = at
-                    if standing.owes(quenched, matching[id]):
-                        text = f"{_name(id)} was quenched, and {standing.client} wanted it"
-                        verdict.violations.append(Violation("quenching", text, fact.published_at, id[0]))
-                        break
+                if standing.owes(quenched, matching[id]):
+                    text = f"{_name(id)} was quenched, and {standing.client} wanted it"
+                    verdict.violations.append(Violation("quenching", text, fact.published_at, id[0]))
+                    break
 
 
 def unmet_expectations(summary: Summary, expected: Expectations) -> list[Violation]:

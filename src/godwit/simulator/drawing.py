@@ -35,6 +35,7 @@ __all__ = ["STRATEGIES", "draw", "drawn"]
 
 BROKERS_MAX = 8
 EVENTS_MAX = 300
+QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
 CALM_PROBABILITY = 0.15  # that no fault is on at all
@@ -64,7 +65,11 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     """The swarm's scenario of that number, and the seed to run it with."""
     rng = Random(f"swarm {seed} {number}")
     scenario, run_seed = draw(rng, number), rng.getrandbits(SEED_BITS)
-    return _with_roaming(scenario, Random(f"swarm {seed} {number} roaming")), run_seed
+    more = Random(f"swarm {seed} {number} roaming")
+    scenario = _with_roaming(scenario, more)
+    if scenario.clients.roaming.per_s == 0 and more.random() < QUENCHING_PROBABILITY:
+        scenario = structs.replace(scenario, routing=structs.replace(scenario.routing, quenching=True))
+    return scenario, run_seed
 
 
 def draw(rng: Random, number: int) -> Scenario:

@@ -3,8 +3,8 @@
 *Theory.* Every random choice comes from a generator named after its purpose and the seed, so that changing the faults
 leaves the workload as it was. A run has four parts: warm-up (brokers connect, clients come and ask), the main part
 (publishing, churn, faults), settling (no faults; everything under way must arrive), and leaving (everyone goes; tables
-must be empty). A probe ten times a simulated second looks whether anything of control is under way; when twice
-running nothing is, what was asked for so far has settled (`ledger.py`).
+must be empty). A probe ten times a simulated second looks whether anything of control is under way; when for the
+time that a message takes to a client and back nothing has been, what was asked for so far has settled (`ledger.py`).
 
 *Rules.*
 1. The same scenario and seed give the same trace, byte for byte, in every process.

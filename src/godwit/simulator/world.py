@@ -12,8 +12,8 @@ effects muted; one that loses its disk starts as a new incarnation.
 3. A node that is down handles nothing, and nothing that was on its wires arrives.
 4. The driver changes nothing in a machine and looks into one only for the checkers.
 
-*Profile.* Of a message's cost about a third is matching, a third the machine (link, routing), a third this driver. The
-loop pops plain tuples, and effects are told apart by their type, most frequent first.
+*Profile.* Once everybody has subscribed, about a third of a message's cost is matching, a third the machine (link,
+routing), a third this driver. The loop pops plain tuples, and effects are told apart by their type, most frequent first.
 """
 
 import pickle
