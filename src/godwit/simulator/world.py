@@ -13,7 +13,7 @@ effects muted; one that loses its disk starts as a new incarnation.
 4. The driver changes nothing in a machine and looks into one only for the checkers.
 
 *Profile.* Once everybody has subscribed, about a third of a message's cost is matching, a third the machine (link,
-routing), a third this driver. The loop pops plain tuples, and effects are told apart by their type, most frequent first.
+routing), a third this driver. The loop pops plain tuples; effects are told apart by their type, most frequent first.
 """
 
 import pickle
