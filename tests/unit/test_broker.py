@@ -50,6 +50,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.filters import EVERYTHING, FALSE, TRUE, Event, Some, all_of, event, parse
+from godwit.mobility import MobileBroker
 
 S = ("ann", "s")
 
@@ -75,9 +76,9 @@ def kind_of(thing: Any) -> str:
 class Town:
     """The broker b; ann, its client; its neighbour m, who is honest; n and the client eve, who need not be."""
 
-    def __init__(self, config: BrokerConfig = CONFIGS["tree"]) -> None:
-        self.broker = Broker("b", {"n": 1.0, "m": 1.0}, config)
-        self.honest = Broker("m", {"b": 1.0}, config)
+    def __init__(self, config: BrokerConfig = CONFIGS["tree"], made: type[Broker] = Broker) -> None:
+        self.broker = made("b", {"n": 1.0, "m": 1.0}, config)
+        self.honest = made("m", {"b": 1.0}, config)
         self.lives = 0
         self.asked = 0
         self.published = 0
@@ -502,11 +503,14 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.parametrize("made", [Broker, MobileBroker])
 @pytest.mark.parametrize("name", CONFIGS)
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(steps=STEPS)
-def test_whatever_comes_handle_never_raises_and_everyone_else_goes_on(name: str, steps: list[tuple[str, Any]]) -> None:
-    town = Town(CONFIGS[name])
+def test_whatever_comes_handle_never_raises_and_everyone_else_goes_on(
+    name: str, made: type[Broker], steps: list[tuple[str, Any]]
+) -> None:
+    town = Town(CONFIGS[name], made)
     for kind, thing in steps:
         if kind in ("say", "frame") and not town.broker.links["n"].open:
             town.begin_life()
