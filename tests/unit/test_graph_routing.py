@@ -75,6 +75,8 @@ def trace_of_packets(net: Network) -> list[tuple[NodeId, NodeId, list[NodeId]]]:
 
 def test_it_is_a_routing_family() -> None:
     routing: Routing = GraphRouting("a")
+    assert routing.wanted() == [TRUE]  # a newborn has not heard what others want
+    routing.on_timer_due(("newborn",), 60.0)
     assert routing.wanted() == []
 
 
@@ -277,6 +279,8 @@ def test_a_new_broker_is_told_everything_and_tells_everything() -> None:
     net.subscribe("new", ID, parse("x > 4"))
     net.bring_up(("a", "b"))
     net.drain()
+    for routing in net.brokers.values():
+        routing.on_timer_due(("newborn",), 60.0)
     assert net.brokers["a"].wanted() == [parse("x > 3")]
     net.bring_up(("b", "new"))
     net.drain()

@@ -67,7 +67,7 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     scenario, run_seed = draw(rng, number), rng.getrandbits(SEED_BITS)
     more = Random(f"swarm {seed} {number} roaming")
     scenario = _with_roaming(scenario, more)
-    if scenario.clients.roaming.per_s == 0 and more.random() < QUENCHING_PROBABILITY:
+    if more.random() < QUENCHING_PROBABILITY:
         scenario = structs.replace(scenario, routing=structs.replace(scenario.routing, quenching=True))
     return scenario, run_seed
 

@@ -24,6 +24,8 @@ from godwit.trace import Record, TraceSink
 __all__ = ["Stage"]
 
 DEAD_AFTER_S = 2.0  # graph family
+CHANGES = ("subscribed", "unsubscribed", "advertised", "unadvertised", "relocated", "session_ended")
+"""Records of what changes tables: whatever was quiet before is not quiet any more."""
 
 
 class Stage:
@@ -158,6 +160,8 @@ class Stage:
 
     def _on_record(self, node: str, record: Record, now: float) -> None:
         id = (record.publisher, record.sequence)
+        if record.kind in CHANGES:
+            self.quiet_since = None
         match record.kind:
             case "published":
                 self.ledger.entered(id, now)
