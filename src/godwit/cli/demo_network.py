@@ -34,7 +34,6 @@ STRATEGIES = {
         "overlay.degree=4",
     ],
 }
-EVENTS = ("Publish", "Packet")
 CONTROL = ("Subscribe", "Unsubscribe", "Advertise", "Unadvertise", "Synced", "LinkState")
 
 
@@ -52,10 +51,10 @@ def show_network(console: "Console") -> None:
         with console.status(f"13 brokers route by {name}"):
             outcome = outcome_of(changes)
         faults = outcome.faults
-        shown = [
-            *(sum(outcome.messages.get(kind, 0) for kind in kinds) for kinds in (EVENTS, CONTROL)),
-            *(outcome.table_entries, outcome.owed, outcome.lost, outcome.duplicated),
-        ]
+        events = outcome.messages.get("Publish", 0) + outcome.packets.get("Publish", 0)
+        packets = sum(outcome.packets.values()) - outcome.packets.get("Publish", 0)
+        control = sum(outcome.messages.get(kind, 0) for kind in CONTROL) + packets
+        shown = [events, control, outcome.table_entries, outcome.owed, outcome.lost, outcome.duplicated]
         table.add_row(name, *(f"{each:,}" for each in shown))
     happened = ", ".join(f"{count} × {kind.replace('_', ' ')}" for kind, count in faults.items())
     console.print(

@@ -199,6 +199,7 @@ class Simulation(Misfortune):
             expired=verdict.expired,
             quenched=dropped.count("quenched") + dropped.count("discarded"),
             messages=dict(sorted((kind.__name__, count) for kind, count in handled)),
+            packets=dict(sorted((kind.__name__, count) for kind, count in self.world.packets.items())),
             bytes_sent=self.world.bytes_sent,
             table_entries=self.table_entries_max,
             entries_left=self.entries_left,

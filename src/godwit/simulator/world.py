@@ -42,7 +42,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.broker.messages import Frame, NodeId
+from godwit.broker.messages import Frame, NodeId, Packet
 from godwit.simulator.network import Wire, size_of
 from godwit.trace import Record
 
@@ -101,6 +101,7 @@ class World:
         self.entries = 0
         self.nodes: dict[NodeId, Node] = {}
         self.handled: dict[type, int] = {}  # messages by type
+        self.packets: dict[type, int] = {}  # and packets of the graph family by what they bear
         self.bytes_sent = 0
         self.on_notify: Callable[[NodeId, Notify, float], None] | None = None
         self.on_record: Callable[[NodeId, Record, float], None] | None = None
@@ -256,8 +257,12 @@ class World:
         target: Node = wire.target
         source: str = wire.source.name
         if type(message) is Frame and wire.source.is_broker:
-            kind = type(message.message)
+            inner: Any = message.message
+            kind = type(inner)
             self.handled[kind] = self.handled.get(kind, 0) + 1
+            if kind is Packet:
+                borne = type(inner.message)
+                self.packets[borne] = self.packets.get(borne, 0) + 1
             if self.traces_messages:
                 self._record(target.name, _message_record("handled", source, message.message, message.number))
             self._give(target, Arrived(source, message))
