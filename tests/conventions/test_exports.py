@@ -1,5 +1,6 @@
 """Each room says in `__all__` what it offers, and each thing it offers explains itself."""
 
+import doctest
 import importlib
 import inspect
 from collections.abc import Iterator
@@ -38,6 +39,11 @@ def _is_documented(thing: object) -> bool:
 @pytest.mark.parametrize("room", built_rooms())
 def test_a_room_says_what_it_offers(room: str) -> None:
     assert list(faults(importlib.import_module(f"godwit.{room}"))) == []
+
+
+@pytest.mark.parametrize("room", built_rooms())
+def test_what_a_room_shows_of_itself_is_true(room: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"godwit.{room}")).failed == 0
 
 
 def planted(text: str) -> ModuleType:

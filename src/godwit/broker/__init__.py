@@ -1,3 +1,15 @@
-"""Brokers: pure machines that route events by content. No clock, no socket, no randomness, no logging."""
+"""Brokers: pure machines that route events by content. No clock, no socket, no randomness, no logging.
 
-__all__: list[str] = []
+>>> from godwit.broker import Broker, BrokerConfig
+>>> from godwit.broker.effects import LinkUp
+>>> broker = Broker("b1", {"b2": 1.0}, BrokerConfig(reduction="covering"))
+>>> [type(effect).__name__ for effect in broker.handle(LinkUp("b2"), now=0.0)]
+['StopTimer', 'Send', 'StartTimer']
+"""
+
+from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.limits import Limits
+from godwit.broker.links import LinkConfig
+from godwit.broker.reductions import REDUCTIONS
+
+__all__ = ["REDUCTIONS", "Broker", "BrokerConfig", "Limits", "LinkConfig"]

@@ -7,8 +7,8 @@
 >>> ann = Client("ann")
 >>> ann.subscribe("alerts", parse("kind = 'alert'"), now=0.0)  # kept until there is a broker
 []
->>> [effect.message for effect in ann.handle(Opened("harbour"), now=1.0)]
-[Attach(client='ann', received=0, session='', quench=False, receipt=0)]
+>>> [type(effect.message).__name__ for effect in ann.handle(Opened("harbour"), now=1.0)]
+['Attach']
 >>> welcome = Attached(accepted=0, fresh=True, receipt=Receipt(), session="harbour/1/1")
 >>> [type(effect.message.wish).__name__ for effect in ann.handle(Heard("harbour", welcome), now=1.1)]
 ['Subscribe']
