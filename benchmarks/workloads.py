@@ -15,46 +15,17 @@ from typing import Any
 import numpy as np
 
 from godwit.filters import (
-    EVERYTHING,
     Event,
     Filter,
-    ValueSet,
-    all_of,
-    any_of,
-    at_least,
-    at_most,
-    between,
-    complement,
-    ends_with,
     event,
-    holds_text,
-    less_than,
-    more_than,
-    negation,
-    one_of,
-    some,
-    starts_with,
 )
 from godwit.matching.matcher import Columns
+from godwit.simulator.workload_files import filter_of_expression as filter_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_WORKLOADS = ROOT.parent / "shared" / "workloads"
 
 Expression = list[Any]
-SETS: dict[str, Callable[..., ValueSet]] = {
-    "=": lambda value: one_of([value]),
-    "!=": lambda value: complement(one_of([value])),
-    "in": one_of,
-    "<": less_than,
-    "<=": at_most,
-    ">": more_than,
-    ">=": at_least,
-    "between": between,
-    "prefix": starts_with,
-    "suffix": ends_with,
-    "contains": holds_text,
-    "exists": lambda: EVERYTHING,
-}
 
 
 @dataclass(frozen=True)
@@ -98,19 +69,6 @@ def _imported(file: Path) -> ModuleType:
     finally:
         sys.dont_write_bytecode = written
     return module
-
-
-def filter_of(expression: Expression) -> Filter:
-    """The filter that an expression means."""
-    operator, *rest = expression
-    if operator == "and":
-        return all_of(*map(filter_of, rest))
-    if operator == "or":
-        return any_of(*map(filter_of, rest))
-    if operator == "not":
-        return negation(filter_of(rest[0]))
-    attribute, *constants = rest
-    return some(attribute, SETS[operator](*constants))
 
 
 def numbered_filters(expressions: Iterable[Expression]) -> Iterator[tuple[int, Filter]]:

@@ -14,10 +14,11 @@ from benchmarks.measuring import Machine, this_machine, timed
 from benchmarks.numpy_evaluation import NumpyEvaluator
 from benchmarks.own_workload import MATCHES, growing_subscriptions, growing_workload, own_workload
 from benchmarks.reporting import Anchor, Row, json_line, markdown, print_tables
-from benchmarks.workloads import SHARED_WORKLOADS, Expression, Workload, columns_of, filter_of, shared_makers
+from benchmarks.workloads import SHARED_WORKLOADS, Expression, Workload, columns_of, shared_makers
 from godwit.filters import event, parse
 from godwit.matching import IndexMatcher, NaiveMatcher
 from godwit.simulator.run import Simulation
+from godwit.simulator.workload_files import filter_of_expression as filter_of
 
 TINY = Scale(300, 20, 60, (200, 400), 300, 100, 100, 20, 1.0, repeat=1)
 MACHINE = Machine("A chip", 2, "3.11", "2", "0", "abc")

@@ -97,7 +97,7 @@ def test_what_was_sent_is_not_purged_while_the_client_is_away() -> None:
     put(queue, make(1, key=1))
     queue.pause(0.0)
     put(queue, make(2, key=1))
-    assert queue.unconfirmed() == [1, 2]
+    assert [each.number for each in queue.waiting()] == [1, 2]
     assert queue.purged == {}
 
 
@@ -226,9 +226,9 @@ def test_rules_that_change_hold_for_what_waits_already() -> None:
     queue = away()
     put(queue, *(make(n, key=n % 2) for n in range(1, 6)))
     queue.set_rules("x", QueueRules(newest_per="key"), 0.0)
-    assert queue.unconfirmed() == [4, 5]
+    assert [each.number for each in queue.waiting()] == [4, 5]
     queue.set_rules("x", QueueRules(age_s_max=10), 20.0)
-    assert queue.unconfirmed() == []
+    assert [each.number for each in queue.waiting()] == []
     put(queue, make(6), now=20.0)
     queue.set_rules("x", None, 40.0)
     assert returned(queue, now=40.0) == [6]
@@ -293,7 +293,7 @@ def test_the_bytes_of_what_was_sent_count_while_the_client_is_away() -> None:
     put(queue, *(make(n, payload=b"x" * 100) for n in range(1, 3)))
     queue.pause(0.0)
     put(queue, *(make(n, payload=b"x" * 100) for n in range(3, 6)))
-    assert queue.unconfirmed() == [1, 2, 5]
+    assert [each.number for each in queue.waiting()] == [1, 2, 5]
     assert queue.purged == {"bytes": 2}
 
 

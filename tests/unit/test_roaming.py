@@ -68,7 +68,6 @@ BAD: list[Any] = [
     Replay("ann", "here", 1, changed(STATE, purged=None), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, subscriptions=("a",)), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, seen=((1, 2),)), (), is_last=True),
-    Replay("ann", "here", 1, None, (ITEM,), is_last=True),
 ]
 
 
@@ -79,6 +78,13 @@ def test_what_no_honest_broker_sends_closes_its_link_and_no_other(message):
     assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["left"]
     assert [effect.record.kind for effect in effects if isinstance(effect, Trace)] == ["fault"]
     assert broker.links["right"].open
+
+
+def test_a_part_that_follows_nothing_is_recorded_and_leaves_nothing_behind():
+    broker = joined()
+    effects = broker.handle(Arrived("left", Frame(1, 0, cast(Any, Replay("ann", "here", 1, None, (ITEM,), True)))), 0.0)
+    assert [effect.record.kind for effect in effects if isinstance(effect, Trace)] == ["fault"]
+    assert broker.arrivals == {}
 
 
 GARBAGE = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.just(STATE), st.just((ITEM,)), st.booleans())

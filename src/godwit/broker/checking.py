@@ -76,13 +76,13 @@ def check_request(message: Request) -> None:
     elif kind is Subscribe or kind is Advertise:
         _check_wish(wish)
     elif kind is Unsubscribe or kind is Unadvertise:
-        _check_id(wish.id)
+        _check_own_id(wish.id)
     else:
         raise PeerFault(f"{_kind(wish)} is nothing that a client can ask for")
 
 
 def _check_wish(wish: Subscribe | Advertise) -> None:
-    _check_id(wish.id)
+    _check_own_id(wish.id)
     check_filter(wish.filter)
     if isinstance(wish, Subscribe):
         if wish.expires is not None and not _is_number(wish.expires):
@@ -169,9 +169,8 @@ def _check_rules(rules: QueueRules) -> None:
             raise PeerFault(f"a budget of a queue is {budget!r}: it must be a whole number, 0 or more")
 
 
-def _check_id(id: tuple[str, str]) -> None:
-    if type(id) is not tuple or len(id) != 2:
-        raise PeerFault("the id of a subscription or advertisement must be a pair: client and name")
+def _check_own_id(id: tuple[str, str]) -> None:
+    check_id(id)
     _check_name("the client in an id", id[0])
     _check_name("the name in an id", id[1])
 

@@ -365,10 +365,6 @@ class Queue:
             most = max(most, _importance(item.event, lane.rules.importance))
         return (False, most)
 
-    def unconfirmed(self) -> list[int]:
-        """The numbers of all that is sent or waits, in order."""
-        return [*(delivery.number for delivery, _ in self._sent), *self._waiting]
-
 
 # ------------------------------------------------------------ what rules ask of an event
 

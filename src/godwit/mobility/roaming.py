@@ -128,9 +128,7 @@ class MobileBroker(Broker):
         """Ask for a session, and again after a while."""
         attach = arrival.attach
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
-        if attach.home not in self.ways:
-            return effects
-        if arrival.is_superseded:
+        if attach.home not in self.ways or arrival.is_superseded:
             return effects
         arrival.asks += 1
         message = Relocate(attach.client, attach.home, self.name, attach.attempt)
@@ -375,14 +373,15 @@ class MobileBroker(Broker):
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         arrival = self.arrivals.get(message.client)
-        if arrival is None:
-            if self.sessions.session(message.client) is not None:
-                ids = [item.event.id for item in message.items]
-                return [Trace(Record("lost", message.client, "", *id, detail="came too late")) for id in ids]
-            attach = Attach(message.client, attempt=message.attempt)  # rule 7
+        if arrival is None and self.sessions.session(message.client) is not None:
+            ids = [item.event.id for item in message.items]
+            return [Trace(Record("lost", message.client, "", *id, detail="came too late")) for id in ids]
+        is_first = arrival is None or not arrival.parts
+        if is_first != (message.state is not None):  # not raised: it may have been held, and its link be another's now
+            return [Trace(Record("fault", peer, "Replay", detail="parts that do not follow each other"))]
+        if arrival is None:  # rule 7
+            attach = Attach(message.client, attempt=message.attempt)
             arrival = self.arrivals[message.client] = Arrival(attach, None)
-        if (message.state is None) != bool(arrival.parts):
-            raise PeerFault("a replay whose parts do not follow each other")
         arrival.parts.append(message)
         if not message.is_last:
             return []
@@ -415,8 +414,7 @@ class MobileBroker(Broker):
         if arrival.next is not None:
             return effects + self._replay(session, arrival.next, now)
         effects.append(Trace(Record("relocated", client, number=len(session.queue), detail=self.name)))
-        quench = arrival.attach.quench and arrival.connection is not None
-        if quench and arrival.connection is not None:
+        if arrival.attach.quench and arrival.connection is not None:
             effects += self.quenching.attach(arrival.connection, self.routing.wanted)
         return effects + self.sessions.adopt(session, arrival.connection, arrival.attach, now)
 
