@@ -2,7 +2,7 @@
 
 PYTHON  ?= python3
 WORKERS ?= 2
-EXTRAS  := dev
+EXTRAS  := dev plots
 
 BIN   := .venv/bin
 READY := .venv/.ready

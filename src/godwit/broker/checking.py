@@ -45,8 +45,8 @@ def check_attach(message: Attach) -> None:
         if type(value) is not kind:
             raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
     kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
-    if kinds != [str, int, int, tuple]:
-        raise PeerFault("Attach.home must be a text, attempt and since whole numbers, and wanted a tuple")
+    if kinds != [str, int, int, tuple] or type(message.mode) is not str:
+        raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, and wanted a tuple")
     for wish in message.wanted:
         if type(wish) is not Subscribe and type(wish) is not Advertise:
             raise PeerFault("Attach.wanted holds subscriptions and advertisements")

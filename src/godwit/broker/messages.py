@@ -230,6 +230,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     home: NodeId = ""  # the broker where that session was last, as `Attached` named it
     since: int = 0  # the attempt that led to that `Attached`
     wanted: "tuple[Subscribe | Advertise, ...]" = ()  # for another broker than `home`: all that the session may hold
+    mode: str = "relocate"  # how this client moves, by its name in `mobility/modes.py`
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from godwit import __version__
-from godwit.cli import demo, filter_command, match_command, simulate_command
+from godwit.cli import demo, filter_command, match_command, reproduce_command, simulate_command
 from godwit.errors import GodwitError
 
 __all__ = ["app"]
@@ -35,6 +35,10 @@ Ask two filters how they relate, or run a file of events past a file of filters:
 Or simulate a network of brokers and clients, and have every delivery checked:
 
     godwit simulate city --seed 1
+
+Or run the experiments of a paper, and see which of its claims hold:
+
+    godwit reproduce pubmob --quick
 
 A dash stands for standard input. On a terminal the answers are drawn for people, on a pipe they are JSON, one document
 a line. Exit status: 0 for yes or done, 1 for no, 2 for an error.
@@ -85,4 +89,5 @@ def _root(
 app.command("demo")(demo.demo)
 app.command("match")(match_command.match)
 app.command("simulate")(simulate_command.simulate)
+app.command("reproduce")(reproduce_command.reproduce)
 app.add_typer(filter_command.app, name="filter")

@@ -92,6 +92,7 @@ class ClientConfig(msgspec.Struct, frozen=True):
     seen_publishers_max: int = 1_024
     receipts_max: int = 100  # kept for the application, and as many refusals
     sequence_start: int = 0
+    mode: str = "relocate"  # how it moves from broker to broker (mobility/modes.py)
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -261,6 +262,7 @@ class Client:
             self.home,
             self._since,
             self._possibly_held() if may_have_moved else (),
+            self.config.mode,
         )
         return [*effects, Tell(broker, attach)]
 

@@ -41,7 +41,7 @@ from typing import Any, ClassVar
 from msgspec import structs
 
 from godwit.broker.broker import EVERYTHING, Broker, BrokerConfig
-from godwit.broker.checking import check_attach
+from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
 from godwit.broker.messages import Attach, Bye, EntryId, NodeId, Subscribe
 from godwit.broker.session import Session
@@ -50,6 +50,7 @@ from godwit.filters.events import Event
 from godwit.filters.filters import Filter, any_of
 from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Brokers, NotHere, Relocate, Replay, Superseded
+from godwit.mobility.modes import MODES
 from godwit.trace import Record
 
 __all__ = ["Arrival", "MobileBroker"]
@@ -188,6 +189,8 @@ class MobileBroker(Broker):
     def _on_attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
         """A client comes from another broker: fetch its session. [rebeca §4.1, step 3]"""
         check_attach(message)
+        if message.mode not in MODES:
+            raise PeerFault(f"Attach.mode is {shown(message.mode)}: allowed are {', '.join(MODES)}")
         session = self.sessions.session(message.client)
         moved = self.moved.get(message.client)
         if moved is not None and moved.attempt > message.since:  # we know better where its session went

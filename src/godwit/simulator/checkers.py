@@ -9,7 +9,9 @@
 | nothing stuck | every event enters the network, unless it was refused, quenched or lost at the source, on record |
 | quenching | no event is quenched that a settled subscription wants [mobile §3.2, claim H2] |
 
-The laws about tables, queues and settling need the world and are checked in `run.py`, where the world is.
+The first three bind only as far as the ways in which publisher and client move promise them (`mobility/modes.py`); what
+was lost, doubled or overtaken is counted all the same. The laws about tables, queues and settling need the world and
+are checked in `run.py`, where the world is.
 A checker that has never caught anything is not trusted: `tests/simulation/test_planted_faults.py` plants faults.
 """
 
@@ -70,13 +72,15 @@ def _check_deliveries(ledger: Ledger, matching: dict[EventId, set[Filter]], verd
             publisher, sequence = id
             if id in seen:
                 verdict.duplicated += 1
-                verdict.violations.append(Violation("nothing twice", f"{_name(id)} came again", at, client))
+                if ledger.promises("unique", client, publisher):
+                    verdict.violations.append(Violation("nothing twice", f"{_name(id)} came again", at, client))
                 continue
             seen.add(id)
             if sequence < last.get(publisher, 0):
                 verdict.out_of_order += 1
                 text = f"{_name(id)} came after number {last[publisher]}"
-                verdict.violations.append(Violation("order", text, at, client))
+                if ledger.promises("ordered", client, publisher):
+                    verdict.violations.append(Violation("order", text, at, client))
             last[publisher] = max(sequence, last.get(publisher, 0))
             fact = ledger.facts.get(id)
             if fact is None:
@@ -130,7 +134,8 @@ def _missing(ledger: Ledger, client: str, fact: Fact, verdict: Verdict) -> None:
     else:
         verdict.lost += 1
         text = f"{_name(fact.id)} {dict(fact.event.attributes)} never came"
-        verdict.violations.append(Violation("nothing lost", text, fact.entered_at, client))
+        if ledger.promises("complete", client, fact.event.publisher):
+            verdict.violations.append(Violation("nothing lost", text, fact.entered_at, client))
 
 
 def _is_advertised(ledger: Ledger, fact: Fact, matching: set[Filter]) -> bool:

@@ -19,15 +19,19 @@ replacing has no gap.
 """
 
 from collections.abc import Callable, Container, Iterable
+from typing import Literal
 
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
+from godwit.mobility.modes import MODES, Mode
 
 __all__ = ["EventId", "Fact", "Ledger", "Standing", "Version"]
 
 EventId = tuple[str, int]
+Promise = Literal["complete", "unique", "ordered"]
 
 NEVER = float("inf")
+RELOCATE = MODES["relocate"]
 
 
 class Version:
@@ -130,6 +134,12 @@ class Ledger:
         self.dropped: dict[EventId, tuple[str, float]] = {}  # quenched, discarded, refused or lost at the source
         self.overtaken: set[tuple[str, EventId]] = set()  # so late, because of a lost disk, that order forbids it
         self.died: set[tuple[str, EventId]] = set()  # client and event: with a broker's disk, before it came
+        self.modes: dict[str, Mode] = {}  # how clients move; who is not named here stays or relocates
+
+    def promises(self, what: Promise, client: str, publisher: str) -> bool:
+        """Whether the ways in which these two move promise that to the client, for the publisher's events."""
+        modes = (self.modes.get(client, RELOCATE), self.modes.get(publisher, RELOCATE))
+        return all(getattr(mode, what) for mode in modes)
 
     # ------------------------------------------------------------ changes
 

@@ -24,6 +24,7 @@ import msgspec
 from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
+from godwit.simulator.roaming_settings import Roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.workloads import WorkloadSpec
 
@@ -107,14 +108,6 @@ class Disconnections(msgspec.Struct, frozen=True, kw_only=True):
     who: Literal["subscribers", "publishers", "all"] = "all"
     per_s: PerSecond = 0.0  # over all of them together
     lasts_s: SomeSeconds = 3.0  # on average
-
-
-class Roaming(msgspec.Struct, frozen=True, kw_only=True):
-    """Clients that turn up at another broker, without a word to the one before. Tree family."""
-
-    who: Literal["subscribers", "publishers", "all"] = "all"
-    per_s: PerSecond = 0.0  # moves, over all of them together
-    away_s: Seconds = 1.0  # out of reach between two brokers, on average; 0: they are there at once
 
 
 class Clients(msgspec.Struct, frozen=True, kw_only=True):

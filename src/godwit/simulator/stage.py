@@ -8,6 +8,7 @@ from godwit.broker.effects import Notify
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.client.client import Client, ClientConfig
+from godwit.mobility.modes import MODES
 from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.inspection import (
     events_on_the_way,
@@ -93,11 +94,16 @@ class Stage:
         places = leaves(self.overlay) if scenario.clients.placement == "leaves" else self.overlay.brokers
         self.publishers = [f"p{k}" for k in range(scenario.clients.publishers)]
         self.subscribers = [f"s{k}" for k in range(scenario.clients.subscribers)]
-        client_config = ClientConfig(
-            buffer_events_max=scenario.clients.buffer_events_max, quench=scenario.routing.quenching
-        )
+        roaming = scenario.clients.roaming
+        modes = {"p": roaming.publisher_mode, "s": roaming.subscriber_mode}
         for name in (*self.publishers, *self.subscribers):
+            client_config = ClientConfig(
+                buffer_events_max=scenario.clients.buffer_events_max,
+                quench=scenario.routing.quenching,
+                mode=modes[name[0]],
+            )
             world.add_client(name, Client(name, client_config))
+            self.ledger.modes[name] = MODES[client_config.mode]
             home = self.homes[name] = rng.choice(places)
             self._wire_client(name, home)
         skew_s = scenario.faults.clock_skew_s

@@ -1,0 +1,79 @@
+"""`godwit reproduce`: run a paper's experiments and say claim by claim whether it holds."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from godwit.reproduce import Claim
+
+__all__ = ["reproduce"]
+
+STATUS_NO = 1
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="pubmob, rebeca or mobile.")],
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="The paper's parameters, or a smaller run in under two minutes.")
+    ] = False,
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Where the figures and the traces go, in a folder named after the paper.")
+    ] = "reproduced",
+    seed: Annotated[int, typer.Option(metavar="N", help="What chance is drawn from.", min=0)] = 1,
+) -> None:
+    """Run the experiments of a paper with our own brokers, and hold its claims against what comes out.
+
+    Each claim is shown with the paper's figures, ours, and whether it holds. The figures are drawn as PNG and SVG, and
+    every number comes from the traces that lie beside them. Exit status 0 means that every claim holds, 1 that one
+    does not.
+    """
+    from godwit.cli.match_command import progress
+    from godwit.reproduce import Setting, claims_of
+
+    folder = Path(out) / paper
+    found: list[Claim] = []
+    with progress() as bar:
+        task = bar.add_task(paper, total=1.0)
+
+        def advance(what: str, share: float) -> None:
+            bar.update(task, description=what, completed=share)
+
+        for claim in claims_of(paper, Setting(folder=folder, full=full, seed=seed, progress=advance)):
+            found.append(claim)
+            if not sys.stdout.isatty():
+                typer.echo(json.dumps(_data(claim), ensure_ascii=False))
+    if sys.stdout.isatty():
+        _show(paper, found, folder)
+    if not all(claim.holds for claim in found):
+        raise typer.Exit(STATUS_NO)
+
+
+def _data(claim: "Claim") -> dict[str, object]:
+    import msgspec
+
+    data: dict[str, object] = msgspec.to_builtins(claim)
+    return data
+
+
+def _show(paper: str, found: "list[Claim]", folder: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"{paper}: what the paper claims, and what we found", show_lines=True)
+    for column in ("", "claim", "paper", "ours", "holds"):
+        table.add_column(column, overflow="fold")
+    for claim in found:
+        verdict = Text("holds", style="bold green") if claim.holds else Text("does not hold", style="bold red")
+        ours = Text(claim.ours)
+        if claim.note:
+            ours.append(f"\n{claim.note}", style="dim")
+        what = Text.assemble((f"[{paper} {claim.where}] ", "dim"), claim.claim)
+        table.add_row(Text(claim.key, style="bold cyan"), what, Text(claim.paper), ours, verdict)
+    console = Console()
+    console.print(table)
+    console.print(Text(f"figures and traces: {folder}", style="dim"))

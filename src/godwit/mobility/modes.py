@@ -1,0 +1,119 @@
+"""The ways in which a client can move, side by side: what each promises, and what it costs.
+
+*Theory.* A client says with each greeting (`Attach.mode`) how it wants to be followed. `relocate` is ours and the
+default. The others are what papers describe, kept to compare with: some need a word before the client goes, some lose
+events, some deliver twice or out of order, and a checker may hold each only to what it promises.
+
+*Rules.*
+1. A mode promises nothing that its row does not say; what it does promise holds under every fault that a broker's disk
+   survives.
+2. Whatever the mode, a broker that a client has left keeps nothing of it for longer than the mode's row says.
+
+*Paper.* [rebeca §3.2, §4], [mobile §4.3], [pubmob §3].
+"""
+
+import msgspec
+
+__all__ = ["MODES", "Mode"]
+
+
+class Mode(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to move."""
+
+    paper: str
+    what: str
+    complete: bool  # nothing is lost that a client who stayed would have got
+    unique: bool  # nothing comes twice
+    ordered: bool  # one publisher's events come in their order
+    cost: str  # control messages of a move over a distance of d hops in a network of n brokers
+    for_publishers: bool = False  # a way for who publishes; events that others receive from it are what it promises
+
+
+MODES: dict[str, Mode] = {
+    "relocate": Mode(
+        paper="rebeca §4",
+        what="the session follows its client, without a good-bye",
+        complete=True,
+        unique=True,
+        ordered=True,
+        cost="O(d)",
+    ),
+    "ask": Mode(
+        paper="mobile §4.3",
+        what="the new broker asks the old one what the client wants, then for its session",
+        complete=True,
+        unique=True,
+        ordered=True,
+        cost="O(d), one round trip more",
+    ),
+    "carry": Mode(
+        paper="mobile §4.3",
+        what="the client carries its subscriptions and the log of its connections; new events come at once",
+        complete=True,
+        unique=True,
+        ordered=False,
+        cost="O(d) for each broker in the log that has not answered yet",
+    ),
+    "explicit": Mode(
+        paper="rebeca §1 on JEDI",
+        what="the client says move-out before it goes; gone without it, its session ends",
+        complete=False,
+        unique=True,
+        ordered=True,
+        cost="O(d)",
+    ),
+    "naive": Mode(
+        paper="rebeca §3.2 Fig. 2",
+        what="a new session at each broker, the old ones left behind: sub, unsub, sub",
+        complete=False,
+        unique=False,
+        ordered=False,
+        cost="a subscription and its removal",
+    ),
+    "standard": Mode(
+        paper="pubmob §3",
+        what="advertisements are taken back when the publisher goes and made anew where it comes",
+        complete=False,
+        unique=True,
+        ordered=True,
+        cost="O(n)",
+        for_publishers=True,
+    ),
+    "prefetching": Mode(
+        paper="pubmob §3",
+        what="the old broker tells the next one, as predicted, to advertise while the publisher is on its way",
+        complete=False,
+        unique=True,
+        ordered=True,
+        cost="O(n) + d",
+        for_publishers=True,
+    ),
+    "proxy": Mode(
+        paper="pubmob §3",
+        what="some brokers near the first one always advertise for the publisher",
+        complete=False,
+        unique=True,
+        ordered=True,
+        cost="O(distance to a proxy)",
+        for_publishers=True,
+    ),
+    "delayed": Mode(
+        paper="pubmob §3",
+        what="the old broker goes on advertising for a while, so that the new tree grafts onto the old",
+        complete=False,
+        unique=True,
+        ordered=True,
+        cost="O(d)",
+        for_publishers=True,
+    ),
+    "prefetching+delayed": Mode(
+        paper="pubmob §3.1",
+        what="both: the next broker advertises while the old one still does",
+        complete=False,
+        unique=True,
+        ordered=True,
+        cost="O(d)",
+        for_publishers=True,
+    ),
+}
+"""Every mode, by the name that `Attach.mode` and scenarios use."""

@@ -1,0 +1,10 @@
+"""Reproduction: the papers' experiments run by our own code, and their claims held against what comes out.
+
+>>> from godwit.reproduce import PAPERS
+>>> sorted(PAPERS)
+['mobile', 'pubmob', 'rebeca']
+"""
+
+from godwit.reproduce.claims import PAPERS, Claim, Setting, claims_of
+
+__all__ = ["PAPERS", "Claim", "Setting", "claims_of"]

@@ -1,0 +1,57 @@
+"""Claims: what a paper says, what our run of its experiment gave, and whether the one bears out the other.
+
+*Theory.* An experiment runs scenarios, each with a trace in a folder of its own, and reads the traces back; all figures
+come from the traces (`metrics.py`), none from inside a run. So whatever can read the same Parquet files can take the
+analysis over, and a trace can be looked at afterwards.
+
+*Rules.*
+1. A claim that does not hold is reported so, with a note of what was found out about why. It is never bent.
+2. `--full` takes the paper's parameters. `--quick` takes fewer clients or shorter times, and says in the claim's note
+   when that could matter.
+3. Every claim of a paper gives exactly one row, in the order of their keys.
+"""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from godwit.errors import GodwitError
+
+__all__ = ["PAPERS", "Claim", "Setting", "claims_of"]
+
+PAPERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "mobile": ("publish/subscribe in a mobile environment", ("H1", "H2", "H3", "H4", "H5", "H6")),
+    "pubmob": ("publisher mobility", ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9")),
+    "rebeca": ("physical and logical mobility in REBECA", ("R1", "R2", "R3", "R4", "R5", "R6")),
+}
+"""Each paper by its key: what it is about, and the claims that its experiments decide."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """One claim and what became of it."""
+
+    key: str
+    where: str  # section, figure or table of the paper
+    claim: str
+    paper: str  # the paper's figures
+    ours: str
+    holds: bool
+    note: str = ""
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """How the experiments are to be run."""
+
+    folder: Path  # for traces and figures
+    full: bool = False
+    seed: int = 1
+    progress: Callable[[str, float], None] = lambda what, share: None  # what runs, and the share of it that is done
+
+
+def claims_of(paper: str, setting: Setting) -> Iterator[Claim]:
+    """Run the experiments of a paper, claim by claim."""
+    if paper not in PAPERS:
+        raise GodwitError(f"there is no paper {paper!r} to reproduce; allowed are {', '.join(PAPERS)}")
+    yield from import_module(f"godwit.reproduce.{paper}").claims(setting)

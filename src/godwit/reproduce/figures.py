@@ -1,0 +1,68 @@
+"""Figures: one function for each form that the papers' figures have, drawn as PNG and as SVG.
+
+*Rules.*
+1. The same data give the same SVG, byte for byte.
+2. No window is opened: figures go to files only.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["lines"]
+
+STYLE: Any = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.dpi": 150,
+    "figure.figsize": (6.0, 3.8),
+    "font.size": 9.0,
+    "grid.alpha": 0.3,
+    "svg.hashsalt": "godwit",
+}
+MARKERS = "osD^vPX*"
+
+Series = Mapping[str, Sequence[tuple[float, float]]]
+"""By name in the legend, the points (x, y)."""
+
+
+def lines(
+    folder: Path,
+    name: str,
+    series: Series,
+    *,
+    title: str,
+    x: str,
+    y: str,
+    y_log: bool = False,
+    x_range: tuple[float, float] | None = None,
+    y_range: tuple[float, float] | None = None,
+    steps: bool = False,
+) -> tuple[Path, Path]:
+    """Lines through points, marked unless there are many; `steps` for distributions. The PNG and the SVG."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        figure = Figure(layout="constrained")
+        axes = figure.add_subplot()
+        for number, (label, points) in enumerate(series.items()):
+            xs, ys = [point[0] for point in points], [point[1] for point in points]
+            marker = MARKERS[number % len(MARKERS)] if len(points) <= 40 else None
+            drawstyle = "steps-post" if steps else "default"
+            axes.plot(xs, ys, label=label, marker=marker, markersize=4, drawstyle=drawstyle)
+        axes.set(title=title, xlabel=x, ylabel=y)
+        if y_log:
+            axes.set_yscale("log")
+        if x_range is not None:
+            axes.set_xlim(*x_range)
+        if y_range is not None:
+            axes.set_ylim(*y_range)
+        if len(series) > 1:
+            axes.legend()
+        folder.mkdir(parents=True, exist_ok=True)
+        png, svg = folder / f"{name}.png", folder / f"{name}.svg"
+        figure.savefig(png)
+        figure.savefig(svg, metadata={"Date": None})
+    return png, svg

@@ -1,0 +1,12 @@
+"""The experiments of `pubmob`, claim by claim."""
+
+from collections.abc import Iterator
+
+from godwit.reproduce.claims import Claim, Setting
+
+__all__ = ["claims"]
+
+
+def claims(setting: Setting) -> Iterator[Claim]:
+    """Every claim of the paper, in the order of their keys."""
+    yield from ()
