@@ -5,9 +5,10 @@ from typing import Any
 
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Effect, Notify
-from godwit.client.client import Client
+from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
 from godwit.mobility import MobileBroker
+from godwit.mobility.publishers import PublisherConfig
 from godwit.simulator.world import World
 from godwit.trace import Record
 
@@ -17,7 +18,7 @@ LATENCY_S = 0.01
 class Roaming:
     """Brokers joined by `edges`, such as `"B1-B2 B2-B3"`; what clients get, in order; what is recorded."""
 
-    def __init__(self, edges: str, **config: Any) -> None:
+    def __init__(self, edges: str, moving: PublisherConfig = PublisherConfig(), **config: Any) -> None:  # noqa: B008
         self.world = World(seed=1)
         pairs = [tuple(edge.split("-")) for edge in edges.split()]
         beside: dict[str, dict[str, float]] = {}
@@ -25,7 +26,7 @@ class Roaming:
             beside.setdefault(a, {})[b] = 1.0
             beside.setdefault(b, {})[a] = 1.0
         for name, neighbours in beside.items():
-            make = partial(MobileBroker, name, neighbours, BrokerConfig(**config))
+            make = partial(MobileBroker, name, neighbours, BrokerConfig(**config), moving=moving)
             self.world.add_broker(name, make, journaled=True)
         for a, b in pairs:
             self.world.wire(a, b, LATENCY_S, None)
@@ -50,10 +51,10 @@ class Roaming:
         assert isinstance(machine, Client)
         return machine
 
-    def come(self, client: str, broker: str) -> None:
-        """The client turns up at a broker, without a word to the one before."""
+    def come(self, client: str, broker: str, mode: str = "relocate") -> None:
+        """The client turns up at a broker, without a word to the one before; how it moves, it says the first time."""
         if client not in self.world.nodes:
-            self.world.add_client(client, Client(client))
+            self.world.add_client(client, Client(client, ClientConfig(mode=mode)))
         self.go(client)
         if broker not in self.world.nodes[client].wires:
             self.world.wire(client, broker, LATENCY_S, None)
@@ -92,7 +93,8 @@ class Roaming:
         machine = self.broker(broker)
         tables: list[dict[Any, Any]] = [machine.routing.in_subs[""], machine.routing.in_ads[""]]  # type: ignore[attr-defined]
         entries = [id for table in tables for id in table if id[0] == client]
-        return not entries and machine.sessions.session(client) is None and client not in machine.arrivals
+        known: list[dict[str, Any]] = [machine.arrivals, machine.publishers, machine.holdings, machine.predicted]
+        return not entries and machine.sessions.session(client) is None and not any(client in each for each in known)
 
 
 def _said(value: int, machine: Client, now: float) -> list[Effect]:

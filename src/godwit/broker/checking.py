@@ -47,6 +47,8 @@ def check_attach(message: Attach) -> None:
     kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
     if kinds != [str, int, int, tuple] or type(message.mode) is not str:
         raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, and wanted a tuple")
+    if type(message.origin) is not str or not _is_number(message.renewed_at):
+        raise PeerFault("Attach.origin must be a text and renewed_at a time in seconds")
     for wish in message.wanted:
         if type(wish) is not Subscribe and type(wish) is not Advertise:
             raise PeerFault("Attach.wanted holds subscriptions and advertisements")

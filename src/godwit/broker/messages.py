@@ -231,6 +231,8 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     since: int = 0  # the attempt that led to that `Attached`
     wanted: "tuple[Subscribe | Advertise, ...]" = ()  # for another broker than `home`: all that the session may hold
     mode: str = "relocate"  # how this client moves, by its name in `mobility/modes.py`
+    origin: NodeId = ""  # with proxies: the broker that they are near to, as `Attached` named it
+    renewed_at: float = 0.0  # and when they were last told to go on, by brokers' clocks, as `Attached` said
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -287,6 +289,8 @@ class Attached(msgspec.Struct, frozen=True, tag=True):
     receipt: Receipt
     session: str = ""  # its name: numbers of requests and deliveries count within it
     broker: NodeId = ""  # this broker's name
+    origin: NodeId = ""  # to be said again with the next `Attach`
+    renewed_at: float = 0.0  # likewise
 
 
 class Request(msgspec.Struct, frozen=True, tag=True):

@@ -73,6 +73,7 @@ from godwit.client.quenching import Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Event, event
 from godwit.filters.filters import Filter
+from godwit.mobility.modes import MODES
 from godwit.trace import Record
 
 __all__ = ["Client", "ClientConfig", "Refusal"]
@@ -122,6 +123,7 @@ class Client:
         self.notified = 0
         self.duplicates = 0
         self._since = 0  # the attempt that led there
+        self._origin, self._renewed_at = "", 0.0  # what the last broker said of its proxies, for the next one
         self._strayed = False  # whether it has greeted another broker since
         self._granted: dict[Topic, Subscribe | Advertise] = {}  # what of `wanted` the broker has accepted
         self._under_way: deque[Request] = deque()
@@ -251,7 +253,7 @@ class Client:
         self.connection = broker
         self.attempt += 1
         self._strayed = self._strayed or broker != self.home
-        may_have_moved = self.session != "" and self._strayed
+        may_have_moved = self.session != "" and (self._strayed or self._begins_anew)
         attach = Attach(
             self.name,
             self._received,
@@ -263,8 +265,15 @@ class Client:
             self._since,
             self._possibly_held() if may_have_moved else (),
             self.config.mode,
+            self._origin,
+            self._renewed_at,
         )
         return [*effects, Tell(broker, attach)]
+
+    @property
+    def _begins_anew(self) -> bool:
+        """Whether each connection begins a session: so it is for publishers, the ways of `mobility/publishers.py`."""
+        return self.config.mode in MODES and MODES[self.config.mode].for_publishers
 
     def _possibly_held(self) -> tuple[Subscribe | Advertise, ...]:
         """All subscriptions and advertisements that the session may hold: granted, or under way."""
@@ -294,13 +303,15 @@ class Client:
         """The broker has let us in: go on where we were, or begin anew."""
         if self.is_attached:
             raise PeerFault("Attached for the second time on one connection")
-        if (type(message.accepted), type(message.session), type(message.receipt)) != (int, str, Receipt):
+        kinds = (type(message.accepted), type(message.session), type(message.receipt), type(message.origin))
+        if kinds != (int, str, Receipt, str):
             raise PeerFault("Attached needs a number of requests, a receipt and the name of a session")
         resumed = not message.fresh and message.session == self.session
         if resumed and not self._numbered - len(self._under_way) <= message.accepted <= self._numbered:
             raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
         self.is_attached = True
         self.home, self._since, self._strayed = message.broker, self.attempt, False
+        self._origin, self._renewed_at = message.origin, message.renewed_at
         self.receipts.append(message.receipt)
         self._receipt = message.receipt.number
         if resumed:
@@ -326,7 +337,7 @@ class Client:
             if isinstance(wish, Subscribe) and wish.expires is not None and wish.expires <= now:
                 del self.wanted[topic]
         former: dict[Topic, Advertise] = {}  # taken back since, but events that still wait were advertised by it
-        if events or self.outbox.events:
+        if events or self.outbox.events or self._begins_anew:  # or the next broker advertises for us already
             former = {topic_of(wish): wish for wish in said if isinstance(wish, Advertise)}
         former = {topic: wish for topic, wish in former.items() if topic not in self.wanted}
         self.outbox.put_first([*self.wanted.values(), *former.values(), *events])

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from godwit.broker.messages import NodeId, SessionState, Waiting
+from godwit.broker.messages import Advertise, NodeId, SessionState, Waiting
 
-__all__ = ["Brokers", "NotHere", "Relocate", "Replay", "Superseded"]
+__all__ = ["Brokers", "NotHere", "Prefetch", "Proxy", "Relocate", "Replay", "Superseded", "Withdraw"]
 
 
 class Brokers(msgspec.Struct, frozen=True, tag=True):
@@ -51,3 +51,29 @@ class NotHere(msgspec.Struct, frozen=True, tag=True):
     client: NodeId
     to: NodeId
     attempt: int
+
+
+class Prefetch(msgspec.Struct, frozen=True, tag=True):
+    """The publisher will turn up at `to` next, as far as can be told: advertise this for it. [pubmob §3]"""
+
+    client: NodeId
+    to: NodeId
+    attempt: int  # its last greeting before
+    advertisements: tuple[Advertise, ...]
+
+
+class Withdraw(msgspec.Struct, frozen=True, tag=True):
+    """The publisher is elsewhere, with this attempt: whoever was told to expect it need not any more."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+
+
+class Proxy(msgspec.Struct, frozen=True, tag=True):
+    """Advertise this for the publisher wherever it is, until told otherwise; nothing: stop that. [pubmob §3]"""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    advertisements: tuple[Advertise, ...]

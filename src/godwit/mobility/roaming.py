@@ -40,7 +40,7 @@ from typing import Any, ClassVar
 
 from msgspec import structs
 
-from godwit.broker.broker import EVERYTHING, Broker, BrokerConfig
+from godwit.broker.broker import EVERYTHING, BrokerConfig
 from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
 from godwit.broker.messages import Attach, Bye, EntryId, NodeId, Subscribe
@@ -51,6 +51,7 @@ from godwit.filters.filters import Filter, any_of
 from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Brokers, NotHere, Relocate, Replay, Superseded
 from godwit.mobility.modes import MODES
+from godwit.mobility.publishers import PublisherBroker, PublisherConfig
 from godwit.trace import Record
 
 __all__ = ["Arrival", "MobileBroker"]
@@ -81,13 +82,18 @@ class Arrival:
         self.is_superseded = False
 
 
-class MobileBroker(Broker):
+class MobileBroker(PublisherBroker):
     """A broker whose clients roam."""
 
     def __init__(
-        self, name: NodeId, neighbours: Mapping[NodeId, float], config: BrokerConfig, incarnation: int = 1
+        self,
+        name: NodeId,
+        neighbours: Mapping[NodeId, float],
+        config: BrokerConfig,
+        incarnation: int = 1,
+        moving: PublisherConfig = PublisherConfig(),  # noqa: B008 (it is frozen)
     ) -> None:
-        super().__init__(name, neighbours, config, incarnation)
+        super().__init__(name, neighbours, config, incarnation, moving)
         self.ways: dict[NodeId, NodeId] = {}  # other brokers, and the neighbour that leads there
         self.arrivals: dict[NodeId, Arrival] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
@@ -196,6 +202,9 @@ class MobileBroker(Broker):
         if moved is not None and moved.attempt > message.since:  # we know better where its session went
             message = structs.replace(message, home=moved.to)
         arrival = self.arrivals.get(message.client)
+        if arrival is None and MODES[message.mode].for_publishers:  # publishers.py
+            self._check_attach(connection, message)
+            return super()._on_attach(connection, message, now)
         if arrival is not None:
             return self._on_attach_again(arrival, connection, message, now)
         if message.home in ("", self.name) or self.config.family != "tree":
@@ -512,13 +521,14 @@ class MobileBroker(Broker):
         Replay: on_replay,
         Superseded: on_superseded,
         NotHere: on_not_here,
+        **PublisherBroker.ANSWERS,
     }
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
         Brokers: on_brokers,
         **dict.fromkeys(ANSWERS, on_move),
     }
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
-        **Broker.HANDLERS,
+        **PublisherBroker.HANDLERS,
         Arrived: on_arrived,
         TimerDue: on_timer_due,
     }
