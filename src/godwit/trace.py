@@ -32,6 +32,7 @@ COMPRESSION_LEVEL = 3
 KINDS: dict[str, str] = {
     "handled": "A message from the peer arrived at the node; it may be one that came before.",
     "published": "A client published an event.",
+    "probed": "A client published the `number`-th event since it connected, to see who gets it.",
     "delivered": "A client's application was given an event.",
     "subscribed": "A client's subscription was made, or its filter replaced.",
     "unsubscribed": "A client's subscription ended.",

@@ -10,6 +10,7 @@ what was sent on an older connection never arrives on a newer one.
    wire changes nothing on another.
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -17,19 +18,24 @@ from godwit.broker.messages import (
     Accepted,
     Ack,
     Advertise,
+    Attached,
     Delivery,
     Frame,
+    Hello,
     LinkState,
     Packet,
     Publish,
     Received,
+    Refused,
     Request,
     Subscribe,
 )
 from godwit.filters.events import Event
+from godwit.mobility.messages import Prefetch, Proxy
 
-__all__ = ["Wire", "size_of"]
+__all__ = ["Wire", "size_of", "sizes"]
 
+UNSIZED = (Accepted, Ack, Attached, Hello, Received, Refused)  # what links and sessions need for themselves
 HEADER_BYTES = 12
 LITERAL_BYTES = 24
 
@@ -116,7 +122,24 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
+    if kind in (Prefetch, Proxy):
+        return 2 * HEADER_BYTES + sum(map(size_of, message.advertisements))
     return 2 * HEADER_BYTES
+
+
+def sizes(control_bytes: int | None, event_bytes: int | None) -> Callable[[Any], int]:
+    """Sizes of messages of which those of control, or those that bear an event, all have a given one."""
+    if control_bytes is None and event_bytes is None:
+        return size_of
+
+    def given(message: Any) -> int:
+        inner = getattr(message, "message", message)
+        kind = type(getattr(inner, "wish", inner))
+        if kind in (Publish, Delivery):
+            return event_bytes or size_of(message)
+        return size_of(message) if kind in UNSIZED else control_bytes or size_of(message)
+
+    return given
 
 
 def event_size(event: Event) -> int:

@@ -10,7 +10,9 @@ from godwit.filters.filters import TRUE, Filter
 from godwit.simulator.inspection import (
     is_answered,
 )
+from godwit.simulator.network import Wire
 from godwit.simulator.stage import Stage
+from godwit.trace import Record
 
 __all__ = ["Population"]
 
@@ -133,6 +135,22 @@ class Population(Stage):
 
         self.world.command(name, publish)
 
+    def _plan_probes(self, name: str) -> None:
+        """A publisher has connected: it publishes a few events, to see when its tree stands. [pubmob §4.1]"""
+        probes, wire = self.scenario.clients.probes, self.world.nodes[name].wires[self.homes[name]]
+        for i in range(probes.count):
+            at = self.world.now + (probes.first_ms + i * probes.every_ms) / 1_000
+            if at < self.scenario.publishing_ends_s:
+                self.world.at(at, self._probe_tree, name, i + 1, (wire, wire.connection))
+
+    def _probe_tree(self, name: str, i: int, link: tuple[Wire, int]) -> None:
+        wire, connection = link
+        if wire.connection != connection:  # it has gone on
+            return
+        record = Record("probed", wire.target.name, "", name, self.client(name).sequence + 1, number=i)
+        self._on_record(name, record, self.world.now)
+        self._publish(int(name[1:]), name, self.client(name).sequence)
+
     def _go_away(self, name: str, _b: Any, _c: Any) -> None:
         self.away[name] = self.away.get(name, 0) + 1
         self.world.disconnect(name, self.homes[name])
@@ -152,7 +170,12 @@ class Population(Stage):
     def _reconnect_client(self, name: str, _b: Any = None, _c: Any = None) -> None:
         """Connect a client that wants to be connected, if its broker is there."""
         home = self.homes[name]
-        if self.away.get(name, 0) == 0 and self.world.connect(name, home) and name in self.unrenewed:
+        is_back = self.away.get(name, 0) == 0 and self.world.connect(name, home)
+        if is_back and self.scenario.clients.probes.count and name.startswith("p"):
+            self._plan_probes(name)
+        if is_back and self.begins_anew(name):
+            self.ledger.home_renewed(name, self.world.now, self._in_flight())
+        if is_back and name in self.unrenewed:
             soon = self.world.now + self.world.nodes[name].skew_s + MARGIN_S
             over = {entry for (client, entry), at in self.expires.items() if client == name and at <= soon}
             self.ledger.home_renewed(name, self.world.now, self._in_flight(), besides=over)

@@ -24,7 +24,7 @@ import msgspec
 from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
-from godwit.simulator.roaming_settings import Roaming, check_roaming
+from godwit.simulator.roaming_settings import Probes, Roaming, check_roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.workloads import WorkloadSpec
 
@@ -36,6 +36,7 @@ __all__ = [
     "Faults",
     "OverlaySpec",
     "Planned",
+    "Probes",
     "Rate",
     "Roaming",
     "Routing",
@@ -78,6 +79,8 @@ class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True):
     bandwidth_kbps: Kilobits | None = None
     client_latency_ms: Milliseconds = 10.0
     client_bandwidth_kbps: Kilobits | None = None
+    control_bytes: Least | None = None  # of every message of control; without it, what it would take on a wire
+    event_bytes: Least | None = None  # likewise of every message that bears an event
     disk_sync_ms: Milliseconds = 0.0  # from an input to its effects, while the journal is written
 
 
@@ -124,6 +127,7 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True):
     buffer_events_max: Least = 1_000  # that a publisher keeps while it is away
     disconnections: Disconnections = Disconnections()
     roaming: Roaming = Roaming()
+    probes: Probes = Probes()
 
 
 class Churn(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,6 +217,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     warmup_s: Seconds = 5.0
     duration_s: SomeSeconds = 10.0
     settle_s: Seconds = 30.0
+    judge: bool = True  # hold everything against the laws; without it a run is faster, and its summary knows less
     leave: bool = True  # at the end everyone leaves, and the tables must be empty
     expectations: Expectations = Expectations()
 
@@ -367,10 +372,20 @@ def _read(text: str, file: str, name: str, folder: Path | None, *, is_final: boo
             held = data.get(table)
             if folder is not None and isinstance(held, dict) and isinstance(held.get(key), str) and held[key]:
                 held[key] = str(folder / held[key])
+    _place_model(data, folder)
     scenario = settings.checked(Scenario, data, where)
     if is_final:
         _check(scenario, where)
     return scenario
+
+
+def _place_model(data: dict[str, Any], folder: Path | None) -> None:
+    """Look for a movement model beside the scenario."""
+    held: Any = data
+    for key in ("clients", "roaming", "publishers"):
+        held = held.get(key) if isinstance(held, dict) else None
+    if folder is not None and isinstance(held, dict) and isinstance(held.get("model_file"), str) and held["model_file"]:
+        held["model_file"] = str(folder / held["model_file"])
 
 
 def _plain(scenario: Scenario) -> dict[str, Any]:
