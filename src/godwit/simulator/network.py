@@ -17,6 +17,7 @@ from godwit.broker.messages import (
     Accepted,
     Ack,
     Advertise,
+    Attach,
     Delivery,
     Frame,
     LinkState,
@@ -27,11 +28,14 @@ from godwit.broker.messages import (
     Subscribe,
 )
 from godwit.filters.events import Event
+from godwit.mobility.messages import Replay
 
 __all__ = ["Wire", "size_of"]
 
 HEADER_BYTES = 12
 LITERAL_BYTES = 24
+STATE_BYTES = 128  # the numbers and receipts of a session
+SEEN_BYTES = 24  # of one publisher
 
 
 class Wire:
@@ -116,7 +120,20 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
+    if kind is Attach:
+        return 4 * HEADER_BYTES + sum(map(size_of, message.wanted))
+    if kind is Replay:
+        return 4 * HEADER_BYTES + _session_size(message) + sum(event_size(item.event) for item in message.items)
     return 2 * HEADER_BYTES
+
+
+def _session_size(replay: Replay) -> int:
+    """The bytes of a session's state, where a part of a replay bears it."""
+    state = replay.state
+    if state is None:
+        return 0
+    entries = (*state.subscriptions, *state.advertisements)
+    return STATE_BYTES + sum(map(size_of, entries)) + SEEN_BYTES * len(state.seen)
 
 
 def event_size(event: Event) -> int:
