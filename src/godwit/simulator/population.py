@@ -44,19 +44,10 @@ class Population(Stage):
             self.world.at(until, self._come_back, name)
 
     def _plan_roaming(self) -> None:
-        roaming, rng = self.scenario.clients.roaming, Random(f"{self.seed}/roaming")
-        who = self._those(roaming.who)
-        at = self.scenario.run.warmup_s
-        while roaming.per_s > 0 and who and (at := at + rng.expovariate(roaming.per_s)) < self.scenario.faults_end_s:
-            name, to = rng.choice(who), rng.choice(self.overlay.brokers)
-            away_s = rng.expovariate(1 / roaming.away_s) if roaming.away_s and rng.random() < 0.7 else 0.0
-            until = min(at + away_s, self.scenario.faults_end_s)
-            self.world.at(at, self._move_away, name, to)
-            self.world.at(until, self._come_back, name)
-
-    def _those(self, who: str) -> list[str]:
-        named = {"subscribers": self.subscribers, "publishers": self.publishers}
-        return named.get(who, [*self.publishers, *self.subscribers])
+        moves = [(name, move) for name, moves in self.itineraries.items() for move in moves]
+        for name, move in sorted(moves, key=lambda each: each[1].leaves_s):
+            self.world.at(move.leaves_s, self._move_away, name, move.to)
+            self.world.at(move.arrives_s, self._come_back, name)
 
     def _plan_churn(self) -> None:
         churn, rng = self.scenario.churn, self.rng["churn"]

@@ -4,17 +4,65 @@ from typing import Annotated, Literal
 
 import msgspec
 
-__all__ = ["Roaming"]
+from godwit.errors import ScenarioError
+from godwit.simulator.settings import Where
+from godwit.simulator.topologies import BROKERS_MAX
+
+__all__ = ["MOVES_MAX", "Roaming", "check_roaming"]
 
 PerSecond = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+Kilometres = Annotated[float, msgspec.Meta(ge=0.001, le=1_000)]
+Speed = Annotated[float, msgspec.Meta(gt=0, le=10_000)]
+Cells = Annotated[int, msgspec.Meta(ge=1, le=BROKERS_MAX)]
+MoreCells = Annotated[int, msgspec.Meta(ge=0, le=BROKERS_MAX)]
+
+MOVES_MAX = 1_000_000  # of all clients in a run; they are reckoned before it begins
 
 
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     """Clients that turn up at another broker, without a word to the one before. Tree family."""
 
+    model: Literal["random", "line"] = "random"  # how they move (movement.py)
     who: Literal["subscribers", "publishers", "all"] = "all"
-    per_s: PerSecond = 0.0  # moves, over all of them together
-    away_s: Seconds = 1.0  # out of reach between two brokers, on average; 0: they are there at once
+    per_s: PerSecond = 0.0  # random: moves, over all of them together
+    away_s: Seconds = 1.0  # out of reach between two brokers; random: on average, and 0 is at once
     subscriber_mode: Literal["relocate"] = "relocate"  # how subscribers are followed (mobility/modes.py)
     publisher_mode: Literal["relocate"] = "relocate"
+    cell_km: Kilometres = 0.5  # line: the part of the street that each broker serves [pubmob §4.1]
+    speeds_kmh: tuple[Speed, ...] = (5.0, 50.0, 100.0)  # line: each client has one of them [pubmob §4.1]
+    confined_to: Cells | None = None  # line: cells around the first one that a client keeps to [pubmob §4.3]
+    overshoot: MoreCells = 0  # line: δ, how many cells it goes past these on either side [pubmob §4.3]
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anyone moves."""
+        return self.model != "random" or self.per_s > 0
+
+
+def check_roaming(roaming: Roaming, places: tuple[str, ...], movers: int, lasts_s: float, where: Where) -> None:
+    """Raise `ScenarioError` unless that many clients can move like this between these brokers for so long."""
+    if roaming.model == "random":
+        return
+
+    def fault(key: str, text: str) -> ScenarioError:
+        return ScenarioError(f"{where(('clients', 'roaming', key))} {text}")
+
+    if roaming.per_s > 0:
+        raise fault("per_s", f"is {roaming.per_s:g}: only the model 'random' has a rate of moves")
+    if len(places) < 2:
+        raise fault(
+            "model", f"is 'line': a street needs at least 2 brokers that clients are placed at, not {len(places)}"
+        )
+    if not roaming.speeds_kmh:
+        raise fault("speeds_kmh", "is empty: allowed is at least one speed")
+    if roaming.overshoot and roaming.confined_to is None:
+        raise fault("overshoot", f"is {roaming.overshoot}: it goes past what confined_to says, which is missing")
+    lap_s = roaming.cell_km * 3_600 / max(roaming.speeds_kmh)
+    if roaming.away_s >= lap_s:
+        raise fault(
+            "away_s",
+            f"is {roaming.away_s:g}: the fastest client is through a cell in {lap_s:g} s, allowed is less than that",
+        )
+    if movers * lasts_s / lap_s > MOVES_MAX:
+        raise fault("speeds_kmh", f"lets {movers:,} clients move more than {MOVES_MAX:,} times in {lasts_s:g} s")

@@ -24,7 +24,7 @@ import msgspec
 from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
-from godwit.simulator.roaming_settings import Roaming
+from godwit.simulator.roaming_settings import Roaming, check_roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.workloads import WorkloadSpec
 
@@ -47,6 +47,7 @@ __all__ = [
     "named",
     "names",
     "overlay_of",
+    "places_of",
     "with_changes",
 ]
 
@@ -266,6 +267,11 @@ def overlay_of(scenario: Scenario, rng: Random) -> Overlay:
     return topologies.line(brokers, latency_s=latency_s, bandwidth_bps=bandwidth_bps)  # a single one is a line of one
 
 
+def places_of(scenario: Scenario, overlay: Overlay) -> tuple[str, ...]:
+    """The brokers that clients are placed at, in the order of the overlay."""
+    return topologies.leaves(overlay) if scenario.clients.placement == "leaves" else overlay.brokers
+
+
 # ---------------------------------------------------------------- reading
 
 
@@ -408,11 +414,11 @@ def _check(scenario: Scenario, where: settings.Where) -> None:
         raise ScenarioError(
             f"{where(('routing', 'excess_max'))} is {routing.excess_max}: only merging lets in an excess"
         )
-    if scenario.clients.roaming.per_s > 0 and routing.family == "graph":
+    if scenario.clients.roaming.is_on and routing.family == "graph":
         raise ScenarioError(
             f"{where(('clients', 'roaming'))}: sessions follow their clients in the tree family only, so far"
         )
-    if scenario.clients.roaming.per_s > 0 and faults.crash_diskless is not None:
+    if scenario.clients.roaming.is_on and faults.crash_diskless is not None:
         raise ScenarioError(
             f"{where(('clients', 'roaming'))}: roaming while brokers lose their disks (faults.crash_diskless) is not "
             "promised to keep the laws yet"
@@ -460,6 +466,10 @@ def _check_overlay(scenario: Scenario, where: settings.Where) -> None:
             "allowed are an overlay without cycles, or the family 'graph'"
         )
     _check_plans(scenario, overlay, where)
+    clients = scenario.clients
+    movers = clients.publishers * (clients.roaming.who != "subscribers")
+    movers += clients.subscribers * (clients.roaming.who != "publishers")
+    check_roaming(clients.roaming, places_of(scenario, overlay), movers, scenario.run.duration_s, where)
 
 
 def _check_plans(scenario: Scenario, overlay: Overlay, where: settings.Where) -> None:

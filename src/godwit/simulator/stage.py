@@ -15,9 +15,9 @@ from godwit.simulator.inspection import (
     events_queued,
 )
 from godwit.simulator.ledger import EventId, Ledger
-from godwit.simulator.scenario import Scenario, check, overlay_of
+from godwit.simulator.movement import Ground, Move, itineraries
+from godwit.simulator.scenario import Scenario, check, overlay_of, places_of
 from godwit.simulator.summary import Violation
-from godwit.simulator.topologies import leaves
 from godwit.simulator.workloads import workload_of
 from godwit.simulator.world import World
 from godwit.trace import Record, TraceSink
@@ -54,7 +54,7 @@ class Stage:
         self.unrenewed: dict[str, None] = {}  # clients whose session is lost, and who have not heard of it yet
         self.slow: dict[str, int] = {}
         self.away: dict[str, int] = {}  # clients that are away of their own will
-        self.homes: dict[str, str] = {}
+        self.homes: dict[str, str] = {}  # where each client is, or will turn up
         self.moves = 0
         self.expiring: dict[tuple[str, str], int] = {}  # the wish that a subscription's time is counted from
         self.expires: dict[tuple[str, str], float] = {}  # by its client's clock
@@ -64,9 +64,31 @@ class Stage:
         self.table_entries_max = 0
         self.table_sizes: dict[tuple[str, str], int] = {}  # as last written to the trace
         self.entries_left = 0
+        self.itineraries = self._place_clients()
         self._build()
 
     # ------------------------------------------------------------ building
+
+    def _place_clients(self) -> dict[str, tuple[Move, ...]]:
+        """Give each client its first broker, and say where those who move will go from there."""
+        scenario, rng = self.scenario, self.rng["clients"]
+        places = places_of(scenario, self.overlay)
+        self.publishers = [f"p{k}" for k in range(scenario.clients.publishers)]
+        self.subscribers = [f"s{k}" for k in range(scenario.clients.subscribers)]
+        self.homes.update((name, rng.choice(places)) for name in (*self.publishers, *self.subscribers))
+        roaming = scenario.clients.roaming
+        ground = Ground(
+            overlay=self.overlay,
+            places=places,
+            seed=self.seed,
+            begins_s=scenario.run.warmup_s,
+            ends_s=scenario.faults_end_s,
+        )
+        return itineraries(roaming, ground, {name: self.homes[name] for name in self._those(roaming.who)})
+
+    def _those(self, who: str) -> list[str]:
+        named = {"subscribers": self.subscribers, "publishers": self.publishers}
+        return named.get(who, [*self.publishers, *self.subscribers])
 
     def _build(self) -> None:
         scenario, world = self.scenario, self.world
@@ -90,10 +112,6 @@ class Stage:
             world.add_broker(name, make, journaled=journaled, sync_s=network.disk_sync_ms / 1_000)
         for link in self.overlay.links:
             world.wire(link.a, link.b, link.latency_s, link.bandwidth_bps)
-        rng = self.rng["clients"]
-        places = leaves(self.overlay) if scenario.clients.placement == "leaves" else self.overlay.brokers
-        self.publishers = [f"p{k}" for k in range(scenario.clients.publishers)]
-        self.subscribers = [f"s{k}" for k in range(scenario.clients.subscribers)]
         roaming = scenario.clients.roaming
         modes = {"p": roaming.publisher_mode, "s": roaming.subscriber_mode}
         for name in (*self.publishers, *self.subscribers):
@@ -104,8 +122,7 @@ class Stage:
             )
             world.add_client(name, Client(name, client_config))
             self.ledger.modes[name] = MODES[client_config.mode]
-            home = self.homes[name] = rng.choice(places)
-            self._wire_client(name, home)
+            self._wire_client(name, self.homes[name])
         skew_s = scenario.faults.clock_skew_s
         if skew_s:
             clocks = Random(f"{self.seed}/clocks")
