@@ -34,6 +34,7 @@ KINDS: dict[str, str] = {
     "published": "A client published an event.",
     "probed": "A client published the `number`-th event since it connected, to see who gets it.",
     "delivered": "A client's application was given an event.",
+    "asked": "A client's application wants or advertises what the filter in `detail` matches; without one, no more.",
     "subscribed": "A client's subscription was made, or its filter replaced.",
     "unsubscribed": "A client's subscription ended.",
     "advertised": "A client's advertisement was made, or its filter replaced.",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from godwit.reproduce import architectures
 from godwit.reproduce.claims import Claim, Setting
 
 __all__ = ["claims"]
@@ -9,4 +10,6 @@ __all__ = ["claims"]
 
 def claims(setting: Setting) -> Iterator[Claim]:
     """Every claim of the paper, in the order of their keys."""
-    yield from ()
+    yield architectures.quenching(setting)
+    yield architectures.broadcast_and_multicast(setting)
+    yield architectures.purging(setting)

@@ -18,6 +18,7 @@ from godwit.broker.messages import (
     Accepted,
     Ack,
     Advertise,
+    Attach,
     Attached,
     Delivery,
     Frame,
@@ -31,13 +32,15 @@ from godwit.broker.messages import (
     Subscribe,
 )
 from godwit.filters.events import Event
-from godwit.mobility.messages import Prefetch, Proxy
+from godwit.mobility.messages import Prefetch, Proxy, Replay
 
 __all__ = ["Wire", "size_of", "sizes"]
 
 UNSIZED = (Accepted, Ack, Attached, Hello, Received, Refused)  # what links and sessions need for themselves
 HEADER_BYTES = 12
 LITERAL_BYTES = 24
+STATE_BYTES = 128  # the numbers and receipts of a session
+SEEN_BYTES = 24  # of one publisher
 
 
 class Wire:
@@ -124,6 +127,10 @@ def size_of(message: Any) -> int:
         return HEADER_BYTES + 16 * len(message.neighbours)
     if kind in (Prefetch, Proxy):
         return 2 * HEADER_BYTES + sum(map(size_of, message.advertisements))
+    if kind is Attach:
+        return 4 * HEADER_BYTES + sum(map(size_of, message.wanted))
+    if kind is Replay:
+        return 4 * HEADER_BYTES + _session_size(message) + sum(event_size(item.event) for item in message.items)
     return 2 * HEADER_BYTES
 
 
@@ -140,6 +147,15 @@ def sizes(control_bytes: int | None, event_bytes: int | None) -> Callable[[Any],
         return size_of(message) if kind in UNSIZED else control_bytes or size_of(message)
 
     return given
+
+
+def _session_size(replay: Replay) -> int:
+    """The bytes of a session's state, where a part of a replay bears it."""
+    state = replay.state
+    if state is None:
+        return 0
+    entries = (*state.subscriptions, *state.advertisements)
+    return STATE_BYTES + sum(map(size_of, entries)) + SEEN_BYTES * len(state.seen)
 
 
 def event_size(event: Event) -> int:

@@ -1,5 +1,6 @@
 """Who lives in a simulated network: clients that come, ask, publish, go away, come back and change their minds."""
 
+import json
 from random import Random
 from typing import Any
 
@@ -7,6 +8,7 @@ from godwit.broker.effects import Effect
 from godwit.client.client import Client
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter
+from godwit.filters.language import to_text
 from godwit.simulator.inspection import (
     is_answered,
 )
@@ -120,6 +122,10 @@ class Population(Stage):
 
     def _ask(self, kind: str, name: str, entry: str, filter: Filter | None, over_at: float | None = None) -> None:
         self.ledger.asked(kind, name, entry, filter, self.world.now, self._in_flight(), over_at=over_at)
+        if self.trace is not None:
+            text = "" if filter is None else to_text(filter)
+            record = Record("asked", message=kind, subscription=entry, detail=text)
+            self.trace.write(self.world.now, name, record)
 
     def _publish(self, k: int, name: str, number: int) -> None:
         scenario = self.scenario
@@ -147,9 +153,11 @@ class Population(Stage):
         wire, connection = link
         if wire.connection != connection:  # it has gone on
             return
-        record = Record("probed", wire.target.name, "", name, self.client(name).sequence + 1, number=i)
+        client, k = self.client(name), int(name[1:])
+        said = json.dumps(self.workload.attributes(k, client.sequence, Random(0)), sort_keys=True, default=str)
+        record = Record("probed", wire.target.name, "", name, client.sequence + 1, number=i, detail=said)
         self._on_record(name, record, self.world.now)
-        self._publish(int(name[1:]), name, self.client(name).sequence)
+        self._publish(k, name, client.sequence)
 
     def _go_away(self, name: str, _b: Any, _c: Any) -> None:
         self.away[name] = self.away.get(name, 0) + 1

@@ -37,6 +37,7 @@ from godwit.trace import Record, TraceSink
 __all__ = ["Simulation", "run"]
 
 PROBE_S = 0.1
+TABLES_S = 1.0  # in a run that is not judged
 LEAVE_S = 60.0
 VIOLATIONS_MAX = 100
 
@@ -65,7 +66,8 @@ class Simulation(Misfortune):
             world.run(scenario.ends_s * share)
             if progress is not None:
                 progress(share)
-        self._check_calm("settling")
+        if scenario.run.judge:
+            self._check_calm("settling")
         if scenario.run.leave:
             self._leave()
         verdict = Verdict()
@@ -102,6 +104,12 @@ class Simulation(Misfortune):
     def _probe(self, _a: Any, _b: Any, _c: Any) -> None:
         """Look whether anything of control is under way, and how full everything is."""
         brokers = [self.broker(name) for name in self.overlay.brokers if self.world.nodes[name].alive]
+        if not self.scenario.run.judge:
+            if self.trace is not None:
+                self._record_tables(brokers)
+            if self.world.now < self.scenario.ends_s:
+                self.world.at(self.world.now + TABLES_S, self._probe)
+            return
         self.table_entries_max = max(self.table_entries_max, sum(map(entries_in, brokers)))
         for queue, length in queue_lengths(brokers).items():
             self.queue_max[queue] = max(self.queue_max.get(queue, 0), length)
@@ -110,7 +118,7 @@ class Simulation(Misfortune):
                 self._violate("queues bounded", f"{length} messages in the queue of a {queue}, {bound} are allowed", "")
         if self.trace is not None:
             self._record_tables(brokers)
-        if self.ledger.unsettled and self.scenario.run.judge:
+        if self.ledger.unsettled:
             hop_s = 2 * self.scenario.overlay.client_latency_ms / 1_000  # what brokers told their clients has then come
             quiet = (is_quiet(self.broker(name), self.overlay, self._taken) for name in self.overlay.brokers)
             if self.without_disk or not all(quiet):

@@ -1,0 +1,207 @@
+"""What a move costs, by mode, overlay and distance. `make bench`, or this file with `--help`.
+
+Two overlays: the city of [pubmob §4], 85 brokers in a tree of degree 4, and a random tree of 1,000 brokers. For each
+mode some clients move again and again, one at a time, each time to a broker drawn at random; before and after there is
+nothing of control under way, so that all that is counted belongs to the move. Counted are messages between brokers,
+each hop, acknowledgements and events apart; a session that is sent counts as a message, with the bytes of its events.
+The gap is from the moment a client is connected to its new broker to the first event that then comes to it (or, where
+the publisher moves, that comes from it to anybody).
+
+The curve moves one subscriber over a given number of hops, in overlays from 40 to 1,093 brokers: the messages must
+depend on the hops alone.
+"""
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.measuring import one_core, this_machine
+from benchmarks.reporting import Row, json_line, print_tables
+from godwit.broker.broker import BrokerConfig
+from godwit.broker.effects import Notify
+from godwit.broker.messages import Ack, Hello, Publish
+from godwit.client.client import Client, ClientConfig
+from godwit.filters.language import parse
+from godwit.mobility import MobileBroker
+from godwit.mobility.modes import MODES
+from godwit.simulator.topologies import Overlay, balanced_tree, leaves, random_tree
+from godwit.simulator.world import World
+from godwit.trace import Record
+
+SEED = 1
+STAYING = 100  # clients that do not move
+MOVING = 10
+AWAY_S = 3.0
+CALM_S = 15.0  # after a move, until nothing of it is under way any more
+EVERY_S = 0.1  # a publisher publishes
+NOT_CONTROL = tuple(kind.__name__ for kind in (Publish, Ack, Hello))
+
+
+class Town:
+    """An overlay with publishers and subscribers, of whom some can be moved."""
+
+    def __init__(self, overlay: Overlay, mode: str, *, seed: int = SEED) -> None:
+        self.overlay, self.mode = overlay, mode
+        self.rng = Random(f"{seed}/{mode}")
+        self.world = World(seed)
+        self.world.on_notify = self._on_notify
+        self.messages = self.bytes = 0
+        self.waits_for: str | None = None  # the client whose next event ends the gap
+        self.connected_at = 0.0
+        self.gap: float | None = None
+        self.homes: dict[str, str] = {}
+        self.moves_publisher = MODES[mode].for_publishers
+        beside: dict[str, dict[str, float]] = {broker: {} for broker in overlay.brokers}
+        for link in overlay.links:
+            beside[link.a][link.b] = beside[link.b][link.a] = link.cost
+        config = BrokerConfig(advertisements="required")
+        for name in overlay.brokers:
+            self.world.add_broker(name, partial(MobileBroker, name, beside[name], config), journaled=False)
+        for link in overlay.links:
+            self.world.wire(link.a, link.b, link.latency_s, None)
+            self.world.connect(link.a, link.b)
+        self.world.run(20.0)
+        self.neighbours = {broker: tuple(others) for broker, others in beside.items()}
+        self._populate()
+
+    def _populate(self) -> None:
+        """As many publishers as move, each with a publication; each is wanted by some of those who stay and by one."""
+        for k in range(MOVING):
+            self._come(f"p{k}", self.mode if self.moves_publisher else "relocate")
+            self._command(f"p{k}", "advertise", "all", parse(f"publication = {k}"))
+        for k in range(MOVING + STAYING):
+            moves = k < MOVING and not self.moves_publisher
+            self._come(f"s{k}", self.mode if moves else "relocate")
+            self._command(f"s{k}", "subscribe", "one", parse(f"publication = {k % MOVING}"))
+        self.world.run(self.world.now + 20.0)
+
+    def _come(self, name: str, mode: str) -> None:
+        self.world.add_client(name, Client(name, ClientConfig(mode=mode)))
+        self.go_to(name, self.rng.choice(leaves(self.overlay)))
+
+    def go_to(self, name: str, broker: str) -> None:
+        """Connect a client."""
+        self.homes[name] = broker
+        if broker not in self.world.nodes[name].wires:
+            self.world.wire(name, broker, 0.01, None)
+        self.world.connect(name, broker)
+
+    def _command(self, name: str, what: str, *arguments: Any) -> None:
+        self.world.command(name, lambda client, now: getattr(client, what)(*arguments, now))
+
+    def move(self, k: int, to: str) -> None:
+        """The k-th mobile client goes out of reach, and turns up at another broker; events are published all along."""
+        name = f"p{k}" if self.moves_publisher else f"s{k}"
+        begins = self.world.now
+        self.world.disconnect(name, self.homes[name])
+        self.gap = None
+        for number in range(int((AWAY_S + CALM_S / 3) / EVERY_S)):
+            self.world.at(begins + number * EVERY_S, self._publish, f"p{k}", k)
+        self.world.run(begins + AWAY_S)
+        self.waits_for, self.connected_at = name, self.world.now
+        self.go_to(name, to)
+        self.world.run(begins + AWAY_S + CALM_S)
+        self.waits_for = None
+
+    def _publish(self, name: str, k: int, _: Any) -> None:
+        machine = self.world.nodes[name].machine
+        assert isinstance(machine, Client)
+        if machine.connection is not None:
+            self._command(name, "publish", {"publication": k})
+
+    def _on_notify(self, client: str, notify: Notify, now: float) -> None:
+        if self.waits_for is None or self.gap is not None:
+            return
+        who = notify.event.publisher if self.moves_publisher else client
+        if who == self.waits_for and (
+            (notify.event.published_at or 0.0) >= self.connected_at or not self.moves_publisher
+        ):
+            self.gap = now - self.connected_at
+
+    def count(self, node: str, record: Record, _now: float) -> None:
+        """Count what brokers tell each other."""
+        is_control = record.kind == "handled" and record.message not in NOT_CONTROL
+        if is_control and node in self.neighbours and record.peer in self.neighbours:
+            self.messages += 1
+            self.bytes += record.size
+
+    def brokers_at(self, distance: int, start: str) -> list[str]:
+        """All brokers so many hops away."""
+        seen, frontier = {start}, [start]
+        for _ in range(distance):
+            frontier = [n for broker in frontier for n in self.neighbours[broker] if n not in seen]
+            seen.update(frontier)
+        return frontier
+
+
+def by_mode(overlay: Overlay, where: str, mode: str, moves: int) -> Iterator[Row]:
+    """What a move costs in one mode."""
+    counted, timed = Town(overlay, mode), Town(overlay, mode)
+    counted.world.on_record = counted.count
+    counted.world.traces_messages = True
+    gaps: list[float] = []
+    for number in range(moves):
+        counted.move(number % MOVING, counted.rng.choice(leaves(overlay)))
+        if counted.gap is not None:
+            gaps.append(counted.gap)
+    started = perf_counter()
+    for number in range(moves):
+        timed.move(number % MOVING, timed.rng.choice(leaves(overlay)))
+    seconds = perf_counter() - started
+    name = f"{where} {mode}"
+    yield Row(name, "control messages a move", counted.messages / moves, "messages")
+    yield Row(name, "bytes of control a move", counted.bytes / moves, "bytes")
+    if gaps:
+        yield Row(name, "gap until the first event", sorted(gaps)[len(gaps) // 2] * 1_000, "ms")
+    yield Row(name, "time of the simulator a move", seconds / moves * 1_000, "ms")
+
+
+def curve(sizes: tuple[int, ...], moves: int) -> Iterator[Row]:
+    """Control messages of a relocation, by hops and by size of the network."""
+    for height in sizes:
+        overlay = balanced_tree(height, 3)
+        town = Town(overlay, "relocate")
+        town.world.on_record = town.count
+        town.world.traces_messages = True
+        for hops in range(2, 2 * height - 1, 2):
+            before = town.messages
+            for number in range(moves):
+                k = number % MOVING
+                places = [b for b in town.brokers_at(hops, town.homes[f"s{k}"]) if len(town.neighbours[b]) == 1]
+                town.move(k, town.rng.choice(places))
+            what = f"control messages of a relocation over {hops} hops, {len(overlay.brokers):,} brokers"
+            yield Row("distance", what, (town.messages - before) / moves, "messages")
+
+
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="Few moves, small overlays; figures are rough.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines, also on a terminal.")] = False,
+    only: Annotated[str | None, typer.Option(metavar="MODE", help="One mode alone.")] = None,
+) -> None:
+    """Measure moves."""
+    moves = 5 if quick else 40
+    city, large = balanced_tree(4, 4), random_tree(100 if quick else 1_000, Random(SEED))
+    rows: list[Row] = []
+    with one_core():
+        for where, overlay in (("city", city), ("large", large)):
+            for mode in MODES if only is None else (only,):
+                rows += by_mode(overlay, where, mode, moves)
+        rows += curve((4, 5) if quick else (4, 5, 6, 7), moves)
+    machine = this_machine()
+    if json or not sys.stdout.isatty():
+        for row in rows:
+            print(json_line(row, machine))
+    else:
+        print_tables(rows, machine)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,46 @@
+"""Reading traces: rows of one kind, and what the experiments of several papers ask of them.
+
+All of it takes the folder of a trace and gives plain Python data; whatever reads the same Parquet file could do it too.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from godwit import trace
+
+__all__ = ["deliveries", "hops", "ids", "rows"]
+
+Row = tuple[Any, ...]
+EventId = tuple[str, int]
+
+
+def rows(folder: Path, kind: str, *columns: str) -> list[Row]:
+    """Those columns of all records of a kind, in the order in which they happened."""
+    import pyarrow.compute as pc
+
+    table = trace.read(folder)
+    table = table.filter(pc.equal(table["kind"], kind)).select(columns)
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def ids(folder: Path, kind: str) -> set[EventId]:
+    """The events that records of a kind name."""
+    return set(rows(folder, kind, "publisher", "sequence"))
+
+
+def deliveries(folder: Path) -> dict[str, list[EventId]]:
+    """By client, the events that it was given, in order."""
+    found: dict[str, list[EventId]] = {}
+    for node, publisher, sequence in rows(folder, "delivered", "node", "publisher", "sequence"):
+        found.setdefault(node, []).append((publisher, sequence))
+    return found
+
+
+def hops(folder: Path, *messages: str) -> Counter[EventId]:
+    """How many hops between brokers messages of these types have made, by the event they bear (("", -1): none).
+
+    Clients speak to brokers in messages of their own, so that a type tells where it was handled.
+    """
+    columns = ("message", "publisher", "sequence")
+    return Counter((who, number) for kind, who, number in rows(folder, "handled", *columns) if kind in messages)
