@@ -85,8 +85,8 @@ def probes(table: Any, from_s: float = 0.0) -> Probes:
     for when, who, event, i, what in zip(*columns, strict=True):
         stops[who] = stops.get(who, 0) + (i == 1)
         if when >= from_s:
-            for subscriber in wanting[what]:
-                found.append((i, stops[who], when, came.get((subscriber, who, event), np.inf) - when))
+            delays = (came.get((subscriber, who, event), np.inf) - when for subscriber in wanting[what])
+            found += [(i, stops[who], when, delay) for delay in delays]
     rows = np.array(found, dtype=float).reshape(len(found), 4)
     return Probes(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3])
 

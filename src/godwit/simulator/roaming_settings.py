@@ -55,6 +55,7 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     publishers: PublisherMoves = PublisherMoves()
     cell_km: Kilometres = 0.5  # line: the part of the street that each broker serves [pubmob §4.1]
     speeds_kmh: tuple[Speed, ...] = (5.0, 50.0, 100.0)  # line: each client has one of them [pubmob §4.1]
+    phase_s: Seconds | None = None  # line: all cross their first border within this time; without it, as they come
     confined_to: Cells | None = None  # line: cells around the first one that a client keeps to [pubmob §4.3]
     overshoot: MoreCells = 0  # line: δ, how many cells it goes past these on either side [pubmob §4.3]
 
