@@ -46,6 +46,11 @@ class Seen(msgspec.Struct, frozen=True):
         return sum(self.cost.values())
 
     @property
+    def each(self) -> float:
+        """Tree-building cost of one move."""
+        return self.total / max(self.moves, 1)
+
+    @property
     def warmup_s(self) -> float:
         """When measurements begin."""
         return self.scenario.run.warmup_s
