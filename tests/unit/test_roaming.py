@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Arrived, Close, LinkUp, Trace
-from godwit.broker.messages import Frame, Hello, Receipt, SessionState, Waiting
+from godwit.broker.messages import Advertise, Frame, Hello, Receipt, SessionState, Waiting
 from godwit.filters.events import event
+from godwit.filters.filters import TRUE
 from godwit.mobility import MobileBroker
-from godwit.mobility.messages import Brokers, NotHere, Relocate, Replay, Superseded
+from godwit.mobility.messages import Brokers, NotHere, Prefetch, Proxy, Relocate, Replay, Superseded, Withdraw
 
 STATE = SessionState(
     client="ann",
@@ -68,6 +69,12 @@ BAD: list[Any] = [
     Replay("ann", "here", 1, changed(STATE, purged=None), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, subscriptions=("a",)), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, seen=((1, 2),)), (), is_last=True),
+    Prefetch("ann", "here", 1, None),  # type: ignore[arg-type]
+    Prefetch("ann", "here", 1, (Advertise(("bob", "all"), TRUE),)),
+    Prefetch("ann", "here", 1, (Advertise(("ann", "all"), "x > 1"),)),  # type: ignore[arg-type]
+    Proxy("ann", "here", 1, (Advertise(("ann", "all"), TRUE),) * 1_001),
+    Proxy("ann", "", 1, ()),
+    Withdraw("ann", "here", None),  # type: ignore[arg-type]
 ]
 
 
@@ -90,7 +97,9 @@ def test_a_part_that_follows_nothing_is_recorded_and_leaves_nothing_behind():
 GARBAGE = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.just(STATE), st.just((ITEM,)), st.booleans())
 
 
-@given(kind=st.sampled_from([Brokers, Relocate, Replay, Superseded, NotHere]), data=st.data())
+@given(
+    kind=st.sampled_from([Brokers, Relocate, Replay, Superseded, NotHere, Prefetch, Proxy, Withdraw]), data=st.data()
+)
 def test_whatever_comes_the_broker_never_raises(kind, data):
     broker = joined()
     message = kind(*(data.draw(GARBAGE) for _ in kind.__struct_fields__))
