@@ -45,6 +45,7 @@ from godwit.broker.messages import (
     Ack,
     Advertise,
     Attach,
+    Between,
     Bye,
     EntryId,
     Frame,
@@ -214,6 +215,8 @@ class Broker:
                 client = self.sessions.client_of(connection)
                 effects = self.quenching.detach(connection)
                 return effects + self._without(self.sessions.leave(connection, now), now, client)
+            if type(message) is Between:
+                return self.sessions.between(connection, message, now)
             raise PeerFault(f"{type(message).__name__} is nothing that clients send")
         except PeerFault as fault:
             reason = str(fault)

@@ -10,6 +10,7 @@ from typing import Any
 from godwit.broker.messages import (
     Advertise,
     Attach,
+    Between,
     Publish,
     QueueRules,
     Received,
@@ -25,7 +26,16 @@ from godwit.filters.references import is_open
 from godwit.filters.sets import EVERYTHING, ValueSet
 from godwit.filters.values import checked_value
 
-__all__ = ["check_attach", "check_event", "check_filter", "check_id", "check_received", "check_request", "shown"]
+__all__ = [
+    "check_attach",
+    "check_between",
+    "check_event",
+    "check_filter",
+    "check_id",
+    "check_received",
+    "check_request",
+    "shown",
+]
 
 FILTER_TYPES = (Some, Only, Missing, And, Or)
 SHOWN_CHARS_MAX = 200
@@ -44,6 +54,8 @@ def check_attach(message: Attach) -> None:
     for value, kind in ((message.session, str), (message.quench, bool), (message.receipt, int)):
         if type(value) is not kind:
             raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
+    if type(message.replicated) is not bool:
+        raise PeerFault("Attach.replicated must be a bool")
     kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
     if kinds != [str, int, int, tuple] or type(message.mode) is not str:
         raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, and wanted a tuple")
@@ -61,6 +73,14 @@ def check_received(message: Received, sent_up_to: int) -> None:
         raise PeerFault("Received.number must be a whole number above 0")
     if message.number > sent_up_to:
         raise PeerFault(f"Received({message.number}), but the last delivery that was sent is {sent_up_to}")
+
+
+def check_between(message: Between) -> None:
+    """Raise `PeerFault` unless this asks for some events of a publisher."""
+    if type(message.publisher) is not str or type(message.after) is not int or type(message.through) is not int:
+        raise PeerFault("Between needs the name of a publisher and two whole numbers")
+    if not 0 <= message.after < message.through:
+        raise PeerFault(f"Between {message.after} and {message.through} there is nothing to ask for")
 
 
 def check_request(message: Request) -> None:

@@ -28,9 +28,11 @@ __all__ = [
     "Advertise",
     "Attach",
     "Attached",
+    "Between",
     "Bye",
     "Carried",
     "Control",
+    "Covered",
     "Delivery",
     "EntryId",
     "Frame",
@@ -231,6 +233,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     since: int = 0  # the attempt that led to that `Attached`
     wanted: "tuple[Subscribe | Advertise, ...]" = ()  # for another broker than `home`: all that the session may hold
     mode: str = "relocate"  # how this client moves, by its name in `mobility/modes.py`
+    replicated: bool = False  # one session of several: name the predecessor of each delivery [mobile §5]
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -315,12 +318,33 @@ class Delivery(msgspec.Struct, frozen=True, tag=True, gc=False):
     number: int
     event: Event
     subscriptions: tuple[str, ...]
+    predecessor: int = -1  # replicated: the number of its publisher's event before it here; 0: none, -1: not known
 
 
 class Received(msgspec.Struct, frozen=True, tag=True):
     """Every delivery up to `number` has come."""
 
     number: int
+
+
+class Between(msgspec.Struct, frozen=True, tag=True):
+    """What have you of `publisher` above `after`, up to `through`, that you have not sent me? [mobile §5]"""
+
+    publisher: NodeId
+    after: int
+    through: int
+
+
+class Covered(msgspec.Struct, frozen=True, tag=True):
+    """All I have of `publisher` above `after`, up to `through`, is what I sent on this connection before, and `items`.
+
+    `through` is below what was asked for when not all of it fits into one answer.
+    """
+
+    publisher: NodeId
+    after: int
+    through: int
+    items: tuple[Waiting, ...] = ()
 
 
 class Quench(msgspec.Struct, frozen=True, tag=True):

@@ -17,9 +17,10 @@ figures of that one settled.
 from collections import deque
 from collections.abc import Iterable
 
+from godwit.broker.chains import Chain
 from godwit.broker.effects import Effect, Trace
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Advertise, NodeId, Receipt, Refused, SessionState, Subscribe, Waiting
+from godwit.broker.messages import Advertise, Delivery, NodeId, Receipt, Refused, SessionState, Subscribe, Waiting
 from godwit.broker.queues import Queue
 from godwit.broker.seen import Seen
 from godwit.filters.filters import Filter
@@ -47,6 +48,7 @@ class Session:
         self.has_advertised = False
         self.queue = Queue(limits.window, limits.queue_events_max, limits.queue_bytes_max)
         self.seen = Seen(limits.seen_window, limits.seen_publishers_max)
+        self.chain: Chain | None = None  # of a session that is one of several
         self.suppressed = 0
         self.lost: list[tuple[str, int]] = []  # since the last receipt that is known to have come, at most so many
         self.lost_more = 0
@@ -98,6 +100,11 @@ class Session:
         queue.restore(items)
         return session
 
+    def take(self, now: float) -> list[Delivery]:
+        """What may be sent now, with its predecessor where these are asked for."""
+        deliveries = self.queue.take(now)
+        return deliveries if self.chain is None else [self.chain.named(delivery) for delivery in deliveries]
+
     def settle(self, number: int) -> None:
         """The client has got receipt `number`, and the refusals told before it."""
         told = self._told
@@ -133,6 +140,8 @@ class Session:
         for one in gone:
             kind = "lost" if one.lost else "expired" if one.reason == "expired" else "purged"
             publisher, sequence = one.event.id
+            if self.chain is not None:
+                self.chain.drop(one.number)
             if one.lost and len(self.lost) < LOST_SHOWN_MAX:
                 self.lost.append((publisher, sequence))
             elif one.lost:

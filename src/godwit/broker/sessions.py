@@ -38,7 +38,8 @@ from typing import Literal
 
 import msgspec
 
-from godwit.broker.checking import check_attach, check_received, check_request
+from godwit.broker.chains import ITEMS_MAX, Chain
+from godwit.broker.checking import check_attach, check_between, check_received, check_request
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
@@ -46,7 +47,9 @@ from godwit.broker.messages import (
     Advertise,
     Attach,
     Attached,
+    Between,
     Bye,
+    Covered,
     EntryId,
     NodeId,
     Publish,
@@ -149,13 +152,17 @@ class Sessions:
         self._attached[connection] = session
         session.queue.resume(message.received if is_known else 0, now)
         effects += session.gone()
+        if message.replicated and session.chain is None:
+            session.chain = Chain(self.limits.seen_publishers_max, is_whole=session.queue.taken == 0)
+        if session.chain is not None and is_known:
+            session.chain.forget(message.received)
         if is_known:
             session.settle(message.receipt)
             effects += [Tell(connection, refusal) for refusal in session.refusals]  # rule 5
         session_lost = not is_known and (message.received > 0 or message.session != "")
         receipt = session.receipt(session_lost=session_lost)
         effects.append(Tell(connection, Attached(session.accepted, fresh, receipt, session.name, self.broker)))
-        effects += [Tell(connection, delivery) for delivery in session.queue.take(now)]
+        effects += [Tell(connection, delivery) for delivery in session.take(now)]
         return effects
 
     def new(self, client: NodeId) -> Session:
@@ -347,8 +354,12 @@ class Sessions:
                 session.suppressed += 1
                 effects.append(Trace(Record("suppressed", session.client, "", event.publisher, event.sequence)))
                 continue
+            if session.chain is not None:
+                session.chain.link(session.queue.taken + 1, event)
             delivery = session.queue.put(event, names, now)
             if delivery is not None:
+                if session.chain is not None:
+                    delivery = session.chain.named(delivery)
                 effects.append(Tell(session.connection, delivery))  # type: ignore[arg-type]
             elif session.queue.gone:
                 effects += session.gone()
@@ -359,8 +370,27 @@ class Sessions:
         session = self._of(connection)
         check_received(message, session.queue.sent_up_to)
         session.queue.confirm(message.number)
-        effects: list[Effect] = [Tell(connection, delivery) for delivery in session.queue.take(now)]
+        if session.chain is not None:
+            session.chain.forget(message.number)
+        effects: list[Effect] = [Tell(connection, delivery) for delivery in session.take(now)]
         return effects + session.gone() if session.queue.gone else effects
+
+    def between(self, connection: str, message: Between, now: float) -> list[Effect]:
+        """One of several sessions is asked what it has of a publisher and has not sent. [mobile §5]"""
+        session = self._of(connection)
+        check_between(message)
+        if session.chain is None:
+            raise PeerFault("Between is for clients that have said so with Attach.replicated")
+        unsent = [item for item in session.queue.waiting() if item.number > session.queue.sent_up_to]
+        items = [
+            item
+            for item in unsent
+            if item.event.publisher == message.publisher and message.after < item.event.sequence <= message.through
+        ]
+        items = sorted(items, key=lambda item: item.event.sequence)
+        through = message.through if len(items) <= ITEMS_MAX else items[ITEMS_MAX - 1].event.sequence
+        covered = Covered(message.publisher, message.after, through, tuple(items[:ITEMS_MAX]))
+        return [Tell(connection, covered)]
 
     # ------------------------------------------------------------ connections
 

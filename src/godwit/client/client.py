@@ -170,10 +170,19 @@ class Client:
         """Publish an event: attributes, or an event whose publisher, number and time are filled in here."""
         stamp: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
         stamped = dataclasses.replace(said, **stamp) if isinstance(said, Event) else event(said, **stamp)
-        self.sequence += 1
-        if self.outbox.quenches(stamped):  # [mobile §3.2] "the event is discarded (quenched) at the source"
-            return [self._record("quenched", stamped)]
-        return self._wait(Publish(stamped))
+        return self.publish_numbered(stamped)
+
+    def publish_numbered(self, event: Event) -> list[Effect]:
+        """Publish an event that has its number already: it may go through another broker, too. [mobile §5]"""
+        self.sequence = max(self.sequence, event.sequence)
+        if self.outbox.quenches(event):  # [mobile §3.2] "the event is discarded (quenched) at the source"
+            return [self._record("quenched", event)]
+        return self._wait(Publish(event))
+
+    def unanswered(self) -> list[Event]:
+        """The events that no broker is known to have, the oldest first."""
+        under_way = [request.wish.event for request in self._under_way if isinstance(request.wish, Publish)]
+        return under_way + self.outbox.waiting()
 
     def leave(self, now: float) -> list[Effect]:
         """Leave for good: what waits is sent, and the session ends. (Away, it ends when its time is over.)"""

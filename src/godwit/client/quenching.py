@@ -74,6 +74,10 @@ class Outbox:
         """How many events wait."""
         return len(self._events)
 
+    def waiting(self) -> list[Event]:
+        """The events that wait, the oldest first."""
+        return [wish.event for wish in self._wishes.values() if isinstance(wish, Publish)]
+
     # ------------------------------------------------------------ the combined filter
 
     def on_closed(self) -> None:

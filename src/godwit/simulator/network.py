@@ -18,6 +18,7 @@ from godwit.broker.messages import (
     Ack,
     Advertise,
     Attach,
+    Covered,
     Delivery,
     Frame,
     LinkState,
@@ -118,6 +119,8 @@ def size_of(message: Any) -> int:
         return HEADER_BYTES + 12 * len(message.targets) + size_of(message.message)
     if kind in (Subscribe, Advertise):
         return 2 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
+    if kind is Covered:
+        return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
     if kind is Attach:
