@@ -68,8 +68,8 @@ def test_the_same_event_may_be_delivered_twice_once_from_each_eb() -> None:
 
 
 def test_eb1_may_deliver_event_4_before_eb2_delivers_event_3() -> None:
-    """ "suppose event number 3 is missed by EB1 but received by EB2. It is therefore entirely possible for EB1 to deliver
-    the next event, say number 4, to the user before EB2 could have a chance to deliver event 3." """
+    """ "suppose event number 3 is missed by EB1 but received by EB2. It is therefore entirely possible for EB1 to
+    deliver the next event, say number 4, to the user before EB2 could have a chance to deliver event 3." """
     shown = delivered(displayer("unique"), *STORY)
     assert shown == [1, 2, 4, 3]
     assert not ordered(history(shown))
@@ -108,8 +108,8 @@ def test_what_does_not_match_or_was_made_up_is_not_consistent() -> None:
 
 
 def test_completeness_is_about_all_that_either_eb_received() -> None:
-    """ "if an event matching the user's subscription arrives at EB1 but is missed by EB2 due to network packet loss, then
-    a complete replicated system will need to ensure that the event is not discarded" """
+    """ "if an event matching the user's subscription arrives at EB1 but is missed by EB2 due to network packet loss,
+    then a complete replicated system will need to ensure that the event is not discarded" """
     assert complete(history([1, 2, 3, 4]))
     assert complete(history([4, 3, 2, 1, 1]))
     assert not complete(history([1, 2, 4]))
@@ -127,24 +127,24 @@ def test_what_no_eb_received_or_nobody_wanted_is_not_missed() -> None:
 
 
 def test_without_filtering_the_system_is_neither_consistent_nor_ordered() -> None:
-    """ "if the Event Displayer simply passes along any event it receives to the user, the resulting replicated system will
-    be neither consistent (due to duplicates) nor ordered" """
+    """ "if the Event Displayer simply passes along any event it receives to the user, the resulting replicated system
+    will be neither consistent (due to duplicates) nor ordered" """
     shown = delivered(displayer("none"), *STORY)
     assert shown == [1, 1, 2, 2, 4, 3, 4]
     assert (ordered(history(shown)), consistent(history(shown)), complete(history(shown))) == PAPER_TABLE["none"]
 
 
 def test_exact_duplicate_elimination_gains_consistency() -> None:
-    """ "an event is discarded by the ED if an 'identical' one has already been displayed previously … the system has gained
-    consistency as a result" """
+    """ "an event is discarded by the ED if an 'identical' one has already been displayed previously … the system has
+    gained consistency as a result" """
     shown = delivered(displayer("unique"), *STORY)
     assert shown == [1, 2, 4, 3]
     assert (ordered(history(shown)), consistent(history(shown)), complete(history(shown))) == PAPER_TABLE["unique"]
 
 
 def test_the_last_seen_number_of_each_source_gains_order_and_loses_completeness() -> None:
-    """ "the ED records the last seen sequence number from each Event Source and discards any new event that arrives out of
-    order. The disadvantage of this algorithm, however, is that the system is no longer complete" """
+    """ "the ED records the last seen sequence number from each Event Source and discards any new event that arrives out
+    of order. The disadvantage of this algorithm, however, is that the system is no longer complete" """
     shown = delivered(displayer("ordered"), *STORY)
     assert shown == [1, 2, 4]
     assert (ordered(history(shown)), consistent(history(shown)), complete(history(shown))) == PAPER_TABLE["ordered"]

@@ -9,10 +9,10 @@ from collections import Counter, deque
 from itertools import chain, combinations
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from pytest import MonkeyPatch
 
 from godwit.broker.chains import Chain
 from godwit.broker.effects import Close, Closed, Heard, Notify, Opened, StartTimer, StopTimer, Tell, TimerDue, Trace
@@ -177,7 +177,7 @@ class Network:
         return False
 
     def flush(self) -> None:
-        while any([self.carry(name, back) for name in self.names for back in (False, True)]):
+        while any(self.carry(name, back) for name in self.names for back in (False, True)):
             pass
 
     def wait(self, seconds: float) -> None:
@@ -281,7 +281,7 @@ def test_the_story_of_the_paper_holds() -> None:
     assert (broken_laws(network), network.displayed) == ([], [("s", 1), ("s", 2), ("s", 3)])
 
 
-def test_a_filter_that_does_not_wait_is_caught(monkeypatch: MonkeyPatch) -> None:
+def test_a_filter_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CompleteMerge, "on_attached", lambda *_, **__: [])  # nobody is ever awaited
     network = Network(2)
     play(network, LATE)
@@ -289,7 +289,7 @@ def test_a_filter_that_does_not_wait_is_caught(monkeypatch: MonkeyPatch) -> None
     assert network.kinds["overtaken"] == {("s", 2)}
 
 
-def test_a_filter_that_displays_by_arrival_is_caught(monkeypatch: MonkeyPatch) -> None:
+def test_a_filter_that_displays_by_arrival_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("godwit.client.complete.insort", lambda numbers, number: numbers.append(number))
     network = Network(2)
     for _ in range(3):
@@ -301,14 +301,14 @@ def test_a_filter_that_displays_by_arrival_is_caught(monkeypatch: MonkeyPatch) -
     assert "ordered" in broken_laws(network)
 
 
-def test_a_filter_that_never_asks_is_caught(monkeypatch: MonkeyPatch) -> None:
+def test_a_filter_that_never_asks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CompleteMerge, "_ask", lambda *_: [])
     network = Network(2)
     play(network, [("publish", "s", 1)])
     assert broken_laws(network) == ["complete", "on record", "nothing held for ever"]
 
 
-def test_an_answer_without_what_waits_is_caught(monkeypatch: MonkeyPatch) -> None:
+def test_an_answer_without_what_waits_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     between = Sessions.between
 
     def silent(self: Sessions, connection: str, message: Between, now: float) -> list[Any]:
@@ -334,7 +334,7 @@ def test_an_answer_without_what_waits_is_caught(monkeypatch: MonkeyPatch) -> Non
     assert broken_laws(backlog()) == ["complete"]
 
 
-def test_a_chain_that_hides_what_was_lost_is_caught(monkeypatch: MonkeyPatch) -> None:
+def test_a_chain_that_hides_what_was_lost_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def overflow() -> Network:
         network = Network(1, queue_events_max=3)
         network.cut("r0")

@@ -60,7 +60,7 @@ class Overlay:
     def _build(self, random: Random) -> None:
         config = BrokerConfig(
             reduction=random.choice(["simple", "identity", "covering", "merging", "flooding"]),
-            advertisements=random.choice(["off", "optional"]),  # type: ignore[arg-type]
+            advertisements=random.choice(["off", "optional"]),
             limits=Limits(window=random.choice([2, 64])),
         )
         make: Any = random.choice([Broker, MobileBroker])

@@ -1,4 +1,4 @@
-"""A session at several brokers of one tree: nothing lost, nothing twice, in order, while one replica lives at any time."""
+"""A session at several brokers of a tree: nothing lost, nothing twice, in order, while one replica lives."""
 
 import pytest
 from msgspec import structs
