@@ -30,11 +30,14 @@ KINDS = ("crash", "crash_diskless", "partition")
 class Overlay:
     """The run of one seed."""
 
-    def __init__(self, seed: int, filter: str = "complete", kinds: tuple[str, ...] = KINDS) -> None:
+    def __init__(
+        self, seed: int, filter: str = "complete", kinds: tuple[str, ...] = KINDS, publish: str | None = None
+    ) -> None:
         random = self.random = Random(f"{seed}/overlay")
         self.world = World(seed)
         self.replicas = tuple(f"r{number}" for number in range(random.choice([2, 3])))
         self.sources = ("p", "q")
+        self.publish = publish  # "all" or "one": the client with the replicas is the source, and p subscribes
         self.displayed: list[EventId] = []
         self.records: list[Record] = []
         self.published: set[EventId] = set()
@@ -42,16 +45,22 @@ class Overlay:
         self.world.on_notify = self._on_notify
         self.world.on_record = lambda node, record, now: self.records.append(record)
         self._build(random)
-        config = ReplicaConfig(filter=filter, bounds=BOUNDS, client=ClientConfig(confirm_every=3))  # type: ignore[arg-type]
+        config = ReplicaConfig(
+            filter=filter,  # type: ignore[arg-type]
+            publish=publish or "all",  # type: ignore[arg-type]
+            bounds=BOUNDS,
+            client=ClientConfig(confirm_every=3),
+        )
         self.world.add_client("ann", ReplicatedClient("ann", self.replicas, config))
         for replica in self.replicas:
             self.world.wire("ann", replica, random.uniform(0.001, 0.3), None)
             self.world.connect("ann", replica)
-        self.world.command("ann", lambda machine, now: machine.subscribe("x", WANTED, now))
         for source in self.sources:
             self.world.add_client(source, Client(source))
             self.world.wire(source, f"b{source}", 0.01, None)
             self.world.connect(source, f"b{source}")
+        subscriber = "ann" if publish is None else "p"
+        self.world.command(subscriber, lambda machine, now: machine.subscribe("x", WANTED, now))
         self.world.run(3.0)
         end = self._plan_events(random)
         self._plan_faults(random, end, kinds)
@@ -75,7 +84,7 @@ class Overlay:
 
     def _plan_events(self, random: Random) -> float:
         end = 3.0
-        for source in self.sources:
+        for source in self.sources if self.publish is None else ("ann",):
             at = 3.0
             for _ in range(EVENTS):
                 at += random.expovariate(1 / INTERVAL_S)
@@ -98,12 +107,13 @@ class Overlay:
     # ------------------------------------------------------------ what happens
 
     def _publish(self, source: str, value: int, _: Any) -> None:
-        def publish(machine: Client, now: float) -> list[Any]:
+        def publish(machine: Any, now: float) -> list[Any]:
             id = (source, machine.sequence + 1)
             self.published.add(id)
             if value < 60:
                 self.matching.add(id)
-            return machine.publish({"value": value}, now)
+            effects: list[Any] = machine.publish({"value": value}, now)
+            return effects
 
         self.world.command(source, publish)
 

@@ -1,10 +1,13 @@
 """A session at several brokers of a tree: nothing lost, nothing twice, in order, while one replica lives."""
 
+from functools import partial
+
 import pytest
 from msgspec import structs
 
 from godwit.broker.effects import Effect
 from godwit.broker.messages import NodeId
+from godwit.client import ReplicaConfig
 from godwit.client.complete import CompleteMerge, MergeBounds
 from godwit.simulator.replication import complete, consistent, ordered
 from tests.simulation import replicated_overlay
@@ -38,6 +41,21 @@ def test_the_papers_filters_fail_as_its_table_says_in_an_overlay_too() -> None:
     for filter in ("none", "unique", "ordered"):
         seen[filter] = {law for seed in range(8) for law in broken(Overlay(seed, filter))}
     assert seen == {"none": {"ordered", "consistent"}, "unique": {"ordered"}, "ordered": {"complete"}}
+
+
+@pytest.mark.parametrize("publish", ["all", "one"])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_source_with_replicas_loses_doubles_and_overtakes_nothing(publish: str, seed: int) -> None:
+    overlay = Overlay(seed, publish=publish)
+    assert broken(overlay) == []
+    assert len(overlay.matching) > 50
+
+
+def test_a_source_whose_next_replica_gets_only_what_was_not_acknowledged_loses_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replicated_overlay, "ReplicaConfig", partial(ReplicaConfig, again_max=0))
+    assert disorders([Overlay(seed, publish="one") for seed in range(24)]) == {"complete"}
 
 
 # ------------------------------------------------------------ faults that must be seen

@@ -157,6 +157,7 @@ def test_it_survives_a_snapshot() -> None:
         ({"publish": "two"}, "publish is 'two'"),
         ({"unique_window": 0}, "unique_window"),
         ({"publishers_max": 1}, "publishers_max"),
+        ({"again_max": -1}, "again_max"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(config: dict[str, Any], reason: str) -> None:
@@ -406,7 +407,7 @@ def test_an_event_goes_to_all_replicas_under_one_number() -> None:
 
 
 def test_an_event_goes_through_one_replica_and_another_takes_over_with_what_was_not_acknowledged() -> None:
-    ann = Ann(publish="one")
+    ann = Ann(publish="one", again_max=0)
     for number in (1, 2):
         effects = ann.machine.publish({"v": 1}, 0.0)
         assert (published(effects, "a"), published(effects, "b")) == ([number], [])
@@ -414,6 +415,15 @@ def test_an_event_goes_through_one_replica_and_another_takes_over_with_what_was_
     assert published(ann.machine.handle(Closed("a"), 1.0), "b") == [2]
     effects = ann.machine.publish({"v": 1}, 2.0)
     assert (published(effects, "a"), published(effects, "b")) == ([], [3])
+
+
+def test_the_next_replica_gets_the_last_events_once_more_so_that_new_ones_do_not_overtake_them() -> None:
+    ann = Ann(publish="one", again_max=2)
+    for _ in range(4):
+        ann.machine.publish({"v": 1}, 0.0)
+    ann.hear("a", Accepted(4))
+    assert published(ann.machine.handle(Closed("a"), 1.0), "b") == [3, 4]
+    assert published(ann.machine.publish({"v": 1}, 2.0), "b") == [5]
 
 
 def test_with_no_replica_in_reach_events_wait_for_the_first_that_comes() -> None:

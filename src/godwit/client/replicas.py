@@ -12,21 +12,24 @@ What they deliver meets here, and a filter decides what is displayed:
 | `complete` | what all replicas have passed, by its number (`complete.py`) | yes | yes | yes |
 
 As a source, the client sends its events through all replicas [mobile §5], or through one at a time: when that one is
-out of reach, the next takes over, with all that the first has not acknowledged, under the same numbers.
+out of reach, the next takes over. It gets all that the first has not acknowledged, and before that the last few events
+once more, which the first may still have in hand: so they go before the new ones, whichever way is faster.
 
 *Rules.*
 1. Replicas are independent: what one of them does, or does wrong, closes its own connection and no other.
 2. All sessions bear the client's name; numbers of requests and deliveries count within each session.
 3. Events have one number, whichever way they take: border brokers know by it what comes twice.
 4. A session stays at its broker: a replica does not roam.
-5. Published through `all`, an event is in the network if one replica takes it. Through `one`, what a replica had
-   accepted and not passed on when it went comes late, or dies with its disk.
+5. Published through `all`, an event is in the network if one replica takes it. Through `one`, too, as long as a replica
+   that goes has at most `again_max` events in hand; what it has beyond that comes late, or dies with its disk.
+   `again_max` is below the numbers that border brokers remember of a publisher, so that nothing comes twice.
 6. `unique` remembers `unique_window` numbers of a publisher; what is further behind counts as displayed.
 
 *Paper.* [mobile §5, Table 1]; EB1, EB2 → replicas; ED → this machine; ES → `publish`.
 """
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
@@ -72,6 +75,7 @@ class ReplicaConfig(msgspec.Struct, frozen=True):
 
     filter: FilterName = "complete"
     publish: Literal["all", "one"] = "all"
+    again_max: int = 64  # events that go through the next replica once more
     bounds: MergeBounds = MergeBounds()
     client: ClientConfig = ClientConfig()
     unique_window: int = 4_096
@@ -82,8 +86,8 @@ class ReplicaConfig(msgspec.Struct, frozen=True):
             raise ValueError(f"filter is {self.filter!r}: allowed are {', '.join(FILTERS)}")
         if self.publish not in ("all", "one"):
             raise ValueError(f"publish is {self.publish!r}: allowed are all, one")
-        if self.unique_window < 1 or self.publishers_max < 2:
-            raise ValueError("unique_window must be 1 or more, and publishers_max 2 or more")
+        if self.unique_window < 1 or self.publishers_max < 2 or self.again_max < 0:
+            raise ValueError("unique_window must be 1 or more, publishers_max 2 or more, again_max 0 or more")
 
 
 class ReplicatedClient:
@@ -104,6 +108,7 @@ class ReplicatedClient:
         self.publishes_through = replicas[0]  # when it publishes through one
         self.sequence = config.client.sequence_start
         self.notified = 0
+        self._recent: deque[Event] = deque(maxlen=config.again_max if config.publish == "one" else 0)
         self.merge = CompleteMerge(replicas, config.bounds) if config.filter == "complete" else None
         window = {"none": 0, "unique": config.unique_window, "ordered": 1, "complete": 0}[config.filter]
         self._seen = Seen(window, config.publishers_max) if window else None
@@ -147,6 +152,7 @@ class ReplicatedClient:
         if self.config.publish == "all":
             return self._all(lambda client: client.publish_numbered(stamped), now)
         effects = self._fail_over(now)
+        self._recent.append(stamped)
         through = self.publishes_through
         return effects + self._step(through, lambda client: client.publish_numbered(stamped), now)
 
@@ -269,6 +275,7 @@ class ReplicatedClient:
             return []
         self.publishes_through = replica = reachable[0]
         effects: list[Effect] = []
-        for again in before.unanswered():
-            effects += self._step(replica, partial(Client.publish_numbered, event=again), now)
+        again = {one.sequence: one for one in (*before.unanswered(), *self._recent)}
+        for _, one in sorted(again.items()):
+            effects += self._step(replica, partial(Client.publish_numbered, event=one), now)
         return effects
