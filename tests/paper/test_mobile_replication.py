@@ -11,6 +11,7 @@ from godwit import trace
 from godwit.broker.effects import Heard, Notify, Opened, TimerDue
 from godwit.broker.messages import Attached, Delivery, Receipt
 from godwit.client import FILTERS, ReplicaConfig, ReplicatedClient
+from godwit.client.complete import CompleteMerge
 from godwit.filters import event
 from godwit.simulator.replication import EventId, History, complete, consistent, ordered
 from godwit.simulator.replication_experiment import PAPER_TABLE, ReplicationSpec, replication_table, verdicts
@@ -184,6 +185,12 @@ def test_table_1_comes_out_exactly_and_no_other(replicas: int) -> None:
     assert [row.filter for row in rows] == list(FILTERS)
     assert all(row.runs == len(SEEDS) for row in rows)
     assert rows[3].displayed == rows[3].wanted == rows[0].wanted  # the same events reached the EBs in each row
+
+
+def test_a_fourth_filter_that_does_not_wait_is_caught_by_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CompleteMerge, "on_attached", lambda *_, **__: [])
+    [row] = replication_table(SEEDS, filters=["complete"])
+    assert row.properties == PAPER_TABLE["ordered"]
 
 
 def test_without_loss_only_duplicates_are_left_of_the_trouble() -> None:

@@ -121,7 +121,8 @@ class CompleteMerge:
                 source.passed.pop(replica, None)
         self.connected[replica] = self.awaited[replica] = True
         effects: list[Effect] = [StopTimer(("gone", replica))]
-        for publisher in list(self._waiting):
+        for publisher in self._waiting:
+            self._sources[publisher].asks_at = None  # what it should have been asked about is asked now
             effects += self._ask(publisher, now)
         return effects
 
@@ -240,37 +241,38 @@ class CompleteMerge:
             if source.asks_at is not None:
                 source.asks_at = None
                 effects.append(StopTimer(("ask", publisher)))
-        elif source.asks_at is None:
-            effects += self._ask_in_time(publisher, source, now)
-        return effects
+            return effects
+        return effects + self._ask(publisher, now)
 
     # ------------------------------------------------------------ questions and answers
 
-    def _ask_in_time(self, publisher: str, source: _Source, now: float) -> list[Effect]:
-        """Let the timer run for what will have waited long enough first, of what has not yet."""
-        after_s = self.bounds.ask_after_s
-        times = [held.since + after_s for held in source.held.values() if held.since + after_s > now]
-        if not times:
-            return []
-        source.asks_at = min(times)
-        return [StartTimer(("ask", publisher), source.asks_at)]
-
     def _ask(self, publisher: str, now: float) -> list[Effect]:
-        """Ask the replicas that have not passed what has waited long enough. Rule 2a."""
-        source = self._sources[publisher]
-        waited = [n for n in source.numbers if source.held[n].since + self.bounds.ask_after_s <= now]
+        """Ask the replicas that have not passed what has waited long enough; and again when more has. Rule 2a.
+
+        Nothing is asked, and no timer runs, while all that are behind are out of reach or have still to answer.
+        """
+        source, after_s = self._sources[publisher], self.bounds.ask_after_s
+        if not source.numbers or (source.asks_at is not None and now < source.asks_at):
+            return []
+        last, passed = source.numbers[-1], source.passed
+        reachable = [each for each in self.awaited if self.awaited[each] and self.connected[each]]
+        behind = [each for each in reachable if passed.get(each, 0) < last and publisher not in self.asked[each]]
+        source.asks_at = None
+        if not behind:
+            return []
+        through = max((n for n, held in source.held.items() if held.since + after_s <= now), default=0)
         effects: list[Effect] = []
-        for replica in self.awaited if waited else ():
-            asked = self.asked[replica]
-            is_behind = source.passed.get(replica, 0) < waited[-1]
-            if is_behind and self.awaited[replica] and self.connected[replica] and publisher not in asked:
-                question = Between(publisher, source.displayed, waited[-1])
+        for replica in behind:
+            if passed.get(replica, 0) < through:
+                asked = self.asked[replica]
                 if not asked:
                     effects.append(StartTimer(("answer", replica), now + self.bounds.give_up_s))
-                asked[publisher] = (question, now)
+                asked[publisher] = (question := Between(publisher, source.displayed, through), now)
                 effects.append(Tell(replica, question))
-        if source.asks_at is None:
-            effects += self._ask_in_time(publisher, source, now)
+        times = [held.since + after_s for held in source.held.values() if held.since + after_s > now]
+        if times:
+            source.asks_at = min(times)
+            effects.append(StartTimer(("ask", publisher), source.asks_at))
         return effects
 
     def on_covered(self, replica: NodeId, message: Covered, now: float) -> list[Effect]:
@@ -290,8 +292,8 @@ class CompleteMerge:
         for item in message.items:
             effects += self._take(replica, source, item.event, item.subscriptions, now)
         source.passed[replica] = max(source.passed.get(replica, 0), message.through)
-        effects += self._display(publisher, now)
-        return effects + self._ask(publisher, now) if source.numbers else effects
+        source.asks_at = None
+        return effects + self._display(publisher, now)
 
     def stop(self) -> list[Effect]:
         """Forget every timer."""

@@ -21,7 +21,8 @@ once more, which the first may still have in hand: so they go before the new one
 3. Events have one number, whichever way they take: border brokers know by it what comes twice.
 4. A session stays at its broker: a replica does not roam.
 5. Published through `all`, an event is in the network if one replica takes it. Through `one`, too, as long as a replica
-   that goes has at most `again_max` events in hand; what it has beyond that comes late, or dies with its disk.
+   that goes has at most `again_max` events in hand; what it has beyond that comes late, or dies with its disk. (Of a
+   replica that has lost its disk and is back sooner than a slower one passes on what was lost, events may come late.)
    `again_max` is below the numbers that border brokers remember of a publisher, so that nothing comes twice.
 6. `unique` remembers `unique_window` numbers of a publisher; what is further behind counts as displayed.
 
