@@ -1,0 +1,105 @@
+"""The event broker of an island: a broker without neighbours whose sessions can be handed over as a whole.
+
+*Theory.* When two islands meet, one event broker gives all its sessions to the other (`adhoc.py`). A session goes with
+its name and its numbers, so its client goes on where it was. When the other holds a session of that client already,
+from an earlier meeting, the two become one: the newer one says what the client wants, and what waits in both is put
+together, each publisher's events in their order.
+
+*Rules.*
+1. Numbers of a session mean something at one broker only. Who has handed sessions over and does not know whether they
+   arrived gives those it keeps new names.
+2. Whatever waits in one of two sessions of a client waits in their union, once.
+3. A session whose lease ends leaves nothing behind; what waited in it is recorded as lost.
+
+*Paper.* [mobile §3.1] "a merging protocol might have to be invoked to combine them into one central EB".
+"""
+
+from godwit.broker.broker import Broker
+from godwit.broker.effects import Effect, Trace
+from godwit.broker.messages import Attach, NodeId, Waiting
+from godwit.broker.session import Session
+from godwit.mobility.messages import Replay
+from godwit.trace import Record
+
+__all__ = ["EventBroker"]
+
+REPLAY_ITEMS = 64  # in one message
+
+
+class EventBroker(Broker):
+    """A broker that stands alone, for a while."""
+
+    def handed_over(self, to: NodeId) -> list[Replay]:
+        """All sessions, as another event broker takes them. They stay here, too."""
+        parts: list[Replay] = []
+        for session in self.sessions:
+            items = session.queue.waiting()
+            chunks = [tuple(items[at : at + REPLAY_ITEMS]) for at in range(0, len(items), REPLAY_ITEMS)] or [()]
+            for at, chunk in enumerate(chunks):
+                state = session.state() if at == 0 else None
+                is_last = at == len(chunks) - 1
+                parts.append(Replay(session.client, to, session.attempt, state, chunk, is_last))
+        return parts
+
+    def rename(self) -> None:
+        """What was handed over may go on elsewhere: here nobody's numbers count any more. Rule 1."""
+        for session in self.sessions:
+            session.name = self.sessions.new(session.client).name
+
+    def take(self, parts: list[Replay], now: float) -> list[Effect]:
+        """Go on with a session that was at another event broker."""
+        state = parts[0].state
+        assert state is not None
+        client, attempt = state.client, parts[0].attempt
+        session = Session.restored(state, [item for part in parts for item in part.items], self.config.limits, now)
+        effects: list[Effect] = []
+        before = self.sessions.session(client)
+        if before is not None:
+            older, removed = self.sessions.release(client, now, "two sessions of the client become one")
+            effects += self._without(removed, now)
+            session.attempt = attempt
+            session = self._union(*sorted((older, session), key=lambda one: one.attempt), now=now)
+            attempt = session.attempt
+        for name, subscribe in session.subscriptions.items():
+            self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
+        record = Record("relocated", client, number=len(session.queue), detail=self.name)
+        return [*effects, Trace(record), *self.sessions.adopt(session, None, Attach(client, attempt=attempt), now)]
+
+    def _union(self, older: Session, newer: Session, *, now: float) -> Session:
+        """One session of two: it wants what the newer wants, and holds what either holds. Rule 2."""
+        session = self.sessions.new(newer.client)
+        session.attempt = newer.attempt
+        for name, subscribe in newer.subscriptions.items():
+            session.subscriptions[name] = subscribe
+            session.queue.set_rules(name, subscribe.queue, now)
+        session.advertisements, session.has_advertised = newer.advertisements, newer.has_advertised
+        for item in in_sender_order([*older.queue.waiting(), *newer.queue.waiting()]):
+            session.queue.put(item.event, item.subscriptions, now)
+        known = {publisher: (highest, bits) for publisher, highest, bits in older.seen.data()}
+        for publisher, highest, bits in newer.seen.data():
+            one = known.pop(publisher, (highest, 0))
+            known[publisher] = _joined(one, (highest, bits), self.config.limits.seen_window)
+        session.seen.learn(tuple((publisher, *numbers) for publisher, numbers in known.items()))
+        return session
+
+    def lost_with(self, client: NodeId) -> list[Effect]:
+        """What waits for a client whose lease is over, on record. Rule 3."""
+        session = self.sessions.session(client)
+        events = [] if session is None else session.queue.events()
+        return [Trace(Record("lost", client, "", *event.id, detail="the lease is over")) for event in events]
+
+
+def in_sender_order(items: list[Waiting]) -> list[Waiting]:
+    """The same items, each event once: every publisher keeps its places, and has its events there in their order."""
+    once = {item.event.id: item for item in items}
+    of: dict[str, list[Waiting]] = {}
+    for item in sorted(once.values(), key=lambda item: item.event.sequence, reverse=True):
+        of.setdefault(item.event.publisher, []).append(item)
+    return [of[item.event.publisher].pop() for item in once.values()]
+
+
+def _joined(one: tuple[int, int], other: tuple[int, int], window: int) -> tuple[int, int]:
+    """What two memories of a publisher's numbers know together."""
+    (low, low_bits), (high, high_bits) = sorted((one, other))
+    behind = high - low
+    return high, high_bits | (low_bits << behind if behind < window else 0)

@@ -1,0 +1,286 @@
+"""Ad hoc networks on virtual time: devices, who is in range of whom, and the laws that hold for them.
+
+*Theory.* The world of `world.py` runs the devices' machines; this module says which pairs are in range, lets
+applications speak, and watches. Who can be reached over any number of hops forms an *island*. An island is *stable*
+since its nodes or the pairs in range within it last changed.
+
+| law | it says |
+|---|---|
+| nothing twice | no client gets an event twice, whatever happens |
+| order | a client gets the events of one publisher in the order they were published, whatever happens |
+| nothing held is lost | an event that an event broker took for a client comes to it, unless the lease ended or order forbids it |
+| all of an island | what is published in an island that has been stable comes in time to all in it who want it |
+| one event broker | an island of two or more that has been stable has one leader, and all follow it |
+| everything in force | its event broker holds exactly the subscriptions of its members, who are all connected |
+| leases end | an event broker holds nothing of who has been gone from its island for the time of a lease |
+
+*Rules.*
+1. Nothing here draws a random number or changes a machine.
+2. What a law excuses is on record: `lost` for a lease that ended, `suppressed` at a client for what came behind a later
+   event of its publisher, which happens only when the two were taken by event brokers of different islands.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from godwit.broker.effects import Notify
+from godwit.client.client import Client, ClientConfig
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.mobility.adhoc import AdHocConfig, AdHocNode
+from godwit.simulator.summary import Violation
+from godwit.simulator.world import World
+from godwit.trace import Record, TraceSink
+
+__all__ = ["AdHocWorld", "EventId", "Pair", "converge_s", "deliver_s"]
+
+EventId = tuple[str, int]
+Pair = tuple[str, str]
+"""Two devices in range of each other, in the order of their names."""
+
+LATENCY_S = 0.005
+
+
+def converge_s(config: AdHocConfig) -> float:
+    """After which an island that does not change has one leader that everybody follows: every time out in a row."""
+    return (
+        config.lost_s
+        + config.search_s
+        + config.spread_s
+        + 5 * config.beacon_s
+        + config.gather_s
+        + config.poll_s
+        + config.merge_s
+    )
+
+
+def deliver_s(config: AdHocConfig) -> float:
+    """Within which an event arrives in an island that does not change."""
+    return config.poll_s + 2 * config.beacon_s
+
+
+class AdHocWorld:
+    """Devices that come into range and go. `configs` names them."""
+
+    def __init__(
+        self, seed: int, configs: Mapping[str, AdHocConfig], trace: TraceSink | None = None, **client_settings: Any
+    ) -> None:
+        self.world = World(seed)
+        self.configs = dict(configs)
+        self.trace = trace
+        self.counts: dict[str, int] = {}  # records by kind
+        self.wanted: dict[str, dict[str, Filter]] = {name: {} for name in configs}
+        self.said: dict[EventId, tuple[Event, float]] = {}
+        self.delivered: dict[str, dict[EventId, float]] = {name: {} for name in configs}
+        self.held: dict[tuple[str, EventId], float] = {}  # client and event: when an event broker took it
+        self.excused: dict[tuple[str, EventId], str] = {}
+        self.due: dict[tuple[str, EventId], float] = {}  # client and event: until when it must come
+        self.violations: list[Violation] = []
+        self.duplicated = self.out_of_order = 0
+        self.latencies: list[float] = []
+        self.links: dict[Pair, None] = {}
+        self.islands: dict[str, tuple[str, ...]] = {name: (name,) for name in configs}
+        self.stable_since: dict[str, float] = dict.fromkeys(configs, 0.0)
+        self.left_at: dict[Pair, float] = {}  # (a, b): since when b has not been in the island of a
+        self.world.on_notify = self._on_notify
+        self.world.on_record = self._on_record
+        for name, config in self.configs.items():
+            self.world.add_broker(name, self._maker(name, config, client_settings), journaled=False)
+        for at, name in enumerate(self.configs):
+            for other in list(self.configs)[:at]:
+                self.world.wire(name, other, LATENCY_S, None)
+
+    @staticmethod
+    def _maker(name: str, config: AdHocConfig, client_settings: dict[str, Any]) -> Any:
+        return lambda incarnation: AdHocNode(name, Client(name, ClientConfig(**client_settings)), config, incarnation)
+
+    def node(self, name: str) -> AdHocNode:
+        """The machine of a device."""
+        machine = self.world.nodes[name].machine
+        assert isinstance(machine, AdHocNode)
+        return machine
+
+    def client(self, name: str) -> Client:
+        """The machine of its client."""
+        client = self.node(name).client
+        assert isinstance(client, Client)
+        return client
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.world.run(self.world.now + seconds)
+
+    # ------------------------------------------------------------ what applications do
+
+    def subscribe(self, name: str, subscription: str, filter: Filter) -> None:
+        """Want what `filter` matches."""
+        self.wanted[name][subscription] = filter
+        self.world.command(name, lambda node, now: node.ask(lambda client: client.subscribe(subscription, filter, now), now))
+
+    def unsubscribe(self, name: str, subscription: str) -> None:
+        """Want it no longer."""
+        del self.wanted[name][subscription]
+        self._forgive(name)
+        self.world.command(name, lambda node, now: node.ask(lambda client: client.unsubscribe(subscription, now), now))
+
+    def publish(self, name: str, attributes: Mapping[str, Any]) -> EventId:
+        """Publish an event, and note to whom it must come because their island has been stable."""
+        now = self.world.now
+        number = self.client(name).sequence + 1
+        event = Event(dict(attributes), publisher=name, sequence=number)
+        self.said[event.id] = (event, now)
+        if now - self.stable_since[name] >= converge_s(self.configs[name]) and len(self.islands[name]) > 1:
+            for other in self.islands[name]:
+                if any(filter.matches(event) for filter in self.wanted[other].values()):
+                    self.due[other, event.id] = now + deliver_s(self.configs[name])
+        self.world.command(name, lambda node, _: node.ask(lambda client: client.publish(attributes, now), now))
+        return event.id
+
+    # ------------------------------------------------------------ who is in range
+
+    def set_links(self, pairs: Iterable[Pair]) -> None:
+        """From now on these are in range of each other, and no others."""
+        wanted = dict.fromkeys((min(pair), max(pair)) for pair in pairs)
+        gone = [pair for pair in self.links if pair not in wanted]
+        new = [pair for pair in wanted if pair not in self.links]
+        self.links = wanted
+        for pair in gone:
+            self.world.disconnect(*pair)
+        if gone or new:
+            self._find_islands([*gone, *new])
+        for pair in new:
+            self.world.connect(*pair)
+
+    def _find_islands(self, changed: list[Pair]) -> None:
+        now = self.world.now
+        before, self.islands = self.islands, islands_of(self.configs, self.links)
+        touched = {end for pair in changed for end in pair}
+        for name, island in self.islands.items():
+            if not touched.isdisjoint(island) or island != before[name]:
+                self.stable_since[name] = now
+                self._forgive(name)
+            for other in self.configs:
+                if other in island:
+                    self.left_at.pop((name, other), None)
+                elif other in before[name]:
+                    self.left_at[name, other] = now
+
+    def _forgive(self, name: str) -> None:
+        """Something has changed for a node: what is still due to it need not come in time."""
+        self.due = {key: at for key, at in self.due.items() if key[0] != name or at <= self.world.now}
+
+    # ------------------------------------------------------------ watching
+
+    def _on_notify(self, name: str, notify: Notify, now: float) -> None:
+        id = notify.event.id
+        got = self.delivered[name]
+        self._count("delivered")
+        if id in got:
+            self.duplicated += 1
+            self._violate("nothing twice", f"event {id} came again", name)
+            return
+        behind = [number for publisher, number in got if publisher == id[0] and number > id[1]]
+        if behind:
+            self.out_of_order += 1
+            self._violate("order", f"event {id} came after number {max(behind)}", name)
+        got[id] = now
+        self.latencies.append(now - self.said[id][1])
+        if self.trace is not None:
+            self.trace.write(now, name, Record("delivered", "", "", *id))
+
+    def _on_record(self, name: str, record: Record, now: float) -> None:
+        self._count(record.kind)
+        id = (record.publisher, record.sequence)
+        if record.kind == "published":
+            self._took(name, id, now)
+        elif record.kind == "lost":
+            self.excused[record.peer or name, id] = record.detail
+        elif record.kind == "suppressed" and not record.peer:
+            self.excused.setdefault((name, id), "overtaken")
+        if self.trace is not None:
+            self.trace.write(now, name, record)
+
+    def _took(self, name: str, id: EventId, now: float) -> None:
+        """An event broker has taken an event: whoever has a session there and wants it is to get it."""
+        broker = self.node(name).broker
+        event = self.said[id][0]
+        for session in broker.sessions if broker is not None else ():
+            if any(subscribe.filter.matches(event) for subscribe in session.subscriptions.values()):
+                self.held.setdefault((session.client, id), now)
+
+    def _count(self, kind: str) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+    def _violate(self, law: str, text: str, node: str) -> None:
+        self.violations.append(Violation(law, text, self.world.now, node))
+
+    # ------------------------------------------------------------ judging
+
+    def leaders(self, island: Iterable[str]) -> list[str]:
+        """Who leads in an island."""
+        return [name for name in island if self.node(name).is_leading]
+
+    def check_islands(self) -> int:
+        """Hold every island that has been stable to its laws. How many there were."""
+        checked = 0
+        for island in dict.fromkeys(self.islands.values()):
+            now, first = self.world.now, island[0]
+            if now - self.stable_since[first] >= converge_s(self.configs[first]):
+                checked += 1
+                if len(island) > 1:
+                    self._check_island(island)
+            for leader in self.leaders(island):
+                self._check_leases(leader)
+        return checked
+
+    def _check_island(self, island: tuple[str, ...]) -> None:
+        leaders = self.leaders(island)
+        follows = {name: self.node(name).leader for name in island}
+        if len(leaders) != 1 or any(leader != leaders[0] for leader in follows.values()):
+            self._violate("one event broker", f"{leaders} lead the island, which follows {follows}", island[0])
+            return
+        broker = self.node(leaders[0]).broker
+        assert broker is not None
+        for name in island:
+            session = broker.sessions.session(name)
+            held = {} if session is None else {one: sub.filter for one, sub in session.subscriptions.items()}
+            if session is None or session.connection is None or held != self.wanted[name]:
+                self._violate("everything in force", f"{leaders[0]} holds {held} for it", name)
+
+    def _check_leases(self, leader: str) -> None:
+        broker, config = self.node(leader).broker, self.configs[leader]
+        assert broker is not None
+        for session in broker.sessions:
+            since = self.left_at.get((leader, session.client))
+            left_s = 0.0 if since is None else self.world.now - since
+            if left_s > 2 * config.lease_s + converge_s(config):
+                self._violate("leases end", f"it holds a session of {session.client}, gone for {left_s:.1f} s", leader)
+
+    def judge(self) -> None:
+        """At the end, when everybody has met: did everything come that must?"""
+        for (name, id), at in self.due.items():
+            if self.delivered[name].get(id, float("inf")) > at:
+                self._violate("all of an island", f"event {id} has not come by {at:.3f} s", name)
+        for (name, id), at in self.held.items():
+            if id not in self.delivered[name] and (name, id) not in self.excused:
+                self._violate("nothing held is lost", f"event {id}, taken at {at:.3f} s, never came", name)
+
+
+def islands_of(names: Iterable[str], links: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
+    """For each node, all that it can reach, itself among them, by name."""
+    reach: dict[str, list[str]] = {name: [] for name in names}
+    for one, other in links:
+        reach[one].append(other)
+        reach[other].append(one)
+    found: dict[str, tuple[str, ...]] = {}
+    for name in reach:
+        if name not in found:
+            island, todo = {name: None}, [name]
+            while todo:
+                for other in reach[todo.pop()]:
+                    if other not in island:
+                        island[other] = None
+                        todo.append(other)
+            members = tuple(sorted(island))
+            found |= dict.fromkeys(members, members)
+    return found
