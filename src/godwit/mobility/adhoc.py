@@ -36,35 +36,27 @@ client of any node.
 displayer's poll finds the new one too. A lease is a session's, not a subscription's.
 """
 
-from collections import deque
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 from zlib import crc32
 
-import msgspec
 from msgspec import structs
 
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,
-    Closed,
     Effect,
     Heard,
     Input,
     LinkDown,
     LinkUp,
-    Notify,
     Opened,
-    Send,
     StartTimer,
     StopTimer,
-    Tell,
     TimerDue,
     TimerKey,
     Trace,
 )
-from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach, Bye, Hello, NodeId, Publish, Request
 from godwit.errors import PeerFault
 from godwit.mobility.adhoc_messages import (
@@ -74,88 +66,32 @@ from godwit.mobility.adhoc_messages import (
     Merge,
     Merged,
     Poll,
-    Relayed,
-    check_body,
     check_radio,
 )
-from godwit.mobility.checking import check_move
-from godwit.mobility.circuits import Circuit, named
-from godwit.mobility.event_broker import EventBroker
+from godwit.mobility.circuits import Circuit
+from godwit.mobility.device import AdHocConfig, Device
+from godwit.mobility.event_broker import EventBroker, check_part, whole_sessions
 from godwit.mobility.messages import Replay
-from godwit.mobility.ways import Rank, Sightings, Ways, rank_of
+from godwit.mobility.ways import Rank, Sightings, rank_of
 from godwit.trace import Record
 
-__all__ = ["AdHocConfig", "AdHocNode"]
+__all__ = ["AdHocNode"]
 
 FAREWELLS = 3  # beacons of a leader that has given up
 HELD_MAX = 1_000  # messages of a circuit that wait until everybody has come
-PARTS_MAX = 10_000  # that one event broker hands over
-LIFE = 2**32  # numbers of one life of a device
 
 
-class AdHocConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The times and bounds of a device."""
-
-    priority: float = 0.5  # from 0 to 1: energy, memory, whatever makes a device fit to lead
-    beacon_s: float = 1.0
-    lost_s: float = 3.5  # without a beacon, after which a leader is lost
-    search_s: float = 1.5  # without a leader, before one is elected
-    spread_s: float = 2.0  # by which priority and name put an election off
-    gather_s: float = 2.5
-    lease_s: float = 30.0
-    poll_s: float = 2.0  # well below the lease: by polls a leader also knows the way back
-    merge_s: float = 10.0  # after which a hand-over without an answer is given up
-    hops_max: int = 32
-    neighbours_max: int = 64
-    nodes_max: int = 1_024  # to which a way is known
-    leaders_max: int = 32
-    members_max: int = 256  # of one event broker
-    limits: Limits = Limits()
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.priority <= 1:
-            raise ValueError(f"priority is {self.priority}: allowed is 0 to 1")
-        for name in self.__struct_fields__[1:-1]:
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
-        if self.lost_s <= self.beacon_s or self.lease_s < 3 * self.poll_s:
-            raise ValueError("lost_s must be above beacon_s, and lease_s at least three times poll_s")
-
-
-class ClientMachine(Protocol):
-    """What a device's application speaks to: `client.Client`."""
-
-    def handle(self, input: Input, now: float) -> list[Effect]:
-        """Take notice of an input."""
-
-
-class AdHocNode:
-    """One wireless device. Its client has its name."""
+class AdHocNode(Device):
+    """A device that finds, elects, follows, polls and merges event brokers."""
 
     def __init__(self, name: NodeId, client: Any, config: AdHocConfig, incarnation: int = 1) -> None:
-        self.name = name
-        self.client: ClientMachine = client
-        self.config = config
-        self.neighbours: dict[NodeId, None] = {}
-        self.ways = Ways(config.nodes_max)
+        super().__init__(name, client, config, incarnation)
         self.sightings = Sightings(config.leaders_max, config.lost_s)
-        self.leader: NodeId | None = None
-        self.broker: EventBroker | None = None  # while it leads
-        self.successor: NodeId | None = None  # while it hands over
-        self.circuits: dict[str, Circuit] = {}  # by name
-        self.own: Circuit | None = None  # of the client here, or of a hand-over
-        self._served: dict[NodeId, Circuit] = {}  # at the event broker, by who opened it
-        self._base = incarnation * LIFE
-        self._number = self._base  # of all that is sent
-        self._opened = self._base  # circuits
-        self._tenure = self._base
         self._joined_at = 0.0
         self._farewells: tuple[int, NodeId] = (0, "")
         self._gathered_at = 0.0
         self._merges_after = 0.0
         self._ticking = False
-        self._todo: deque[tuple[str, Effect]] = deque()
-        self._out: list[Effect] = []
 
     @property
     def is_leading(self) -> bool:
@@ -178,11 +114,6 @@ class AdHocNode:
                 self._on_link_up(peer, now)
             case LinkDown(peer=peer):
                 self._on_link_down(peer, now)
-        return self._carried_out(now)
-
-    def ask(self, do: Callable[[Any], list[Effect]], now: float) -> list[Effect]:
-        """Let the application speak to the client: `node.ask(lambda client: client.publish({...}, now), now)`."""
-        self._let("client", do(self.client))
         return self._carried_out(now)
 
     # ------------------------------------------------------------ who is in range
@@ -229,9 +160,6 @@ class AdHocNode:
             self._on_beacon(peer, message, now)
         else:
             self._on_relayed(peer, message, now)
-
-    def _radio(self, peer: NodeId, message: Any) -> None:
-        self._out.append(Send(peer, message))
 
     # ------------------------------------------------------------ beacons
 
@@ -313,26 +241,6 @@ class AdHocNode:
         if self.own is not None and self.own.link is not None:
             self._relay(self.own.far, Poll(self.own.id))
 
-    def _drop(self, circuit: Circuit, now: float) -> None:
-        """A circuit is over at this end."""
-        if self.circuits.pop(circuit.name, None) is None:
-            return
-        self._let("circuit", circuit.close(now))
-        if self._served.get(circuit.id[0]) is circuit:
-            del self._served[circuit.id[0]]
-            if self.broker is not None:
-                self._let("broker", self.broker.handle(Closed(circuit.name), now))
-        if self.own is circuit:
-            self.own = None
-            if self.leader is not None:
-                self._let("client", self.client.handle(Closed(self.leader), now))
-
-    def _hang_up(self, circuit: Circuit, reason: str, now: float) -> None:
-        """End a circuit, and tell the other end."""
-        self._drop(circuit, now)
-        if circuit.link is not None:
-            self._relay(circuit.far, Hangup(circuit.id, reason))
-
     # ------------------------------------------------------------ leading
 
     def _declare(self, now: float) -> None:
@@ -392,6 +300,12 @@ class AdHocNode:
 
     def _said(self, circuit: Circuit, message: Any, now: float) -> None:
         """Something was said on a circuit to the event broker here."""
+        try:
+            self._handled(circuit, message, now)
+        except PeerFault as fault:
+            self._at_fault(circuit, type(message).__name__, fault, now)
+
+    def _handled(self, circuit: Circuit, message: Any, now: float) -> None:
         if self.broker is None or self.successor is not None:
             return
         kind = type(message)
@@ -433,38 +347,23 @@ class AdHocNode:
         self._let("circuit", circuit.open(now))
         for part in self.broker.handed_over(best.leader):
             self._let("circuit", circuit.send(part, now))
-        self._let("circuit", circuit.send(Merge(len(self.broker.sessions)), now))
+        self._let("circuit", circuit.send(Merge(self.broker.leases(now)), now))
         self._out.append(StartTimer(("merge",), now + self.config.merge_s))
 
     def _on_handed_over(self, circuit: Circuit, message: Replay | Merge, now: float) -> None:
         """Another event broker hands its sessions over: take them all at once, or none."""
         assert self.broker is not None
         if isinstance(message, Replay):
-            check_move(message)
-            if len(circuit.parts) >= PARTS_MAX:
-                raise PeerFault(f"a hand-over of more than {PARTS_MAX} parts")
-            begins = message.state is not None
-            if begins == bool(circuit.parts and not circuit.parts[-1].is_last):
-                raise PeerFault("parts of sessions that do not follow each other")
-            if not begins and message.client != circuit.parts[-1].client:
-                raise PeerFault("parts of two sessions in one")
+            check_part(circuit.parts, message)
             circuit.parts.append(message)
             return
-        sessions: list[list[Replay]] = []
-        for part in circuit.parts:
-            if part.state is not None:
-                sessions.append([])
-            sessions[-1].append(part)
-        if type(message.sessions) is not int or len(sessions) != message.sessions:
-            raise PeerFault(f"{len(sessions)} sessions came, and {message.sessions!r} were announced")
-        if circuit.parts and not circuit.parts[-1].is_last:
-            raise PeerFault("a session that is not whole")
+        sessions = whole_sessions(circuit.parts, message)
         new = [parts for parts in sessions if self.broker.sessions.session(parts[0].client) is None]
         if len(self.broker.sessions) + len(new) > self.config.members_max:
             raise PeerFault(f"this event broker has no room for more than {self.config.members_max} sessions")
         circuit.parts = []
-        for parts in sessions:
-            self._let("broker", self.broker.take(parts, now))
+        for parts, lease_s in zip(sessions, message.leases, strict=True):
+            self._let("broker", self.broker.take(parts, min(lease_s, self.config.lease_s), now))
         self._out.append(Trace(Record("merged", circuit.id[0], number=len(sessions))))
         self._let("circuit", circuit.send(Merged(len(sessions)), now))
 
@@ -489,42 +388,7 @@ class AdHocNode:
         self._out.append(StopTimer(("merge",)))
         self._open(now)
 
-    # ------------------------------------------------------------ over several hops
-
-    def _relay(self, target: NodeId, body: Carried | Poll | Hangup) -> None:
-        way = self.ways.to(target)
-        if way is not None:
-            self._number += 1
-            self._radio(way, Relayed(self.name, target, self._number, 0, body))
-
-    def _on_relayed(self, peer: NodeId, message: Relayed, now: float) -> None:
-        """Pass it on, or take it when it is for us."""
-        if message.source == self.name:
-            return
-        self.ways.learn(message.source, peer, message.number)
-        if message.target != self.name:
-            way = self.ways.to(message.target)
-            if way is not None and way != peer and message.hops < self.config.hops_max:
-                self._radio(way, structs.replace(message, hops=message.hops + 1))
-            return
-        source, body = message.source, message.body
-        try:
-            check_body(body)
-            circuit = self.circuits.get(named(body.circuit))
-            if circuit is None:
-                circuit = self._called(source, body, now)
-            if circuit is None or circuit.far != source:
-                if type(body) is not Hangup:
-                    self._relay(source, Hangup(body.circuit, "unknown here"))
-                return
-        except PeerFault as fault:
-            self._out.append(Trace(Record("fault", source, type(body).__name__, detail=str(fault))))
-            return
-        circuit.until = now + self.config.lease_s
-        if type(body) is Hangup:
-            self._on_hangup(circuit, now)
-        elif type(body) is Carried:
-            self._on_carried(circuit, body, now)
+    # ------------------------------------------------------------ circuits
 
     def _called(self, source: NodeId, body: Carried | Poll | Hangup, now: float) -> Circuit | None:
         """Somebody opens a circuit to the event broker here."""
@@ -545,20 +409,13 @@ class AdHocNode:
         self._serve(circuit, now)
         return circuit
 
-    def _on_carried(self, circuit: Circuit, body: Carried, now: float) -> None:
-        try:
-            effects, messages = circuit.on_frame(body.frame, now)
-            self._let("circuit", effects)
-            for message in messages:
-                if circuit.id[0] != self.name:
-                    self._said(circuit, message, now)
-                elif self.successor is None:
-                    self._let("client", self.client.handle(Heard(circuit.far, message), now))
-                elif type(message) is Merged:
-                    self._on_merged(circuit, message, now)
-        except PeerFault as fault:  # rule 3
-            self._out.append(Trace(Record("fault", circuit.far, type(body.frame).__name__, detail=str(fault))))
-            self._hang_up(circuit, str(fault), now)
+    def _answered(self, circuit: Circuit, message: Any, now: float) -> None:
+        if circuit is not self.own:
+            return
+        if self.successor is None:
+            self._let("client", self.client.handle(Heard(circuit.far, message), now))
+        elif type(message) is Merged:
+            self._on_merged(circuit, message, now)
 
     def _on_hangup(self, circuit: Circuit, now: float) -> None:
         if circuit is self.own and self.successor is not None:
@@ -611,6 +468,8 @@ class AdHocNode:
                     self._resume(now)
             else:
                 self._on_leases_due(now)
+                if self.own is None:
+                    self._open(now)
                 self._consider_merging(now)
                 others = [session for session in self.broker.sessions if session.client != self.name]
                 if not self.neighbours and not others:
@@ -635,51 +494,3 @@ class AdHocNode:
             self._ticking = False
 
     # ------------------------------------------------------------ what the machines inside ask for
-
-    def _let(self, who: str, effects: list[Effect]) -> None:
-        self._todo.extend((who, effect) for effect in effects)
-
-    def _carried_out(self, now: float) -> list[Effect]:
-        """Carry the effects of client, event broker and circuits to each other; what is left is ours, in order."""
-        while self._todo:
-            who, effect = self._todo.popleft()
-            match effect:
-                case Trace() | Notify():
-                    self._out.append(effect)
-                case StartTimer(key=key, at=at):
-                    self._out.append(StartTimer(self._key(who, key), at))
-                case StopTimer(key=key):
-                    self._out.append(StopTimer(self._key(who, key)))
-                case Send(peer=name, frame=frame):
-                    circuit = self.circuits.get(name)
-                    if circuit is not None:
-                        self._relay(circuit.far, Carried(circuit.id, frame))
-                case Tell(connection=name, message=message):
-                    self._tell(who, name, message, now)
-                case Close(peer=name, reason=reason) if who != "node":  # after what was said before
-                    self._todo.append(("node", Close(self._circuit_name(who, name), reason)))
-                case Close(peer=name, reason=reason):
-                    circuit = self.circuits.get(name)
-                    if circuit is not None:
-                        self._hang_up(circuit, reason, now)
-        out, self._out = self._out, []
-        return out
-
-    def _key(self, who: str, key: TimerKey) -> TimerKey:
-        return (who, str(self._tenure), *key) if who == "broker" else (who, *key)
-
-    def _circuit_name(self, who: str, connection: str) -> str:
-        if who != "client":
-            return connection
-        return "" if self.own is None else self.own.name
-
-    def _tell(self, who: str, connection: str, message: Any, now: float) -> None:
-        circuit = self.own if who == "client" else self.circuits.get(connection)
-        if circuit is None or (who == "client" and self.successor is not None):
-            return
-        if circuit.link is not None:
-            self._let("circuit", circuit.send(message, now))
-        elif who == "client":
-            self._said(circuit, message, now)
-        elif circuit is self.own:
-            self._let("client", self.client.handle(Heard(circuit.far, message), now))

@@ -62,7 +62,7 @@ class Relayed(msgspec.Struct, frozen=True, tag=True):
 class Merge(msgspec.Struct, frozen=True, tag=True):
     """These were all my sessions: take them over. [mobile §3.1]"""
 
-    sessions: int
+    leases: tuple[float, ...]  # what is left of the lease of each, in seconds
 
 
 class Merged(msgspec.Struct, frozen=True, tag=True):

@@ -14,16 +14,23 @@ together, each publisher's events in their order.
 *Paper.* [mobile §3.1] "a merging protocol might have to be invoked to combine them into one central EB".
 """
 
+from typing import Any
+
 from godwit.broker.broker import Broker
-from godwit.broker.effects import Effect, Trace
+from godwit.broker.checking import shown
+from godwit.broker.effects import Effect, StartTimer, Trace
 from godwit.broker.messages import Attach, NodeId, Waiting
 from godwit.broker.session import Session
+from godwit.errors import PeerFault
+from godwit.mobility.adhoc_messages import Merge
+from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Replay
 from godwit.trace import Record
 
-__all__ = ["EventBroker"]
+__all__ = ["EventBroker", "check_part", "in_sender_order", "whole_sessions"]
 
 REPLAY_ITEMS = 64  # in one message
+PARTS_MAX = 10_000  # that one event broker hands over
 
 
 class EventBroker(Broker):
@@ -46,7 +53,19 @@ class EventBroker(Broker):
         for session in self.sessions:
             session.name = self.sessions.new(session.client).name
 
-    def take(self, parts: list[Replay], now: float) -> list[Effect]:
+    def leases(self, now: float) -> tuple[float, ...]:
+        """What is left of each session's lease, for all whose client is away."""
+        return tuple(max((session.ends_at or now) - now, 0.0) for session in self.sessions)
+
+    def end_lease(self, client: NodeId, at: float) -> list[Effect]:
+        """A client that is away now is forgotten at that time, if it does not come back."""
+        session = self.sessions.session(client)
+        if session is None or session.connection is not None:
+            return []
+        session.ends_at = at
+        return [StartTimer(("session", client), at)]
+
+    def take(self, parts: list[Replay], lease_s: float, now: float) -> list[Effect]:
         """Go on with a session that was at another event broker."""
         state = parts[0].state
         assert state is not None
@@ -57,13 +76,15 @@ class EventBroker(Broker):
         if before is not None:
             older, removed = self.sessions.release(client, now, "two sessions of the client become one")
             effects += self._without(removed, now)
+            lease_s = max(lease_s, (older.ends_at or now + lease_s) - now)
             session.attempt = attempt
             session = self._union(*sorted((older, session), key=lambda one: one.attempt), now=now)
             attempt = session.attempt
         for name, subscribe in session.subscriptions.items():
             self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
         record = Record("relocated", client, number=len(session.queue), detail=self.name)
-        return [*effects, Trace(record), *self.sessions.adopt(session, None, Attach(client, attempt=attempt), now)]
+        effects += [Trace(record), *self.sessions.adopt(session, None, Attach(client, attempt=attempt), now)]
+        return effects + self.end_lease(client, now + lease_s)
 
     def _union(self, older: Session, newer: Session, *, now: float) -> Session:
         """One session of two: it wants what the newer wants, and holds what either holds. Rule 2."""
@@ -87,6 +108,31 @@ class EventBroker(Broker):
         session = self.sessions.session(client)
         events = [] if session is None else session.queue.events()
         return [Trace(Record("lost", client, "", *event.id, detail="the lease is over")) for event in events]
+
+
+def check_part(parts: list[Replay], part: Replay) -> None:
+    """`PeerFault` unless this may follow the parts of sessions that came before."""
+    check_move(part)
+    if len(parts) >= PARTS_MAX:
+        raise PeerFault(f"a hand-over of more than {PARTS_MAX} parts")
+    begins = part.state is not None
+    if begins == bool(parts and not parts[-1].is_last) or not (begins or part.client == parts[-1].client):
+        raise PeerFault("parts of sessions that do not follow each other")
+
+
+def whole_sessions(parts: list[Replay], message: Merge) -> list[list[Replay]]:
+    """The parts of each session; `PeerFault` unless all that were announced are there and whole."""
+    sessions: list[list[Replay]] = []
+    for part in parts:
+        if part.state is not None:
+            sessions.append([])
+        sessions[-1].append(part)
+    leases: Any = message.leases
+    if type(leases) is not tuple or any(type(left) not in (int, float) or not left >= 0 for left in leases):
+        raise PeerFault(f"leases of {shown(leases)}: they must be seconds, 0 or more")
+    if len(sessions) != len(leases) or (parts and not parts[-1].is_last):
+        raise PeerFault(f"{len(sessions)} sessions came, and {len(leases)} were announced")
+    return sessions
 
 
 def in_sender_order(items: list[Waiting]) -> list[Waiting]:

@@ -8,7 +8,7 @@ since its nodes or the pairs in range within it last changed.
 |---|---|
 | nothing twice | no client gets an event twice, whatever happens |
 | order | a client gets the events of one publisher in the order they were published, whatever happens |
-| nothing held is lost | an event that an event broker took for a client comes to it, unless the lease ended or order forbids it |
+| nothing held is lost | what an event broker took for a client comes, unless its lease ended or order forbids it |
 | all of an island | what is published in an island that has been stable comes in time to all in it who want it |
 | one event broker | an island of two or more that has been stable has one leader, and all follow it |
 | everything in force | its event broker holds exactly the subscriptions of its members, who are all connected |
@@ -20,14 +20,15 @@ since its nodes or the pairs in range within it last changed.
    event of its publisher, which happens only when the two were taken by event brokers of different islands.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from godwit.broker.effects import Notify
+from godwit.broker.effects import Effect, Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
-from godwit.mobility.adhoc import AdHocConfig, AdHocNode
+from godwit.mobility.adhoc import AdHocNode
+from godwit.mobility.device import AdHocConfig
 from godwit.simulator.summary import Violation
 from godwit.simulator.world import World
 from godwit.trace import Record, TraceSink
@@ -81,7 +82,7 @@ class AdHocWorld:
         self.links: dict[Pair, None] = {}
         self.islands: dict[str, tuple[str, ...]] = {name: (name,) for name in configs}
         self.stable_since: dict[str, float] = dict.fromkeys(configs, 0.0)
-        self.left_at: dict[Pair, float] = {}  # (a, b): since when b has not been in the island of a
+        self.left_at: dict[Pair, float] = {}  # (a, b): when b was last in the island of a, or of whom a took over
         self.world.on_notify = self._on_notify
         self.world.on_record = self._on_record
         for name, config in self.configs.items():
@@ -115,13 +116,15 @@ class AdHocWorld:
     def subscribe(self, name: str, subscription: str, filter: Filter) -> None:
         """Want what `filter` matches."""
         self.wanted[name][subscription] = filter
-        self.world.command(name, lambda node, now: node.ask(lambda client: client.subscribe(subscription, filter, now), now))
+        self.world.command(
+            name, lambda node, now: node.ask(lambda client: client.subscribe(subscription, filter, now), now)
+        )
 
     def unsubscribe(self, name: str, subscription: str) -> None:
         """Want it no longer."""
         del self.wanted[name][subscription]
         self._forgive(name)
-        self.world.command(name, lambda node, now: node.ask(lambda client: client.unsubscribe(subscription, now), now))
+        self._ask(name, lambda client, now: client.unsubscribe(subscription, now))
 
     def publish(self, name: str, attributes: Mapping[str, Any]) -> EventId:
         """Publish an event, and note to whom it must come because their island has been stable."""
@@ -133,8 +136,11 @@ class AdHocWorld:
             for other in self.islands[name]:
                 if any(filter.matches(event) for filter in self.wanted[other].values()):
                     self.due[other, event.id] = now + deliver_s(self.configs[name])
-        self.world.command(name, lambda node, _: node.ask(lambda client: client.publish(attributes, now), now))
+        self._ask(name, lambda client, now: client.publish(attributes, now))
         return event.id
+
+    def _ask(self, name: str, do: Callable[[Client, float], list[Effect]]) -> None:
+        self.world.command(name, lambda node, now: node.ask(lambda client: do(client, now), now))
 
     # ------------------------------------------------------------ who is in range
 
@@ -193,6 +199,8 @@ class AdHocWorld:
         id = (record.publisher, record.sequence)
         if record.kind == "published":
             self._took(name, id, now)
+        elif record.kind == "merged":
+            self._took_over(name, record.peer)
         elif record.kind == "lost":
             self.excused[record.peer or name, id] = record.detail
         elif record.kind == "suppressed" and not record.peer:
@@ -207,6 +215,13 @@ class AdHocWorld:
         for session in broker.sessions if broker is not None else ():
             if any(subscribe.filter.matches(event) for subscribe in session.subscriptions.values()):
                 self.held.setdefault((session.client, id), now)
+
+    def _took_over(self, leader: str, former: str) -> None:
+        """A leader has the sessions of another, with what is left of their leases."""
+        for other in self.configs:
+            since = self.left_at.get((former, other))
+            if since is not None and other not in self.islands[leader]:
+                self.left_at[leader, other] = max(since, self.left_at.get((leader, other), since))
 
     def _count(self, kind: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -253,7 +268,7 @@ class AdHocWorld:
         for session in broker.sessions:
             since = self.left_at.get((leader, session.client))
             left_s = 0.0 if since is None else self.world.now - since
-            if left_s > 2 * config.lease_s + converge_s(config):
+            if left_s > config.lease_s + converge_s(config):
                 self._violate("leases end", f"it holds a session of {session.client}, gone for {left_s:.1f} s", leader)
 
     def judge(self) -> None:
