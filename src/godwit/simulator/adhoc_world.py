@@ -39,8 +39,6 @@ EventId = tuple[str, int]
 Pair = tuple[str, str]
 """Two devices in range of each other, in the order of their names."""
 
-LATENCY_S = 0.005
-
 
 def converge_s(config: AdHocConfig) -> float:
     """After which an island that does not change has one leader that everybody follows: every time out in a row."""
@@ -64,7 +62,12 @@ class AdHocWorld:
     """Devices that come into range and go. `configs` names them."""
 
     def __init__(
-        self, seed: int, configs: Mapping[str, AdHocConfig], trace: TraceSink | None = None, **client_settings: Any
+        self,
+        seed: int,
+        configs: Mapping[str, AdHocConfig],
+        trace: TraceSink | None = None,
+        latency_ms: float = 5.0,
+        **client_settings: Any,
     ) -> None:
         self.world = World(seed)
         self.configs = dict(configs)
@@ -89,7 +92,7 @@ class AdHocWorld:
             self.world.add_broker(name, self._maker(name, config, client_settings), journaled=False)
         for at, name in enumerate(self.configs):
             for other in list(self.configs)[:at]:
-                self.world.wire(name, other, LATENCY_S, None)
+                self.world.wire(name, other, latency_ms / 1_000, None)
 
     @staticmethod
     def _maker(name: str, config: AdHocConfig, client_settings: dict[str, Any]) -> Any:
@@ -106,6 +109,12 @@ class AdHocWorld:
         client = self.node(name).client
         assert isinstance(client, Client)
         return client
+
+    def set_loss(self, rate: float) -> None:
+        """From now on so many of the messages over the air are lost, double or late."""
+        for node in self.world.nodes.values():
+            for wire in node.wires.values():
+                wire.set_faults(loss=rate, duplicate=rate / 2, delay=rate, delay_s=0.1)
 
     def run(self, seconds: float) -> None:
         """Let time pass."""

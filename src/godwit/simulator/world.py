@@ -43,6 +43,7 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Frame, NodeId, Packet
+from godwit.mobility.adhoc_messages import Relayed
 from godwit.simulator.network import Wire, size_of
 from godwit.trace import Record
 
@@ -414,4 +415,6 @@ def _message_record(kind: str, peer: NodeId, message: Any, number: int) -> Recor
     event = getattr(inner, "event", None)
     publisher, sequence = event.id if event is not None else ("", -1)
     number = number if number >= 0 else getattr(message, "number", -1)
-    return Record(kind, peer, type(message).__name__, publisher, sequence, number=number, size=size_of(message))
+    name, size = type(message).__name__, size_of(message)
+    borne = type(message.body).__name__ if type(message) is Relayed else ""
+    return Record(kind, peer, name, publisher, sequence, number=number, size=size, detail=borne)
