@@ -12,10 +12,11 @@ priority, and differs by name; the first beacon makes the others follow. When tw
 *Leases.* A node polls its leader. A leader that has not heard of a client for `lease_s` forgets it with all it had. A
 leader that does not know the one who polls says so, and everything is said anew.
 
-*Merging.* A leader that hears of one with a higher rank hands over its sessions, with what waits in them: it hangs up
-on its clients, so that nothing changes any more, sends everything, and hears that it has arrived. Only then does it
-give up, and name its successor in its last beacons. A node stays with its leader until this leader is lost or gives
-up. So at the successor, whatever waits for a client waits there before anything that was published later.
+*Merging.* A leader that hears of one with a higher rank calls it. When it answers, the leader hands over its sessions,
+with what waits in them: it hangs up on its clients, so that nothing changes any more, sends everything, and hears that
+it has arrived. Only then does it give up, and name its successor in its last beacons. A node stays with its leader
+until this leader is lost or gives up. So at the successor, whatever waits for a client waits there before anything that
+was published later.
 
     searching ── a beacon ──> following ── the leader is lost ──> searching;   its leader gives up ──> following
     searching ── no beacon for its time ──> leading ── a higher rank is heard ──> handing over ── Merged ──> following
@@ -292,7 +293,7 @@ class AdHocNode(Device):
     def _give_up(self, now: float) -> None:
         """There is no event broker here any more."""
         self.broker = None
-        for circuit in list(self._served.values()):
+        for circuit in (*self._served.values(), *([] if self.trunk is None else [self.trunk])):
             self._drop(circuit, now)
         self.successor = None
         self._leave(now)
@@ -331,23 +332,28 @@ class AdHocNode(Device):
     # ------------------------------------------------------------ merging
 
     def _consider_merging(self, now: float) -> None:
-        """Hand over to the leader of the highest rank. [mobile §3.1] "combine them into one central EB" """
-        if self.broker is None or self.successor is not None or now < self._merges_after:
+        """Call the leader of the highest rank, to hand over to it. [mobile §3.1] "combine them into one central EB" """
+        if self.broker is None or self.trunk is not None or now < self._merges_after:
             return
         best = self.sightings.best(now)
         if best is None or rank_of(best) < self.rank or self.ways.to(best.leader) is None:
             return
-        for circuit in list(self._served.values()):
-            self._hang_up(circuit, f"{self.name} hands over to {best.leader}", now)
-        self.successor = best.leader
         self._opened += 1
-        circuit = Circuit((self.name, self._opened), best.leader)
+        circuit = self.trunk = Circuit((self.name, self._opened), best.leader)
         self.circuits[circuit.name] = circuit
-        self.own = circuit
         self._let("circuit", circuit.open(now))
-        for part in self.broker.handed_over(best.leader):
-            self._let("circuit", circuit.send(part, now))
-        self._let("circuit", circuit.send(Merge(self.broker.leases(now)), now))
+        self._out.append(StartTimer(("merge",), now + self.config.merge_s))
+
+    def _hand_over(self, now: float) -> None:
+        """It has answered, so there is a way there and back: let nothing change here any more, and send everything."""
+        assert self.broker is not None
+        assert self.trunk is not None
+        self.successor = self.trunk.far
+        for circuit in list(self._served.values()):
+            self._hang_up(circuit, f"{self.name} hands over to {self.successor}", now)
+        for part in self.broker.handed_over(self.successor):
+            self._let("circuit", self.trunk.send(part, now))
+        self._let("circuit", self.trunk.send(Merge(self.broker.leases(now)), now))
         self._out.append(StartTimer(("merge",), now + self.config.merge_s))
 
     def _on_handed_over(self, circuit: Circuit, message: Replay | Merge, now: float) -> None:
@@ -377,16 +383,17 @@ class AdHocNode(Device):
         self._send_beacon()
         self._follow(successor, now)
 
-    def _resume(self, now: float) -> None:
-        """The hand-over came to nothing: go on. What was handed over may live there, too."""
+    def _stay(self, reason: str, now: float) -> None:
+        """Nothing came of it: go on leading. What was handed over may live there, too."""
         assert self.broker is not None
-        if self.own is not None:
-            self._hang_up(self.own, "the hand-over has taken too long", now)
-        self.successor = None
+        if self.trunk is not None:
+            self._hang_up(self.trunk, reason, now)
         self._merges_after = now + 2 * self.config.beacon_s
-        self.broker.rename()
         self._out.append(StopTimer(("merge",)))
-        self._open(now)
+        if self.successor is not None:
+            self.successor = None
+            self.broker.rename()
+            self._open(now)
 
     # ------------------------------------------------------------ circuits
 
@@ -410,16 +417,14 @@ class AdHocNode(Device):
         return circuit
 
     def _answered(self, circuit: Circuit, message: Any, now: float) -> None:
-        if circuit is not self.own:
-            return
-        if self.successor is None:
+        if circuit is self.own:
             self._let("client", self.client.handle(Heard(circuit.far, message), now))
-        elif type(message) is Merged:
+        elif circuit is self.trunk and self.successor is not None and type(message) is Merged:
             self._on_merged(circuit, message, now)
 
     def _on_hangup(self, circuit: Circuit, now: float) -> None:
-        if circuit is self.own and self.successor is not None:
-            self._resume(now)
+        if circuit is self.trunk:
+            self._stay("", now)
         else:
             self._drop(circuit, now)  # with the next tick the client calls again
 
@@ -441,8 +446,8 @@ class AdHocNode(Device):
                 if self.broker is not None:
                     self._on_gathered(now)
             case ("merge",):
-                if self.successor is not None:
-                    self._resume(now)
+                if self.trunk is not None:
+                    self._stay("it has taken too long", now)
             case ("circuit", what, name):
                 circuit = self.circuits.get(name)
                 if circuit is not None:
@@ -463,10 +468,9 @@ class AdHocNode(Device):
         """Once a beacon's time: say that we lead, or look whether our leader does."""
         if self.broker is not None:
             self._send_beacon()
-            if self.successor is not None:
-                if self.sightings.of(self.successor, now) is None:
-                    self._resume(now)
-            else:
+            if self.trunk is not None and self.sightings.of(self.trunk.far, now) is None:
+                self._stay("out of reach", now)
+            elif self.successor is None:
                 self._on_leases_due(now)
                 if self.own is None:
                     self._open(now)

@@ -41,6 +41,11 @@ class Circuit:
         self.held: list[Any] = []  # what must wait until everybody has come
         self.parts: list[Replay] = []  # of sessions that another event broker hands over
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the other end has answered."""
+        return self.link is None or self.link.open
+
     def open(self, now: float) -> list[Effect]:
         """Greet the other end."""
         return [] if self.link is None else self.link.on_up(now)

@@ -96,7 +96,8 @@ class Device:
         self.broker: EventBroker | None = None  # while it leads
         self.successor: NodeId | None = None  # while it hands over
         self.circuits: dict[str, Circuit] = {}  # by name
-        self.own: Circuit | None = None  # of the client here, or of a hand-over
+        self.own: Circuit | None = None  # of the client here
+        self.trunk: Circuit | None = None  # to another event broker
         self._served: dict[NodeId, Circuit] = {}  # at the event broker, by who opened it
         self._base = incarnation * LIFE
         self._number = self._base  # of all that is sent
@@ -117,6 +118,10 @@ class Device:
 
     def _answered(self, circuit: Circuit, message: Any, now: float) -> None:
         """Something was said on a circuit that was opened here."""
+        raise NotImplementedError
+
+    def _hand_over(self, now: float) -> None:
+        """The trunk is open."""
         raise NotImplementedError
 
     def _on_hangup(self, circuit: Circuit, now: float) -> None:
@@ -172,6 +177,8 @@ class Device:
                     self._answered(circuit, message, now)
                 else:
                     self._said(circuit, message, now)
+            if circuit is self.trunk and circuit.is_open and self.successor is None:
+                self._hand_over(now)
         except PeerFault as fault:
             self._at_fault(circuit, type(body.frame).__name__, fault, now)
 
@@ -192,6 +199,8 @@ class Device:
                 self._let("broker", self.broker.handle(Closed(circuit.name), now))
                 if client is not None:
                     self._let("broker", self.broker.end_lease(client, circuit.until))
+        if self.trunk is circuit:
+            self.trunk = None
         if self.own is circuit:
             self.own = None
             if self.leader is not None:
@@ -249,7 +258,7 @@ class Device:
 
     def _tell(self, who: str, connection: str, message: Any, now: float) -> None:
         circuit = self.own if who == "client" else self.circuits.get(connection)
-        if circuit is None or (who == "client" and self.successor is not None):
+        if circuit is None:
             return
         if circuit.link is not None:
             self._let("circuit", circuit.send(message, now))

@@ -77,6 +77,7 @@ class AdHocWorld:
         self.said: dict[EventId, tuple[Event, float]] = {}
         self.delivered: dict[str, dict[EventId, float]] = {name: {} for name in configs}
         self.held: dict[tuple[str, EventId], float] = {}  # client and event: when an event broker took it
+        self.takers: dict[EventId, dict[str, None]] = {}  # the event brokers that took an event
         self.excused: dict[tuple[str, EventId], str] = {}
         self.due: dict[tuple[str, EventId], float] = {}  # client and event: until when it must come
         self.violations: list[Violation] = []
@@ -208,6 +209,8 @@ class AdHocWorld:
         id = (record.publisher, record.sequence)
         if record.kind == "published":
             self._took(name, id, now)
+        elif record.kind == "session_ended":
+            self._ended(name, record.peer)
         elif record.kind == "merged":
             self._took_over(name, record.peer)
         elif record.kind == "lost":
@@ -221,9 +224,16 @@ class AdHocWorld:
         """An event broker has taken an event: whoever has a session there and wants it is to get it."""
         broker = self.node(name).broker
         event = self.said[id][0]
+        self.takers.setdefault(id, {})[name] = None
         for session in broker.sessions if broker is not None else ():
             if any(subscribe.filter.matches(event) for subscribe in session.subscriptions.values()):
                 self.held.setdefault((session.client, id), now)
+
+    def _ended(self, leader: str, client: str) -> None:
+        """A session is over: not of somebody who has been here all the time."""
+        is_here = client in self.islands[leader]
+        if is_here and self.world.now - self.stable_since[leader] >= converge_s(self.configs[leader]):
+            self._violate("everything in force", f"{leader} has ended its session", client)
 
     def _took_over(self, leader: str, former: str) -> None:
         """A leader has the sessions of another, with what is left of their leases."""
@@ -286,8 +296,16 @@ class AdHocWorld:
             if self.delivered[name].get(id, float("inf")) > at:
                 self._violate("all of an island", f"event {id} has not come by {at:.3f} s", name)
         for (name, id), at in self.held.items():
-            if id not in self.delivered[name] and (name, id) not in self.excused:
+            if id in self.delivered[name]:
+                continue
+            excuse = self.excused.get((name, id))
+            if excuse is None or (excuse == "overtaken" and not self._may_be_overtaken(name, id)):
                 self._violate("nothing held is lost", f"event {id}, taken at {at:.3f} s, never came", name)
+
+    def _may_be_overtaken(self, name: str, id: EventId) -> bool:
+        """Whether another event broker took a later event of the same publisher, which came before this one."""
+        later = [other for other in self.delivered[name] if other[0] == id[0] and other[1] > id[1]]
+        return any(self.takers[other].keys() - self.takers[id].keys() for other in later)
 
 
 def islands_of(names: Iterable[str], links: Iterable[Pair]) -> dict[str, tuple[str, ...]]:

@@ -43,7 +43,7 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Frame, NodeId, Packet
-from godwit.mobility.adhoc_messages import Relayed
+from godwit.mobility.adhoc_messages import Beacon, Relayed
 from godwit.simulator.network import Wire, size_of
 from godwit.trace import Record
 
@@ -271,6 +271,8 @@ class World:
         kind = type(message)
         self.handled[kind] = self.handled.get(kind, 0) + 1
         if target.is_broker and wire.source.is_broker:
+            if self.traces_messages and kind in (Beacon, Relayed):
+                self._record(target.name, _message_record("handled", source, message, -1))
             self._give(target, Arrived(source, message))
         else:
             if self.traces_messages:
