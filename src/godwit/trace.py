@@ -57,6 +57,7 @@ KINDS: dict[str, str] = {
     "elected": "A device became the leader of its island, and hosts its event broker.",
     "resigned": "A leader gave up: it handed its sessions to the peer, or was left alone.",
     "merged": "A leader took over the sessions of another, the peer.",
+    "coordinated": "A leader and another, the peer, became neighbours: both go on.",
     "died": "An event died with a disk, on its way or in the queue of the client that `peer` names.",
     "table": "The number of entries in one of a broker's tables changed; `detail` names the table.",
     "settled": "No message of control is under way: what was answered so far is in force everywhere.",

@@ -1,5 +1,7 @@
 """Ad hoc networks, sentence by sentence. [mobile §3.1, the last two paragraphs; claim H6]"""
 
+from typing import Any
+
 from godwit.filters import parse
 from godwit.filters.filters import TRUE
 from godwit.mobility.device import AdHocConfig
@@ -8,8 +10,9 @@ from godwit.simulator.adhoc_world import AdHocWorld
 CONFIG = AdHocConfig()
 
 
-def network(**priorities: float) -> AdHocWorld:
-    return AdHocWorld(1, {name: AdHocConfig(priority=priority) for name, priority in priorities.items()})
+def network(meeting: Any = "merge", **priorities: float) -> AdHocWorld:
+    configs = {name: AdHocConfig(priority=priority, meeting=meeting) for name, priority in priorities.items()}
+    return AdHocWorld(1, configs)
 
 
 def held_by(net: AdHocWorld, leader: str) -> dict[str, list[str]]:
@@ -141,17 +144,68 @@ def test_merging_loses_nothing_and_doubles_nothing_while_everybody_goes_on_publi
     net.set_links([("a", "b"), ("c", "d")])
     net.run(20)
     net.set_links([("a", "b"), ("b", "c"), ("c", "d")])
-    for _ in range(500):
+    for _ in range(200):
         for name in "abcd":
             net.publish(name, {"x": 1})
-        net.run(0.01)
+        net.run(0.025)
     net.run(20)
     net.judge()
     assert net.violations == []
     assert net.excused == {}
     for name in "cd":  # who were with the one that gave up get all that the others of their island said
-        assert [number for publisher, number in net.delivered[name] if publisher == "c"] == list(range(1, 501))
-        assert [number for publisher, number in net.delivered[name] if publisher == "d"] == list(range(1, 501))
+        assert [number for publisher, number in net.delivered[name] if publisher == "c"] == list(range(1, 201))
+        assert [number for publisher, number in net.delivered[name] if publisher == "d"] == list(range(1, 201))
+
+
+def test_alternatively_both_operate_in_a_coordinated_fashion():
+    """ "Alternatively, both could operate in a coordinated fashion as discussed in Section 4." """
+    net = network("coordinate", a=0.9, b=0.2, c=0.2, d=0.6)
+    for name in "abcd":
+        net.subscribe(name, "s", parse("x = 1") if name in "ac" else TRUE)
+    net.set_links([("a", "b"), ("c", "d")])
+    net.run(20)
+    net.set_links([("a", "b"), ("b", "c"), ("c", "d")])
+    net.run(30)
+    assert net.leaders("abcd") == ["a", "d"]
+    assert held_by(net, "a") == {"a": ["s"], "b": ["s"]}
+    assert held_by(net, "d") == {"c": ["s"], "d": ["s"]}
+    for name in "bc":
+        net.publish(name, {"x": 1})
+        net.publish(name, {"x": 2})
+    net.run(2)
+    net.check_islands()
+    net.judge()
+    assert net.violations == []
+    for name in "abcd":
+        assert len(net.delivered[name]) == (2 if name in "ac" else 4)
+    net.set_links([("a", "b"), ("c", "d")])  # and when they part again nothing of the other is left
+    net.run(CONFIG.lost_s + 40)
+    for leader in "ad":
+        broker = net.node(leader).broker
+        assert broker is not None
+        assert broker.links == {}
+        assert broker.routing.sizes()["in_subs"] == 2
+
+
+def test_three_that_coordinate_form_a_tree():
+    net = network("coordinate", a=0.9, b=0.2, c=0.2, d=0.6, e=0.3, f=0.1)
+    for name in "abcdef":
+        net.subscribe(name, "s", TRUE)
+    net.set_links([("a", "b"), ("c", "d"), ("e", "f")])
+    net.run(20)
+    assert net.leaders("abcdef") == ["a", "d", "e"]
+    net.set_links([("c", "d"), ("d", "e"), ("e", "f")])
+    net.run(20)
+    assert net.node("e").trunk is not None
+    net.set_links([("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("a", "f")])  # a ring
+    net.run(40)
+    for name in "abcdef":
+        net.publish(name, {"x": 1})
+    net.run(3)
+    net.check_islands()
+    net.judge()
+    assert net.violations == []
+    assert all(len(got) == 6 for got in net.delivered.values())
 
 
 def test_a_partition_that_heals_brings_no_duplicates():

@@ -11,6 +11,7 @@ from godwit.mobility.device import AdHocConfig
 from godwit.simulator.adhoc_world import AdHocWorld, converge_s
 
 PRIORITIES = (0.0, 0.5, 1.0)
+SOME = settings(max_examples=max(settings().max_examples // 4, 1))  # of the profile's: each is a whole run
 REST_S = converge_s(AdHocConfig()) + 1.0
 
 
@@ -33,10 +34,11 @@ def histories(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def lived(history: dict[str, Any]) -> AdHocWorld:
+def lived(history: dict[str, Any], meeting: Any = "merge") -> AdHocWorld:
     names = history["names"]
     configs = {
-        name: AdHocConfig(priority=priority) for name, priority in zip(names, history["priorities"], strict=True)
+        name: AdHocConfig(priority=priority, meeting=meeting)
+        for name, priority in zip(names, history["priorities"], strict=True)
     }
     net = AdHocWorld(1, configs)
     for name in history["wanting"]:
@@ -49,7 +51,7 @@ def lived(history: dict[str, Any]) -> AdHocWorld:
     return net
 
 
-@settings(max_examples=60)
+@SOME
 @given(histories())
 def test_once_links_rest_every_island_has_one_event_broker_that_holds_all_and_serves_all(history):
     net = lived(history)
@@ -68,7 +70,7 @@ def test_once_links_rest_every_island_has_one_event_broker_that_holds_all_and_se
     assert len(net.due) >= due
 
 
-@settings(max_examples=60)
+@SOME
 @given(histories())
 def test_when_all_meet_nothing_that_anybody_holds_is_lost_and_nothing_comes_twice(history):
     net = lived(history)
@@ -79,7 +81,21 @@ def test_when_all_meet_nothing_that_anybody_holds_is_lost_and_nothing_comes_twic
     assert net.violations == []
 
 
-@settings(max_examples=30)
+@SOME
+@given(histories())
+def test_event_brokers_that_coordinate_form_a_tree_and_serve_all(history):
+    net = lived(history, "coordinate")
+    net.run(REST_S)
+    assert net.check_islands() == len(set(net.islands.values()))
+    for name in history["names"]:
+        net.publish(name, {"x": 2})
+    net.run(10)
+    net.check_islands()
+    net.judge()
+    assert net.violations == []
+
+
+@SOME
 @given(histories())
 def test_the_same_history_gives_the_same_effects(history):
     one, other = lived(history), lived(history)
@@ -88,7 +104,7 @@ def test_the_same_history_gives_the_same_effects(history):
     assert one.world.handled == other.world.handled
 
 
-@settings(max_examples=30)
+@SOME
 @given(histories(), st.integers(0, 5))
 def test_messages_that_get_lost_double_nothing_and_keep_the_order(history, lost):
     names = history["names"]

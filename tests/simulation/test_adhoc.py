@@ -27,6 +27,13 @@ def test_islands_that_part_and_meet_keep_every_law(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_event_brokers_that_coordinate_keep_every_law(seed):
+    summary = run(with_changes(named("adhoc"), [*SHORT, "radio.meeting=coordinate"]), seed)
+    assert summary.violations == ()
+    assert summary.islands["merged"] == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_devices_that_never_rest_keep_every_law_about_what_comes(seed):
     summary = run(with_changes(named("adhoc"), ["run.duration_s=95", "radio.move_s=95", "radio.speed_mps=25"]), seed)
     assert summary.violations == ()
@@ -114,6 +121,13 @@ def test_without_a_fault_no_law_is_broken():
 def test_leaders_that_never_give_up_are_seen(monkeypatch):
     monkeypatch.setattr(AdHocNode, "_consider_merging", lambda self, now: None)
     assert "one event broker" in laws(met())
+
+
+def test_event_brokers_that_do_not_tell_each_other_what_is_wanted_are_seen(monkeypatch):
+    monkeypatch.setattr("godwit.mobility.event_broker.GrowingTree.join", lambda self, peer: [])
+    monkeypatch.setattr("godwit.mobility.event_broker.GrowingTree.part", lambda self, peer: [])
+    summary = run(with_changes(named("adhoc"), [*SHORT, "radio.meeting=coordinate"]), 1)
+    assert "all of an island" in {violation.law for violation in summary.violations}
 
 
 def test_clients_that_remove_no_duplicates_are_seen(monkeypatch):

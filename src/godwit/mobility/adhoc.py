@@ -18,6 +18,9 @@ it has arrived. Only then does it give up, and name its successor in its last be
 until this leader is lost or gives up. So at the successor, whatever waits for a client waits there before anything that
 was published later.
 
+*Coordinating.* With this setting both stay. Each leader has a trunk to the one of the highest rank it hears of, which
+is higher than its own, so trunks form a tree; over it they are neighbours as brokers of any tree are.
+
     searching ── a beacon ──> following ── the leader is lost ──> searching;   its leader gives up ──> following
     searching ── no beacon for its time ──> leading ── a higher rank is heard ──> handing over ── Merged ──> following
                                                                                   └── no answer ──> leading
@@ -34,7 +37,9 @@ was published later.
 *Paper.* [mobile §3.1], the last two paragraphs; claim H6. *Symbols.* EB → the event broker of a leader; ES, ED → the
 client of any node.
 *Departures.* The paper lets a source search, and elect when it finds nobody; here every device does, always, so that a
-displayer's poll finds the new one too. A lease is a session's, not a subscription's.
+displayer's poll finds the new one too. A lease is a session's, not a subscription's. Between event brokers that
+coordinate no sessions move: a client that loses its own and finds another gets what waited at the first one only if it
+comes back there within its lease.
 """
 
 from typing import Any
@@ -63,6 +68,7 @@ from godwit.errors import PeerFault
 from godwit.mobility.adhoc_messages import (
     Beacon,
     Carried,
+    Coordinate,
     Hangup,
     Merge,
     Merged,
@@ -239,8 +245,9 @@ class AdHocNode(Device):
 
     def _poll(self) -> None:
         """Refresh what the event broker knows of us. [mobile §3.1]"""
-        if self.own is not None and self.own.link is not None:
-            self._relay(self.own.far, Poll(self.own.id))
+        for circuit in (self.own, self.trunk):
+            if circuit is not None and circuit.link is not None:
+                self._relay(circuit.far, Poll(circuit.id))
 
     # ------------------------------------------------------------ leading
 
@@ -251,7 +258,7 @@ class AdHocNode(Device):
         limits = structs.replace(
             self.config.limits, sessions_max=self.config.members_max, session_expiry_s=self.config.lease_s
         )
-        self.broker = EventBroker(self.name, {}, BrokerConfig(advertisements="off", limits=limits), self._tenure)
+        self.broker = EventBroker(self.name, BrokerConfig(advertisements="off", limits=limits), self._tenure)
         self._farewells = (0, "")
         self._gathered_at = now + self.config.gather_s
         self._out.append(Trace(Record("elected", number=self._tenure - self._base)))
@@ -310,8 +317,16 @@ class AdHocNode(Device):
         if self.broker is None or self.successor is not None:
             return
         kind = type(message)
-        if kind is Replay or kind is Merge:
-            self._on_handed_over(circuit, message, now)
+        if self.broker.is_joined(circuit.name):
+            self._let("broker", self.broker.on_trunk(circuit.name, message, now))
+            return
+        if kind is Replay or kind is Merge or kind is Coordinate:
+            if (kind is Coordinate) != (self.config.meeting == "coordinate"):
+                raise PeerFault(f"a {kind.__name__}, and event brokers here {self.config.meeting} when they meet")
+            if kind is Coordinate:
+                self._coordinate(circuit, now)
+            else:
+                self._on_handed_over(circuit, message, now)
             return
         if kind is Attach and message.client != circuit.id[0]:
             raise PeerFault(f"a device named {circuit.id[0]!r} whose client is {message.client!r}")
@@ -333,11 +348,15 @@ class AdHocNode(Device):
 
     def _consider_merging(self, now: float) -> None:
         """Call the leader of the highest rank, to hand over to it. [mobile §3.1] "combine them into one central EB" """
-        if self.broker is None or self.trunk is not None or now < self._merges_after:
+        if self.broker is None or self.successor is not None or now < self._merges_after:
             return
         best = self.sightings.best(now)
         if best is None or rank_of(best) < self.rank or self.ways.to(best.leader) is None:
             return
+        if self.trunk is not None:
+            if self.config.meeting == "merge" or self.trunk.far == best.leader:
+                return
+            self._hang_up(self.trunk, f"{best.leader} has a higher rank", now)
         self._opened += 1
         circuit = self.trunk = Circuit((self.name, self._opened), best.leader)
         self.circuits[circuit.name] = circuit
@@ -348,6 +367,9 @@ class AdHocNode(Device):
         """It has answered, so there is a way there and back: let nothing change here any more, and send everything."""
         assert self.broker is not None
         assert self.trunk is not None
+        if self.config.meeting == "coordinate":
+            self._coordinate(self.trunk, now)
+            return
         self.successor = self.trunk.far
         for circuit in list(self._served.values()):
             self._hang_up(circuit, f"{self.name} hands over to {self.successor}", now)
@@ -355,6 +377,18 @@ class AdHocNode(Device):
             self._let("circuit", self.trunk.send(part, now))
         self._let("circuit", self.trunk.send(Merge(self.broker.leases(now)), now))
         self._out.append(StartTimer(("merge",), now + self.config.merge_s))
+
+    def _coordinate(self, circuit: Circuit, now: float) -> None:
+        """Be two brokers of a tree. [mobile §3.1] "both could operate in a coordinated fashion" """
+        assert self.broker is not None
+        assert circuit.link is not None
+        if self.broker.is_joined(circuit.name):
+            return
+        if circuit is self.trunk:
+            self._out.append(StopTimer(("merge",)))
+            self._let("circuit", circuit.send(Coordinate(), now))
+        self._out.append(Trace(Record("coordinated", circuit.far)))
+        self._let("broker", self.broker.join(circuit.name, circuit.link, now))
 
     def _on_handed_over(self, circuit: Circuit, message: Replay | Merge, now: float) -> None:
         """Another event broker hands its sessions over: take them all at once, or none."""
@@ -419,6 +453,8 @@ class AdHocNode(Device):
     def _answered(self, circuit: Circuit, message: Any, now: float) -> None:
         if circuit is self.own:
             self._let("client", self.client.handle(Heard(circuit.far, message), now))
+        elif self.broker is not None and self.broker.is_joined(circuit.name):
+            self._let("broker", self.broker.on_trunk(circuit.name, message, now))
         elif circuit is self.trunk and self.successor is not None and type(message) is Merged:
             self._on_merged(circuit, message, now)
 
@@ -446,7 +482,7 @@ class AdHocNode(Device):
                 if self.broker is not None:
                     self._on_gathered(now)
             case ("merge",):
-                if self.trunk is not None:
+                if self.trunk is not None and (self.successor is not None or not self.trunk.is_open):
                     self._stay("it has taken too long", now)
             case ("circuit", what, name):
                 circuit = self.circuits.get(name)

@@ -8,7 +8,19 @@ from godwit.broker.checking import shown
 from godwit.broker.messages import Ack, Frame, FrameOrAck, Goodbye, Hello, NodeId
 from godwit.errors import PeerFault
 
-__all__ = ["Beacon", "Carried", "CircuitId", "Hangup", "Merge", "Merged", "Poll", "Relayed", "check_radio"]
+__all__ = [
+    "Beacon",
+    "Carried",
+    "CircuitId",
+    "Coordinate",
+    "Hangup",
+    "Merge",
+    "Merged",
+    "Poll",
+    "Relayed",
+    "check_body",
+    "check_radio",
+]
 
 NAME_CHARS_MAX = 256
 NUMBER_MAX = 2**62
@@ -57,6 +69,10 @@ class Relayed(msgspec.Struct, frozen=True, tag=True):
     number: int  # the source's own count
     hops: int
     body: Carried | Poll | Hangup
+
+
+class Coordinate(msgspec.Struct, frozen=True, tag=True):
+    """Let us stay two, and tell each other what our clients want and say. [mobile §3.1, §4]"""
 
 
 class Merge(msgspec.Struct, frozen=True, tag=True):

@@ -14,7 +14,7 @@ two speak directly when both are on this device. `adhoc.py` decides who leads an
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import structs
@@ -58,6 +58,7 @@ class AdHocConfig(msgspec.Struct, frozen=True, kw_only=True):
     gather_s: float = 2.5
     lease_s: float = 30.0
     poll_s: float = 2.0  # well below the lease: by polls a leader also knows the way back
+    meeting: Literal["merge", "coordinate"] = "merge"  # what event brokers do that meet
     merge_s: float = 10.0  # after which a hand-over without an answer is given up
     hops_max: int = 32
     neighbours_max: int = 64
@@ -70,7 +71,7 @@ class AdHocConfig(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 <= self.priority <= 1:
             raise ValueError(f"priority is {self.priority}: allowed is 0 to 1")
         for name in self.__struct_fields__[1:-1]:
-            if not getattr(self, name) > 0:
+            if name != "meeting" and not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
         if self.lost_s <= self.beacon_s or self.lease_s < 3 * self.poll_s:
             raise ValueError("lost_s must be above beacon_s, and lease_s at least three times poll_s")
@@ -201,6 +202,8 @@ class Device:
                     self._let("broker", self.broker.end_lease(client, circuit.until))
         if self.trunk is circuit:
             self.trunk = None
+        if self.broker is not None:
+            self._let("broker", self.broker.part(circuit.name, now))
         if self.own is circuit:
             self.own = None
             if self.leader is not None:
@@ -249,6 +252,8 @@ class Device:
         return out
 
     def _key(self, who: str, key: TimerKey) -> TimerKey:
+        if who == "broker" and key[0] in ("ack", "resend"):  # the links between event brokers are those of circuits
+            who = "circuit"
         return (who, str(self._tenure), *key) if who == "broker" else (who, *key)
 
     def _circuit_name(self, who: str, connection: str) -> str:

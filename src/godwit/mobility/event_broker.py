@@ -1,4 +1,4 @@
-"""The event broker of an island: a broker without neighbours whose sessions can be handed over as a whole.
+"""The event broker of an island: a broker whose sessions can be handed over as a whole, and whose neighbours change.
 
 *Theory.* When two islands meet, one event broker gives all its sessions to the other (`adhoc.py`). A session goes with
 its name and its numbers, so its client goes on where it was. When the other holds a session of that client already,
@@ -16,11 +16,15 @@ together, each publisher's events in their order.
 
 from typing import Any
 
-from godwit.broker.broker import Broker
+from godwit.broker.broker import Broker, BrokerConfig
 from godwit.broker.checking import shown
 from godwit.broker.effects import Effect, StartTimer, Trace
-from godwit.broker.messages import Attach, NodeId, Waiting
+from godwit.broker.links import Link
+from godwit.broker.messages import Attach, NodeId, Subscribe, Unsubscribe, Waiting
+from godwit.broker.reductions import Covering
+from godwit.broker.routing import Answer, Forward
 from godwit.broker.session import Session
+from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
 from godwit.mobility.adhoc_messages import Merge
 from godwit.mobility.checking import check_move
@@ -33,8 +37,41 @@ REPLAY_ITEMS = 64  # in one message
 PARTS_MAX = 10_000  # that one event broker hands over
 
 
+class GrowingTree(TreeRouting):
+    """A tree to which neighbours come and from which they go. They begin with nothing, so nobody waits for them."""
+
+    def join(self, peer: NodeId) -> list[Answer]:
+        """Tell a new neighbour what is wanted here and behind the others."""
+        out = self.out_subs[peer] = Covering(f"{self.name}/{peer}", 0.0)
+        self.out_ads[peer] = Covering(f"{self.name}/{peer}", 0.0)
+        answers: list[Answer] = []
+        for source, entries in self.in_subs.items():
+            for id, filter in entries.items():
+                changes = out.add((source, id), id, filter)
+                answers += [
+                    Forward(peer, Unsubscribe(told) if wanted is None else Subscribe(told, wanted))
+                    for told, wanted in changes
+                ]
+        self.in_subs[peer], self.in_ads[peer] = {}, {}
+        self.told_all["subscriptions"][peer] = None
+        self.neighbours = (*self.neighbours, peer)
+        return answers
+
+    def part(self, peer: NodeId) -> list[Answer]:
+        """Forget a neighbour, and all that it wanted."""
+        answers = [answer for id in list(self.in_subs[peer]) for answer in self.on_unsubscribe(id, peer)]
+        del self.in_subs[peer], self.in_ads[peer], self.out_subs[peer], self.out_ads[peer]
+        del self.told_all["subscriptions"][peer]
+        self.neighbours = tuple(name for name in self.neighbours if name != peer)
+        return answers
+
+
 class EventBroker(Broker):
-    """A broker that stands alone, for a while."""
+    """A broker that stands alone, for a while, or is joined to others that come and go."""
+
+    def __init__(self, name: NodeId, config: BrokerConfig, incarnation: int) -> None:
+        super().__init__(name, {}, config, incarnation)
+        self.routing = self._tree = GrowingTree(name, (), incarnation=incarnation, advertised=False)
 
     def handed_over(self, to: NodeId) -> list[Replay]:
         """All sessions, as another event broker takes them. They stay here, too."""
@@ -102,6 +139,32 @@ class EventBroker(Broker):
             known[publisher] = _joined(one, (highest, bits), self.config.limits.seen_window)
         session.seen.learn(tuple((publisher, *numbers) for publisher, numbers in known.items()))
         return session
+
+    # ------------------------------------------------------------ coordinating
+
+    def is_joined(self, peer: NodeId) -> bool:
+        """Whether this is a neighbour."""
+        return peer in self.links
+
+    def join(self, peer: NodeId, link: Link, now: float) -> list[Effect]:
+        """From now on `peer` is a neighbour, over a link that is open: tell it what everybody here wants."""
+        effects: list[Effect] = []
+        self.links[peer] = link
+        self._carry_out(self._tree.join(peer), effects, now)
+        return effects
+
+    def part(self, peer: NodeId, now: float) -> list[Effect]:
+        """From now on it is none."""
+        effects: list[Effect] = []
+        if self.links.pop(peer, None) is not None:
+            self._carry_out(self._tree.part(peer), effects, now)
+        return effects
+
+    def on_trunk(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
+        """A neighbour wants or says something."""
+        effects: list[Effect] = []
+        self._carry_out(self.routing.on_message(peer, message, now), effects, now)
+        return effects
 
     def lost_with(self, client: NodeId) -> list[Effect]:
         """What waits for a client whose lease is over, on record. Rule 3."""

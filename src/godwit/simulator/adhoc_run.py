@@ -83,7 +83,10 @@ class _Run:
         devices = Random(f"{seed}/devices")
         configs = {
             name: AdHocConfig(
-                priority=devices.randint(0, 10) / 10, lease_s=radio.lease_s, poll_s=min(2.0, radio.lease_s / 3)
+                priority=devices.randint(0, 10) / 10,
+                lease_s=radio.lease_s,
+                poll_s=min(2.0, radio.lease_s / 3),
+                meeting=radio.meeting,
             )
             for name in self.names
         }
@@ -161,6 +164,7 @@ class _Run:
             islands={
                 "elected": counts.get("elected", 0),
                 "merged": counts.get("merged", 0),
+                "coordinated": counts.get("coordinated", 0),
                 "joined": counts.get("joined", 0),
                 "links_up": counts.get("link_up", 0),
                 "links_down": counts.get("link_down", 0),

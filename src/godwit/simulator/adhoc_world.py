@@ -10,14 +10,16 @@ since its nodes or the pairs in range within it last changed.
 | order | a client gets the events of one publisher in the order they were published, whatever happens |
 | nothing held is lost | what an event broker took for a client comes, unless its lease ended or order forbids it |
 | all of an island | what is published in an island that has been stable comes in time to all in it who want it |
-| one event broker | an island of two or more that has been stable has one leader, and all follow it |
+| one event broker | an island of two or more that has been stable has one leader, whom all follow; or, where event \
+brokers coordinate, several, all joined to the one of the highest rank |
 | everything in force | its event broker holds exactly the subscriptions of its members, who are all connected |
 | leases end | an event broker holds nothing of who has been gone from its island for the time of a lease |
 
 *Rules.*
 1. Nothing here draws a random number or changes a machine.
 2. What a law excuses is on record: `lost` for a lease that ended, `suppressed` at a client for what came behind a later
-   event of its publisher, which happens only when the two were taken by event brokers of different islands.
+   event of its publisher, which happens only when the two were taken by different event brokers. Where event brokers
+   coordinate, an event may also still wait at one that its client follows no longer.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -231,7 +233,7 @@ class AdHocWorld:
 
     def _ended(self, leader: str, client: str) -> None:
         """A session is over: not of somebody who has been here all the time."""
-        is_here = client in self.islands[leader]
+        is_here = client in self.islands[leader] and self.node(client).leader == leader
         if is_here and self.world.now - self.stable_since[leader] >= converge_s(self.configs[leader]):
             self._violate("everything in force", f"{leader} has ended its session", client)
 
@@ -270,16 +272,22 @@ class AdHocWorld:
     def _check_island(self, island: tuple[str, ...]) -> None:
         leaders = self.leaders(island)
         follows = {name: self.node(name).leader for name in island}
-        if len(leaders) != 1 or any(leader != leaders[0] for leader in follows.values()):
+        coordinating = self.configs[island[0]].meeting == "coordinate"
+        if (len(leaders) != 1 and not (leaders and coordinating)) or not set(follows.values()) <= set(leaders):
             self._violate("one event broker", f"{leaders} lead the island, which follows {follows}", island[0])
             return
-        broker = self.node(leaders[0]).broker
-        assert broker is not None
+        best = max(leaders, key=lambda name: self.node(name).rank)
+        for name in leaders:
+            trunk = self.node(name).trunk
+            if name != best and (trunk is None or trunk.far != best or not trunk.is_open):
+                self._violate("one event broker", f"{name} does not coordinate with {best}", name)
         for name in island:
+            broker = self.node(follows[name] or "").broker
+            assert broker is not None
             session = broker.sessions.session(name)
             held = {} if session is None else {one: sub.filter for one, sub in session.subscriptions.items()}
             if session is None or session.connection is None or held != self.wanted[name]:
-                self._violate("everything in force", f"{leaders[0]} holds {held} for it", name)
+                self._violate("everything in force", f"{follows[name]} holds {held} for it", name)
 
     def _check_leases(self, leader: str) -> None:
         broker, config = self.node(leader).broker, self.configs[leader]
@@ -298,12 +306,28 @@ class AdHocWorld:
         for (name, id), at in self.held.items():
             if id in self.delivered[name]:
                 continue
-            excuse = self.excused.get((name, id))
+            excuse = self.excused.get((name, id)) or self._waits(name, id)
             if excuse is None or (excuse == "overtaken" and not self._may_be_overtaken(name, id)):
                 self._violate("nothing held is lost", f"event {id}, taken at {at:.3f} s, never came", name)
 
+    def _waits(self, name: str, id: EventId) -> str | None:
+        """Whether an event broker that its client does not follow holds it still: where several coordinate."""
+        for leader in self.leaders(self.configs):
+            broker = self.node(leader).broker
+            session = None if broker is None else broker.sessions.session(name)
+            if self.configs[leader].meeting == "merge" or self.node(name).leader == leader or session is None:
+                continue
+            if any(event.id == id for event in session.queue.events()):
+                return f"waits at {leader}"
+        return None
+
     def _may_be_overtaken(self, name: str, id: EventId) -> bool:
-        """Whether another event broker took a later event of the same publisher, which came before this one."""
+        """Whether another event broker took a later event of the same publisher, which came before this one.
+
+        Where event brokers coordinate, the later one may have come from another than took it.
+        """
+        if self.configs[name].meeting == "coordinate":
+            return True
         later = [other for other in self.delivered[name] if other[0] == id[0] and other[1] > id[1]]
         return any(self.takers[other].keys() - self.takers[id].keys() for other in later)
 

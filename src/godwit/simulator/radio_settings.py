@@ -1,6 +1,6 @@
 """What a scenario says about devices of an ad hoc network and how they move. Part of `scenario.py`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -21,4 +21,5 @@ class Radio(msgspec.Struct, frozen=True, kw_only=True):
     move_s: SomeSeconds = 20.0  # all walk for so long,
     rest_s: SomeSeconds = 40.0  # and then rest for so long, in turn
     lease_s: Annotated[float, msgspec.Meta(ge=6, le=1_000_000)] = 30.0
+    meeting: Literal["merge", "coordinate"] = "merge"  # what event brokers do that meet
     loss: Probability = 0.0  # of a message over the air
