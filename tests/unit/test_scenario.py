@@ -47,7 +47,7 @@ def fault_of(text: str) -> str:
 
 
 def test_those_that_come_with_godwit_are_listed_with_what_they_are_about() -> None:
-    assert list(names()) == ["campus", "city", "mesh", "quench", "roam", "storm"]
+    assert list(names()) == ["adhoc", "campus", "city", "mesh", "quench", "roam", "storm"]
     assert all(names().values())
 
 

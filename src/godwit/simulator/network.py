@@ -29,6 +29,7 @@ from godwit.broker.messages import (
     Subscribe,
 )
 from godwit.filters.events import Event
+from godwit.mobility.adhoc_messages import Carried, Relayed
 from godwit.mobility.messages import Replay
 
 __all__ = ["Wire", "size_of"]
@@ -123,6 +124,10 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
+    if kind is Relayed:
+        return 4 * HEADER_BYTES + size_of(message.body)
+    if kind is Carried:
+        return size_of(message.frame)
     if kind is Attach:
         return 4 * HEADER_BYTES + sum(map(size_of, message.wanted))
     if kind is Replay:

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from godwit.mobility.roaming import MobileBroker
+from godwit.simulator.adhoc_run import ad_hoc_run
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
 from godwit.simulator.faults import drawn_faults
 from godwit.simulator.inspection import (
@@ -48,6 +49,8 @@ def run(
     trace: TraceSink | None = None,
 ) -> Summary:
     """Run a scenario to its end. `progress` is told the share that is done."""
+    if scenario.overlay.kind == "radio":
+        return ad_hoc_run(scenario, seed, progress, trace)
     return Simulation(scenario, seed, trace).run(progress)
 
 

@@ -24,6 +24,7 @@ import msgspec
 from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
+from godwit.simulator.radio_settings import Radio
 from godwit.simulator.roaming_settings import Roaming, check_roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.workloads import WorkloadSpec
@@ -36,6 +37,7 @@ __all__ = [
     "Faults",
     "OverlaySpec",
     "Planned",
+    "Radio",
     "Rate",
     "Roaming",
     "Routing",
@@ -69,7 +71,7 @@ NOTHING = "none"  # as a value of --set: take the key away
 class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True):
     """The network of brokers, and how clients reach it. Without a bandwidth, size does not matter."""
 
-    kind: Literal["single", "line", "star", "balanced_tree", "random_tree", "random_graph", "file"]
+    kind: Literal["single", "line", "star", "balanced_tree", "random_tree", "random_graph", "file", "radio"]
     brokers: Brokers | None = None
     height: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
     degree: Annotated[int, msgspec.Meta(ge=1, le=1_000)] | None = None
@@ -89,6 +91,7 @@ PARAMETERS = {
     "random_tree": ("brokers",),
     "random_graph": ("brokers", "degree"),
     "file": ("file",),
+    "radio": (),
 }
 """By kind of overlay, the keys it needs; the other kinds' keys are not allowed."""
 
@@ -223,6 +226,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     name: Text
     description: str = ""
     overlay: OverlaySpec
+    radio: Radio = Radio()
     routing: Routing = Routing()
     clients: Clients = Clients()
     workload: WorkloadSpec = WorkloadSpec()
@@ -409,6 +413,7 @@ def _set(data: dict[str, Any], path: tuple[str, ...], value: Any, change: str) -
 
 def _check(scenario: Scenario, where: settings.Where) -> None:
     _check_overlay(scenario, where)
+    _check_radio(scenario, where)
     routing, faults, workload = scenario.routing, scenario.faults, scenario.workload
     if routing.excess_max > 0 and routing.reduction != "merging":
         raise ScenarioError(
@@ -437,6 +442,33 @@ def _check(scenario: Scenario, where: settings.Where) -> None:
         file = getattr(workload, key)
         if workload.kind == "files" and not Path(file).is_file():
             raise ScenarioError(f"{where(('workload', key))} is {file!r}: it must be a file, for a workload of files")
+
+
+def _check_radio(scenario: Scenario, where: settings.Where) -> None:
+    """Devices have one event broker an island, and what befalls them is that they move."""
+    if scenario.overlay.kind != "radio":
+        if scenario.radio != Radio():
+            raise ScenarioError(f"{where(('radio',))} is set: only an overlay of kind 'radio' has devices")
+        return
+    for key, value, default in (
+        ("routing", scenario.routing, Routing()),
+        ("churn", scenario.churn, Churn()),
+        ("faults", scenario.faults, Faults()),
+        ("sessions", scenario.sessions, Sessions()),
+    ):
+        if value != default:
+            raise ScenarioError(f"{where((key,))} is set: an overlay of kind 'radio' has none of it")
+    for key in ("publishers", "subscribers"):
+        count = getattr(scenario.clients, key)
+        if count > scenario.radio.devices:
+            raise ScenarioError(f"{where(('clients', key))} is {count}: allowed is radio.devices at most")
+    for key in ("disconnections", "roaming"):
+        if getattr(scenario.clients, key).per_s:
+            raise ScenarioError(f"{where(('clients', key))} is set: devices move by the keys of radio")
+    if scenario.clients.publishers and not scenario.clients.publish_per_s:
+        raise ScenarioError(
+            f"{where(('clients', 'publish_per_s'))} is 0: it must be above 0 where there are publishers"
+        )
 
 
 def _check_overlay(scenario: Scenario, where: settings.Where) -> None:

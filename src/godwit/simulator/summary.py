@@ -35,6 +35,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     allowed: int = 0  # missing or extra while a change of the subscription was under way
     excused: int = 0  # died with a disk
     moves: int = 0  # of clients to another broker
+    islands: dict[str, int] = {}  # of an ad hoc network: elections, merges and the like
     receipts: dict[str, int] = {}  # what clients were told when they came back, added up
     purged: int = 0  # left a queue by one of its rules
     expired: int = 0
