@@ -25,10 +25,11 @@ from godwit.broker.messages import (
     Publish,
     Received,
     Request,
+    State,
     Subscribe,
 )
 from godwit.filters.events import Event
-from godwit.mobility.messages import Replay
+from godwit.mobility.messages import Changed, Follow, Replay
 
 __all__ = ["Wire", "size_of"]
 
@@ -118,6 +119,10 @@ def size_of(message: Any) -> int:
         return HEADER_BYTES + 12 * len(message.targets) + size_of(message.message)
     if kind in (Subscribe, Advertise):
         return 2 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
+    if kind is Follow:
+        return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + 16 * len(message.values)
+    if kind in (Changed, State):
+        return 2 * HEADER_BYTES + 16 * len(message.values)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
     if kind is Attach:
