@@ -44,7 +44,8 @@ __all__ = ["ANYTHING", "Anything", "Around", "Between", "Movements", "OneOf", "P
 STEPS_MAX = 1_000_000
 
 State = Mapping[str, Value]
-Rule = Literal["bound", "paper"]
+Rule = Literal["bound", "paper", "anything"]
+"""How many steps to reckon with: `bound` and `paper` see above, `anything`: any number, as with flooding."""
 
 
 def steps(elapsed_s: float, dwell_s: float, rule: Rule = "bound") -> int:
@@ -123,7 +124,7 @@ class Movements:
     def possible(self, filter: Filter, state: State, elapsed_s: float | None, dwell_s: float | None) -> Possibilities:
         """What the references of a filter may be when `state` is `elapsed_s` old; None: nobody knows."""
         names = [reference.name for reference in references_of(filter)]
-        if elapsed_s is None or dwell_s is None:
+        if elapsed_s is None or dwell_s is None or self.rule == "anything":
             return dict.fromkeys(names, ANYTHING)
         count = steps(elapsed_s, dwell_s, self.rule)
         return {name: self._after(name, state[name], count) if name in state else ANYTHING for name in names}
