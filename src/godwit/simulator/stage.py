@@ -53,6 +53,7 @@ class Stage:
         self.movements = Movements({} if self.ground is None else {LOCATION: self.ground}, walking.rule)
         self.open_filters: dict[tuple[str, str], Filter] = {}  # subscriptions that refer to their client's own state
         self.steps_of: dict[str, Random] = {}  # by client that walks
+        self.turned_up: dict[str, float] = {}  # when those came back who were away
         self.walked = 0
         self.residues = 0
         places = () if self.ground is None else self.ground.places

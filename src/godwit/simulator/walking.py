@@ -9,7 +9,8 @@ So the same run with flooding says what must come, event by event: the *twin*. W
 matter, both runs have the same times, and must have the same deliveries. [rebeca §3.3, Fig. 4]
 
 *Rules.*
-1. A walker takes no step while it is away, and none to a place that its graph does not lead to.
+1. A walker takes no step while it is away, none within `dwell_s` after it has turned up again, and none to a place that
+   its graph does not lead to.
 2. Walks are drawn from generators of their own: who else lives there does not change them.
 """
 
@@ -58,13 +59,18 @@ class Walkers(Population):
             if client == name and self.ledger.subscriptions[name, subscription].filter is not None:
                 self._ask("subscription", name, subscription, filter)
 
+    def _come_back(self, name: str, _b: Any, _c: Any) -> None:
+        super()._come_back(name, None, None)
+        self.turned_up[name] = self.world.now
+
     def _walk(self, name: str, _b: Any, _c: Any) -> None:
         """A walker takes a step, and will take another."""
         walking, rng = self.scenario.clients.walking, self.steps_of[name]
         assert self.ground is not None
         client = self.client(name)
         ways = self.ground.after(client.state["location"])
-        if ways and client.is_attached:
+        is_new = self.world.now - self.turned_up.get(name, 0.0) < walking.dwell_s
+        if ways and client.is_attached and not is_new:
             self.walked += 1
             self._stand(name, rng.choice(ways))
         at = self.world.now + walking.dwell_s + (rng.expovariate(1 / walking.linger_s) if walking.linger_s else 0.0)
