@@ -2,8 +2,9 @@
 
 *Theory.* An open filter, such as `location = myloc`, is not told to neighbours like others. A `Follow` carries it as it
 stands, with the client's state and with the time that has been spent on the way. Each broker adds the round trip of the
-link that it came over, loosens the filter accordingly (`locations.py`), and puts that into its matcher: so events are
-routed as ever. The further from the client, the older the news and the more is possible: filters grow towards the
+link that it came over, as either end has measured it, whichever is more: the one end times its news, the other its
+events. It loosens the filter accordingly (`locations.py`), and puts that into its matcher: so events are routed as ever.
+The further from the client, the older the news and the more is possible: filters grow towards the
 publishers, F_1 within F_2 within F_3. [rebeca §5.1]
 
 When the state changes, a `Changed` follows the same way and each broker replaces the filter in one step. It goes no
@@ -39,6 +40,7 @@ from godwit.mobility.messages import Changed, Follow, Unfollow
 __all__ = ["Followed", "LocationTree"]
 
 SLACK = 1.25
+SPENT_S_MAX = 1e9
 FOLLOWED = "followed"
 
 Key = tuple[NodeId, EntryId]
@@ -47,7 +49,7 @@ Key = tuple[NodeId, EntryId]
 class Followed:
     """An open filter from one source, and what it comes to here."""
 
-    __slots__ = ("dwell_s", "elapsed_s", "filter", "loosened", "possible", "spent_s", "values", "weakest")
+    __slots__ = ("dwell_s", "elapsed_s", "filter", "link_s", "loosened", "possible", "spent_s", "values", "weakest")
 
     def __init__(
         self,
@@ -55,7 +57,8 @@ class Followed:
         values: dict[str, Any],
         dwell_s: float | None,
         spent_s: float | None,
-        delay_s: float | None,
+        link_s: float | None,  # as the other end says
+        delay_s: float | None,  # and as we do
         movements: Movements,
         before: "Followed | None",
     ) -> None:
@@ -63,7 +66,9 @@ class Followed:
         self.values = values
         self.dwell_s = dwell_s
         self.spent_s = spent_s
-        self.elapsed_s = None if spent_s is None or delay_s is None else spent_s + delay_s
+        self.link_s = link_s
+        measured = [seconds for seconds in (link_s, delay_s) if seconds is not None]
+        self.elapsed_s = None if spent_s is None or not measured else spent_s + max(measured)
         self.possible: Possibilities = movements.possible(filter, values, self.elapsed_s, dwell_s)
         same = before is not None and before.filter == filter
         self.weakest: Filter = before.weakest if before is not None and same else movements.weakest(filter)
@@ -73,9 +78,13 @@ class Followed:
             else movements.loosened(filter, self.possible)
         )
 
-    def follow(self, id: EntryId) -> Follow:
+    def follow(self, id: EntryId, link_s: float | None) -> Follow:
         """As it is told first."""
-        return Follow(id, self.filter, self.values, self.dwell_s, self.elapsed_s)
+        return Follow(id, self.filter, self.values, self.dwell_s, self.elapsed_s, link_s)
+
+    def changed(self, id: EntryId, link_s: float | None) -> Changed:
+        """As it is told then."""
+        return Changed(id, self.values, self.dwell_s, self.elapsed_s, link_s)
 
 
 class LocationTree(TreeRouting):
@@ -97,7 +106,7 @@ class LocationTree(TreeRouting):
         """A client here wants what an open filter matches in its state, which is this now."""
         names = [reference.name for reference in references_of(filter)]
         values = {name: state[name] for name in names if name in state}
-        followed = Followed(filter, values, dwell_s, 0.0, 0.0, self.movements, self.followed[HERE].get(id))
+        followed = Followed(filter, values, dwell_s, 0.0, None, 0.0, self.movements, self.followed[HERE].get(id))
         answers = self._put(HERE, id, followed)
         return answers + self._without_ordinary(id)
 
@@ -158,11 +167,11 @@ class LocationTree(TreeRouting):
             self._untell(neighbour, source, id, answers)
         elif name is None:
             name = told[source, id] = self._free_id(id, self.taken[neighbour])
-            answers.append(_forward(neighbour, entry.follow(name)))
+            answers.append(_forward(neighbour, entry.follow(name, self.delays.get(neighbour))))
         elif before is None or before.filter != entry.filter:
-            answers.append(_forward(neighbour, entry.follow(name)))
+            answers.append(_forward(neighbour, entry.follow(name, self.delays.get(neighbour))))
         elif (before.possible, before.dwell_s, before.elapsed_s) != (entry.possible, entry.dwell_s, entry.elapsed_s):
-            answers.append(_forward(neighbour, Changed(name, entry.values, entry.dwell_s, entry.elapsed_s)))
+            answers.append(_forward(neighbour, entry.changed(name, self.delays.get(neighbour))))
 
     def _free_id(self, id: EntryId, taken: dict[EntryId, None]) -> EntryId:
         """While a client moves from broker to broker, two sources follow it under one name."""
@@ -219,8 +228,10 @@ class LocationTree(TreeRouting):
         self.delays[neighbour] = delay_s = SLACK * round_trip_s
         answers: list[Answer] = []
         for id, old in list(self.followed[neighbour].items()):
-            entry = Followed(old.filter, old.values, old.dwell_s, old.spent_s, delay_s, self.movements, old)
+            entry = Followed(old.filter, old.values, old.dwell_s, old.spent_s, old.link_s, delay_s, self.movements, old)
             answers += self._put(neighbour, id, entry)
+        for (source, id), name in self.told[neighbour].items():
+            answers.append(_forward(neighbour, self.followed[source][id].changed(name, delay_s)))
         return answers
 
     # ------------------------------------------------------------ neighbours
@@ -243,7 +254,8 @@ class LocationTree(TreeRouting):
 
     def _on_followed(self, peer: NodeId, id: EntryId, filter: Filter, told: Follow | Changed) -> list[Answer]:
         before, delay_s = self.followed[peer].get(id), self.delays.get(peer)
-        entry = Followed(filter, told.values, told.dwell_s, told.spent_s, delay_s, self.movements, before)
+        link_s = told.link_s
+        entry = Followed(filter, told.values, told.dwell_s, told.spent_s, link_s, delay_s, self.movements, before)
         return self._put(peer, id, entry)
 
     def _check_follow(self, peer: NodeId, message: Follow) -> None:
@@ -267,7 +279,7 @@ class LocationTree(TreeRouting):
     def _told_to(self, peer: NodeId) -> list[Answer]:
         answers = super()._told_to(peer)
         for (source, id), name in self.told[peer].items():
-            answers.append(_forward(peer, self.followed[source][id].follow(name)))
+            answers.append(_forward(peer, self.followed[source][id].follow(name, self.delays.get(peer))))
         return answers
 
     def on_synced(self, what: str, peer: NodeId, now: float) -> list[Answer]:
@@ -312,8 +324,9 @@ def _in_matcher(source: NodeId, id: EntryId) -> tuple[str, ...]:
 def _check_times(message: Follow | Changed) -> None:
     check_values(message.values)
     check_dwell(message.dwell_s)
-    if message.spent_s is not None and not (type(message.spent_s) in (int, float) and 0 <= message.spent_s < 1e9):
-        raise PeerFault(f"spent {shown(message.spent_s)} on the way: it must be seconds, 0 or more, or nothing")
+    for spent_s in (message.spent_s, message.link_s):
+        if spent_s is not None and not (type(spent_s) in (int, float) and 0 <= spent_s < SPENT_S_MAX):
+            raise PeerFault(f"spent {shown(spent_s)} on the way: it must be seconds, 0 or more, or nothing")
 
 
 def _forward(peer: NodeId, message: Any) -> Answer:

@@ -59,7 +59,7 @@ class Follow(msgspec.Struct, frozen=True, tag=True):
     """`id` wants what the open `filter` matches, for a client whose own state is `values`. [rebeca §5.1]
 
     The same id again replaces it. What it must be reckoned with at your end follows from how old that state is when it
-    comes to you, how old events are when they come back (`spent_s`, without the link between us), and `dwell_s`.
+    comes to you and how old events are when they come back (`spent_s` and `link_s`), and from `dwell_s`.
     """
 
     id: EntryId
@@ -67,6 +67,7 @@ class Follow(msgspec.Struct, frozen=True, tag=True):
     values: dict[str, Value]  # of what the filter refers to
     dwell_s: float | None  # for so long at least each state lasts; None: nobody knows
     spent_s: float | None  # round trips from the border broker to me; None: nobody knows
+    link_s: float | None  # the round trip of the link between us, as I have measured it; None: not yet
 
 
 class Changed(msgspec.Struct, frozen=True, tag=True):
@@ -76,6 +77,7 @@ class Changed(msgspec.Struct, frozen=True, tag=True):
     values: dict[str, Value]
     dwell_s: float | None
     spent_s: float | None
+    link_s: float | None
 
 
 class Unfollow(msgspec.Struct, frozen=True, tag=True):
