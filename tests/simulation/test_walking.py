@@ -68,7 +68,7 @@ def drawn(seed: int) -> Scenario:
     return with_changes(CITY, changes)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(12))
 def test_walkers_get_what_flooding_would_have_brought_them(seed: int) -> None:
     scenario = drawn(seed)
     assert twin_of(scenario) is not None  # each run compares itself with it
@@ -91,7 +91,7 @@ def epochs(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("reduction", ["flooding", "covering"])
 def test_each_epoch_has_its_events_reckoned_by_hand(reduction: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a twin: an event comes iff the walker is where it is when it arrives at the border. [rebeca Fig. 4]"""
@@ -139,15 +139,16 @@ FAST = with_changes(
     CITY,
     [  # 200 ms from end to end and back, reckoned as 250: one step by the paper's rule, but two stays may end in it
         "clients.walking={graph='line 30', dwell_s=0.13}",
-        "clients.publish_per_s=100",
-        "clients.publishers=6",
+        "clients.publish_per_s=80",
+        "run={warmup_s=2, duration_s=5, settle_s=10, leave=false}",
     ],
 )
 
 
 def test_the_papers_rule_is_one_step_short_now_and_then() -> None:
-    assert losses(with_changes(FAST, ["clients.walking.rule=paper"]), range(2)) > 0
-    assert losses(FAST, range(2)) == 0
+    assert losses(with_changes(FAST, ["clients.walking.rule=paper"]), range(1)) > 0
+    _, summary = ran(FAST, 0)
+    assert summary.violations == ()
 
 
 def test_who_breaks_the_bound_may_miss_events_and_nothing_else_happens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@
 *Theory.* An open filter, such as `location = myloc`, is not told to neighbours like others. A `Follow` carries it as it
 stands, with the client's state and with the time that has been spent on the way. Each broker adds the round trip of the
 link that it came over, as either end has measured it, whichever is more: the one end times its news, the other its
-events. It loosens the filter accordingly (`locations.py`), and puts that into its matcher: so events are routed as ever.
-The further from the client, the older the news and the more is possible: filters grow towards the
-publishers, F_1 within F_2 within F_3. [rebeca §5.1]
+events. It loosens the filter accordingly (`locations.py`) and puts that into its matcher, and so events are routed as
+ever. The further from the client, the older the news and the more is possible: filters grow towards the publishers, F_1
+within F_2 within F_3. [rebeca §5.1]
 
 When the state changes, a `Changed` follows the same way and each broker replaces the filter in one step. It goes no
 further than to the first broker for which the change makes no difference: then it makes none behind it either.
