@@ -62,7 +62,7 @@ def blackout_s(reduction: str, move: Callable[[Roaming, str, str], None]) -> flo
 
     def say(_a: Any, _b: Any, _c: Any) -> None:
         for place in "xyz":
-            network.world.command("P", lambda machine, now, at=place: machine.publish({"location": at}, now))
+            network.world.command("P", partial(_say_at, place))
 
     for tick in range(int(1 / EVERY_S)):
         network.world.at(network.world.now + tick * EVERY_S, say)
@@ -96,7 +96,10 @@ def test_a_client_that_stays_for_less_than_that_starves_with_the_wrapper_and_not
         network.subscribe("C", "location = myloc")
     network.settle()
     for place in street.places:
-        way(network, "C", place) if way is wrap else walk(network, "C", str(place), dwell_s=stay_s)
+        if way is wrap:
+            wrap(network, "C", str(place))
+        else:
+            walk(network, "C", str(place), dwell_s=stay_s)
         for _ in range(round(stay_s / every_s)):
             for at in street.places:
                 network.world.command("P", partial(_say_at, at))
@@ -107,7 +110,15 @@ def test_a_client_that_stays_for_less_than_that_starves_with_the_wrapper_and_not
 
 
 def _say_at(place: Any, machine: Client, now: float) -> list[Effect]:
-    return machine.publish({"location": place}, now)
+    return _said({"location": place}, machine, now)
+
+
+def _said(attributes: dict[str, Any], machine: Client, now: float) -> list[Effect]:
+    return machine.publish(attributes, now)
+
+
+def _is(state: dict[str, Any], machine: Client, now: float) -> list[Effect]:
+    return machine.set_state(state, now)
 
 
 # ------------------------------------------------------------ Fig. 9
@@ -164,7 +175,7 @@ def test_a_filter_follows_what_a_client_can_still_afford() -> None:
     def on_sale(*prices: int) -> list[int]:
         before = len(network.got.get("C", []))
         for price in prices:
-            network.world.command("P", lambda machine, now, price=price: machine.publish({"price": price}, now))
+            network.world.command("P", partial(_said, {"price": price}))
         network.run(1.0)
         return [prices[sequence - 1 - said] for _, sequence in network.got.get("C", [])[before:]]
 
@@ -185,10 +196,10 @@ def test_a_state_of_which_nobody_knows_how_it_changes_is_routed_as_if_anything_w
     network.come("P", "B3")
     network.subscribe("C", "kind = my.kind AND x >= 0")
     for kind in ("car", "van", "car"):
-        network.world.command("C", lambda machine, now, kind=kind: machine.set_state({"kind": kind}, now))
+        network.world.command("C", partial(_is, {"kind": kind}))
         network.run(0.05)
         for said in ("car", "van"):
-            network.world.command("P", lambda machine, now, k=said: machine.publish({"kind": k, "x": 1}, now))
+            network.world.command("P", partial(_said, {"kind": said, "x": 1}))
         network.run(0.05)
     network.settle()
     assert network.numbers("C", "P") == [1, 4, 5]
@@ -205,7 +216,7 @@ def test_a_client_that_turns_up_elsewhere_brings_its_place_along() -> None:
 
     def say() -> None:
         for place in "xyz":
-            network.world.command("P", lambda machine, now, at=place: machine.publish({"location": at}, now))
+            network.world.command("P", partial(_say_at, place))
 
     say()
     network.go("C")

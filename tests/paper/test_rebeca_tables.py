@@ -4,7 +4,7 @@ from itertools import accumulate
 
 import pytest
 
-from godwit.filters.filters import Filter, Some
+from godwit.filters.filters import And, Filter, Some
 from godwit.filters.sets import Places
 from godwit.mobility import Movements, from_edges, steps
 from godwit.mobility.location_tree import LocationTree
@@ -100,7 +100,8 @@ def in_force(network: Roaming) -> list[str]:
 
 
 def places_in(filter: Filter) -> str:
-    [values] = [part.values for part in filter.parts if isinstance(part, Some) and part.attribute == "location"]  # type: ignore[attr-defined]
+    assert isinstance(filter, And)
+    [values] = [part.values for part in filter.parts if isinstance(part, Some) and part.attribute == "location"]
     assert isinstance(values, Places)
     return "".join(sorted(values.names))
 

@@ -235,9 +235,9 @@ def test_what_flooding_alone_brings_a_walker_that_roams_is_what_came_just_after_
     twin = Simulation(with_changes(scenario, ["routing.reduction=flooding"]), 1)
     come_back = twin._come_back
 
-    def noted(name: str, *others: Any) -> None:
+    def noted(name: str, _b: Any, _c: Any) -> None:
         arrivals.setdefault(name, []).append(twin.world.now)
-        come_back(name, *others)
+        come_back(name, None, None)
 
     twin._come_back = noted  # type: ignore[method-assign]
     twin.run()

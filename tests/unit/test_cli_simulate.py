@@ -72,7 +72,16 @@ def simulate(*words: str) -> Result:
 
 def test_the_list_names_each_scenario_on_a_line_of_its_own() -> None:
     found = [json.loads(line) for line in simulate("--list").stdout.splitlines()]
-    assert [each["name"] for each in found] == ["campus", "city", "mesh", "parking", "quench", "roam", "storm", "stroll"]
+    assert [each["name"] for each in found] == [
+        "campus",
+        "city",
+        "mesh",
+        "parking",
+        "quench",
+        "roam",
+        "storm",
+        "stroll",
+    ]
     assert all(each["description"] for each in found)
 
 

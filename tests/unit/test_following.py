@@ -1,17 +1,20 @@
 """Brokers that follow the states of clients: requests, entries that come and go, times, faults, lost memory."""
 
 import pickle
+from functools import partial
 from typing import Any
 
 import pytest
 from msgspec import structs
 
 from godwit.broker.broker import BrokerConfig
-from godwit.broker.effects import Arrived, LinkUp, Send
+from godwit.broker.effects import Arrived, Effect, LinkUp, Send
 from godwit.broker.messages import Ack, Frame, Goodbye, Hello, State
+from godwit.client.client import Client
 from godwit.filters.language import parse
 from godwit.mobility import Drift, MobileBroker, Movements, line
 from godwit.mobility.location_tree import LocationTree
+from godwit.mobility.locations import OneOf
 from godwit.mobility.messages import Changed, Follow, Unfollow
 from tests.paper.roaming_world import Roaming
 
@@ -35,6 +38,10 @@ def tree(network: Roaming, name: str) -> LocationTree:
 def at_each(network: Roaming, *names: str) -> list[int]:
     """How many filters each broker follows."""
     return [tree(network, name).sizes()["followed"] for name in names]
+
+
+def _said(attributes: dict[str, Any], machine: Client, now: float) -> list[Effect]:
+    return machine.publish(attributes, now)
 
 
 # ------------------------------------------------------------ clients
@@ -83,7 +90,7 @@ def test_a_state_survives_a_broker_that_has_lost_its_disk() -> None:
         network.world.connect(a, b)
     network.settle()
     for place in ("4", "5"):
-        network.world.command("P", lambda machine, now, at=place: machine.publish({"x": 1, "location": at}, now))
+        network.world.command("P", partial(_said, {"x": 1, "location": place}))
     network.settle()
     assert network.numbers("C", "P") == [1]
     assert at_each(network, "B1", "B2", "B3") == [1, 1, 1]
@@ -222,7 +229,7 @@ def two_brokers() -> MobileBroker:
     return broker
 
 
-GOOD = Follow(("c", "F"), parse("location = myloc"), {"location": "3"}, 1.0, 0.0, 0.02)
+GOOD: Any = Follow(("c", "F"), parse("location = myloc"), {"location": "3"}, 1.0, 0.0, 0.02)
 
 
 @pytest.mark.parametrize(
@@ -256,11 +263,13 @@ def test_a_snapshot_keeps_what_is_followed() -> None:
     again = pickle.loads(pickle.dumps(broker))
     assert again.routing.sizes() == broker.routing.sizes()
     assert broker.routing.sizes()["matcher"] == 1
-    change = Arrived("B2", Frame(2, 0, Changed(("c", "F"), {"location": "9"}, 1.0, 0.0, 0.02)))
+    moved: Any = Changed(("c", "F"), {"location": "9"}, 1.0, 0.0, 0.02)
+    change = Arrived("B2", Frame(2, 0, moved))
     assert again.handle(change, 1.0) == broker.handle(change, 1.0)
     for machine in (broker, again):
+        assert isinstance(machine.routing, LocationTree)
         [entry] = machine.routing.followed["B2"].values()
-        assert entry.possible["location"].values == ("8", "9", "10")
+        assert entry.possible["location"] == OneOf(("8", "9", "10"))
 
 
 def test_an_answer_that_waits_for_the_next_acknowledgement_is_not_taken_for_a_slow_link() -> None:
@@ -268,10 +277,10 @@ def test_an_answer_that_waits_for_the_next_acknowledgement_is_not_taken_for_a_sl
     link = broker.links["B2"]
     broker.handle(Arrived("B2", Ack(link.sent)), 0.04)
     assert link.round_trip_s == pytest.approx(0.02)
-    link.send(GOOD, [], 1.0)  # type: ignore[arg-type]
+    link.send(GOOD, [], 1.0)
     broker.handle(Arrived("B2", Ack(link.sent)), 1.07)  # 20 ms, and 50 that it waited
     assert link.round_trip_s == pytest.approx(0.02)
-    link.send(GOOD, [], 2.0)  # type: ignore[arg-type]
+    link.send(GOOD, [], 2.0)
     broker.handle(Arrived("B2", Ack(link.sent)), 2.5)
     assert link.round_trip_s == pytest.approx(0.45)
 
