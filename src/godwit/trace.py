@@ -45,6 +45,8 @@ KINDS: dict[str, str] = {
     "purged": "An event left the queue of a client that is away, by a rule.",
     "expired": "The time of an event in a queue was over.",
     "suppressed": "An event or message came a second time and was dropped.",
+    "residue": "An event reached the border broker of a client in whose state of that moment it is not wanted.",
+    "moved": "A client's own state changed.",
     "lost": "An event or message was given up and is known to be lost.",
     "quenched": "An event was dropped at its source because nobody wanted it.",
     "refused": "A request was refused for a reason and changed nothing.",

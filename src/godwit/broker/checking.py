@@ -15,6 +15,7 @@ from godwit.broker.messages import (
     QueueRules,
     Received,
     Request,
+    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -29,17 +30,21 @@ from godwit.filters.values import checked_value
 __all__ = [
     "check_attach",
     "check_between",
+    "check_dwell",
     "check_event",
     "check_filter",
     "check_id",
     "check_received",
     "check_request",
+    "check_state",
+    "check_values",
     "shown",
 ]
 
 FILTER_TYPES = (Some, Only, Missing, And, Or)
 SHOWN_CHARS_MAX = 200
 KNOWN_MAX = 4_096
+STATE_MAX = 64
 
 _known: dict[int, Event] = {}  # events that were checked lately, by their address
 
@@ -63,8 +68,10 @@ def check_attach(message: Attach) -> None:
         if type(wish) is not Subscribe and type(wish) is not Advertise:
             raise PeerFault("Attach.wanted holds subscriptions and advertisements")
         _check_wish(wish)
-        if is_open(wish.filter):
-            raise PeerFault("Attach.wanted holds what was accepted, and a filter on the client's own state never was")
+        if type(wish) is Advertise and is_open(wish.filter):
+            raise PeerFault("Attach.wanted holds what was accepted, and an advertisement on the own state never was")
+    if message.state is not None:
+        check_state(message.state)
 
 
 def check_received(message: Received, sent_up_to: int) -> None:
@@ -97,8 +104,36 @@ def check_request(message: Request) -> None:
         _check_wish(wish)
     elif kind is Unsubscribe or kind is Unadvertise:
         _check_own_id(wish.id)
+    elif kind is State:
+        check_state(wish)
     else:
         raise PeerFault(f"{_kind(wish)} is nothing that a client can ask for")
+
+
+def check_state(state: Any) -> None:
+    """Raise `PeerFault` unless this is a client's own state."""
+    if type(state) is not State:
+        raise PeerFault(f"a state is {_kind(state)}")
+    check_values(state.values)
+    check_dwell(state.dwell_s)
+
+
+def check_values(values: Any) -> None:
+    """Raise `PeerFault` unless these are named values of a client's state."""
+    if type(values) is not dict or len(values) > STATE_MAX:
+        raise PeerFault(f"a state must be a table of at most {STATE_MAX} values")
+    for name, value in values.items():
+        _check_name("a name in a state", name)
+        try:
+            checked_value(value)
+        except BadValue as error:
+            raise PeerFault(f"my.{name}: {error}") from None
+
+
+def check_dwell(dwell_s: Any) -> None:
+    """Raise `PeerFault` unless this is a time that a state lasts, or nothing."""
+    if dwell_s is not None and not (_is_number(dwell_s) and dwell_s > 0):
+        raise PeerFault(f"a state that lasts for {shown(dwell_s)}: it must be seconds above 0, or nothing")
 
 
 def _check_wish(wish: Subscribe | Advertise) -> None:

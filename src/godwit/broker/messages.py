@@ -21,6 +21,7 @@ import msgspec
 
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
+from godwit.filters.values import Value
 
 __all__ = [
     "Accepted",
@@ -53,6 +54,7 @@ __all__ = [
     "Request",
     "SessionState",
     "Start",
+    "State",
     "Subscribe",
     "Synced",
     "Tail",
@@ -121,6 +123,13 @@ class Synced(msgspec.Struct, frozen=True, tag=True):
     """All that I have told you of `what` is complete: forget whatever else of it you knew from me."""
 
     what: Literal["everything", "advertisements", "subscriptions"] = "everything"
+
+
+class State(msgspec.Struct, frozen=True, tag=True):
+    """From a client: my own state, which `my.x` and `myloc` in my filters refer to, is this from now on. [rebeca §5]"""
+
+    values: dict[str, Value]
+    dwell_s: float | None = None  # for so long at least it stays each time; None: find out
 
 
 # ------------------------------------------------------------ graph family
@@ -234,6 +243,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     wanted: "tuple[Subscribe | Advertise, ...]" = ()  # for another broker than `home`: all that the session may hold
     mode: str = "relocate"  # how this client moves, by its name in `mobility/modes.py`
     replicated: bool = False  # one session of several: name the predecessor of each delivery [mobile §5]
+    state: State | None = None  # the client's own state, as far as the session may know it
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -271,6 +281,7 @@ class SessionState(msgspec.Struct, frozen=True):
     told: Receipt
     accepted_then: int
     seen: tuple[tuple[str, int, int], ...]  # publisher, highest number, bits
+    state: State | None = None  # the client's own
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -296,7 +307,7 @@ class Request(msgspec.Struct, frozen=True, tag=True):
     """A numbered wish of the client. Ids of subscriptions and advertisements in it are `(client, name)`."""
 
     number: int
-    wish: Subscribe | Unsubscribe | Advertise | Unadvertise | Publish
+    wish: Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | State
 
 
 class Accepted(msgspec.Struct, frozen=True, tag=True):

@@ -25,6 +25,8 @@ reason and call `detach`.
 6. An event is queued once, however often it comes; subscriptions count while `now < expires`.
 7. `PeerFault` is raised before anything is changed.
 8. All that grows is bounded by `Limits`.
+9. A filter on the client's own state is tested here, as an event arrives, in the state of that moment: routing lets
+   through more. What routing let through in vain is a negative residue, and recorded. [rebeca §5.1]
 
 *Paper.* [mobile §3.1] queueing for a user who is out of reach; [mobile §4.3] queue purging, duplicates;
 [rebeca §4] no move-out is needed; [motion §2.1] subscriptions expire by themselves (M5).
@@ -56,12 +58,13 @@ from godwit.broker.messages import (
     Received,
     Refused,
     Request,
+    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
 from godwit.broker.ranking import Ranking
-from godwit.broker.session import Session
+from godwit.broker.session import Binding, Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.references import is_open
@@ -72,7 +75,7 @@ __all__ = ["Removed", "Sessions", "Wish"]
 EXPIRY_TIMER: TimerKey = ("expiry",)
 SESSION_TIMER = "session"
 
-Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish
+Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | State
 
 
 class Removed(msgspec.Struct, frozen=True):
@@ -96,6 +99,7 @@ class Sessions:
         self.limits = limits
         self.advertisements = advertisements
         self.broker = broker
+        self.binding: Binding | None = None  # None: clients' own states are not followed here
         self._prefix = f"{broker}/{incarnation}/"
         self._made = 0
         self._sessions: dict[NodeId, Session] = {}
@@ -266,6 +270,7 @@ class Sessions:
         match wish:
             case Subscribe(id=(client, name)):
                 session.subscriptions[name] = wish
+                session.set_exact(name, self.binding)
                 session.queue.set_rules(name, wish.queue, now)
                 effects += session.gone()
                 if wish.expires is None:
@@ -281,6 +286,9 @@ class Sessions:
                 session.has_advertised = True
             case Unadvertise(id=(_, name)):
                 del session.advertisements[name]
+            case State():
+                assert self.binding is not None
+                session.set_state(wish, self.binding, now)
         return wish, effects
 
     def _reason_against(self, session: Session, wish: Wish, now: float) -> str | None:
@@ -292,6 +300,8 @@ class Sessions:
             if not self._is_advertised(session, wish.event):
                 return "the event matches none of your advertisements"
             return None
+        if isinstance(wish, State):
+            return None if self.binding is not None else "this broker does not follow the states of its clients"
         client, name = wish.id
         if client != session.client:
             return f"{name!r} of {client!r} is not yours: ids begin with your own name, {session.client!r}"
@@ -299,8 +309,8 @@ class Sessions:
             return None if name in session.subscriptions else f"there is no subscription {name!r}"
         if isinstance(wish, Unadvertise):
             return None if name in session.advertisements else f"there is no advertisement {name!r}"
-        if is_open(wish.filter):
-            return "the filter refers to your own state (my.x, myloc), which this broker does not follow yet"
+        if is_open(wish.filter) and (reason := self._reason_against_open(wish)) is not None:
+            return reason
         if wish.filter.size > limits.filter_literals_max:
             return f"a filter of {wish.filter.size} literals: at most {limits.filter_literals_max} are allowed"
         if isinstance(wish, Advertise):
@@ -313,6 +323,13 @@ class Sessions:
             return f"the subscription would be over before it began: expires is {wish.expires}, and it is {now}"
         return None
 
+    def _reason_against_open(self, wish: Subscribe | Advertise) -> str | None:
+        if isinstance(wish, Advertise):
+            return "an advertisement cannot refer to your own state (my.x, myloc)"
+        if self.binding is None:
+            return "the filter refers to your own state (my.x, myloc), which this broker does not follow"
+        return self.binding.why_not(wish.filter)
+
     def _is_advertised(self, session: Session, event: Event) -> bool:
         """Whether the client may publish this: what it has advertised; anything if it never has and need not."""
         if self.advertisements == "off" or (self.advertisements == "optional" and not session.has_advertised):
@@ -321,6 +338,7 @@ class Sessions:
 
     def _forget_subscription(self, session: Session, name: str) -> None:
         del session.subscriptions[name]
+        session.exact.pop(name, None)
         session.queue.end_rules(name)
         self._expiry.discard((session.client, name))
 
@@ -338,17 +356,20 @@ class Sessions:
     def deliver(self, event: Event, entry_ids: Iterable[EntryId], now: float) -> list[Effect]:
         """Hand an event to the clients that these subscriptions belong to, at once or later. [mobile §3.1, §4.3]"""
         names_of: dict[Session, tuple[str, ...]] = {}
+        effects: list[Effect] = []
         for client, name in entry_ids:
             session = self._sessions.get(client)
             if session is not None:
                 subscription = session.subscriptions.get(name)
                 if subscription is not None and (subscription.expires is None or now < subscription.expires):
+                    if name in session.exact and not session.wants(name, event):  # rule 9
+                        effects.append(Trace(Record("residue", client, "", event.publisher, event.sequence, name)))
+                        continue
                     names = names_of.get(session)
                     if names is None:
                         names_of[session] = (name,)
                     elif name not in names:
                         names_of[session] = (*names, name)
-        effects: list[Effect] = []
         for session, names in names_of.items():
             if not session.seen.add(event.publisher, event.sequence):  # rule 6
                 session.suppressed += 1

@@ -64,15 +64,18 @@ from godwit.broker.messages import (
     Received,
     Refused,
     Request,
+    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
 from godwit.broker.seen import Seen
-from godwit.client.quenching import Control, Outbox, Topic, Wish, topic_of
+from godwit.client.quenching import STATE, Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Event, event
 from godwit.filters.filters import Filter
+from godwit.filters.references import LOCATION
+from godwit.filters.values import Value, checked_value
 from godwit.trace import Record
 
 __all__ = ["Client", "ClientConfig", "Refusal"]
@@ -113,7 +116,9 @@ class Client:
         self.session = ""  # the one that numbers count in
         self.home: NodeId = ""  # the broker that it was last at
         self.attempt = 0  # how often it has greeted a broker
-        self.wanted: dict[Topic, Subscribe | Advertise] = {}  # all that the application wants and says at present
+        self.wanted: dict[
+            Topic, Subscribe | Advertise | State
+        ] = {}  # all that the application wants and says at present
         self.outbox = Outbox(config.buffer_events_max)
         self.sequence = config.sequence_start  # of the last event
         self.receipts: deque[Receipt] = deque(maxlen=config.receipts_max)
@@ -123,7 +128,7 @@ class Client:
         self.duplicates = 0
         self._since = 0  # the attempt that led there
         self._strayed = False  # whether it has greeted another broker since
-        self._granted: dict[Topic, Subscribe | Advertise] = {}  # what of `wanted` the broker has accepted
+        self._granted: dict[Topic, Subscribe | Advertise | State] = {}  # what of `wanted` the broker has accepted
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
         self._received = 0  # the last number of a delivery
@@ -184,6 +189,22 @@ class Client:
         under_way = [request.wish.event for request in self._under_way if isinstance(request.wish, Publish)]
         return under_way + self.outbox.waiting()
 
+    @property
+    def state(self) -> dict[str, Value]:
+        """Its own state, which `my.x` and `myloc` refer to."""
+        said = self.wanted.get(STATE)
+        return dict(said.values) if isinstance(said, State) else {}
+
+    def set_state(self, values: Mapping[str, Value], now: float, *, dwell_s: float | None = None) -> list[Effect]:
+        """Say what its own state is from now on. It stays so for `dwell_s` at least, if that is said. [rebeca §5]"""
+        return self._say(State({name: checked_value(value) for name, value in values.items()}, dwell_s))
+
+    def move_to(self, place: Value, now: float, *, dwell_s: float | None = None) -> list[Effect]:
+        """Say that it is at another place; all else stays as it is. [rebeca §5]"""
+        said = self.wanted.get(STATE)
+        dwell_s = said.dwell_s if dwell_s is None and isinstance(said, State) else dwell_s
+        return self.set_state({**self.state, LOCATION: place}, now, dwell_s=dwell_s)
+
     def leave(self, now: float) -> list[Effect]:
         """Leave for good: what waits is sent, and the session ends. (Away, it ends when its time is over.)"""
         effects: list[Effect] = []
@@ -205,7 +226,7 @@ class Client:
         under_way = any(not isinstance(request.wish, Publish) for request in self._under_way)
         return under_way or len(self.outbox) > self.outbox.events
 
-    def _say(self, wish: Subscribe | Advertise) -> list[Effect]:
+    def _say(self, wish: Subscribe | Advertise | State) -> list[Effect]:
         self.wanted[topic_of(wish)] = wish
         return self._wait(wish)
 
@@ -272,6 +293,7 @@ class Client:
             self._since,
             self._possibly_held() if may_have_moved else (),
             self.config.mode,
+            state=self._possible_state() if may_have_moved else None,
         )
         return [*effects, Tell(broker, attach)]
 
@@ -280,6 +302,11 @@ class Client:
         under_way = [request.wish for request in self._under_way]
         said = [*self._granted.values(), *under_way]
         return tuple(wish for wish in said if isinstance(wish, Subscribe | Advertise))
+
+    def _possible_state(self) -> State | None:
+        """The last state that the session may know."""
+        said = [self._granted.get(STATE), *(request.wish for request in self._under_way)]
+        return next((wish for wish in reversed(said) if isinstance(wish, State)), None)
 
     def _gone_away(self) -> list[Effect]:
         """There is no connection any more."""
@@ -377,7 +404,7 @@ class Client:
 
     def _grant(self, wish: Control) -> None:
         match wish:
-            case Subscribe() | Advertise():
+            case Subscribe() | Advertise() | State():
                 self._granted[topic_of(wish)] = wish
             case Unsubscribe(id=(_, name)):
                 self._granted.pop(("subscription", name), None)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from godwit.broker.checking import check_event, check_filter, check_id, shown
+from godwit.broker.checking import check_event, check_filter, check_id, check_state, shown
 from godwit.broker.messages import Advertise, Receipt, Refused, SessionState, Subscribe, Waiting
 from godwit.errors import PeerFault
 from godwit.mobility.messages import Replay
@@ -56,6 +56,8 @@ def _check_state(state: SessionState, client: str) -> None:
                 raise PeerFault(f"a session that holds {shown(wish)}")
             check_id(wish.id)
             check_filter(wish.filter)
+    if state.state is not None:
+        check_state(state.state)
     for seen in state.seen:
         if type(seen) is not tuple or [type(part) for part in seen] != [str, int, int]:
             raise PeerFault(f"a session that has seen {shown(seen)}")

@@ -2,9 +2,11 @@
 
 import msgspec
 
-from godwit.broker.messages import NodeId, SessionState, Waiting
+from godwit.broker.messages import EntryId, NodeId, SessionState, Waiting
+from godwit.filters.filters import Filter
+from godwit.filters.values import Value
 
-__all__ = ["Brokers", "NotHere", "Relocate", "Replay", "Superseded"]
+__all__ = ["Brokers", "Changed", "Follow", "NotHere", "Relocate", "Replay", "Superseded", "Unfollow"]
 
 
 class Brokers(msgspec.Struct, frozen=True, tag=True):
@@ -51,3 +53,34 @@ class NotHere(msgspec.Struct, frozen=True, tag=True):
     client: NodeId
     to: NodeId
     attempt: int
+
+
+class Follow(msgspec.Struct, frozen=True, tag=True):
+    """`id` wants what the open `filter` matches, for a client whose own state is `values`. [rebeca §5.1]
+
+    The same id again replaces it. What it must be reckoned with at your end follows from how old that state is when it
+    comes to you and how old events are when they come back (`spent_s` and `link_s`), and from `dwell_s`.
+    """
+
+    id: EntryId
+    filter: Filter  # open
+    values: dict[str, Value]  # of what the filter refers to
+    dwell_s: float | None  # for so long at least each state lasts; None: nobody knows
+    spent_s: float | None  # round trips from the border broker to me; None: nobody knows
+    link_s: float | None  # the round trip of the link between us, as I have measured it; None: not yet
+
+
+class Changed(msgspec.Struct, frozen=True, tag=True):
+    """The same with the filter that you know: the state, or the times, are these from now on. [rebeca §5.1]"""
+
+    id: EntryId
+    values: dict[str, Value]
+    dwell_s: float | None
+    spent_s: float | None
+    link_s: float | None
+
+
+class Unfollow(msgspec.Struct, frozen=True, tag=True):
+    """`id` wants nothing more."""
+
+    id: EntryId

@@ -43,12 +43,14 @@ from msgspec import structs
 from godwit.broker.broker import EVERYTHING, Broker, BrokerConfig
 from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
-from godwit.broker.messages import Attach, Bye, EntryId, NodeId, Subscribe
+from godwit.broker.messages import Attach, Bye, EntryId, NodeId, State, Subscribe
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter, any_of
 from godwit.mobility.checking import check_move
+from godwit.mobility.following import FollowingBroker
+from godwit.mobility.locations import Movements
 from godwit.mobility.messages import Brokers, NotHere, Relocate, Replay, Superseded
 from godwit.mobility.modes import MODES
 from godwit.trace import Record
@@ -81,13 +83,19 @@ class Arrival:
         self.is_superseded = False
 
 
-class MobileBroker(Broker):
+class MobileBroker(FollowingBroker):
     """A broker whose clients roam."""
 
     def __init__(
-        self, name: NodeId, neighbours: Mapping[NodeId, float], config: BrokerConfig, incarnation: int = 1
+        self,
+        name: NodeId,
+        neighbours: Mapping[NodeId, float],
+        config: BrokerConfig,
+        incarnation: int = 1,
+        *,
+        movements: Movements | None = None,
     ) -> None:
-        super().__init__(name, neighbours, config, incarnation)
+        super().__init__(name, neighbours, config, incarnation, movements=movements)
         self.ways: dict[NodeId, NodeId] = {}  # other brokers, and the neighbour that leads there
         self.arrivals: dict[NodeId, Arrival] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
@@ -261,8 +269,16 @@ class MobileBroker(Broker):
         if self.config.advertisements == "optional" and not arrival.advertisements:
             self._advertise_everything(client, effects, now)
         for name, subscribe in arrival.subscriptions.items():
-            self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
-            effects += self.quenching.on_added(subscribe.filter)
+            self._subscribe((client, name), subscribe.filter, effects, now)
+            effects += self.quenching.on_added(self.movements.weakest(subscribe.filter))
+
+    def _state_of(self, client: NodeId) -> tuple[State, float | None]:
+        """A client whose session is not here yet has brought its state along. [rebeca §6: both kinds at once]"""
+        arrival = self.arrivals.get(client)
+        if arrival is None:
+            return super()._state_of(client)
+        state = arrival.attach.state or State({})
+        return state, state.dwell_s
 
     def _forget_expected(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
         client = arrival.attach.client
@@ -402,15 +418,17 @@ class MobileBroker(Broker):
         """The session is whole: put what came meanwhile behind it, and let the client in or send it on."""
         client = arrival.attach.client
         effects: list[Effect] = [StopTimer(("relocate", client))]
-        del self.arrivals[client]
+        session.come_to_terms(arrival.attach.state, self.movements, now)
+        arrival.attach = structs.replace(arrival.attach, state=session.own)
         self.moved.pop(client, None)
         if arrival.next is None:
             self._settle_entries(arrival, session, effects, now)
         else:
             self._forget_expected(arrival, effects, now)
+        del self.arrivals[client]
         for event, names in arrival.buffer:
             held = [session.subscriptions[name] for name in names if name in session.subscriptions]
-            wanting = tuple(one.id[1] for one in held if one.filter.matches(event))
+            wanting = tuple(one.id[1] for one in held if session.wants(one.id[1], event))
             if wanting and session.seen.add(event.publisher, event.sequence):
                 session.queue.put(event, wanting, now)
         effects += session.gone()
@@ -426,7 +444,7 @@ class MobileBroker(Broker):
         client = session.client
         effects += self.quenching.on_removed(now)
         for name, subscribe in session.subscriptions.items():
-            self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
+            self._subscribe((client, name), subscribe.filter, effects, now)
         for name, filter in session.advertisements.items():
             self._carry_out(self.routing.advertise((client, name), filter, now), effects, now)
         if self.config.advertisements == "optional" and not session.has_advertised:

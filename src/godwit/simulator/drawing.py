@@ -27,6 +27,7 @@ from godwit.simulator.scenario import (
     Run,
     Scenario,
     Sessions,
+    Walking,
     check,
 )
 from godwit.simulator.workloads import WorkloadSpec
@@ -35,6 +36,7 @@ __all__ = ["STRATEGIES", "draw", "drawn"]
 
 BROKERS_MAX = 8
 EVENTS_MAX = 300
+WALKING_PROBABILITY = 0.15
 QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
@@ -69,7 +71,7 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     scenario = _with_roaming(scenario, more)
     if more.random() < QUENCHING_PROBABILITY:
         scenario = structs.replace(scenario, routing=structs.replace(scenario.routing, quenching=True))
-    return scenario, run_seed
+    return _with_walking(scenario, Random(f"swarm {seed} {number} walking")), run_seed
 
 
 def draw(rng: Random, number: int) -> Scenario:
@@ -123,6 +125,28 @@ def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
     )
     run = structs.replace(scenario.run, settle_s=180.0)
     return structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=roaming), run=run)
+
+
+def _with_walking(scenario: Scenario, rng: Random) -> Scenario:
+    """Let the subscribers of some scenarios walk, and some of these in peace, so that they have a twin."""
+    if rng.random() >= WALKING_PROBABILITY:
+        return scenario
+    walking = Walking(
+        graph=rng.choice(("line 6", "grid 4x4", "grid 8x3")),
+        dwell_s=rng.choice((0.1, 0.5, 2.0)),
+        linger_s=rng.choice((0.1, 2.0)),
+        declared=rng.random() < 0.8,
+    )
+    clients = structs.replace(scenario.clients, walking=walking)
+    workload = WorkloadSpec(kind="places", topics=rng.choice((1, 3)), radius=rng.choice((0, 1)))
+    scenario = structs.replace(scenario, clients=clients, workload=workload)
+    if rng.random() < 0.5:
+        return scenario
+    peace = structs.replace(clients, disconnections=Disconnections(), roaming=Roaming())
+    overlay = structs.replace(scenario.overlay, bandwidth_kbps=None, disk_sync_ms=0.0)
+    routing = structs.replace(scenario.routing, quenching=False)
+    calm = {"clients": peace, "overlay": overlay, "routing": routing, "churn": Churn(), "faults": Faults()}
+    return structs.replace(scenario, sessions=Sessions(), **calm)
 
 
 def _overlay(rng: Random, *, is_graph: bool) -> OverlaySpec:

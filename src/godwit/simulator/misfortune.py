@@ -8,7 +8,7 @@ from godwit.simulator.inspection import (
     events_queued,
     sessions_at,
 )
-from godwit.simulator.population import Population
+from godwit.simulator.walking import Walkers
 from godwit.trace import Record
 
 __all__ = ["Misfortune"]
@@ -16,7 +16,7 @@ __all__ = ["Misfortune"]
 RECONNECT_S = 0.2
 
 
-class Misfortune(Population):
+class Misfortune(Walkers):
     """A stage with people on it, whom bad luck befalls."""
 
     # ------------------------------------------------------------ faults

@@ -26,11 +26,12 @@ from godwit.broker.messages import (
     Publish,
     Received,
     Request,
+    State,
     Subscribe,
 )
 from godwit.filters.events import Event
 from godwit.mobility.adhoc_messages import Carried, Relayed
-from godwit.mobility.messages import Replay
+from godwit.mobility.messages import Changed, Follow, Replay
 
 __all__ = ["Wire", "size_of"]
 
@@ -122,6 +123,10 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
     if kind is Covered:
         return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)
+    if kind is Follow:
+        return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + 16 * len(message.values)
+    if kind in (Changed, State):
+        return 2 * HEADER_BYTES + 16 * len(message.values)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
     if kind is Relayed:

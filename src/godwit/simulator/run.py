@@ -33,6 +33,7 @@ from godwit.simulator.inspection import (
 from godwit.simulator.misfortune import Misfortune
 from godwit.simulator.scenario import Scenario
 from godwit.simulator.summary import Summary, percentile_ms
+from godwit.simulator.walking import as_if_flooded, twin_of
 from godwit.trace import Record, TraceSink
 
 __all__ = ["Simulation", "run"]
@@ -72,6 +73,10 @@ class Simulation(Misfortune):
         if scenario.run.leave:
             self._leave()
         verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
+        if (flooded := twin_of(scenario)) is not None:
+            twin = Simulation(flooded, self.seed)
+            twin.run()
+            self.violations += as_if_flooded(self, twin)
         return self._summary(verdict, perf_counter() - started)
 
     def plan(self) -> None:
@@ -86,6 +91,7 @@ class Simulation(Misfortune):
             self._plan_publishing(k, name, rng)
         self._plan_away(rng)
         self._plan_roaming()
+        self._plan_walking()
         self._plan_churn()
         faults = scenario.faults
         rates = faults.link_loss, faults.duplicate, faults.delay
@@ -209,6 +215,8 @@ class Simulation(Misfortune):
             queue_max=self.queue_max,
             moves=self.moves,
             receipts=self._receipts(),
+            walked=self.walked,
+            residues=self.residues,
             latency_p50_ms=percentile_ms(latencies, 0.5),
             latency_p99_ms=percentile_ms(latencies, 0.99),
             faults=dict(sorted(self.fault_counts.items())),

@@ -27,6 +27,7 @@ from godwit.simulator import settings, topologies
 from godwit.simulator.radio_settings import Radio
 from godwit.simulator.roaming_settings import Roaming, check_roaming
 from godwit.simulator.topologies import Overlay
+from godwit.simulator.walking_settings import FILE_SUFFIXES, Walking, ground_of
 from godwit.simulator.workloads import WorkloadSpec
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Run",
     "Scenario",
     "Sessions",
+    "Walking",
     "check",
     "load",
     "named",
@@ -127,6 +129,7 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True):
     buffer_events_max: Least = 1_000  # that a publisher keeps while it is away
     disconnections: Disconnections = Disconnections()
     roaming: Roaming = Roaming()
+    walking: Walking = Walking()
 
 
 class Churn(msgspec.Struct, frozen=True, kw_only=True):
@@ -371,6 +374,10 @@ def _read(text: str, file: str, name: str, folder: Path | None, *, is_final: boo
             held = data.get(table)
             if folder is not None and isinstance(held, dict) and isinstance(held.get(key), str) and held[key]:
                 held[key] = str(folder / held[key])
+    clients = data.get("clients")
+    walking = clients.get("walking") if isinstance(clients, dict) else None
+    if folder is not None and isinstance(walking, dict) and str(walking.get("graph", "")).endswith(FILE_SUFFIXES):
+        walking["graph"] = str(folder / walking["graph"])
     scenario = settings.checked(Scenario, data, where)
     if is_final:
         _check(scenario, where)
@@ -438,6 +445,14 @@ def _check(scenario: Scenario, where: settings.Where) -> None:
             f"{where(('workload', 'predicates'))} is {workload.predicates}: "
             f"allowed is a whole number from 1 to {workload.attributes}, which is workload.attributes"
         )
+    if (workload.kind == "places") != bool(scenario.clients.walking.graph):
+        raise ScenarioError(
+            f"{where(('workload', 'kind'))} is {workload.kind!r}: 'places' and clients.walking.graph need each other"
+        )
+    try:
+        ground_of(scenario.clients.walking)
+    except ScenarioError as error:
+        raise ScenarioError(f"{where(('clients', 'walking', 'graph'))}: {error}") from None
     for key in ("subscriptions_file", "events_file"):
         file = getattr(workload, key)
         if workload.kind == "files" and not Path(file).is_file():

@@ -8,6 +8,9 @@ from godwit.broker.effects import Notify
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.client.client import Client, ClientConfig
+from godwit.filters.filters import Filter
+from godwit.filters.references import LOCATION
+from godwit.mobility.locations import Movements
 from godwit.mobility.modes import MODES
 from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.inspection import (
@@ -18,6 +21,7 @@ from godwit.simulator.ledger import EventId, Ledger
 from godwit.simulator.movement import Ground, Move, itineraries
 from godwit.simulator.scenario import Scenario, check, overlay_of, places_of
 from godwit.simulator.summary import Violation
+from godwit.simulator.walking_settings import ground_of
 from godwit.simulator.workloads import workload_of
 from godwit.simulator.world import World
 from godwit.trace import Record, TraceSink
@@ -25,7 +29,7 @@ from godwit.trace import Record, TraceSink
 __all__ = ["Stage"]
 
 DEAD_AFTER_S = 2.0  # graph family
-CHANGES = ("subscribed", "unsubscribed", "advertised", "unadvertised", "relocated", "session_ended")
+CHANGES = ("subscribed", "unsubscribed", "advertised", "unadvertised", "relocated", "session_ended", "moved")
 """Records of what changes tables: whatever was quiet before is not quiet any more."""
 
 
@@ -44,7 +48,16 @@ class Stage:
         self.world.traces_messages = trace is not None
         self.rng = {purpose: Random(f"{seed}/{purpose}") for purpose in ("overlay", "workload", "clients", "churn")}
         self.overlay = overlay_of(scenario, self.rng["overlay"])
-        self.workload = workload_of(scenario.workload, scenario.clients.publishers, self.rng["workload"])
+        walking = scenario.clients.walking
+        self.ground = ground_of(walking)
+        self.movements = Movements({} if self.ground is None else {LOCATION: self.ground}, walking.rule)
+        self.open_filters: dict[tuple[str, str], Filter] = {}  # subscriptions that refer to their client's own state
+        self.steps_of: dict[str, Random] = {}  # by client that walks
+        self.turned_up: dict[str, float] = {}  # when those came back who were away
+        self.walked = 0
+        self.residues = 0
+        places = () if self.ground is None else self.ground.places
+        self.workload = workload_of(scenario.workload, scenario.clients.publishers, self.rng["workload"], places)
         self.violations: list[Violation] = []
         self.fault_counts: dict[str, int] = {}
         self.broken: dict[tuple[str, str], int] = {}  # links that a fault keeps down
@@ -108,7 +121,7 @@ class Stage:
         )
         self.config = config
         for name in self.overlay.brokers:
-            make = partial(MobileBroker, name, beside[name], config)
+            make = partial(MobileBroker, name, beside[name], config, movements=self.movements)
             world.add_broker(name, make, journaled=journaled, sync_s=network.disk_sync_ms / 1_000)
         for link in self.overlay.links:
             world.wire(link.a, link.b, link.latency_s, link.bandwidth_bps)
@@ -188,6 +201,8 @@ class Stage:
         match record.kind:
             case "published":
                 self.ledger.entered(id, now)
+            case "residue":
+                self.residues += 1
             case "purged" | "expired":
                 self.ledger.gone[record.peer, id] = record.kind
             case "quenched" if self.client(node).connection is None:  # its buffer was full: [mobile §3.2] allows it
