@@ -17,7 +17,7 @@ from godwit.mobility.adhoc_messages import Beacon, Carried, Hangup, Merge, Poll,
 from godwit.mobility.device import LIFE, AdHocConfig
 from godwit.mobility.event_broker import in_sender_order
 from godwit.mobility.messages import Replay
-from godwit.mobility.ways import Sightings, Ways
+from godwit.mobility.adhoc_ways import Sightings, Ways
 from godwit.simulator.adhoc_world import AdHocWorld, islands_of
 
 CONFIG = AdHocConfig()

@@ -79,7 +79,7 @@ from godwit.mobility.circuits import Circuit
 from godwit.mobility.device import AdHocConfig, Device
 from godwit.mobility.event_broker import EventBroker, check_part, whole_sessions
 from godwit.mobility.messages import Replay
-from godwit.mobility.ways import Rank, Sightings, rank_of
+from godwit.mobility.adhoc_ways import Rank, Sightings, rank_of
 from godwit.trace import Record
 
 __all__ = ["AdHocNode"]

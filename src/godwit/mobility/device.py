@@ -39,7 +39,7 @@ from godwit.errors import PeerFault
 from godwit.mobility.adhoc_messages import Carried, Hangup, Poll, Relayed, check_body
 from godwit.mobility.circuits import Circuit, named
 from godwit.mobility.event_broker import EventBroker
-from godwit.mobility.ways import Ways
+from godwit.mobility.adhoc_ways import Ways
 from godwit.trace import Record
 
 __all__ = ["AdHocConfig", "ClientMachine", "Device"]
