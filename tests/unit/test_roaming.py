@@ -57,7 +57,7 @@ BAD: list[Any] = [
     Relocate("", "here", "left", 1),
     Relocate("ann", None, "left", 1),  # type: ignore[arg-type]
     Relocate("ann", "here", "left", "1"),  # type: ignore[arg-type]
-    Superseded("ann", "here", 1, None),  # type: ignore[arg-type]
+    Superseded("ann", "here", 1, None, "far"),  # type: ignore[arg-type]
     NotHere("ann", 5, 1),  # type: ignore[arg-type]
     Replay("ann", "here", 1, STATE, [], is_last=True),  # type: ignore[arg-type]
     Replay("ann", "here", 1, STATE, (None,), is_last=True),  # type: ignore[arg-type]

@@ -60,7 +60,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.quenching import Quenching
-from godwit.broker.routing import Answer, Forward, Local, Routing
+from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
 from godwit.broker.sessions import Removed, Sessions
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
@@ -110,7 +110,7 @@ class Broker:
                 excess_max=config.excess_max,
             )
         else:
-            self.routing = GraphRouting(name, incarnation, neighbours)
+            self.routing = GraphRouting(name, incarnation, neighbours, further=self.CARRIED)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input; what is to be done because of it, in order."""
@@ -324,8 +324,20 @@ class Broker:
                 self.links[answer.peer].send(answer.message, effects, now)  # type: ignore[union-attr]
             elif kind is Local:
                 self._deliver(answer.event, answer.subscriptions, effects, now)  # type: ignore[union-attr]
+            elif kind is Handed:
+                effects += self._on_handed(answer.source, answer.message, now)  # type: ignore[union-attr]
+            elif kind is Met:
+                effects += self._on_met(answer.broker, answer.again, now)  # type: ignore[union-attr]
             else:
                 effects.append(answer)  # type: ignore[arg-type]
+
+    def _on_handed(self, source: NodeId, message: Any, now: float) -> list[Effect]:
+        """A message of those in `CARRIED` came from a broker anywhere."""
+        return []
+
+    def _on_met(self, broker: NodeId, again: bool, now: float) -> list[Effect]:
+        """A broker anywhere is known from now on, or has started another life."""
+        return []
 
     def _deliver(self, event: Event, subscriptions: list[EntryId], effects: list[Effect], now: float) -> None:
         """Hand an event to sessions here."""
@@ -333,6 +345,9 @@ class Broker:
 
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {}
     """Further messages between brokers, beside those of the routing family, and who handles them."""
+
+    CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = {}
+    """Further messages in packets of the graph family, and how they are checked."""
 
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
         Arrived: on_arrived,

@@ -45,6 +45,7 @@ class Session:
         self.subscriptions: dict[str, Subscribe] = {}
         self.advertisements: dict[str, Filter] = {}
         self.has_advertised = False
+        self.has_published = False  # here: it does not move with the session
         self.queue = Queue(limits.window, limits.queue_events_max, limits.queue_bytes_max)
         self.seen = Seen(limits.seen_window, limits.seen_publishers_max)
         self.suppressed = 0

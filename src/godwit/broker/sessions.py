@@ -257,6 +257,8 @@ class Sessions:
             return None, [Tell(connection, refused)]
         effects: list[Effect] = [Tell(connection, Accepted(number))]
         match wish:
+            case Publish():
+                session.has_published = True
             case Subscribe(id=(client, name)):
                 session.subscriptions[name] = wish
                 session.queue.set_rules(name, wish.queue, now)

@@ -4,7 +4,7 @@ import msgspec
 
 from godwit.broker.messages import NodeId, SessionState, Waiting
 
-__all__ = ["Brokers", "NotHere", "Relocate", "Replay", "Superseded"]
+__all__ = ["Brokers", "Elsewhere", "Flush", "Flushed", "NotHere", "Relocate", "Replay", "Superseded"]
 
 
 class Brokers(msgspec.Struct, frozen=True, tag=True):
@@ -34,6 +34,7 @@ class Replay(msgspec.Struct, frozen=True, tag=True):
     state: SessionState | None  # in the first part
     items: tuple[Waiting, ...]
     is_last: bool
+    has_published: bool = False  # graph family: its client has, here; let it publish when all have `Flushed`
 
 
 class Superseded(msgspec.Struct, frozen=True, tag=True):
@@ -43,6 +44,7 @@ class Superseded(msgspec.Struct, frozen=True, tag=True):
     to: NodeId
     attempt: int
     latest: int
+    by: NodeId  # who says so, and knows more
 
 
 class NotHere(msgspec.Struct, frozen=True, tag=True):
@@ -51,3 +53,28 @@ class NotHere(msgspec.Struct, frozen=True, tag=True):
     client: NodeId
     to: NodeId
     attempt: int
+
+
+class Flush(msgspec.Struct, frozen=True, tag=True):
+    """Graph family: tell `to` by `Flushed` that this has come, behind all that you have sent it before."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+
+
+class Flushed(msgspec.Struct, frozen=True, tag=True):
+    """Graph family: a `Flush` of the broker `via` has come, and so has all that I sent you before I knew of it."""
+
+    client: NodeId
+    attempt: int
+    via: NodeId
+
+
+class Elsewhere(msgspec.Struct, frozen=True, tag=True):
+    """Graph family: the session that you ask for is at `home`, or on its way there: ask there."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    home: NodeId

@@ -36,11 +36,11 @@ was; the paper finds out by flooding towards the producers.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from msgspec import structs
 
-from godwit.broker.broker import EVERYTHING, Broker, BrokerConfig
+from godwit.broker.broker import EVERYTHING, BrokerConfig
 from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
 from godwit.broker.messages import Attach, Bye, EntryId, NodeId, Subscribe
@@ -49,7 +49,8 @@ from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter, any_of
 from godwit.mobility.checking import check_move
-from godwit.mobility.messages import Brokers, NotHere, Relocate, Replay, Superseded
+from godwit.mobility.graph_roaming import FLUSH_S, FlushingBroker, FlushKey
+from godwit.mobility.messages import Brokers, Elsewhere, NotHere, Relocate, Replay, Superseded
 from godwit.mobility.modes import MODES
 from godwit.trace import Record
 
@@ -79,9 +80,11 @@ class Arrival:
         self.gives_up_at = 0.0
         self.asks = 0
         self.is_superseded = False
+        self.superseded_by: NodeId = ""  # who has told us so
+        self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
 
 
-class MobileBroker(Broker):
+class MobileBroker(FlushingBroker):
     """A broker whose clients roam."""
 
     def __init__(
@@ -125,14 +128,21 @@ class MobileBroker(Broker):
                 effects += self._ask(arrival, now)
         return effects
 
+    def _knows(self, broker: NodeId) -> bool:
+        """Whether we know a way to a broker, or shall when it can be reached."""
+        return broker in (self.ways if self.graph is None else self.graph.channels.lives)
+
     def _ask(self, arrival: Arrival, now: float) -> list[Effect]:
         """Ask for a session, and again after a while."""
         attach = arrival.attach
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
-        if attach.home not in self.ways or arrival.is_superseded:
+        if not self._knows(attach.home) or arrival.is_superseded:
             return effects
         arrival.asks += 1
         message = Relocate(attach.client, attach.home, self.name, attach.attempt)
+        if self.graph is not None:
+            effects += self._send_to(attach.home, message, now)
+            return effects + self._flush(attach.client, attach.home, attach.attempt, now)
         if not self.routing.is_whole():  # it must not overtake what we have still to tell (rule 6)
             return effects + self._hold(self.name, message, now)
         return effects + self._send_to(attach.home, message, now)
@@ -163,6 +173,8 @@ class MobileBroker(Broker):
 
     def on_move(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
         """A message about a client that moves: handled at once, or when the tables are whole."""
+        if self.graph is not None:
+            raise PeerFault(f"a {type(message).__name__} beside a packet: brokers of a graph put it into one")
         check_move(message)
         if not self.routing.is_whole():
             return self._hold(peer, message, now)
@@ -173,7 +185,9 @@ class MobileBroker(Broker):
         if broker == self.name:
             return self.ANSWERS[type(message)](self, self.name, message, now)
         effects: list[Effect] = []
-        if broker in self.ways:
+        if self.graph is not None and self._knows(broker):
+            effects += self._tell([broker], message, now)
+        elif broker in self.ways:
             self._send_on(self.ways[broker], message, effects, now)
         elif sum(map(len, self.unsent.values())) < UNSENT_MAX:  # we have lost our memory, and shall hear of it
             self.unsent.setdefault(broker, []).append(message)
@@ -198,10 +212,12 @@ class MobileBroker(Broker):
         arrival = self.arrivals.get(message.client)
         if arrival is not None:
             return self._on_attach_again(arrival, connection, message, now)
-        if message.home in ("", self.name) or self.config.family != "tree":
-            return super()._on_attach(connection, message, now)
-        if session is not None and session.name == message.session:
-            return super()._on_attach(connection, message, now)
+        leaving = self.leaving.get(message.client)
+        if leaving is not None and leaving.attempt >= message.attempt:
+            return [Tell(connection, Bye("the client is elsewhere")), Close(connection, "the client is elsewhere")]
+        if message.home in ("", self.name) or (session is not None and session.name == message.session):
+            stays = self._stay(message.client, message.attempt, now)
+            return stays + super()._on_attach(connection, message, now)
         self._check_attach(connection, message)
         effects: list[Effect] = []
         if session is None and len(self.sessions) + len(self.arrivals) >= self.config.limits.sessions_max:
@@ -304,6 +320,8 @@ class MobileBroker(Broker):
         client, attempt = message.client, message.attempt
         arrival, session, moved = self.arrivals.get(client), self.sessions.session(client), self.moved.get(client)
         if session is not None and attempt > session.attempt:
+            if self.graph is not None:
+                return self._leave(session, message, now)
             return self._give(session, message, now)
         if arrival is not None and attempt > arrival.attach.attempt:
             return self._give_when_it_comes(arrival, message, now)
@@ -313,13 +331,23 @@ class MobileBroker(Broker):
             return self._supersede(message, arrival.attach.attempt, now)
         if moved is not None and moved.to != message.to:
             if attempt > moved.attempt:
-                return self._send_to(moved.to, Relocate(client, moved.to, message.to, attempt), now)
+                return self._refer(message, moved.to, now)
             return self._supersede(message, moved.attempt, now)
-        return self._send_to(message.to, NotHere(client, message.to, attempt), now)
+        effects = self._send_to(message.to, NotHere(client, message.to, attempt), now)
+        return effects if moved is None else effects + self._flush(client, message.to, moved.attempt, now)
+
+    def _refer(self, message: Relocate, home: NodeId, now: float) -> list[Effect]:
+        """Who has asked us must ask at `home`: the question goes on, or in the graph family back."""
+        client, to, attempt = message.client, message.to, message.attempt
+        if self.graph is not None:
+            return self._send_to(to, Elsewhere(client, to, attempt, home), now)
+        return self._send_to(home, Relocate(client, home, to, attempt), now)
 
     def _supersede(self, message: Relocate, latest: int, now: float) -> list[Effect]:
         """Tell who asks that the client has been seen elsewhere since."""
-        return self._send_to(message.to, Superseded(message.client, message.to, message.attempt, latest), now)
+        return self._send_to(
+            message.to, Superseded(message.client, message.to, message.attempt, latest, self.name), now
+        )
 
     def _give(self, session: Session, message: Relocate, now: float) -> list[Effect]:
         """Send the session with all that waits to its client, and leave nothing behind. [rebeca §4.1: replay]"""
@@ -339,7 +367,9 @@ class MobileBroker(Broker):
         effects: list[Effect] = [Trace(Record("replayed", client, number=len(items), detail=f"to {to}"))]
         for number, part in enumerate(parts):
             state = session.state() if number == 0 else None
-            replay = Replay(client, to, attempt, state, part, is_last=number == len(parts) - 1)
+            is_last = number == len(parts) - 1
+            published = self.graph is not None and session.has_published
+            replay = Replay(client, to, attempt, state, part, is_last, published)
             effects += self._send_to(to, replay, now)
         return effects
 
@@ -355,6 +385,8 @@ class MobileBroker(Broker):
         The next broker keeps it, too; but another may ask before the session comes, and that one's place it takes.
         """
         effects: list[Effect] = []
+        if arrival.is_superseded and arrival.superseded_by not in (self.name, message.to):  # it may never come
+            effects += self._refer(message, arrival.superseded_by, now)
         if arrival.next == message:  # it asks again
             return effects
         if arrival.next is not None:
@@ -388,23 +420,26 @@ class MobileBroker(Broker):
         arrival.parts.append(message)
         if not message.is_last:
             return []
-        state = arrival.parts[0].state
-        assert state is not None
-        items = [item for part in arrival.parts for item in part.items]
-        return self._go_on(arrival, Session.restored(state, items, self.config.limits, now), now)
+        flushes = (message.client, message.attempt, peer)
+        if not message.has_published or self._flushed_by_all(flushes):
+            return [*self._drop_flushed(flushes), *self._give_up(arrival, now)]
+        arrival.flushes, arrival.gives_up_at = flushes, now + FLUSH_S
+        return [StartTimer(("relocate", message.client), now + ASK_AGAIN_S)]
 
-    def _awaited(self, message: Superseded | NotHere) -> Arrival | None:
+    def _awaited(self, message: Superseded | NotHere | Elsewhere) -> Arrival | None:
         """The arrival that an answer is for, if it is still waited for."""
         arrival = self.arrivals.get(message.client)
         return arrival if arrival is not None and arrival.attach.attempt >= message.attempt else None
 
     def _go_on(self, arrival: Arrival, session: Session, now: float) -> list[Effect]:
         """The session is whole: put what came meanwhile behind it, and let the client in or send it on."""
-        client = arrival.attach.client
+        client, following = arrival.attach.client, arrival.next
         effects: list[Effect] = [StopTimer(("relocate", client))]
+        if arrival.flushes is not None:
+            effects += self._drop_flushed(arrival.flushes)
         del self.arrivals[client]
         self.moved.pop(client, None)
-        if arrival.next is None:
+        if following is None or self.graph is not None:
             self._settle_entries(arrival, session, effects, now)
         else:
             self._forget_expected(arrival, effects, now)
@@ -414,12 +449,13 @@ class MobileBroker(Broker):
             if wanting and session.seen.add(event.publisher, event.sequence):
                 session.queue.put(event, wanting, now)
         effects += session.gone()
-        if arrival.next is not None:
-            return effects + self._replay(session, arrival.next, now)
+        if following is not None and self.graph is None:
+            return effects + self._replay(session, following, now)
         effects.append(Trace(Record("relocated", client, number=len(session.queue), detail=self.name)))
         if arrival.attach.quench and arrival.connection is not None:
             effects += self.quenching.attach(arrival.connection, self.routing.wanted)
-        return effects + self.sessions.adopt(session, arrival.connection, arrival.attach, now)
+        effects += self.sessions.adopt(session, arrival.connection, arrival.attach, now)
+        return effects if following is None else effects + self.on_relocate(following.to, following, now)
 
     def _settle_entries(self, arrival: Arrival, session: Session, effects: list[Effect], now: float) -> None:
         """Let routing hold exactly what the session holds."""
@@ -455,9 +491,13 @@ class MobileBroker(Broker):
             reason = "the client is elsewhere"
             effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
             arrival.connection = None
-        if arrival.asks > 1:  # an answer to one of several questions: another may have set the session going to us
-            arrival.is_superseded = True
-            return effects
+        if (
+            arrival.asks > 1 or arrival.parts
+        ):  # an answer to one of several questions: another may have set the session going to us
+            arrival.is_superseded, arrival.superseded_by = True, message.by
+            after = arrival.next
+            is_known = after is None or message.by in (self.name, after.to)
+            return effects if is_known else effects + self._refer(cast(Relocate, after), message.by, now)
         return effects + self._forget(arrival, now)
 
     def _forget(self, arrival: Arrival, now: float) -> list[Effect]:
@@ -467,7 +507,7 @@ class MobileBroker(Broker):
         del self.arrivals[client]
         self._forget_expected(arrival, effects, now)
         if after is not None:  # who has asked us must ask where we have asked
-            effects += self._send_to(home, Relocate(client, home, after.to, after.attempt), now)
+            effects += self._refer(after, home, now)
         return effects
 
     def on_not_here(self, peer: NodeId, message: NotHere, now: float) -> list[Effect]:
@@ -475,9 +515,13 @@ class MobileBroker(Broker):
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         arrival = self._awaited(message)
-        if arrival is None:
+        if arrival is None or arrival.flushes is not None:
             return []
-        return self._forget(arrival, now) if arrival.is_superseded else self._give_up(arrival, now)
+        return self._without_session(arrival, now)
+
+    def _without_session(self, arrival: Arrival, now: float) -> list[Effect]:
+        is_idle = arrival.is_superseded and not arrival.parts
+        return self._forget(arrival, now) if is_idle else self._give_up(arrival, now)
 
     def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
         """Nobody answers: ask again, and at last go on without the session."""
@@ -488,15 +532,22 @@ class MobileBroker(Broker):
                     return []
                 if now < arrival.gives_up_at:
                     return self._ask(arrival, now)
-                return self._forget(arrival, now) if arrival.is_superseded else self._give_up(arrival, now)
+                if arrival.flushes is not None:
+                    self._stop_waiting(arrival.flushes)
+                return self._without_session(arrival, now)
             case ("hold moves",):
                 return self._release(now)
+            case ("leaving", client):
+                return self.on_leaving_due(client, now)
+            case ("flushed", client, attempt, via):
+                self.flushed.pop((client, int(attempt), via), None)
+                return []
         return super().on_timer_due(input, now)
 
     def _give_up(self, arrival: Arrival, now: float) -> list[Effect]:
-        """Begin a new session with what the client brought along. Its receipt says that the old one is lost."""
+        """Go on with the session that has come; with none, begin a new one, whose receipt says that the old is lost."""
         attach = arrival.attach
-        if arrival.parts and (state := arrival.parts[0].state) is not None:  # the rest was lost on the way
+        if arrival.parts and (state := arrival.parts[0].state) is not None:  # if not whole, the rest is lost
             items = [item for part in arrival.parts for item in part.items]
             return self._go_on(arrival, Session.restored(state, items, self.config.limits, now), now)
         session = self.sessions.new(attach.client)
@@ -512,13 +563,15 @@ class MobileBroker(Broker):
         Replay: on_replay,
         Superseded: on_superseded,
         NotHere: on_not_here,
+        **FlushingBroker.ANSWERS,
     }
+    CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = dict.fromkeys(ANSWERS, check_move)
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
         Brokers: on_brokers,
-        **dict.fromkeys(ANSWERS, on_move),
+        **dict.fromkeys((Relocate, Replay, Superseded, NotHere), on_move),
     }
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
-        **Broker.HANDLERS,
+        **FlushingBroker.HANDLERS,
         Arrived: on_arrived,
         TimerDue: on_timer_due,
     }
