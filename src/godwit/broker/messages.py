@@ -231,6 +231,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     since: int = 0  # the attempt that led to that `Attached`
     wanted: "tuple[Subscribe | Advertise, ...]" = ()  # for another broker than `home`: all that the session may hold
     mode: str = "relocate"  # how this client moves, by its name in `mobility/modes.py`
+    tried: tuple[NodeId, ...] = ()  # brokers that were greeted since and have not answered, the last one last
 
 
 class Receipt(msgspec.Struct, frozen=True):

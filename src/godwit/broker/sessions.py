@@ -197,7 +197,7 @@ class Sessions:
         effects = [*session.gone(), *self._set_expiry_timer()]
         if connection is None:
             return effects + self._start_expiry(session, now)
-        is_known = message.session == session.name
+        is_known = message.session == session.name and message.received <= session.queue.sent_up_to
         return effects + self._resume(session, connection, message, now, fresh=False, is_known=is_known)
 
     def leave(self, connection: str, now: float) -> Removed:

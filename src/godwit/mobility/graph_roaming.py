@@ -223,7 +223,7 @@ class FlushingBroker(Broker):
         if arrival is None or arrival.parts or arrival.attach.attempt != message.attempt:
             return []
         if message.home == self.name:  # the trail ends where it began
-            return self._give_up(arrival, now)
+            return self._without_session(arrival, now)
         arrival.attach = structs.replace(arrival.attach, home=message.home)
         return self._ask(arrival, now) if arrival.asks < ASKS_MAX else []
 
@@ -236,6 +236,9 @@ class FlushingBroker(Broker):
         raise NotImplementedError
 
     def _awaited(self, message: Any) -> Any:
+        raise NotImplementedError
+
+    def _without_session(self, arrival: Any, now: float) -> list[Effect]:
         raise NotImplementedError
 
     def _give_up(self, arrival: Any, now: float) -> list[Effect]:

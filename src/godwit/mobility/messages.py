@@ -4,7 +4,7 @@ import msgspec
 
 from godwit.broker.messages import NodeId, SessionState, Waiting
 
-__all__ = ["Brokers", "Elsewhere", "Flush", "Flushed", "NotHere", "Relocate", "Replay", "Superseded"]
+__all__ = ["Brokers", "Elsewhere", "Flush", "Flushed", "NotHere", "Over", "Relocate", "Replay", "Superseded"]
 
 
 class Brokers(msgspec.Struct, frozen=True, tag=True):
@@ -78,3 +78,12 @@ class Elsewhere(msgspec.Struct, frozen=True, tag=True):
     to: NodeId
     attempt: int
     home: NodeId
+
+
+class Over(msgspec.Struct, frozen=True, tag=True):
+    """The client's session is at the broker `by` since its greeting `attempt`: if you have an older one, end it."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    by: NodeId

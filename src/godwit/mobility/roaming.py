@@ -50,7 +50,7 @@ from godwit.filters.events import Event
 from godwit.filters.filters import Filter, any_of
 from godwit.mobility.checking import check_move
 from godwit.mobility.graph_roaming import FLUSH_S, FlushingBroker, FlushKey
-from godwit.mobility.messages import Brokers, Elsewhere, NotHere, Relocate, Replay, Superseded
+from godwit.mobility.messages import Brokers, Elsewhere, NotHere, Over, Relocate, Replay, Superseded
 from godwit.mobility.modes import MODES
 from godwit.trace import Record
 
@@ -79,6 +79,7 @@ class Arrival:
         self.next: Relocate | None = None  # who has asked for it since
         self.gives_up_at = 0.0
         self.asks = 0
+        self.trail = list(attach.tried)  # who else may have it, the likeliest last
         self.is_superseded = False
         self.superseded_by: NodeId = ""  # who has told us so
         self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
@@ -210,6 +211,8 @@ class MobileBroker(FlushingBroker):
         if moved is not None and moved.attempt > message.since:  # we know better where its session went
             message = structs.replace(message, home=moved.to)
         arrival = self.arrivals.get(message.client)
+        if message.home == self.name and session is None and message.session and message.tried:
+            message = structs.replace(message, home=message.tried[-1])  # we have lost our memory of where it went
         if arrival is not None:
             return self._on_attach_again(arrival, connection, message, now)
         leaving = self.leaving.get(message.client)
@@ -217,7 +220,7 @@ class MobileBroker(FlushingBroker):
             return [Tell(connection, Bye("the client is elsewhere")), Close(connection, "the client is elsewhere")]
         if message.home in ("", self.name) or (session is not None and session.name == message.session):
             stays = self._stay(message.client, message.attempt, now)
-            return stays + super()._on_attach(connection, message, now)
+            return stays + super()._on_attach(connection, message, now) + self._say_over(message, now)
         self._check_attach(connection, message)
         effects: list[Effect] = []
         if session is None and len(self.sessions) + len(self.arrivals) >= self.config.limits.sessions_max:
@@ -245,6 +248,7 @@ class MobileBroker(FlushingBroker):
             effects += self._supersede(arrival.next, message.attempt, now)
             arrival.next = None
         arrival.attach, arrival.connection, arrival.is_superseded = message, connection, False
+        arrival.trail = list(message.tried)
         self._expect(arrival, effects, now)
         return effects
 
@@ -339,6 +343,8 @@ class MobileBroker(FlushingBroker):
     def _refer(self, message: Relocate, home: NodeId, now: float) -> list[Effect]:
         """Who has asked us must ask at `home`: the question goes on, or in the graph family back."""
         client, to, attempt = message.client, message.to, message.attempt
+        if home == to:  # the trail ends where it began
+            return self._send_to(to, NotHere(client, to, attempt), now)
         if self.graph is not None:
             return self._send_to(to, Elsewhere(client, to, attempt, home), now)
         return self._send_to(home, Relocate(client, home, to, attempt), now)
@@ -407,7 +413,9 @@ class MobileBroker(FlushingBroker):
         """A part of a session: when it is whole, go on with it. Old events before new ones. [rebeca §4.1]"""
         if message.to != self.name:
             return self._send_to(message.to, message, now)
-        arrival = self.arrivals.get(message.client)
+        arrival, moved = self.arrivals.get(message.client), self.moved.get(message.client)
+        if moved is not None and moved.attempt > message.attempt:  # it has been here, and was sent again since
+            return []
         if arrival is None and self.sessions.session(message.client) is not None:
             ids = [item.event.id for item in message.items]
             return [Trace(Record("lost", message.client, "", *id, detail="came too late")) for id in ids]
@@ -455,6 +463,7 @@ class MobileBroker(FlushingBroker):
         if arrival.attach.quench and arrival.connection is not None:
             effects += self.quenching.attach(arrival.connection, self.routing.wanted)
         effects += self.sessions.adopt(session, arrival.connection, arrival.attach, now)
+        effects += self._say_over(arrival.attach, now)
         return effects if following is None else effects + self.on_relocate(following.to, following, now)
 
     def _settle_entries(self, arrival: Arrival, session: Session, effects: list[Effect], now: float) -> None:
@@ -520,8 +529,38 @@ class MobileBroker(FlushingBroker):
         return self._without_session(arrival, now)
 
     def _without_session(self, arrival: Arrival, now: float) -> list[Effect]:
-        is_idle = arrival.is_superseded and not arrival.parts
+        """Who was asked has no session: ask who else may have it, or go on without, if the client is still here."""
+        if arrival.parts:
+            return self._give_up(arrival, now)
+        while arrival.trail and not arrival.is_superseded:
+            home = arrival.trail.pop()
+            if home not in (self.name, arrival.attach.home) and self._knows(home):
+                arrival.attach = structs.replace(arrival.attach, home=home)
+                arrival.gives_up_at = max(arrival.gives_up_at, now + HOLD_S)
+                return self._ask(arrival, now)
+        is_idle = arrival.is_superseded or arrival.connection is None
         return self._forget(arrival, now) if is_idle else self._give_up(arrival, now)
+
+    def _say_over(self, attach: Attach, now: float) -> list[Effect]:
+        """The client's session is here: where it has been meanwhile another may have begun."""
+        effects: list[Effect] = []
+        for broker in dict.fromkeys((*attach.tried, attach.home)) if attach.tried else ():
+            if broker != self.name and self._knows(broker):
+                effects += self._send_to(broker, Over(attach.client, broker, attach.attempt, self.name), now)
+        return effects
+
+    def on_over(self, peer: NodeId, message: Over, now: float) -> list[Effect]:
+        """A session that the client never heard of, or has given up, ends."""
+        if message.to != self.name:
+            return self._send_to(message.to, message, now)
+        session = self.sessions.session(message.client)
+        if session is None or session.attempt >= message.attempt or message.client in self.arrivals:
+            return []
+        effects: list[Effect] = [] if session.connection is None else self.quenching.detach(session.connection)
+        effects += self._stay(message.client, message.attempt, now)
+        self._remember_moved(Relocate(message.client, self.name, message.by, message.attempt))
+        ended = self.sessions.end(message.client, now, f"the client has another session at {message.by}")
+        return effects + self._without(ended, now, message.client)
 
     def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
         """Nobody answers: ask again, and at last go on without the session."""
@@ -563,12 +602,13 @@ class MobileBroker(FlushingBroker):
         Replay: on_replay,
         Superseded: on_superseded,
         NotHere: on_not_here,
+        Over: on_over,
         **FlushingBroker.ANSWERS,
     }
     CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = dict.fromkeys(ANSWERS, check_move)
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
         Brokers: on_brokers,
-        **dict.fromkeys((Relocate, Replay, Superseded, NotHere), on_move),
+        **dict.fromkeys((Relocate, Replay, Superseded, NotHere, Over), on_move),
     }
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
         **FlushingBroker.HANDLERS,

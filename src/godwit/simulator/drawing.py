@@ -113,8 +113,7 @@ def draw(rng: Random, number: int) -> Scenario:
 
 def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
     """Let the clients of some scenarios roam; drawn apart, so that all else stays as it was."""
-    without = scenario.sessions.subscription_expires_s is not None
-    if without or scenario.faults.crash_diskless is not None or rng.random() < 0.5:
+    if scenario.sessions.subscription_expires_s is not None or rng.random() < 0.5:
         return scenario
     roaming = Roaming(
         who=rng.choice(("subscribers", "publishers", "all")),

@@ -139,7 +139,7 @@ class Simulation(Misfortune):
                 for peer, message in waiting(broker, self.overlay, taken=lambda *_: 0)  # all must be acknowledged
             ]
             left += [f"the session of {client} is not here yet" for client in broker.arrivals]
-            left += [f"event {id} for client {client}" for client, id in events_queued(broker)]
+            left += [f"event {id} for client {client}" for client, id in events_queued(broker, self._other)]
             if not node.alive:
                 self._violate("settles", f"the broker is down after {when}", name)
             elif not broker.routing.is_settled():
