@@ -90,9 +90,11 @@ class Roaming:
     def holds_nothing_of(self, broker: str, client: str) -> bool:
         """Whether a broker keeps no entry, session or queue of a client."""
         machine = self.broker(broker)
-        tables: list[dict[Any, Any]] = [machine.routing.in_subs[""], machine.routing.in_ads[""]]  # type: ignore[attr-defined]
+        routing: Any = machine.routing
+        tables = [routing.local] if machine.graph is not None else [routing.in_subs[""], routing.in_ads[""]]
         entries = [id for table in tables for id in table if id[0] == client]
-        return not entries and machine.sessions.session(client) is None and client not in machine.arrivals
+        waits = [*machine.leaving, *machine.arrivals, *(key[0] for key in machine.flushed)]
+        return not entries and machine.sessions.session(client) is None and client not in waits
 
 
 def _said(value: int, machine: Client, now: float) -> list[Effect]:

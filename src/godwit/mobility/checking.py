@@ -17,7 +17,7 @@ def check_move(message: Any) -> None:
     names = [getattr(message, field) for field in ("client", "home", "to", "via", "by") if hasattr(message, field)]
     if any(type(name) is not str or not name for name in names):
         raise PeerFault(f"{shown(message)}: clients and brokers have names")
-    if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest")):
+    if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest", "life")):
         raise PeerFault(f"{shown(message)}: attempts are whole numbers")
     if isinstance(message, Replay):
         _check_replay(message)

@@ -31,17 +31,17 @@ subscriptions themselves go to all n in this family; a relocation adds a constan
 *Paper.* [rebeca §4] has trees only; [spcf §3.1] has the overlay, and clients that stay. This is ours.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from msgspec import structs
 
-from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell
-from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import Bye, NodeId
 from godwit.broker.session import Session
 from godwit.mobility.messages import Elsewhere, Flush, Flushed, Relocate
+from godwit.mobility.ways import Handler, ReachingBroker
 
 __all__ = ["FLUSH_S", "FlushingBroker"]
 
@@ -52,36 +52,21 @@ ASKS_MAX = 32  # at once; then a question waits for its time
 FlushKey = tuple[NodeId, int, NodeId]
 """Client, attempt, and the broker whose `Flush` it is."""
 
-Handler = Callable[[Any, NodeId, Any, float], list[Effect]]
 
-
-class FlushingBroker(Broker):
+class FlushingBroker(ReachingBroker):
     """A broker that knows who has flushed. What it does about it is its heir's affair (`roaming.py`)."""
 
     def __init__(
         self, name: NodeId, neighbours: Mapping[NodeId, float], config: BrokerConfig, incarnation: int = 1
     ) -> None:
         super().__init__(name, neighbours, config, incarnation)
-        self.arrivals: dict[NodeId, Any] = {}  # see roaming.py, as for the next two
+        self.arrivals: dict[NodeId, Any] = {}  # see roaming.py, as for the next one
         self.moved: dict[NodeId, Relocate] = {}
-        self.unsent: dict[NodeId, list[Any]] = {}
         self.leaving: dict[NodeId, Relocate] = {}  # sessions that go when everybody has flushed
         self.flushed: dict[FlushKey, dict[NodeId, None]] = {}
         self.absent: dict[NodeId, None] = {}  # brokers that were waited for in vain (rule 2)
 
     # ------------------------------------------------------------ who is there
-
-    @property
-    def graph(self) -> GraphRouting | None:
-        """The routing family, if it is this one."""
-        return self.routing if isinstance(self.routing, GraphRouting) else None
-
-    def _tell(self, targets: list[NodeId], message: Any, now: float) -> list[Effect]:
-        """Send a message to brokers that are known, anywhere."""
-        effects: list[Effect] = []
-        if self.graph is not None:
-            self._carry_out(self.graph.tell(targets, message), effects, now)
-        return effects
 
     def _others(self, besides: NodeId) -> list[NodeId]:
         """Every broker that is known, without this one and another."""
@@ -124,8 +109,8 @@ class FlushingBroker(Broker):
     def _stop_waiting(self, key: FlushKey) -> None:
         """Some did not flush in time; of these, those that cannot be reached are not waited for again."""
         assert self.graph is not None
-        there = self.graph.topology.next_hop
-        self.absent.update((name, None) for name in self._missing(key) if there(name) is None)
+        missing, there = self._missing(key), self.graph.topology.next_hop
+        self.absent.update((name, None) for name in missing if there(name) is None)
 
     def _drop_flushed(self, key: FlushKey) -> list[Effect]:
         """Nobody waits for these any more."""
@@ -228,9 +213,6 @@ class FlushingBroker(Broker):
         return self._ask(arrival, now) if arrival.asks < ASKS_MAX else []
 
     # ------------------------------------------------------------ what the heir does
-
-    def _send_to(self, broker: NodeId, message: Any, now: float) -> list[Effect]:
-        raise NotImplementedError
 
     def _ask(self, arrival: Any, now: float) -> list[Effect]:
         raise NotImplementedError

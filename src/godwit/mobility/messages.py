@@ -23,6 +23,7 @@ class Relocate(msgspec.Struct, frozen=True, tag=True):
     home: NodeId
     to: NodeId
     attempt: int
+    life: int = 1  # of `to`, which loses count of a session's numbers when it loses its memory
 
 
 class Replay(msgspec.Struct, frozen=True, tag=True):
@@ -35,6 +36,7 @@ class Replay(msgspec.Struct, frozen=True, tag=True):
     items: tuple[Waiting, ...]
     is_last: bool
     has_published: bool = False  # graph family: its client has, here; let it publish when all have `Flushed`
+    life: int = 1  # of `to`, that asked for it
 
 
 class Superseded(msgspec.Struct, frozen=True, tag=True):

@@ -52,18 +52,16 @@ from godwit.mobility.checking import check_move
 from godwit.mobility.graph_roaming import FLUSH_S, FlushingBroker, FlushKey
 from godwit.mobility.messages import Brokers, Elsewhere, NotHere, Over, Relocate, Replay, Superseded
 from godwit.mobility.modes import MODES
+from godwit.mobility.ways import HOLD_S
 from godwit.trace import Record
 
 __all__ = ["Arrival", "MobileBroker"]
 
 RELOCATE_S = 120.0
 ASK_AGAIN_S = 10.0
-HOLD_S = 30.0
 REPLAY_ITEMS = 64  # in one message, so that a long queue does not block a link
 MOVED_MAX = 10_000
 BUFFER_MAX = 10_000
-BROKERS_MAX = 100_000
-UNSENT_MAX = 10_000
 
 
 class Arrival:
@@ -92,46 +90,16 @@ class MobileBroker(FlushingBroker):
         self, name: NodeId, neighbours: Mapping[NodeId, float], config: BrokerConfig, incarnation: int = 1
     ) -> None:
         super().__init__(name, neighbours, config, incarnation)
-        self.ways: dict[NodeId, NodeId] = {}  # other brokers, and the neighbour that leads there
         self.arrivals: dict[NodeId, Arrival] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
-        self.held: list[tuple[NodeId, Any]] = []  # messages that came before the tables are whole
-        self.unsent: dict[NodeId, list[Any]] = {}  # to brokers that we know no way to
+        self.had: dict[NodeId, int] = {}  # clients whose session has come, and the attempt it came for
 
-    # ------------------------------------------------------------ who is where
+    # ------------------------------------------------------------ questions
 
-    def _on_open(self, peer: NodeId, effects: list[Effect], now: float) -> None:
-        """Tell a neighbour whom it reaches through us."""
-        if self.config.family != "tree":
-            return
-        names = (self.name, *(name for name, way in self.ways.items() if way != peer))
-        self._send_on(peer, Brokers(names), effects, now)
-
-    def on_brokers(self, peer: NodeId, message: Brokers, now: float) -> list[Effect]:
-        """Remember who is reached through `peer`, and pass on what is new."""
-        if self.config.family != "tree":
-            raise PeerFault("Brokers are told on a tree only")
-        if type(message.names) is not tuple or any(type(name) is not str for name in message.names):
-            raise PeerFault("Brokers.names must be a tuple of texts")
-        if len(self.ways) + len(message.names) > BROKERS_MAX:
-            raise PeerFault(f"more than {BROKERS_MAX} brokers")
-        new = tuple(name for name in message.names if self.ways.get(name) != peer and name != self.name)
-        self.ways.update(dict.fromkeys(new, peer))
-        effects: list[Effect] = []
-        if new:
-            for other in self.links:
-                if other != peer:
-                    self._send_on(other, Brokers(new), effects, now)
-        for name in new:
-            effects += [effect for unsent in self.unsent.pop(name, ()) for effect in self._send_to(name, unsent, now)]
-        for arrival in list(self.arrivals.values()):
-            if arrival.attach.home in new:
-                effects += self._ask(arrival, now)
-        return effects
-
-    def _knows(self, broker: NodeId) -> bool:
-        """Whether we know a way to a broker, or shall when it can be reached."""
-        return broker in (self.ways if self.graph is None else self.graph.channels.lives)
+    def _on_reached(self, brokers: tuple[NodeId, ...], now: float) -> list[Effect]:
+        """Tree family: ask those who could not be asked before."""
+        arrivals = [arrival for arrival in self.arrivals.values() if arrival.attach.home in brokers]
+        return [effect for arrival in arrivals for effect in self._ask(arrival, now)]
 
     def _ask(self, arrival: Arrival, now: float) -> list[Effect]:
         """Ask for a session, and again after a while."""
@@ -140,64 +108,13 @@ class MobileBroker(FlushingBroker):
         if not self._knows(attach.home) or arrival.is_superseded:
             return effects
         arrival.asks += 1
-        message = Relocate(attach.client, attach.home, self.name, attach.attempt)
+        message = Relocate(attach.client, attach.home, self.name, attach.attempt, self.incarnation)
         if self.graph is not None:
             effects += self._send_to(attach.home, message, now)
             return effects + self._flush(attach.client, attach.home, attach.attempt, now)
         if not self.routing.is_whole():  # it must not overtake what we have still to tell (rule 6)
             return effects + self._hold(self.name, message, now)
         return effects + self._send_to(attach.home, message, now)
-
-    def _hold(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
-        if len(self.held) >= UNSENT_MAX:
-            detail = "too many before the tables are whole"
-            return [Trace(Record("lost", message.client, type(message).__name__, detail=detail))]
-        self.held.append((peer, message))
-        return [StartTimer(("hold moves",), now + HOLD_S)] if len(self.held) == 1 else []
-
-    def on_arrived(self, input: Arrived, now: float) -> list[Effect]:
-        """As every broker; and what was held back goes on when the tables are whole."""
-        effects = super().on_arrived(input, now)
-        if self.held and self.routing.is_whole():
-            effects += self._release(now)
-        return effects
-
-    def _release(self, now: float) -> list[Effect]:
-        held, self.held = self.held, []
-        effects: list[Effect] = [StopTimer(("hold moves",))]
-        for peer, message in held:
-            if peer == self.name:
-                effects += self._send_to(message.home, message, now)
-            else:
-                effects += self.ANSWERS[type(message)](self, peer, message, now)
-        return effects
-
-    def on_move(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
-        """A message about a client that moves: handled at once, or when the tables are whole."""
-        if self.graph is not None:
-            raise PeerFault(f"a {type(message).__name__} beside a packet: brokers of a graph put it into one")
-        check_move(message)
-        if not self.routing.is_whole():
-            return self._hold(peer, message, now)
-        return self.ANSWERS[type(message)](self, peer, message, now)
-
-    def _send_to(self, broker: NodeId, message: Any, now: float) -> list[Effect]:
-        """Send a message to a broker anywhere; here, it is handled at once."""
-        if broker == self.name:
-            return self.ANSWERS[type(message)](self, self.name, message, now)
-        effects: list[Effect] = []
-        if self.graph is not None and self._knows(broker):
-            effects += self._tell([broker], message, now)
-        elif broker in self.ways:
-            self._send_on(self.ways[broker], message, effects, now)
-        elif sum(map(len, self.unsent.values())) < UNSENT_MAX:  # we have lost our memory, and shall hear of it
-            self.unsent.setdefault(broker, []).append(message)
-        else:
-            effects.append(Trace(Record("lost", broker, type(message).__name__, detail="no way to this broker")))
-        return effects
-
-    def _send_on(self, peer: NodeId, message: Any, effects: list[Effect], now: float) -> None:
-        self.links[peer].send(message, effects, now)
 
     # ------------------------------------------------------------ a client comes
 
@@ -227,6 +144,7 @@ class MobileBroker(FlushingBroker):
             reason = f"this broker has no room for more than {self.config.limits.sessions_max} sessions"
             return [Tell(connection, Bye(reason)), Close(connection, reason)]
         if session is not None:  # a left-over of long ago
+            effects += self._stay(message.client, message.attempt, now)
             ended = self.sessions.end(message.client, now, "its client has another session")
             effects += self._without(ended, now, message.client)
         arrival = self.arrivals[message.client] = Arrival(message, connection)
@@ -347,7 +265,7 @@ class MobileBroker(FlushingBroker):
             return self._send_to(to, NotHere(client, to, attempt), now)
         if self.graph is not None:
             return self._send_to(to, Elsewhere(client, to, attempt, home), now)
-        return self._send_to(home, Relocate(client, home, to, attempt), now)
+        return self._send_to(home, Relocate(client, home, to, attempt, message.life), now)
 
     def _supersede(self, message: Relocate, latest: int, now: float) -> list[Effect]:
         """Tell who asks that the client has been seen elsewhere since."""
@@ -375,15 +293,12 @@ class MobileBroker(FlushingBroker):
             state = session.state() if number == 0 else None
             is_last = number == len(parts) - 1
             published = self.graph is not None and session.has_published
-            replay = Replay(client, to, attempt, state, part, is_last, published)
+            replay = Replay(client, to, attempt, state, part, is_last, published, message.life)
             effects += self._send_to(to, replay, now)
         return effects
 
     def _remember_moved(self, message: Relocate) -> None:
-        self.moved.pop(message.client, None)
-        self.moved[message.client] = message
-        if len(self.moved) > MOVED_MAX:
-            del self.moved[next(iter(self.moved))]
+        _remember(self.moved, message.client, message)
 
     def _give_when_it_comes(self, arrival: Arrival, message: Relocate, now: float) -> list[Effect]:
         """The client has moved on before its session has come here: keep all until then.
@@ -413,8 +328,8 @@ class MobileBroker(FlushingBroker):
         """A part of a session: when it is whole, go on with it. Old events before new ones. [rebeca §4.1]"""
         if message.to != self.name:
             return self._send_to(message.to, message, now)
-        arrival, moved = self.arrivals.get(message.client), self.moved.get(message.client)
-        if moved is not None and moved.attempt > message.attempt:  # it has been here, and was sent again since
+        arrival = self.arrivals.get(message.client)
+        if message.attempt <= self.had.get(message.client, -1):  # it has been here, and was sent again since
             return []
         if arrival is None and self.sessions.session(message.client) is not None:
             ids = [item.event.id for item in message.items]
@@ -428,6 +343,7 @@ class MobileBroker(FlushingBroker):
         arrival.parts.append(message)
         if not message.is_last:
             return []
+        _remember(self.had, message.client, message.attempt)
         flushes = (message.client, message.attempt, peer)
         if not message.has_published or self._flushed_by_all(flushes):
             return [*self._drop_flushed(flushes), *self._give_up(arrival, now)]
@@ -588,7 +504,10 @@ class MobileBroker(FlushingBroker):
         attach = arrival.attach
         if arrival.parts and (state := arrival.parts[0].state) is not None:  # if not whole, the rest is lost
             items = [item for part in arrival.parts for item in part.items]
-            return self._go_on(arrival, Session.restored(state, items, self.config.limits, now), now)
+            session = Session.restored(state, items, self.config.limits, now)
+            if arrival.parts[0].life != self.incarnation:  # a past life may have gone on with it: numbers do not count
+                session.name = self.sessions.new_name()
+            return self._go_on(arrival, session, now)
         session = self.sessions.new(attach.client)
         for name, subscribe in arrival.subscriptions.items():
             session.subscriptions[name] = subscribe
@@ -607,11 +526,19 @@ class MobileBroker(FlushingBroker):
     }
     CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = dict.fromkeys(ANSWERS, check_move)
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
-        Brokers: on_brokers,
-        **dict.fromkeys((Relocate, Replay, Superseded, NotHere, Over), on_move),
+        Brokers: FlushingBroker.on_brokers,
+        **dict.fromkeys((Relocate, Replay, Superseded, NotHere, Over), FlushingBroker.on_move),
     }
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
         **FlushingBroker.HANDLERS,
-        Arrived: on_arrived,
+        Arrived: FlushingBroker.on_arrived,
         TimerDue: on_timer_due,
     }
+
+
+def _remember(memory: dict[NodeId, Any], client: NodeId, what: Any) -> None:
+    """Put it last, and forget the first when there is no room."""
+    memory.pop(client, None)
+    memory[client] = what
+    if len(memory) > MOVED_MAX:
+        del memory[next(iter(memory))]
