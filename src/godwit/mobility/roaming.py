@@ -25,7 +25,18 @@ replay loses nothing and overtakes nothing: publishers move by the same protocol
 6. A broker whose tables are not whole yet holds these messages back as it holds events: they must not overtake
    subscriptions. A question that gets no answer is asked again, since a broker on the way may have lost its memory.
 7. A broker that was superseded goes on keeping what comes while a session may still be on its way to it, and passes
-   both on. A session that comes where nobody waits for it stays there until somebody asks.
+   both on; who asks it meanwhile is referred to the one that superseded it. A session that comes where nobody waits
+   for it stays there until somebody asks.
+8. Where the session is not, those are asked whom the client has greeted in vain since (`Attach.tried`): one of them may
+   have it, and whoever knew that has lost its disk. When it is found or given up, they are told that any other is
+   `Over`. No session is begun for a client that has gone again.
+9. A session goes on once: a replay that comes again is dropped. Only a broker that has lost its memory cannot tell; it
+   goes on with it under another name, by which the client knows that its numbers do not count.
+10. Whatever dies with a disk (a session, its queue, what was kept for one on its way, a replay in hand), the client
+   comes in, and its receipt says that the session is lost.
+
+The proof above is the tree's. `graph_roaming.py` has what the graph family does instead; `ways.py`, how messages get
+from any broker to any other.
 
 *Paper.* [rebeca §4.1, Fig. 5]. *Symbols.* B1 → the new border broker; B6 → the old one; B4 → the junction;
 (C, F, 123) → `Attach`; the virtual counterpart → the session while its client is away.

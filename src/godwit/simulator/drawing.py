@@ -66,7 +66,8 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     rng = Random(f"swarm {seed} {number}")
     scenario, run_seed = draw(rng, number), rng.getrandbits(SEED_BITS)
     more = Random(f"swarm {seed} {number} roaming")
-    scenario = _with_roaming(scenario, more)
+    is_newer = scenario.routing.family == "graph" or scenario.faults.crash_diskless is not None
+    scenario = _with_roaming(scenario, Random(f"swarm {seed} {number} roaming, too") if is_newer else more)
     if more.random() < QUENCHING_PROBABILITY:
         scenario = structs.replace(scenario, routing=structs.replace(scenario.routing, quenching=True))
     return scenario, run_seed

@@ -11,7 +11,7 @@ time that a message takes to a client and back nothing has been, what was asked 
 2. Wall time is in the summary and nowhere else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -158,8 +158,9 @@ class Simulation(Misfortune):
         self._check_calm("leaving")
         for name in self.overlay.brokers:
             left = {table: size for table, size in self.broker(name).routing.sizes().items() if size}
-            if len(self.broker(name).sessions):
-                left["sessions"] = len(self.broker(name).sessions)
+            broker = self.broker(name)
+            kept: dict[str, Sized] = {"sessions": broker.sessions, "leaving": broker.leaving, "flushed": broker.flushed}
+            left |= {what: len(those) for what, those in kept.items() if len(those)}
             self.entries_left += sum(left.values())
             if left:
                 self._violate("no garbage", f"after everyone has left: {left}", name)
