@@ -91,9 +91,13 @@ class Roaming:
         """Whether a broker keeps no entry, session or queue of a client."""
         machine = self.broker(broker)
         routing: Any = machine.routing
-        tables: list[dict[Any, Any]] = [routing.in_subs[""], routing.in_ads[""], routing.followed[""]]
+        if machine.graph is not None:
+            tables: list[dict[Any, Any]] = [routing.local]
+        else:
+            tables = [routing.in_subs[""], routing.in_ads[""], routing.followed[""]]
         entries = [id for table in tables for id in table if id[0] == client]
-        return not entries and machine.sessions.session(client) is None and client not in machine.arrivals
+        waits = [*machine.leaving, *machine.arrivals, *(key[0] for key in machine.flushed)]
+        return not entries and machine.sessions.session(client) is None and client not in waits
 
 
 def _said(value: int, machine: Client, now: float) -> list[Effect]:

@@ -14,10 +14,10 @@ from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
 from godwit.mobility.adhoc import AdHocNode
 from godwit.mobility.adhoc_messages import Beacon, Carried, Hangup, Merge, Poll, Relayed
+from godwit.mobility.adhoc_ways import Sightings, Ways
 from godwit.mobility.device import LIFE, AdHocConfig
 from godwit.mobility.event_broker import in_sender_order
 from godwit.mobility.messages import Replay
-from godwit.mobility.adhoc_ways import Sightings, Ways
 from godwit.simulator.adhoc_world import AdHocWorld, islands_of
 
 CONFIG = AdHocConfig()

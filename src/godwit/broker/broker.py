@@ -62,7 +62,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.quenching import Quenching
-from godwit.broker.routing import Answer, Forward, Local, Routing
+from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
 from godwit.broker.sessions import Removed, Sessions
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
@@ -105,7 +105,7 @@ class Broker:
 
     def _new_routing(self, neighbours: Mapping[NodeId, float], incarnation: int) -> Routing:
         if self.config.family == "graph":
-            return GraphRouting(self.name, incarnation, neighbours)
+            return GraphRouting(self.name, incarnation, neighbours, further=self.CARRIED)
         return self._new_tree(
             neighbours,
             incarnation=incarnation,
@@ -340,8 +340,20 @@ class Broker:
                 self.links[answer.peer].send(answer.message, effects, now)  # type: ignore[union-attr]
             elif kind is Local:
                 self._deliver(answer.event, answer.subscriptions, effects, now)  # type: ignore[union-attr]
+            elif kind is Handed:
+                effects += self._on_handed(answer.source, answer.message, now)  # type: ignore[union-attr]
+            elif kind is Met:
+                effects += self._on_met(answer.broker, answer.again, now)  # type: ignore[union-attr]
             else:
                 effects.append(answer)  # type: ignore[arg-type]
+
+    def _on_handed(self, source: NodeId, message: Any, now: float) -> list[Effect]:
+        """A message of those in `CARRIED` came from a broker anywhere."""
+        return []
+
+    def _on_met(self, broker: NodeId, again: bool, now: float) -> list[Effect]:
+        """A broker anywhere is known from now on, or has started another life."""
+        return []
 
     def _deliver(self, event: Event, subscriptions: list[EntryId], effects: list[Effect], now: float) -> None:
         """Hand an event to sessions here."""
@@ -349,6 +361,9 @@ class Broker:
 
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {}
     """Further messages between brokers, beside those of the routing family, and who handles them."""
+
+    CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = {}
+    """Further messages in packets of the graph family, and how they are checked."""
 
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
         Arrived: on_arrived,

@@ -28,6 +28,7 @@ from godwit.filters.sets import EVERYTHING, ValueSet
 from godwit.filters.values import checked_value
 
 __all__ = [
+    "TRIED_MAX",
     "check_attach",
     "check_between",
     "check_dwell",
@@ -45,6 +46,7 @@ FILTER_TYPES = (Some, Only, Missing, And, Or)
 SHOWN_CHARS_MAX = 200
 KNOWN_MAX = 4_096
 STATE_MAX = 64
+TRIED_MAX = 16
 
 _known: dict[int, Event] = {}  # events that were checked lately, by their address
 
@@ -61,9 +63,14 @@ def check_attach(message: Attach) -> None:
             raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
     if type(message.replicated) is not bool:
         raise PeerFault("Attach.replicated must be a bool")
-    kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
+    kinds: list[type] = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
     if kinds != [str, int, int, tuple] or type(message.mode) is not str:
         raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, and wanted a tuple")
+    kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted, message.tried)]
+    if kinds != [str, int, int, tuple, tuple] or type(message.mode) is not str:
+        raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, wanted and tried tuples")
+    if len(message.tried) > TRIED_MAX or any(type(name) is not str or not name for name in message.tried):
+        raise PeerFault(f"Attach.tried names brokers, {TRIED_MAX} at most")
     for wish in message.wanted:
         if type(wish) is not Subscribe and type(wish) is not Advertise:
             raise PeerFault("Attach.wanted holds subscriptions and advertisements")

@@ -244,6 +244,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     mode: str = "relocate"  # how this client moves, by its name in `mobility/modes.py`
     replicated: bool = False  # one session of several: name the predecessor of each delivery [mobile §5]
     state: State | None = None  # the client's own state, as far as the session may know it
+    tried: tuple[NodeId, ...] = ()  # brokers that were greeted since and have not answered, the last one last
 
 
 class Receipt(msgspec.Struct, frozen=True):

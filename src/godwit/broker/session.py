@@ -77,6 +77,7 @@ class Session:
         self.dwells: deque[float] = deque(maxlen=DWELLS_KEPT)
         self.dwell_s: float | None = None  # that is reckoned with
         self.exact: dict[str, Filter] = {}  # by subscription, the exact test of filters on the own state
+        self.has_published = False  # here: it does not move with the session
         self.queue = Queue(limits.window, limits.queue_events_max, limits.queue_bytes_max)
         self.seen = Seen(limits.seen_window, limits.seen_publishers_max)
         self.chain: Chain | None = None  # of a session that is one of several

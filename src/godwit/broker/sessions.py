@@ -171,8 +171,12 @@ class Sessions:
 
     def new(self, client: NodeId) -> Session:
         """A session with a name that no other has."""
+        return Session(client, self.new_name(), self.limits)
+
+    def new_name(self) -> str:
+        """A name that no other session has."""
         self._made += 1
-        return Session(client, f"{self._prefix}{self._made}", self.limits)
+        return f"{self._prefix}{self._made}"
 
     def detach(self, connection: str, now: float) -> list[Effect]:
         """A connection is gone; its session stays for a while. A connection without a session is no fault."""
@@ -208,6 +212,8 @@ class Sessions:
         effects = [*session.gone(), *self._set_expiry_timer()]
         if connection is None:
             return effects + self._start_expiry(session, now)
+        if message.received > session.queue.sent_up_to:  # it has fallen behind: its numbers do not count
+            session.name = self.new_name()
         is_known = message.session == session.name
         return effects + self._resume(session, connection, message, now, fresh=False, is_known=is_known)
 
@@ -268,6 +274,8 @@ class Sessions:
             return None, [Tell(connection, refused)]
         effects: list[Effect] = [Tell(connection, Accepted(number))]
         match wish:
+            case Publish():
+                session.has_published = True
             case Subscribe(id=(client, name)):
                 session.subscriptions[name] = wish
                 session.set_exact(name, self.binding)

@@ -34,6 +34,7 @@ from typing import Any, cast
 
 import msgspec
 
+from godwit.broker.checking import TRIED_MAX
 from godwit.broker.effects import (
     Close,
     Closed,
@@ -128,6 +129,8 @@ class Client:
         self.duplicates = 0
         self._since = 0  # the attempt that led there
         self._strayed = False  # whether it has greeted another broker since
+        self._brought: tuple[Subscribe | Advertise, ...] = ()  # what the last greeting said that the session may hold
+        self._tried: dict[str, None] = {}  # whom it has greeted since, in vain as far as it knows
         self._granted: dict[Topic, Subscribe | Advertise | State] = {}  # what of `wanted` the broker has accepted
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
@@ -282,6 +285,10 @@ class Client:
         self.attempt += 1
         self._strayed = self._strayed or broker != self.home
         may_have_moved = self.session != "" and self._strayed
+        self._brought = self._possibly_held() if may_have_moved else ()
+        tried = tuple(name for name in self._tried if name != broker)[-TRIED_MAX:]
+        self._tried.pop(broker, None)
+        self._tried[broker] = None
         attach = Attach(
             self.name,
             self._received,
@@ -291,17 +298,18 @@ class Client:
             self.attempt,
             self.home,
             self._since,
-            self._possibly_held() if may_have_moved else (),
+            self._brought,
             self.config.mode,
             state=self._possible_state() if may_have_moved else None,
+            tried=tried,
         )
         return [*effects, Tell(broker, attach)]
 
     def _possibly_held(self) -> tuple[Subscribe | Advertise, ...]:
-        """All subscriptions and advertisements that the session may hold: granted, or under way."""
+        """All that the session may hold, granted or under way, but for subscriptions that are not wanted any more."""
         under_way = [request.wish for request in self._under_way]
-        said = [*self._granted.values(), *under_way]
-        return tuple(wish for wish in said if isinstance(wish, Subscribe | Advertise))
+        said = [wish for wish in (*self._granted.values(), *under_way) if isinstance(wish, Subscribe | Advertise)]
+        return tuple(wish for wish in said if isinstance(wish, Advertise) or topic_of(wish) in self.wanted)
 
     def _possible_state(self) -> State | None:
         """The last state that the session may know."""
@@ -337,6 +345,7 @@ class Client:
             raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
         self.is_attached = True
         self.home, self._since, self._strayed = message.broker, self.attempt, False
+        self._tried.clear()
         self.receipts.append(message.receipt)
         self._receipt = message.receipt.number
         if resumed:
@@ -348,6 +357,8 @@ class Client:
         self.session = message.session
         self._received = 0
         self._numbered = message.accepted
+        if message.fresh:
+            self._brought = ()
         if not is_first:
             self._say_all_again(now)
         return self._sent(self.config.in_flight_max)
@@ -368,6 +379,10 @@ class Client:
         self.outbox.put_first([*self.wanted.values(), *former.values(), *events])
         for wish in former.values():
             self.outbox.put(Unadvertise(wish.id))
+        for topic, brought in {topic_of(wish): wish for wish in self._brought}.items():
+            is_over = isinstance(brought, Subscribe) and brought.expires is not None and brought.expires <= now
+            if topic not in self.wanted and topic not in former and not is_over:  # the new session began with it
+                self.outbox.put(Unsubscribe(brought.id) if isinstance(brought, Subscribe) else Unadvertise(brought.id))
 
     def on_accepted(self, message: Accepted, now: float) -> list[Effect]:
         """The broker has handled every request up to a number."""

@@ -75,11 +75,11 @@ from godwit.mobility.adhoc_messages import (
     Poll,
     check_radio,
 )
+from godwit.mobility.adhoc_ways import Rank, Sightings, rank_of
 from godwit.mobility.circuits import Circuit
 from godwit.mobility.device import AdHocConfig, Device
 from godwit.mobility.event_broker import EventBroker, check_part, whole_sessions
 from godwit.mobility.messages import Replay
-from godwit.mobility.adhoc_ways import Rank, Sightings, rank_of
 from godwit.trace import Record
 
 __all__ = ["AdHocNode"]

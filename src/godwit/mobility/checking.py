@@ -14,10 +14,10 @@ COUNTS = ("accepted", "taken", "sent_up_to", "confirmed", "expired", "suppressed
 
 def check_move(message: Any) -> None:
     """`PeerFault` unless client, brokers, attempt and all it carries are what they must be."""
-    names = [getattr(message, field) for field in ("client", "home", "to") if hasattr(message, field)]
+    names = [getattr(message, field) for field in ("client", "home", "to", "via", "by") if hasattr(message, field)]
     if any(type(name) is not str or not name for name in names):
         raise PeerFault(f"{shown(message)}: clients and brokers have names")
-    if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest")):
+    if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest", "life")):
         raise PeerFault(f"{shown(message)}: attempts are whole numbers")
     if isinstance(message, Replay):
         _check_replay(message)
@@ -25,8 +25,8 @@ def check_move(message: Any) -> None:
 
 def _check_replay(message: Replay) -> None:
     """`PeerFault` unless a session and its queue can be restored from this."""
-    if type(message.items) is not tuple or type(message.is_last) is not bool:
-        raise PeerFault("a Replay needs a tuple of items, and a bool")
+    if [type(message.items), type(message.is_last), type(message.has_published)] != [tuple, bool, bool]:
+        raise PeerFault("a Replay needs a tuple of items, and two bools")
     for item in message.items:
         kinds = (type(item), type(getattr(item, "number", None)), type(getattr(item, "subscriptions", None)))
         if kinds != (Waiting, int, tuple) or type(item.queued_at) not in (int, float):

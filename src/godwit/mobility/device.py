@@ -37,9 +37,9 @@ from godwit.broker.limits import Limits
 from godwit.broker.messages import NodeId
 from godwit.errors import PeerFault
 from godwit.mobility.adhoc_messages import Carried, Hangup, Poll, Relayed, check_body
+from godwit.mobility.adhoc_ways import Ways
 from godwit.mobility.circuits import Circuit, named
 from godwit.mobility.event_broker import EventBroker
-from godwit.mobility.adhoc_ways import Ways
 from godwit.trace import Record
 
 __all__ = ["AdHocConfig", "ClientMachine", "Device"]

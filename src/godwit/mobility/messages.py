@@ -6,7 +6,20 @@ from godwit.broker.messages import EntryId, NodeId, SessionState, Waiting
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 
-__all__ = ["Brokers", "Changed", "Follow", "NotHere", "Relocate", "Replay", "Superseded", "Unfollow"]
+__all__ = [
+    "Brokers",
+    "Changed",
+    "Elsewhere",
+    "Flush",
+    "Flushed",
+    "Follow",
+    "NotHere",
+    "Over",
+    "Relocate",
+    "Replay",
+    "Superseded",
+    "Unfollow",
+]
 
 
 class Brokers(msgspec.Struct, frozen=True, tag=True):
@@ -25,6 +38,7 @@ class Relocate(msgspec.Struct, frozen=True, tag=True):
     home: NodeId
     to: NodeId
     attempt: int
+    life: int = 1  # of `to`, which loses count of a session's numbers when it loses its memory
 
 
 class Replay(msgspec.Struct, frozen=True, tag=True):
@@ -36,6 +50,8 @@ class Replay(msgspec.Struct, frozen=True, tag=True):
     state: SessionState | None  # in the first part
     items: tuple[Waiting, ...]
     is_last: bool
+    has_published: bool = False  # graph family: its client has, here; let it publish when all have `Flushed`
+    life: int = 1  # of `to`, that asked for it
 
 
 class Superseded(msgspec.Struct, frozen=True, tag=True):
@@ -45,6 +61,7 @@ class Superseded(msgspec.Struct, frozen=True, tag=True):
     to: NodeId
     attempt: int
     latest: int
+    by: NodeId  # who says so, and knows more
 
 
 class NotHere(msgspec.Struct, frozen=True, tag=True):
@@ -84,3 +101,37 @@ class Unfollow(msgspec.Struct, frozen=True, tag=True):
     """`id` wants nothing more."""
 
     id: EntryId
+
+
+class Flush(msgspec.Struct, frozen=True, tag=True):
+    """Graph family: tell `to` by `Flushed` that this has come, behind all that you have sent it before."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+
+
+class Flushed(msgspec.Struct, frozen=True, tag=True):
+    """Graph family: a `Flush` of the broker `via` has come, and so has all that I sent you before I knew of it."""
+
+    client: NodeId
+    attempt: int
+    via: NodeId
+
+
+class Elsewhere(msgspec.Struct, frozen=True, tag=True):
+    """Graph family: the session that you ask for is at `home`, or on its way there: ask there."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    home: NodeId
+
+
+class Over(msgspec.Struct, frozen=True, tag=True):
+    """The client's session is at the broker `by` since its greeting `attempt`: if you have an older one, end it."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    by: NodeId

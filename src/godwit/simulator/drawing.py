@@ -68,7 +68,8 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     rng = Random(f"swarm {seed} {number}")
     scenario, run_seed = draw(rng, number), rng.getrandbits(SEED_BITS)
     more = Random(f"swarm {seed} {number} roaming")
-    scenario = _with_roaming(scenario, more)
+    is_newer = scenario.routing.family == "graph" or scenario.faults.crash_diskless is not None
+    scenario = _with_roaming(scenario, Random(f"swarm {seed} {number} roaming, too") if is_newer else more)
     if more.random() < QUENCHING_PROBABILITY:
         scenario = structs.replace(scenario, routing=structs.replace(scenario.routing, quenching=True))
     return _with_walking(scenario, Random(f"swarm {seed} {number} walking")), run_seed
@@ -115,8 +116,7 @@ def draw(rng: Random, number: int) -> Scenario:
 
 def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
     """Let the clients of some scenarios roam; drawn apart, so that all else stays as it was."""
-    without = scenario.routing.family == "graph" or scenario.sessions.subscription_expires_s is not None
-    if without or scenario.faults.crash_diskless is not None or rng.random() < 0.5:
+    if scenario.sessions.subscription_expires_s is not None or rng.random() < 0.5:
         return scenario
     roaming = Roaming(
         who=rng.choice(("subscribers", "publishers", "all")),

@@ -21,7 +21,7 @@ MOVES_MAX = 1_000_000  # of all clients in a run; they are reckoned before it be
 
 
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):
-    """Clients that turn up at another broker, without a word to the one before. Tree family."""
+    """Clients that turn up at another broker, without a word to the one before."""
 
     model: Literal["random", "line"] = "random"  # how they move (movement.py)
     who: Literal["subscribers", "publishers", "all"] = "all"

@@ -11,7 +11,7 @@ time that a message takes to a client and back nothing has been, what was asked 
 2. Wall time is in the summary and nowhere else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -148,7 +148,7 @@ class Simulation(Misfortune):
                 for peer, message in waiting(broker, self.overlay, taken=lambda *_: 0)  # all must be acknowledged
             ]
             left += [f"the session of {client} is not here yet" for client in broker.arrivals]
-            left += [f"event {id} for client {client}" for client, id in events_queued(broker)]
+            left += [f"event {id} for client {client}" for client, id in events_queued(broker, self._other)]
             if not node.alive:
                 self._violate("settles", f"the broker is down after {when}", name)
             elif not broker.routing.is_settled():
@@ -167,8 +167,9 @@ class Simulation(Misfortune):
         self._check_calm("leaving")
         for name in self.overlay.brokers:
             left = {table: size for table, size in self.broker(name).routing.sizes().items() if size}
-            if len(self.broker(name).sessions):
-                left["sessions"] = len(self.broker(name).sessions)
+            broker = self.broker(name)
+            kept: dict[str, Sized] = {"sessions": broker.sessions, "leaving": broker.leaving, "flushed": broker.flushed}
+            left |= {what: len(those) for what, those in kept.items() if len(those)}
             self.entries_left += sum(left.values())
             if left:
                 self._violate("no garbage", f"after everyone has left: {left}", name)

@@ -426,15 +426,6 @@ def _check(scenario: Scenario, where: settings.Where) -> None:
         raise ScenarioError(
             f"{where(('routing', 'excess_max'))} is {routing.excess_max}: only merging lets in an excess"
         )
-    if scenario.clients.roaming.is_on and routing.family == "graph":
-        raise ScenarioError(
-            f"{where(('clients', 'roaming'))}: sessions follow their clients in the tree family only, so far"
-        )
-    if scenario.clients.roaming.is_on and faults.crash_diskless is not None:
-        raise ScenarioError(
-            f"{where(('clients', 'roaming'))}: roaming while brokers lose their disks (faults.crash_diskless) is not "
-            "promised to keep the laws yet"
-        )
     if faults.until_s is not None and faults.until_s > scenario.publishing_ends_s:
         raise ScenarioError(
             f"{where(('faults', 'until_s'))} is {faults.until_s}: faults end with publishing at the latest, "

@@ -1,5 +1,6 @@
 """The stage of a run: a world built from a scenario, and the ledger that all that happens in it goes into."""
 
+from collections.abc import Iterable
 from functools import partial
 from random import Random
 
@@ -16,6 +17,7 @@ from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.inspection import (
     events_on_the_way,
     events_queued,
+    sessions_at,
 )
 from godwit.simulator.ledger import EventId, Ledger
 from godwit.simulator.movement import Ground, Move, itineraries
@@ -170,6 +172,19 @@ class Stage:
         is_safe = receiver not in self.without_disk and len(node.journal) == node.durable
         return link.received if is_known and is_safe else 0
 
+    def _other(self, name: str) -> MobileBroker | None:
+        """The machine of a broker, unless it has lost its memory."""
+        return None if name in self.without_disk else self.broker(name)
+
+    def _clients_at(self, brokers: Iterable[str]) -> dict[str, None]:
+        """The clients that are at one of these brokers, or whose session is, or is on its way from or to one."""
+        found: dict[str, None] = {}
+        for name in brokers:
+            found.update((client, None) for client, home in self.homes.items() if home == name)
+            if (broker := self._other(name)) is not None:
+                found.update(sessions_at(broker, self._other))
+        return found
+
     def _in_flight(self) -> list[EventId]:
         """Every event that is under way anywhere, also on the disk of a broker that is down."""
         found: list[EventId] = []
@@ -177,7 +192,7 @@ class Stage:
         for name in self.overlay.brokers if self.ledger.facts else ():
             broker = self.broker(name)
             found += events_on_the_way(broker, self.overlay, self._taken if lasting else lambda *_: 0)
-            found += [id for _, id in events_queued(broker)]
+            found += [id for _, id in events_queued(broker, self._other)]
         return [*found, *(id for _, id in self.ledger.died)]  # of these some may be sent again by their source
 
     def _violate(self, law: str, text: str, node: str) -> None:
@@ -228,6 +243,6 @@ class Stage:
         elif record.peer in self.homes:
             self.ledger.gone[record.peer, id] = "lost"
         elif self.fault_counts.get("crash_diskless"):  # what a past life of its broker sent came after the next began
-            self.ledger.died.update((client, id) for client, home in self.homes.items() if home == node)
+            self.ledger.died.update((client, id) for client in self._clients_at([node]))
         else:
             self._violate("nothing lost", f"event {id} given up: {record.detail}", node)
