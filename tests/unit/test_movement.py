@@ -145,8 +145,6 @@ def test_the_way_of_a_client_is_known_before_anything_runs_and_its_first_broker_
             ["clients.roaming.cell_km=0.01", "clients.roaming.away_s=0", "run.duration_s=1e6"],
             "more than 1,000,000 times",
         ),
-        (["overlay={kind='random_graph', brokers=5, degree=2}", "routing={family='graph'}"], "tree family only"),
-        (["faults.crash_diskless={per_s=1}"], "crash_diskless"),
         (["clients.roaming.model=lime"], "did you mean line"),
     ],
 )
