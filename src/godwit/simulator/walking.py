@@ -23,7 +23,7 @@ from godwit.broker.effects import Effect
 from godwit.client.client import Client
 from godwit.filters.values import Value
 from godwit.simulator.population import Population
-from godwit.simulator.scenario import Churn, Faults, Scenario, Sessions
+from godwit.simulator.scenario import Churn, Faults, Roaming, Scenario, Sessions
 from godwit.simulator.summary import Violation
 
 __all__ = ["Walkers", "as_if_flooded", "twin_of"]
@@ -86,7 +86,7 @@ def twin_of(scenario: Scenario) -> Scenario | None:
     clients, overlay, routing, faults = scenario.clients, scenario.overlay, scenario.routing, scenario.faults
     is_calm = structs.replace(faults, until_s=None) == Faults() and scenario.churn == Churn()
     is_calm = is_calm and scenario.sessions == Sessions()
-    moves = clients.roaming.per_s > 0 or clients.disconnections.per_s > 0
+    moves = clients.roaming != Roaming() or clients.disconnections.per_s > 0
     slow = overlay.bandwidth_kbps is not None or overlay.client_bandwidth_kbps is not None or overlay.disk_sync_ms > 0
     walking = clients.walking
     if not walking.graph or walking.rule != "bound" or moves or slow or routing.quenching or not is_calm:
