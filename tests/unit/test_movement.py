@@ -219,6 +219,13 @@ def test_brokers_without_positions_stand_on_a_grid_over_the_trace(tmp_path: Path
     assert found["p1"].home == "b3"  # in the north west
 
 
+def test_a_trace_that_leads_too_far_for_a_plane_is_refused_with_its_file(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("time,id,lon,lat\n0,a,8.50,47.30\n0,b,80.50,47.30\n")
+    with pytest.raises(ScenarioError, match=r"trace.csv: positions lie up to .* allowed are 500 km"):
+        ways(Roaming(model="trace", file=str(trace)), ground(), {"p0": "b21"})
+
+
 def test_more_clients_than_ids_are_refused(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("time,id,lon,lat\n0,a,8.50,47.30\n")
@@ -297,6 +304,8 @@ def test_the_way_of_a_client_is_known_before_anything_runs_and_its_first_broker_
         (["clients.roaming={model='waypoint', speeds_kmh=[]}"], "clients.roaming.speeds_kmh is empty"),
         (["clients.roaming={model='waypoint', margin_m=300}"], "margin_m is 300: allowed is less than range_m, 300"),
         (["clients.roaming={model='waypoint', area_km=0.001}", "run.duration_s=1e5"], "more than 1,000,000 times"),
+        (["clients.roaming={model='walk', file='x.csv'}"], "file is 'x.csv': only the model 'trace', and 'walk' with"),
+        (["clients.roaming={per_s=1, file='x.csv'}"], "file is 'x.csv': only the model 'trace'"),
         (["clients.roaming={model='trace'}"], "file is None: it must be a file of positions"),
         (["clients.roaming={model='trace', file='pyproject.toml'}"], "allowed is a file that ends in .csv or .parquet"),
         (

@@ -216,7 +216,10 @@ def _trace(roaming: Roaming, ground: Ground, homes: Mapping[str, str]) -> dict[s
         )
     seen = Box.around((lon, lat) for fixes in found.values() for _, lon, lat in fixes.rows())
     points = {} if ground.positions is None else broker_positions(ground.positions, ground.overlay)
-    plane = Plane(Box.around([(seen.west, seen.south), (seen.east, seen.north), *points.values()]))
+    try:
+        plane = Plane(Box.around([(seen.west, seen.south), (seen.east, seen.north), *points.values()]))
+    except ScenarioError as error:
+        raise ScenarioError(f"{roaming.file}: {error}") from None
     spots = {broker: plane.spot(*point) for broker, point in points.items()}
     if not spots:
         area = Box.around([plane.spot(seen.west, seen.south), plane.spot(seen.east, seen.north)])

@@ -27,6 +27,9 @@ def check_movement(
     def fault(key: str, text: str) -> ScenarioError:
         return ScenarioError(f"{where(('clients', 'roaming', key))} {text}")
 
+    is_read = roaming.model == "trace" or (roaming.model == "walk" and roaming.graph == "file")
+    if roaming.file is not None and not is_read:
+        raise fault("file", f"is {roaming.file!r}: only the model 'trace', and 'walk' with graph = 'file', read one")
     moves = 0.0
     match roaming.model:
         case "walk":
