@@ -129,16 +129,29 @@ def test_the_links_of_the_overlay_are_a_movement_graph_too() -> None:
 
 
 def test_a_movement_graph_from_a_file_has_places_that_a_client_is_brought_to(tmp_path: Path) -> None:
-    file = tmp_path / "paths.txt"
-    file.write_text("b3 b4  # a bridge\nb4 b5\n")
+    file = tmp_path / "paths.toml"
+    file.write_text('edges = [["b3", "b4"], ["b4", "b5"]]')
     roaming = Roaming(model="walk", graph="file", file=str(file), dwell="fixed", dwell_s=20, away_s=5)
     found = ways(roaming, ground(), {"p0": "b84"})["p0"]
     assert found.home in ("b3", "b4", "b5")
     assert {move.to for move in found.moves} == {"b3", "b4", "b5"}
     assert (found.moves[0].leaves_s, found.moves[0].arrives_s, found.moves[1].leaves_s) == (40.0, 45.0, 65.0)
-    file.write_text("b3 b400\n")
-    with pytest.raises(ScenarioError, match=r"clients.roaming.file is no movement graph: .*paths.txt: .* 'b400'"):
-        with_changes(TREE, [f"clients.roaming={{model='walk', graph='file', file='{file}'}}"])
+    for text, says in (
+        ('edges = [["b3", "b400"]]', "there is no broker 'b400' in the overlay"),
+        ("grid 2x2", "there is no broker '0,0' in the overlay"),
+        ("b3 b4", "no movement graph"),
+        ("edges = 3", "edges of a movement graph: allowed is a list of pairs"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ScenarioError, match=rf"clients.roaming.file is no movement graph: .*paths.toml: {says}"):
+            with_changes(TREE, [f"clients.roaming={{model='walk', graph='file', file='{file}'}}"])
+
+
+def test_a_walk_ends_where_no_step_leads_on(tmp_path: Path) -> None:
+    file = tmp_path / "paths.json"
+    file.write_text('{"edges": [["b3", "b4"], ["b4", "b5"]], "one_way": true}')
+    found = ways(Roaming(model="walk", graph="file", file=str(file)), ground(), {"p0": "b3"})["p0"]
+    assert [move.to for move in found.moves] == ["b4", "b5"]
 
 
 @pytest.mark.parametrize(("dwell", "shortest_s", "longest_s"), [("fixed", 30, 30), ("uniform", 0, 60)])
@@ -326,8 +339,6 @@ def test_the_way_of_a_client_is_known_before_anything_runs_and_its_first_broker_
             ["clients.roaming.cell_km=0.01", "clients.roaming.away_s=0", "run.duration_s=1e6"],
             "more than 1,000,000 times",
         ),
-        (["overlay={kind='random_graph', brokers=5, degree=2}", "routing={family='graph'}"], "tree family only"),
-        (["faults.crash_diskless={per_s=1}"], "crash_diskless"),
         (["clients.roaming.model=lime"], "did you mean line"),
     ],
 )

@@ -37,8 +37,8 @@ from itertools import count, pairwise
 from pathlib import Path
 from random import Random
 
-from godwit.errors import ScenarioError
-from godwit.simulator import topologies
+from godwit.errors import BadValue, ScenarioError
+from godwit.mobility.movement_graphs import parse
 from godwit.simulator.roaming_settings import Roaming
 from godwit.simulator.stations import Stations, broker_positions, followed, placed
 from godwit.simulator.topologies import Overlay
@@ -144,16 +144,12 @@ DWELLS: dict[str, Callable[[Random, float], float]] = {
 
 
 def movement_graph(roaming: Roaming, overlay: Overlay, places: tuple[str, ...]) -> dict[str, list[str]]:
-    """By broker, those that one step leads to. A file has the form of a file of links."""
+    """By broker, those that one step leads to. The places of a graph from a file are brokers."""
     match roaming.graph:
         case "overlay":
             return overlay.neighbours()
         case "file":
-            graph = topologies.from_file(Path(roaming.file or ""))
-            for broker in graph.brokers:
-                if broker not in overlay.brokers:
-                    raise ScenarioError(f"{roaming.file}: there is no broker {broker!r} in the overlay")
-            return graph.neighbours()
+            return _graph_of_file(roaming.file or "", overlay)
         case "grid":
             columns = math.ceil(math.sqrt(len(places)))
             steps = [(k, k + 1) for k in range(len(places) - 1) if (k + 1) % columns]
@@ -165,6 +161,19 @@ def movement_graph(roaming: Roaming, overlay: Overlay, places: tuple[str, ...]) 
         beside[places[a]].append(places[b])
         beside[places[b]].append(places[a])
     return beside
+
+
+def _graph_of_file(file: str, overlay: Overlay) -> dict[str, list[str]]:
+    try:
+        graph = parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{file}: {getattr(error, 'strerror', None) or 'is not UTF-8'}") from None
+    except BadValue as error:
+        raise ScenarioError(f"{file}: {error}") from None
+    for place in graph.places:
+        if place not in overlay.brokers:
+            raise ScenarioError(f"{file}: there is no broker {place!r} in the overlay")
+    return {str(place): [str(after) for after in graph.after(place)] for place in graph.places}
 
 
 # ---------------------------------------------------------------- in the plane
