@@ -48,7 +48,7 @@ def fault_of(text: str) -> str:
 
 def test_those_that_come_with_godwit_are_listed_with_what_they_are_about() -> None:
     assert list(names()) == sorted(names())
-    assert {"adhoc", "city", "roam"} <= set(names())
+    assert {"adhoc", "city", "fair", "ferries", "pubmob", "roam"} <= set(names())
     assert all(names().values())
 
 
@@ -319,6 +319,11 @@ def test_drawn_scenarios_are_small_can_be_run_and_have_every_fault_on_and_off() 
     assert any(scenario.routing.quenching for scenario in scenarios)
     assert {scenario.workload.kind for scenario in scenarios} == {"random", "mixed"}
     assert any(not is_tree(overlay_of(scenario, Random(1))) for scenario in scenarios)
+
+
+def test_some_drawn_scenarios_let_clients_move_by_each_model() -> None:
+    models = {scenario.clients.roaming.model for scenario, _ in (drawn(1, number) for number in range(150))}
+    assert models == {"random", "line", "walk", "waypoint"}
 
 
 # ---------------------------------------------------------------- the page

@@ -40,6 +40,7 @@ WALKING_PROBABILITY = 0.15
 QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
+MODEL_PROBABILITY = 0.5  # that clients who roam do so by another model than at random
 CALM_PROBABILITY = 0.15  # that no fault is on at all
 
 REDUCTIONS: tuple[tuple[Any, float], ...] = (
@@ -72,6 +73,7 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     scenario = _with_roaming(scenario, Random(f"swarm {seed} {number} roaming, too") if is_newer else more)
     if more.random() < QUENCHING_PROBABILITY:
         scenario = structs.replace(scenario, routing=structs.replace(scenario.routing, quenching=True))
+    scenario = _with_movement(scenario, Random(f"swarm {seed} {number} movement"))
     return _with_walking(scenario, Random(f"swarm {seed} {number} walking")), run_seed
 
 
@@ -125,6 +127,27 @@ def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
     )
     run = structs.replace(scenario.run, settle_s=180.0)
     return structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=roaming), run=run)
+
+
+def _with_movement(scenario: Scenario, rng: Random) -> Scenario:
+    """Let clients who roam do so by another model, in some scenarios; short ways, at the speed of cars."""
+    roaming, overlay = scenario.clients.roaming, scenario.overlay
+    is_single = overlay.kind == "single" or overlay.brokers == 1
+    if not roaming.is_on or is_single or rng.random() >= MODEL_PROBABILITY:
+        return scenario
+    way: dict[str, Any] = {"model": rng.choice(("line", "walk", "waypoint"))}
+    way |= {"who": roaming.who, "away_s": rng.choice((0.0, 0.5))}
+    match way["model"]:
+        case "line":
+            way |= {"cell_km": 0.03, "speeds_kmh": (20.0, 50.0)}
+        case "walk":
+            way |= {"graph": rng.choice(("line", "grid", "overlay")), "dwell_s": rng.choice((0.5, 3.0))}
+        case "waypoint":
+            way |= {"stations": rng.choice(("grid", "drawn")), "range_m": rng.choice((40.0, 100.0)), "margin_m": 5.0}
+            way |= {"area_km": 0.2, "speeds_kmh": (30.0, 100.0), "pause_s": 0.5}
+    moved = structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=Roaming(**way)))
+    check(moved)
+    return moved
 
 
 def _with_walking(scenario: Scenario, rng: Random) -> Scenario:

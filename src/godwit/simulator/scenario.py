@@ -15,6 +15,7 @@
 import tomllib
 from collections.abc import Iterable
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Literal
@@ -25,6 +26,7 @@ from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
 from godwit.simulator.radio_settings import Radio
+from godwit.simulator.roaming_checks import check_movement, check_positions
 from godwit.simulator.roaming_settings import Roaming, check_roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.walking_settings import FILE_SUFFIXES, Walking, ground_of
@@ -66,6 +68,15 @@ PerSecond = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
+FILES = (
+    ("overlay", "file"),
+    ("overlay", "positions"),
+    ("clients", "roaming", "file"),
+    ("workload", "subscriptions_file"),
+    ("workload", "events_file"),
+)
+"""Keys that name files beside the scenario."""
+
 SUFFIX = ".toml"
 NOTHING = "none"  # as a value of --set: take the key away
 
@@ -78,6 +89,7 @@ class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True):
     height: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
     degree: Annotated[int, msgspec.Meta(ge=1, le=1_000)] | None = None
     file: Text | None = None
+    positions: Text | None = None  # a file that says where brokers stand, for clients that move in the plane
     latency_ms: Milliseconds = 10.0
     bandwidth_kbps: Kilobits | None = None
     client_latency_ms: Milliseconds = 10.0
@@ -307,7 +319,7 @@ def named(name: str) -> Scenario:
             f"there is no scenario {name!r}{settings.nearest(name, shipped)}; "
             f"allowed are {', '.join(sorted(shipped))}, or a file that ends in {SUFFIX}"
         )
-    return _read(shipped[name], f"{name}{SUFFIX}", name, None)
+    return _read(shipped[name], f"{name}{SUFFIX}", name, Path(str(_folder())))
 
 
 def with_changes(scenario: Scenario, changes: Iterable[str]) -> Scenario:
@@ -349,16 +361,19 @@ def _parameters_of_others(kind: Any) -> list[str]:
     return [name for name in ("brokers", "height", "degree", "file") if name not in own]
 
 
+def _folder() -> Traversable:
+    return resources.files("godwit.simulator") / "scenarios"
+
+
 def _shipped() -> dict[str, str]:
-    folder = resources.files("godwit.simulator") / "scenarios"
     return {
         each.name.removesuffix(SUFFIX): each.read_text(encoding="utf-8")
-        for each in folder.iterdir()
+        for each in _folder().iterdir()
         if each.name.endswith(SUFFIX)
     }
 
 
-def _read(text: str, file: str, name: str, folder: Path | None, *, is_final: bool = True) -> Scenario:
+def _read(text: str, file: str, name: str, folder: Path, *, is_final: bool = True) -> Scenario:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for an int of 5,000 digits, and for 5,000 brackets
@@ -369,14 +384,15 @@ def _read(text: str, file: str, name: str, folder: Path | None, *, is_final: boo
         return f"{file}{f':{line}' if line else ''}: {settings.key_text(path)}"
 
     data = {"name": name, **data}
-    for table, keys in (("overlay", ("file",)), ("workload", ("subscriptions_file", "events_file"))):
-        for key in keys:
-            held = data.get(table)
-            if folder is not None and isinstance(held, dict) and isinstance(held.get(key), str) and held[key]:
-                held[key] = str(folder / held[key])
+    for *tables, key in FILES:
+        held: Any = data
+        for table in tables:
+            held = held.get(table) if isinstance(held, dict) else None
+        if isinstance(held, dict) and isinstance(held.get(key), str) and held[key]:
+            held[key] = str(folder / held[key])
     clients = data.get("clients")
     walking = clients.get("walking") if isinstance(clients, dict) else None
-    if folder is not None and isinstance(walking, dict) and str(walking.get("graph", "")).endswith(FILE_SUFFIXES):
+    if isinstance(walking, dict) and str(walking.get("graph", "")).endswith(FILE_SUFFIXES):
         walking["graph"] = str(folder / walking["graph"])
     scenario = settings.checked(Scenario, data, where)
     if is_final:
@@ -508,6 +524,9 @@ def _check_overlay(scenario: Scenario, where: settings.Where) -> None:
     movers = clients.publishers * (clients.roaming.who != "subscribers")
     movers += clients.subscribers * (clients.roaming.who != "publishers")
     check_roaming(clients.roaming, places_of(scenario, overlay), movers, scenario.run.duration_s, where)
+    check_movement(clients.roaming, overlay, places_of(scenario, overlay), movers, scenario.run.duration_s, where)
+    if scenario.overlay.positions is not None:
+        check_positions(scenario.overlay.positions, overlay, where)
 
 
 def _check_plans(scenario: Scenario, overlay: Overlay, where: settings.Where) -> None:

@@ -20,7 +20,7 @@ from godwit.simulator.inspection import (
     sessions_at,
 )
 from godwit.simulator.ledger import EventId, Ledger
-from godwit.simulator.movement import Ground, Move, itineraries
+from godwit.simulator.movement import Ground, Move, ways
 from godwit.simulator.scenario import Scenario, check, overlay_of, places_of
 from godwit.simulator.summary import Violation
 from godwit.simulator.walking_settings import ground_of
@@ -95,11 +95,14 @@ class Stage:
         ground = Ground(
             overlay=self.overlay,
             places=places,
+            positions=scenario.overlay.positions,
             seed=self.seed,
             begins_s=scenario.run.warmup_s,
             ends_s=scenario.faults_end_s,
         )
-        return itineraries(roaming, ground, {name: self.homes[name] for name in self._those(roaming.who)})
+        found = ways(roaming, ground, {name: self.homes[name] for name in self._those(roaming.who)})
+        self.homes.update((name, way.home) for name, way in found.items())
+        return {name: way.moves for name, way in found.items()}
 
     def _those(self, who: str) -> list[str]:
         named = {"subscribers": self.subscribers, "publishers": self.publishers}
