@@ -34,7 +34,7 @@ class Street(Roaming):
     def __init__(self, mode: str, visits: tuple[str, ...] = ("L1", "L2"), **moving: object) -> None:
         settings: dict[str, object] = {"predictor": Itineraries({"P": visits}), "nearest": nearest(), "proxies": 3}
         config = PublisherConfig(**{**settings, **moving})  # type: ignore[arg-type]
-        super().__init__(TREE, config, advertisements="required", reduction="covering")
+        super().__init__(TREE, moving=config, advertisements="required", reduction="covering")
         self.counted: Counter[type] = Counter()
         self.come("S", "L8")
         self.subscribe("S")
@@ -369,7 +369,7 @@ def test_every_way_leaves_nothing_behind_and_delivers_once_and_in_order(mode):
 
 @pytest.mark.parametrize("mode", ["standard", "delayed", "prefetching", "proxy"])
 def test_who_never_advertises_moves_likewise(mode):
-    street = Roaming(TREE, PublisherConfig(predictor=Itineraries({"P": ("L1", "L2")}), nearest=nearest()))
+    street = Roaming(TREE, moving=PublisherConfig(predictor=Itineraries({"P": ("L1", "L2")}), nearest=nearest()))
     street.come("S", "L8")
     street.subscribe("S")
     street.come("P", "L1", mode)

@@ -1,14 +1,18 @@
 """Laws of movement: whatever the model, a client is at one place at a time, and its way is its own."""
 
+import math
 from itertools import pairwise
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from godwit.simulator.movement import Ground, Move, itineraries, joined
+from godwit.simulator.movement import Ground, Way, joined, movement_graph
+from godwit.simulator.movement import ways as ways_of
 from godwit.simulator.roaming_settings import Roaming
+from godwit.simulator.stations import LOOK_S, Stations, followed, placed
 from godwit.simulator.topologies import Overlay, leaves, random_tree
+from godwit.simulator.tracks import Box, Track
 
 BEGINS_S, ENDS_S = 10.0, 600.0
 
@@ -37,14 +41,38 @@ def lines(draw: st.DrawFn) -> Roaming:
 randoms = st.builds(Roaming, per_s=st.sampled_from((0.1, 1.0)), away_s=st.sampled_from((0.0, 2.0, 50.0)))
 
 
-def ways(roaming: Roaming, ground: Ground, clients: int = 3) -> dict[str, tuple[Move, ...]]:
+walks = st.builds(
+    Roaming,
+    model=st.just("walk"),
+    graph=st.sampled_from(("line", "grid", "overlay")),
+    dwell_s=st.sampled_from((0.5, 20.0)),
+    dwell=st.sampled_from(("exponential", "uniform", "fixed")),
+    away_s=st.sampled_from((0.0, 2.0)),
+)
+waypoints = st.builds(
+    Roaming,
+    model=st.just("waypoint"),
+    area_km=st.sampled_from((0.3, 2.0)),
+    speeds_kmh=st.sampled_from(((5.0,), (5.0, 100.0))),
+    pause_s=st.sampled_from((0.0, 30.0)),
+    stations=st.sampled_from(("grid", "drawn")),
+    range_m=st.sampled_from((80.0, 400.0, 3_000.0)),
+    margin_m=st.sampled_from((0.0, 10.0, 70.0)),
+    away_s=st.sampled_from((0.0, 3.0)),
+)
+models = randoms | lines() | walks | waypoints
+
+
+def ways(roaming: Roaming, ground: Ground, clients: int = 3) -> dict[str, Way]:
     places = ground.places
-    return itineraries(roaming, ground, {f"p{k}": places[k % len(places)] for k in range(clients)})
+    return ways_of(roaming, ground, {f"p{k}": places[k % len(places)] for k in range(clients)})
 
 
-@given(randoms | lines(), grounds())
+@given(models, grounds())
 def test_moves_lie_within_their_time_and_one_ends_before_the_next_begins(roaming: Roaming, ground: Ground) -> None:
-    for moves in ways(roaming, ground).values():
+    for way in ways(roaming, ground).values():
+        moves = way.moves
+        assert way.home in ground.overlay.brokers
         for move in moves:
             assert BEGINS_S <= move.leaves_s <= move.arrives_s <= ENDS_S
             assert move.to in ground.overlay.brokers
@@ -53,12 +81,12 @@ def test_moves_lie_within_their_time_and_one_ends_before_the_next_begins(roaming
             assert move.arrives_s <= later.leaves_s
 
 
-@given(randoms | lines(), grounds())
+@given(models, grounds())
 def test_the_same_seed_gives_the_same_ways(roaming: Roaming, ground: Ground) -> None:
     assert ways(roaming, ground) == ways(roaming, ground)
 
 
-@given(lines(), grounds())
+@given(lines() | walks | waypoints, grounds())
 def test_who_else_moves_changes_nothing_about_a_clients_way(roaming: Roaming, ground: Ground) -> None:
     few, many = ways(roaming, ground, 2), ways(roaming, ground, 5)
     assert few == {client: many[client] for client in few}
@@ -69,7 +97,8 @@ def test_along_a_line_each_move_leads_to_the_next_cell_after_the_time_that_a_cel
     roaming: Roaming, ground: Ground
 ) -> None:
     street = ground.places
-    for k, moves in enumerate(ways(roaming, ground).values()):
+    for k, way in enumerate(ways(roaming, ground).values()):
+        moves = way.moves
         passed = [k % len(street), *(street.index(move.to) for move in moves)]
         assert all(abs(later - cell) == 1 for cell, later in pairwise(passed))
         laps_s = [roaming.cell_km * 3_600 / speed for speed in roaming.speeds_kmh]
@@ -86,7 +115,68 @@ def test_along_a_line_each_move_leads_to_the_next_cell_after_the_time_that_a_cel
 def test_a_confined_client_is_never_more_than_delta_cells_past_its_own(roaming: Roaming, ground: Ground) -> None:
     street = ground.places
     width = min(roaming.confined_to or len(street), len(street))
-    for k, moves in enumerate(ways(roaming, ground).values()):
+    for k, way in enumerate(ways(roaming, ground).values()):
+        moves = way.moves
         entered = {k % len(street), *(street.index(move.to) for move in moves)}
         assert max(entered) - min(entered) < width + 2 * roaming.overshoot
         assert all(abs(cell - k % len(street)) < width + roaming.overshoot for cell in entered)
+
+
+@given(walks, grounds())
+def test_a_walk_keeps_to_the_movement_graph_and_is_away_as_long_as_told(roaming: Roaming, ground: Ground) -> None:
+    beside = movement_graph(roaming, ground.overlay, ground.places)
+    for way in ways(roaming, ground).values():
+        for before, after in pairwise([way.home, *(move.to for move in way.moves)]):
+            assert after in beside[before]
+        assert all(abs(move.arrives_s - move.leaves_s - roaming.away_s) < 1e-9 for move in way.moves)
+
+
+@st.composite
+def drifting(draw: st.DrawFn) -> Track:
+    """A track that turns often, with gaps."""
+    track = Track(gap_s=50.0)
+    at = BEGINS_S + draw(st.sampled_from((-5.0, 0.0, 30.0)))
+    for _ in range(draw(st.integers(1, 25))):
+        track.add(at, (draw(st.integers(-300, 300)) * 1.0, draw(st.integers(-300, 300)) * 1.0))
+        at += draw(st.sampled_from((1.0, 5.0, 20.0, 60.0)))
+    return track
+
+
+@given(waypoints, grounds(), drifting(), st.integers(0, 99))
+def test_a_client_is_within_range_of_the_broker_that_it_comes_to_and_does_not_flap(
+    roaming: Roaming, ground: Ground, track: Track, seed: int
+) -> None:
+    """stations.py, rules 1 and 2; and it comes to the nearest of all."""
+    spots = placed(roaming, ground, Box(-300.0, -300.0, 300.0, 300.0))
+    way = followed(roaming, ground, Stations(spots, roaming.range_m), track, Random(seed))
+    for move in way.moves:
+        spot = track.at(move.arrives_s)
+        if move.arrives_s < ENDS_S:
+            assert spot is not None
+            nearest_m = min(math.dist(each, spot) for each in spots.values())
+            assert math.dist(spots[move.to], spot) == nearest_m <= roaming.range_m - roaming.margin_m
+        assert (
+            move.arrives_s - move.leaves_s >= min(roaming.away_s, ENDS_S - move.leaves_s) - 1e-9
+            or move.leaves_s == BEGINS_S
+        )
+    for move, later in pairwise(way.moves):
+        came, left = track.at(move.arrives_s), track.at(later.leaves_s)
+        assert came is not None
+        assert left is None or math.dist(came, left) >= roaming.margin_m / 2
+
+
+@given(waypoints, grounds(), drifting(), st.integers(0, 99))
+def test_a_client_that_has_a_broker_is_within_its_range_whenever_it_looks(
+    roaming: Roaming, ground: Ground, track: Track, seed: int
+) -> None:
+    spots = placed(roaming, ground, Box(-300.0, -300.0, 300.0, 300.0))
+    way = followed(roaming, ground, Stations(spots, roaming.range_m), track, Random(seed))
+    for move, later in pairwise(way.moves):
+        at = move.arrives_s
+        while at < later.leaves_s - 1e-6:
+            spot = track.at(at)
+            assert spot is not None
+            away_m = math.dist(spots[move.to], spot)
+            assert away_m <= roaming.range_m
+            assert away_m - roaming.margin_m <= min(math.dist(each, spot) for each in spots.values()) + 1e-9
+            at += LOOK_S

@@ -47,7 +47,8 @@ def fault_of(text: str) -> str:
 
 
 def test_those_that_come_with_godwit_are_listed_with_what_they_are_about() -> None:
-    assert list(names()) == ["campus", "city", "mesh", "quench", "roam", "storm"]
+    assert list(names()) == sorted(names())
+    assert {"adhoc", "city", "fair", "ferries", "pubmob", "roam"} <= set(names())
     assert all(names().values())
 
 
@@ -320,6 +321,11 @@ def test_drawn_scenarios_are_small_can_be_run_and_have_every_fault_on_and_off() 
     assert any(not is_tree(overlay_of(scenario, Random(1))) for scenario in scenarios)
 
 
+def test_some_drawn_scenarios_let_clients_move_by_each_model() -> None:
+    models = {scenario.clients.roaming.model for scenario, _ in (drawn(1, number) for number in range(150))}
+    assert models == {"random", "line", "walk", "waypoint"}
+
+
 # ---------------------------------------------------------------- the page
 
 
@@ -341,3 +347,31 @@ def test_the_guide_explains_every_key() -> None:
     for kind in (Rate, Planned):
         assert set(keys_of(kind)) <= set(re.findall(r"\w+", page))
     assert Routing().family in words
+
+
+# ------------------------------------------------------------ walking
+
+
+def test_a_movement_graph_is_looked_for_beside_its_scenario(tmp_path: Path) -> None:
+    (tmp_path / "town.json").write_text('{"edges": [["mill", "bridge"], ["bridge", "market"]]}')
+    (tmp_path / "walk.toml").write_text(
+        '[overlay]\nkind = "single"\n[workload]\nkind = "places"\n[clients.walking]\ngraph = "town.json"\n'
+    )
+    walking = load(tmp_path / "walk.toml").clients.walking
+    assert walking.graph == str(tmp_path / "town.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        (["workload.kind=places"], "need each other"),
+        (["clients.walking.graph=line 4"], "need each other"),
+        (["workload.kind=places", "clients.walking.graph=lime 4"], "allowed are line N, grid NxM"),
+        (["workload.kind=places", "clients.walking.graph=gone.json"], "No such file"),
+        (["workload.kind=places", "clients.walking={graph='line 4', dwell_s=0}"], "dwell_s"),
+    ],
+)
+def test_walkers_need_a_ground_and_a_ground_needs_walkers(changes: list[str], fault: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        with_changes(named("campus"), changes)
+    assert fault in str(caught.value)

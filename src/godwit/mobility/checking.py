@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from godwit.broker.checking import check_event, check_filter, check_id, shown
+from godwit.broker.checking import check_event, check_filter, check_id, check_state, shown
 from godwit.broker.messages import Advertise, Receipt, Refused, SessionState, Subscribe, Waiting
 from godwit.errors import PeerFault
 from godwit.filters.references import is_open
@@ -16,10 +16,10 @@ ADVERTISEMENTS_MAX = 1_000
 
 def check_move(message: Any) -> None:
     """`PeerFault` unless client, brokers, attempt and all it carries are what they must be."""
-    names = [getattr(message, field) for field in ("client", "home", "to") if hasattr(message, field)]
+    names = [getattr(message, field) for field in ("client", "home", "to", "via", "by") if hasattr(message, field)]
     if any(type(name) is not str or not name for name in names):
         raise PeerFault(f"{shown(message)}: clients and brokers have names")
-    if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest")):
+    if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest", "life")):
         raise PeerFault(f"{shown(message)}: attempts are whole numbers")
     if isinstance(message, Replay):
         _check_replay(message)
@@ -41,8 +41,8 @@ def _check_advertisements(message: Prefetch | Proxy) -> None:
 
 def _check_replay(message: Replay) -> None:
     """`PeerFault` unless a session and its queue can be restored from this."""
-    if type(message.items) is not tuple or type(message.is_last) is not bool:
-        raise PeerFault("a Replay needs a tuple of items, and a bool")
+    if [type(message.items), type(message.is_last), type(message.has_published)] != [tuple, bool, bool]:
+        raise PeerFault("a Replay needs a tuple of items, and two bools")
     for item in message.items:
         kinds = (type(item), type(getattr(item, "number", None)), type(getattr(item, "subscriptions", None)))
         if kinds != (Waiting, int, tuple) or type(item.queued_at) not in (int, float):
@@ -72,6 +72,8 @@ def _check_state(state: SessionState, client: str) -> None:
                 raise PeerFault(f"a session that holds {shown(wish)}")
             check_id(wish.id)
             check_filter(wish.filter)
+    if state.state is not None:
+        check_state(state.state)
     for seen in state.seen:
         if type(seen) is not tuple or [type(part) for part in seen] != [str, int, int]:
             raise PeerFault(f"a session that has seen {shown(seen)}")

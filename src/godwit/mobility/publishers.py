@@ -42,15 +42,18 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import structs
 
-from godwit.broker.broker import EVERYTHING, Broker, BrokerConfig
+from godwit.broker.broker import EVERYTHING, BrokerConfig
 from godwit.broker.effects import Effect, Heard, StartTimer, StopTimer, Tell, TimerDue, Trace
 from godwit.broker.messages import Advertise, Attach, Attached, Bye, NodeId, Request
 from godwit.broker.session import Session
 from godwit.broker.sessions import Removed
 from godwit.filters.filters import TRUE, Filter
+from godwit.mobility.graph_roaming import FlushingBroker
+from godwit.mobility.locations import Movements
 from godwit.mobility.messages import Prefetch, Proxy, Withdraw
 from godwit.mobility.modes import MODES
 from godwit.mobility.predictors import Predictor
+from godwit.mobility.ways import Handler
 from godwit.trace import Record
 
 __all__ = ["Holding", "PublisherBroker", "PublisherConfig"]
@@ -95,10 +98,8 @@ class Present(msgspec.Struct):
     brings: bool  # advertisements, with its greeting
 
 
-class PublisherBroker(Broker):
-    """A broker whose publishers move. How messages get to brokers farther away, `roaming.py` knows."""
-
-    ways: dict[NodeId, NodeId]
+class PublisherBroker(FlushingBroker):
+    """A broker whose publishers move."""
 
     def __init__(
         self,
@@ -106,19 +107,17 @@ class PublisherBroker(Broker):
         neighbours: Mapping[NodeId, float],
         config: BrokerConfig,
         incarnation: int = 1,
+        *,
+        movements: Movements | None = None,
         moving: PublisherConfig = PublisherConfig(),  # noqa: B008 (it is frozen)
     ) -> None:
-        super().__init__(name, neighbours, config, incarnation)
+        super().__init__(name, neighbours, config, incarnation, movements=movements)
         self.moving = moving
         self.publishers: dict[NodeId, Present] = {}
         self.holdings: dict[NodeId, Holding] = {}
         self.predicted: dict[
             NodeId, tuple[NodeId, int]
         ] = {}  # where those who left were said to go, after which attempt
-
-    def _send_to(self, broker: NodeId, message: Any, now: float) -> list[Effect]:
-        """Send a message to a broker anywhere."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------ it comes
 
@@ -217,7 +216,7 @@ class PublisherBroker(Broker):
         client, attempt = session.client, session.attempt
         predictor, said = self.moving.predictor, self._said(session)
         to = None if predictor is None else predictor.next_broker(client, self.name, attempt)
-        if to is None or to not in self.ways or not said or len(self.predicted) >= HOLDINGS_MAX:
+        if to is None or not self._knows(to) or not said or len(self.predicted) >= HOLDINGS_MAX:
             return []
         self.predicted[client] = (to, attempt)
         timer = StartTimer(("predicted", client), now + self.moving.prefetch_s)
@@ -270,7 +269,7 @@ class PublisherBroker(Broker):
         present.told, present.renewed_at = said, now
         effects: list[Effect] = []
         for to in self.moving.proxies_of(present.origin):
-            if to == self.name or to in self.ways:
+            if to == self.name or self._knows(to):
                 effects += self._send_to(to, Proxy(client, to, attempt, _advertisements(client, said)), now)
         return effects
 
@@ -371,12 +370,16 @@ class PublisherBroker(Broker):
                 return effects
         return super().on_timer_due(input, now)
 
-    ANSWERS: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
+    ANSWERS: ClassVar[dict[type, Handler]] = {
+        **FlushingBroker.ANSWERS,
         Prefetch: on_prefetch,
         Proxy: on_proxy,
         Withdraw: on_withdraw,
     }
-    HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {**Broker.HANDLERS, Heard: on_heard}
+    HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
+        **FlushingBroker.HANDLERS,
+        Heard: on_heard,
+    }
 
 
 def _advertisements(client: NodeId, said: Mapping[str, Filter]) -> tuple[Advertise, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from godwit.reproduce import architectures
+from godwit.reproduce import architectures, islands
 from godwit.reproduce.claims import Claim, Setting
 
 __all__ = ["claims"]
@@ -10,6 +10,8 @@ __all__ = ["claims"]
 
 def claims(setting: Setting) -> Iterator[Claim]:
     """Every claim of the paper, in the order of their keys."""
+    yield islands.replication(setting)
     yield architectures.quenching(setting)
     yield architectures.broadcast_and_multicast(setting)
     yield architectures.purging(setting)
+    yield islands.ad_hoc(setting)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from godwit.reproduce import logical
 from godwit.reproduce.claims import Claim, Setting
 
 __all__ = ["claims"]
@@ -9,4 +10,7 @@ __all__ = ["claims"]
 
 def claims(setting: Setting) -> Iterator[Claim]:
     """Every claim of the paper, in the order of their keys."""
-    yield from ()
+    yield logical.ploc_tables()
+    yield logical.as_if_flooded(setting)
+    yield logical.cost(setting)
+    yield logical.walking_and_roaming(setting)

@@ -27,6 +27,7 @@ from godwit.simulator.scenario import (
     Run,
     Scenario,
     Sessions,
+    Walking,
     check,
 )
 from godwit.simulator.workloads import WorkloadSpec
@@ -35,9 +36,11 @@ __all__ = ["STRATEGIES", "draw", "drawn"]
 
 BROKERS_MAX = 8
 EVENTS_MAX = 300
+WALKING_PROBABILITY = 0.15
 QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
+MODEL_PROBABILITY = 0.5  # that clients who roam do so by another model than at random
 CALM_PROBABILITY = 0.15  # that no fault is on at all
 
 REDUCTIONS: tuple[tuple[Any, float], ...] = (
@@ -66,10 +69,12 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     rng = Random(f"swarm {seed} {number}")
     scenario, run_seed = draw(rng, number), rng.getrandbits(SEED_BITS)
     more = Random(f"swarm {seed} {number} roaming")
-    scenario = _with_roaming(scenario, more)
+    is_newer = scenario.routing.family == "graph" or scenario.faults.crash_diskless is not None
+    scenario = _with_roaming(scenario, Random(f"swarm {seed} {number} roaming, too") if is_newer else more)
     if more.random() < QUENCHING_PROBABILITY:
         scenario = structs.replace(scenario, routing=structs.replace(scenario.routing, quenching=True))
-    return scenario, run_seed
+    scenario = _with_movement(scenario, Random(f"swarm {seed} {number} movement"))
+    return _with_walking(scenario, Random(f"swarm {seed} {number} walking")), run_seed
 
 
 def draw(rng: Random, number: int) -> Scenario:
@@ -113,8 +118,7 @@ def draw(rng: Random, number: int) -> Scenario:
 
 def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
     """Let the clients of some scenarios roam; drawn apart, so that all else stays as it was."""
-    without = scenario.routing.family == "graph" or scenario.sessions.subscription_expires_s is not None
-    if without or scenario.faults.crash_diskless is not None or rng.random() < 0.5:
+    if scenario.sessions.subscription_expires_s is not None or rng.random() < 0.5:
         return scenario
     roaming = Roaming(
         who=rng.choice(("subscribers", "publishers", "all")),
@@ -123,6 +127,49 @@ def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
     )
     run = structs.replace(scenario.run, settle_s=180.0)
     return structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=roaming), run=run)
+
+
+def _with_movement(scenario: Scenario, rng: Random) -> Scenario:
+    """Let clients who roam do so by another model, in some scenarios; short ways, at the speed of cars."""
+    roaming, overlay = scenario.clients.roaming, scenario.overlay
+    is_single = overlay.kind == "single" or overlay.brokers == 1
+    if not roaming.is_on or is_single or rng.random() >= MODEL_PROBABILITY:
+        return scenario
+    way: dict[str, Any] = {"model": rng.choice(("line", "walk", "waypoint"))}
+    way |= {"who": roaming.who, "away_s": rng.choice((0.0, 0.5))}
+    match way["model"]:
+        case "line":
+            way |= {"cell_km": 0.03, "speeds_kmh": (20.0, 50.0)}
+        case "walk":
+            way |= {"graph": rng.choice(("line", "grid", "overlay")), "dwell_s": rng.choice((0.5, 3.0))}
+        case "waypoint":
+            way |= {"stations": rng.choice(("grid", "drawn")), "range_m": rng.choice((40.0, 100.0)), "margin_m": 5.0}
+            way |= {"area_km": 0.2, "speeds_kmh": (30.0, 100.0), "pause_s": 0.5}
+    moved = structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=Roaming(**way)))
+    check(moved)
+    return moved
+
+
+def _with_walking(scenario: Scenario, rng: Random) -> Scenario:
+    """Let the subscribers of some scenarios walk, and some of these in peace, so that they have a twin."""
+    if rng.random() >= WALKING_PROBABILITY:
+        return scenario
+    walking = Walking(
+        graph=rng.choice(("line 6", "grid 4x4", "grid 8x3")),
+        dwell_s=rng.choice((0.1, 0.5, 2.0)),
+        linger_s=rng.choice((0.1, 2.0)),
+        declared=rng.random() < 0.8,
+    )
+    clients = structs.replace(scenario.clients, walking=walking)
+    workload = WorkloadSpec(kind="places", topics=rng.choice((1, 3)), radius=rng.choice((0, 1)))
+    scenario = structs.replace(scenario, clients=clients, workload=workload)
+    if rng.random() < 0.5:
+        return scenario
+    peace = structs.replace(clients, disconnections=Disconnections(), roaming=Roaming())
+    overlay = structs.replace(scenario.overlay, bandwidth_kbps=None, disk_sync_ms=0.0)
+    routing = structs.replace(scenario.routing, quenching=False)
+    calm = {"clients": peace, "overlay": overlay, "routing": routing, "churn": Churn(), "faults": Faults()}
+    return structs.replace(scenario, sessions=Sessions(), **calm)
 
 
 def _overlay(rng: Random, *, is_graph: bool) -> OverlaySpec:

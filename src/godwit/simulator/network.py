@@ -20,6 +20,7 @@ from godwit.broker.messages import (
     Advertise,
     Attach,
     Attached,
+    Covered,
     Delivery,
     Frame,
     Hello,
@@ -29,10 +30,12 @@ from godwit.broker.messages import (
     Received,
     Refused,
     Request,
+    State,
     Subscribe,
 )
 from godwit.filters.events import Event
-from godwit.mobility.messages import Prefetch, Proxy, Replay
+from godwit.mobility.adhoc_messages import Carried, Relayed
+from godwit.mobility.messages import Changed, Follow, Prefetch, Proxy, Replay
 
 __all__ = ["Wire", "size_of", "sizes"]
 
@@ -123,8 +126,18 @@ def size_of(message: Any) -> int:
         return HEADER_BYTES + 12 * len(message.targets) + size_of(message.message)
     if kind in (Subscribe, Advertise):
         return 2 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
+    if kind is Covered:
+        return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)
+    if kind is Follow:
+        return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + 16 * len(message.values)
+    if kind in (Changed, State):
+        return 2 * HEADER_BYTES + 16 * len(message.values)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
+    if kind is Relayed:
+        return 4 * HEADER_BYTES + size_of(message.body)
+    if kind is Carried:
+        return size_of(message.frame)
     if kind in (Prefetch, Proxy):
         return 2 * HEADER_BYTES + sum(map(size_of, message.advertisements))
     if kind is Attach:

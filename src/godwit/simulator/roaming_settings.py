@@ -13,10 +13,15 @@ __all__ = ["MOVES_MAX", "Probes", "PublisherMoves", "Roaming", "check_roaming"]
 
 PerSecond = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
-Kilometres = Annotated[float, msgspec.Meta(ge=0.001, le=1_000)]
+Kilometres = Annotated[float, msgspec.Meta(ge=0.001, le=500)]
+Metres = Annotated[float, msgspec.Meta(ge=0, le=100_000)]
+SomeMetres = Annotated[float, msgspec.Meta(ge=1, le=100_000)]
+SomeSeconds = Annotated[float, msgspec.Meta(ge=0.001, le=1_000_000)]
+Factor = Annotated[float, msgspec.Meta(ge=0.001, le=100_000)]
 Speed = Annotated[float, msgspec.Meta(gt=0, le=10_000)]
 Cells = Annotated[int, msgspec.Meta(ge=1, le=BROKERS_MAX)]
 MoreCells = Annotated[int, msgspec.Meta(ge=0, le=BROKERS_MAX)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 MOVES_MAX = 1_000_000  # of all clients in a run; they are reckoned before it begins
 
@@ -44,9 +49,9 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):
-    """Clients that turn up at another broker, without a word to the one before. Tree family."""
+    """Clients that turn up at another broker, without a word to the one before."""
 
-    model: Literal["random", "line"] = "random"  # how they move (movement.py)
+    model: Literal["random", "line", "walk", "waypoint", "trace"] = "random"  # how they move (movement.py)
     who: Literal["subscribers", "publishers", "all"] = "all"
     per_s: PerSecond = 0.0  # random: moves, over all of them together
     away_s: Seconds = 1.0  # out of reach between two brokers; random: on average, and 0 is at once
@@ -54,10 +59,22 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     publisher_mode: PublisherMode = "relocate"
     publishers: PublisherMoves = PublisherMoves()
     cell_km: Kilometres = 0.5  # line: the part of the street that each broker serves [pubmob §4.1]
-    speeds_kmh: tuple[Speed, ...] = (5.0, 50.0, 100.0)  # line: each client has one of them [pubmob §4.1]
+    speeds_kmh: tuple[Speed, ...] = (5.0, 50.0, 100.0)  # line: each client has one of them; waypoint: a range
     phase_s: Seconds | None = None  # line: all cross their first border within this time; without it, as they come
     confined_to: Cells | None = None  # line: cells around the first one that a client keeps to [pubmob §4.3]
     overshoot: MoreCells = 0  # line: δ, how many cells it goes past these on either side [pubmob §4.3]
+    graph: Literal["line", "grid", "overlay", "file"] = "line"  # walk: which brokers one step leads to
+    dwell_s: SomeSeconds = 10.0  # walk: at each broker, on average
+    dwell: Literal["exponential", "uniform", "fixed"] = "exponential"  # walk: how that is spread
+    file: Text | None = None  # walk: of the movement graph; trace: of positions
+    stations: Literal["grid", "drawn"] = "grid"  # waypoint, trace: where brokers stand, unless overlay.positions says
+    range_m: SomeMetres = 300.0  # waypoint, trace: how far brokers reach
+    margin_m: Metres = 30.0  # waypoint, trace: by how much another broker must be nearer
+    area_km: Kilometres = 2.0  # waypoint: the side of the square, unless overlay.positions says where brokers stand
+    pause_s: Seconds = 0.0  # waypoint: at each waypoint up to this
+    speedup: Factor = 1.0  # trace: seconds of the file in a second of the run
+    gap_s: Seconds = 300.0  # trace: seconds of the file between two positions; if more, out of reach meanwhile
+    speed_max_kmh: Speed = 200.0  # trace: a position that nobody could get to or away from so fast is left out
 
     @property
     def is_on(self) -> bool:
@@ -81,6 +98,8 @@ def check_roaming(roaming: Roaming, places: tuple[str, ...], movers: int, lasts_
 
     if roaming.per_s > 0:
         raise fault("per_s", f"is {roaming.per_s:g}: only the model 'random' has a rate of moves")
+    if roaming.model != "line":
+        return  # roaming_checks.py
     if len(places) < 2:
         raise fault(
             "model", f"is 'line': a street needs at least 2 brokers that clients are placed at, not {len(places)}"

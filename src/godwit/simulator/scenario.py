@@ -15,6 +15,7 @@
 import tomllib
 from collections.abc import Iterable
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Literal
@@ -24,8 +25,11 @@ import msgspec
 from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
+from godwit.simulator.radio_settings import Radio
+from godwit.simulator.roaming_checks import check_movement, check_positions
 from godwit.simulator.roaming_settings import Probes, Roaming, check_roaming
 from godwit.simulator.topologies import Overlay
+from godwit.simulator.walking_settings import FILE_SUFFIXES, Walking, ground_of
 from godwit.simulator.workloads import WorkloadSpec
 
 __all__ = [
@@ -37,12 +41,14 @@ __all__ = [
     "OverlaySpec",
     "Planned",
     "Probes",
+    "Radio",
     "Rate",
     "Roaming",
     "Routing",
     "Run",
     "Scenario",
     "Sessions",
+    "Walking",
     "check",
     "load",
     "named",
@@ -63,6 +69,16 @@ PerSecond = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
+FILES = (
+    ("overlay", "file"),
+    ("overlay", "positions"),
+    ("clients", "roaming", "file"),
+    ("clients", "roaming", "publishers", "model_file"),
+    ("workload", "subscriptions_file"),
+    ("workload", "events_file"),
+)
+"""Keys that name files beside the scenario."""
+
 SUFFIX = ".toml"
 NOTHING = "none"  # as a value of --set: take the key away
 
@@ -70,11 +86,12 @@ NOTHING = "none"  # as a value of --set: take the key away
 class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True):
     """The network of brokers, and how clients reach it. Without a bandwidth, size does not matter."""
 
-    kind: Literal["single", "line", "star", "balanced_tree", "random_tree", "random_graph", "file"]
+    kind: Literal["single", "line", "star", "balanced_tree", "random_tree", "random_graph", "file", "radio"]
     brokers: Brokers | None = None
     height: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
     degree: Annotated[int, msgspec.Meta(ge=1, le=1_000)] | None = None
     file: Text | None = None
+    positions: Text | None = None  # a file that says where brokers stand, for clients that move in the plane
     latency_ms: Milliseconds = 10.0
     bandwidth_kbps: Kilobits | None = None
     client_latency_ms: Milliseconds = 10.0
@@ -92,6 +109,7 @@ PARAMETERS = {
     "random_tree": ("brokers",),
     "random_graph": ("brokers", "degree"),
     "file": ("file",),
+    "radio": (),
 }
 """By kind of overlay, the keys it needs; the other kinds' keys are not allowed."""
 
@@ -127,6 +145,7 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True):
     buffer_events_max: Least = 1_000  # that a publisher keeps while it is away
     disconnections: Disconnections = Disconnections()
     roaming: Roaming = Roaming()
+    walking: Walking = Walking()
     probes: Probes = Probes()
 
 
@@ -228,6 +247,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     name: Text
     description: str = ""
     overlay: OverlaySpec
+    radio: Radio = Radio()
     routing: Routing = Routing()
     clients: Clients = Clients()
     workload: WorkloadSpec = WorkloadSpec()
@@ -305,7 +325,7 @@ def named(name: str) -> Scenario:
             f"there is no scenario {name!r}{settings.nearest(name, shipped)}; "
             f"allowed are {', '.join(sorted(shipped))}, or a file that ends in {SUFFIX}"
         )
-    return _read(shipped[name], f"{name}{SUFFIX}", name, None)
+    return _read(shipped[name], f"{name}{SUFFIX}", name, Path(str(_folder())))
 
 
 def with_changes(scenario: Scenario, changes: Iterable[str]) -> Scenario:
@@ -347,16 +367,19 @@ def _parameters_of_others(kind: Any) -> list[str]:
     return [name for name in ("brokers", "height", "degree", "file") if name not in own]
 
 
+def _folder() -> Traversable:
+    return resources.files("godwit.simulator") / "scenarios"
+
+
 def _shipped() -> dict[str, str]:
-    folder = resources.files("godwit.simulator") / "scenarios"
     return {
         each.name.removesuffix(SUFFIX): each.read_text(encoding="utf-8")
-        for each in folder.iterdir()
+        for each in _folder().iterdir()
         if each.name.endswith(SUFFIX)
     }
 
 
-def _read(text: str, file: str, name: str, folder: Path | None, *, is_final: bool = True) -> Scenario:
+def _read(text: str, file: str, name: str, folder: Path, *, is_final: bool = True) -> Scenario:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for an int of 5,000 digits, and for 5,000 brackets
@@ -367,25 +390,20 @@ def _read(text: str, file: str, name: str, folder: Path | None, *, is_final: boo
         return f"{file}{f':{line}' if line else ''}: {settings.key_text(path)}"
 
     data = {"name": name, **data}
-    for table, keys in (("overlay", ("file",)), ("workload", ("subscriptions_file", "events_file"))):
-        for key in keys:
-            held = data.get(table)
-            if folder is not None and isinstance(held, dict) and isinstance(held.get(key), str) and held[key]:
-                held[key] = str(folder / held[key])
-    _place_model(data, folder)
+    for *tables, key in FILES:
+        held: Any = data
+        for table in tables:
+            held = held.get(table) if isinstance(held, dict) else None
+        if isinstance(held, dict) and isinstance(held.get(key), str) and held[key]:
+            held[key] = str(folder / held[key])
+    clients = data.get("clients")
+    walking = clients.get("walking") if isinstance(clients, dict) else None
+    if isinstance(walking, dict) and str(walking.get("graph", "")).endswith(FILE_SUFFIXES):
+        walking["graph"] = str(folder / walking["graph"])
     scenario = settings.checked(Scenario, data, where)
     if is_final:
         _check(scenario, where)
     return scenario
-
-
-def _place_model(data: dict[str, Any], folder: Path | None) -> None:
-    """Look for a movement model beside the scenario."""
-    held: Any = data
-    for key in ("clients", "roaming", "publishers"):
-        held = held.get(key) if isinstance(held, dict) else None
-    if folder is not None and isinstance(held, dict) and isinstance(held.get("model_file"), str) and held["model_file"]:
-        held["model_file"] = str(folder / held["model_file"])
 
 
 def _plain(scenario: Scenario) -> dict[str, Any]:
@@ -424,19 +442,11 @@ def _set(data: dict[str, Any], path: tuple[str, ...], value: Any, change: str) -
 
 def _check(scenario: Scenario, where: settings.Where) -> None:
     _check_overlay(scenario, where)
+    _check_radio(scenario, where)
     routing, faults, workload = scenario.routing, scenario.faults, scenario.workload
     if routing.excess_max > 0 and routing.reduction != "merging":
         raise ScenarioError(
             f"{where(('routing', 'excess_max'))} is {routing.excess_max}: only merging lets in an excess"
-        )
-    if scenario.clients.roaming.is_on and routing.family == "graph":
-        raise ScenarioError(
-            f"{where(('clients', 'roaming'))}: sessions follow their clients in the tree family only, so far"
-        )
-    if scenario.clients.roaming.is_on and faults.crash_diskless is not None:
-        raise ScenarioError(
-            f"{where(('clients', 'roaming'))}: roaming while brokers lose their disks (faults.crash_diskless) is not "
-            "promised to keep the laws yet"
         )
     if faults.until_s is not None and faults.until_s > scenario.publishing_ends_s:
         raise ScenarioError(
@@ -448,10 +458,45 @@ def _check(scenario: Scenario, where: settings.Where) -> None:
             f"{where(('workload', 'predicates'))} is {workload.predicates}: "
             f"allowed is a whole number from 1 to {workload.attributes}, which is workload.attributes"
         )
+    if (workload.kind == "places") != bool(scenario.clients.walking.graph):
+        raise ScenarioError(
+            f"{where(('workload', 'kind'))} is {workload.kind!r}: 'places' and clients.walking.graph need each other"
+        )
+    try:
+        ground_of(scenario.clients.walking)
+    except ScenarioError as error:
+        raise ScenarioError(f"{where(('clients', 'walking', 'graph'))}: {error}") from None
     for key in ("subscriptions_file", "events_file"):
         file = getattr(workload, key)
         if workload.kind == "files" and not Path(file).is_file():
             raise ScenarioError(f"{where(('workload', key))} is {file!r}: it must be a file, for a workload of files")
+
+
+def _check_radio(scenario: Scenario, where: settings.Where) -> None:
+    """Devices have one event broker an island, and what befalls them is that they move."""
+    if scenario.overlay.kind != "radio":
+        if scenario.radio != Radio():
+            raise ScenarioError(f"{where(('radio',))} is set: only an overlay of kind 'radio' has devices")
+        return
+    for key, value, default in (
+        ("routing", scenario.routing, Routing()),
+        ("churn", scenario.churn, Churn()),
+        ("faults", scenario.faults, Faults()),
+        ("sessions", scenario.sessions, Sessions()),
+    ):
+        if value != default:
+            raise ScenarioError(f"{where((key,))} is set: an overlay of kind 'radio' has none of it")
+    for key in ("publishers", "subscribers"):
+        count = getattr(scenario.clients, key)
+        if count > scenario.radio.devices:
+            raise ScenarioError(f"{where(('clients', key))} is {count}: allowed is radio.devices at most")
+    for key in ("disconnections", "roaming"):
+        if getattr(scenario.clients, key).per_s:
+            raise ScenarioError(f"{where(('clients', key))} is set: devices move by the keys of radio")
+    if scenario.clients.publishers and not scenario.clients.publish_per_s:
+        raise ScenarioError(
+            f"{where(('clients', 'publish_per_s'))} is 0: it must be above 0 where there are publishers"
+        )
 
 
 def _check_overlay(scenario: Scenario, where: settings.Where) -> None:
@@ -485,6 +530,9 @@ def _check_overlay(scenario: Scenario, where: settings.Where) -> None:
     movers = clients.publishers * (clients.roaming.who != "subscribers")
     movers += clients.subscribers * (clients.roaming.who != "publishers")
     check_roaming(clients.roaming, places_of(scenario, overlay), movers, scenario.run.duration_s, where)
+    check_movement(clients.roaming, overlay, places_of(scenario, overlay), movers, scenario.run.duration_s, where)
+    if scenario.overlay.positions is not None:
+        check_positions(scenario.overlay.positions, overlay, where)
 
 
 def _check_plans(scenario: Scenario, overlay: Overlay, where: settings.Where) -> None:

@@ -43,6 +43,7 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Frame, NodeId, Packet
+from godwit.mobility.adhoc_messages import Beacon, Relayed
 from godwit.simulator.network import Wire, size_of
 from godwit.trace import Record
 
@@ -271,6 +272,8 @@ class World:
         kind = type(message)
         self.handled[kind] = self.handled.get(kind, 0) + 1
         if target.is_broker and wire.source.is_broker:
+            if self.traces_messages and kind in (Beacon, Relayed):
+                self._record(target.name, self._message_record(source, message, -1))
             self._give(target, Arrived(source, message))
         else:
             if self.traces_messages:
@@ -393,7 +396,8 @@ class World:
         publisher, sequence = event.id if event is not None else ("", -1)
         number = number if number >= 0 else getattr(message, "number", -1)
         kind, size = type(message).__name__, self.size_of(message)
-        return Record("handled", peer, kind, publisher, sequence, number=number, size=size)
+        borne = type(message.body).__name__ if type(message) is Relayed else ""
+        return Record("handled", peer, kind, publisher, sequence, number=number, size=size, detail=borne)
 
     def _record(self, node: NodeId, record: Record) -> None:
         if self.on_record is not None:
