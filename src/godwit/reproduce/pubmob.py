@@ -363,7 +363,7 @@ def _speed(setting: Setting, size: Size, runs: Runs) -> Claim:
         f"{first[25].ratio():.0%} arrive, and they take {first[25].delays().mean():.2f} s on average. In a run of "
         f"fixed length a faster publisher has more connections after that ({burst[25].moves} moves of all at 25 km/h, "
         f"{burst[100].moves} at 100), and this beginning counts for less. Without it the ratio goes from "
-        f"{later[25].ratio():.3f} to {later[100].ratio():.3f}. Mean time of the other algorithms at 25 and at 100 km/h: "
+        f"{later[25].ratio():.3f} to {later[100].ratio():.3f}. Mean time of the others at 25 and at 100 km/h: "
         + ", ".join(f"{mode} {slow:.3f} s and {fast:.3f} s" for mode, (slow, fast) in others.items())
         + (": all begin alike." if all(fast < slow for slow, fast in others.values()) else ": it does not show there.")
         + " The verdict counts first connections in, which the paper's rule of no measurements during the warm-up "
