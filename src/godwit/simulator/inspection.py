@@ -150,7 +150,9 @@ def sessions_at(broker: MobileBroker, others: Others) -> dict[str, None]:
 def is_quiet(broker: MobileBroker, overlay: Overlay, taken: Taken) -> bool:
     """Whether no message of control waits in `broker`, its tables are whole, and it knows who is there."""
     routing = broker.routing
-    if broker.arrivals or not routing.is_settled() or (isinstance(routing, GraphRouting) and _unmet(routing, overlay)):
+    if broker.arrivals or broker.news or not routing.is_settled():
+        return False
+    if isinstance(routing, GraphRouting) and _unmet(routing, overlay):
         return False
     return all(_event_of(message) is not None for _, message in waiting(broker, overlay, taken))
 
