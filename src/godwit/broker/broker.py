@@ -214,6 +214,8 @@ class Broker:
                 client = self.sessions.client_of(connection)
                 effects = self.quenching.detach(connection)
                 return effects + self._without(self.sessions.leave(connection, now), now, client)
+            if (handler := self.SAYINGS.get(type(message))) is not None:
+                return handler(self, connection, message, now)
             raise PeerFault(f"{type(message).__name__} is nothing that clients send")
         except PeerFault as fault:
             reason = str(fault)
@@ -333,6 +335,9 @@ class Broker:
 
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {}
     """Further messages between brokers, beside those of the routing family, and who handles them."""
+
+    SAYINGS: ClassVar[dict[type, Callable[[Any, str, Any, float], list[Effect]]]] = {}
+    """Further messages from clients, and who handles them."""
 
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
         Arrived: on_arrived,

@@ -10,6 +10,7 @@ from typing import Any
 from godwit.broker.messages import (
     Advertise,
     Attach,
+    Connection,
     Publish,
     QueueRules,
     Received,
@@ -25,7 +26,16 @@ from godwit.filters.references import is_open
 from godwit.filters.sets import EVERYTHING, ValueSet
 from godwit.filters.values import checked_value
 
-__all__ = ["check_attach", "check_event", "check_filter", "check_id", "check_received", "check_request", "shown"]
+__all__ = [
+    "check_attach",
+    "check_event",
+    "check_filter",
+    "check_id",
+    "check_received",
+    "check_request",
+    "check_wish",
+    "shown",
+]
 
 FILTER_TYPES = (Some, Only, Missing, And, Or)
 SHOWN_CHARS_MAX = 200
@@ -47,10 +57,12 @@ def check_attach(message: Attach) -> None:
     kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
     if kinds != [str, int, int, tuple] or type(message.mode) is not str:
         raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, and wanted a tuple")
+    if type(message.log) is not tuple or not all(map(_is_connection, message.log)):
+        raise PeerFault("Attach.log must be a tuple of connections: a broker's name, an attempt and a time each")
     for wish in message.wanted:
         if type(wish) is not Subscribe and type(wish) is not Advertise:
             raise PeerFault("Attach.wanted holds subscriptions and advertisements")
-        _check_wish(wish)
+        check_wish(wish)
         if is_open(wish.filter):
             raise PeerFault("Attach.wanted holds what was accepted, and a filter on the client's own state never was")
 
@@ -74,14 +86,15 @@ def check_request(message: Request) -> None:
     if kind is Publish:
         check_event(wish.event)
     elif kind is Subscribe or kind is Advertise:
-        _check_wish(wish)
+        check_wish(wish)
     elif kind is Unsubscribe or kind is Unadvertise:
         _check_own_id(wish.id)
     else:
         raise PeerFault(f"{_kind(wish)} is nothing that a client can ask for")
 
 
-def _check_wish(wish: Subscribe | Advertise) -> None:
+def check_wish(wish: Subscribe | Advertise) -> None:
+    """Raise `PeerFault` unless this is a well-formed subscription or advertisement of a client."""
     _check_own_id(wish.id)
     check_filter(wish.filter)
     if isinstance(wish, Subscribe):
@@ -178,6 +191,15 @@ def _check_own_id(id: tuple[str, str]) -> None:
 def _check_name(what: str, name: str) -> None:
     if type(name) is not str or not 0 < len(name) <= NAME_LENGTH_MAX:
         raise PeerFault(f"{what} must be a text of 1 to {NAME_LENGTH_MAX} characters")
+
+
+def _is_connection(entry: Any) -> bool:
+    return (
+        type(entry) is Connection
+        and [type(entry.broker), type(entry.attempt)] == [str, int]
+        and entry.broker != ""
+        and _is_number(entry.at)
+    )
 
 
 def _is_number(value: Any) -> bool:

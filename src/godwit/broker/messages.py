@@ -30,6 +30,7 @@ __all__ = [
     "Attached",
     "Bye",
     "Carried",
+    "Connection",
     "Control",
     "Delivery",
     "EntryId",
@@ -218,6 +219,14 @@ FrameOrAck = Hello | Frame | Ack | Goodbye
 # ------------------------------------------------------------ between client and border broker
 
 
+class Connection(msgspec.Struct, frozen=True):
+    """A client's own note of where it was. [mobile §4.3: "a log of its past connections"]"""
+
+    broker: NodeId
+    attempt: int  # of its last greeting there
+    at: float  # when it was gone from there at the latest, by its own clock
+
+
 class Attach(msgspec.Struct, frozen=True, tag=True):
     """First on a client's connection: `client` comes, or comes back having seen deliveries up to `received`."""
 
@@ -231,6 +240,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     since: int = 0  # the attempt that led to that `Attached`
     wanted: "tuple[Subscribe | Advertise, ...]" = ()  # for another broker than `home`: all that the session may hold
     mode: str = "relocate"  # how this client moves, by its name in `mobility/modes.py`
+    log: "tuple[Connection, ...]" = ()  # mode carry: brokers that may still keep something for it
 
 
 class Receipt(msgspec.Struct, frozen=True):

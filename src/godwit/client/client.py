@@ -55,6 +55,7 @@ from godwit.broker.messages import (
     Attach,
     Attached,
     Bye,
+    Connection,
     Delivery,
     NodeId,
     Publish,
@@ -69,10 +70,13 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.seen import Seen
+from godwit.client.connections import ConnectionLog
 from godwit.client.quenching import Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Event, event
 from godwit.filters.filters import Filter
+from godwit.mobility.handoffs import SEEN_WINDOW
+from godwit.mobility.messages import MoveOut, Strike
 from godwit.trace import Record
 
 __all__ = ["Client", "ClientConfig", "Refusal"]
@@ -123,13 +127,16 @@ class Client:
         self.duplicates = 0
         self._since = 0  # the attempt that led there
         self._strayed = False  # whether it has greeted another broker since
+        self._told: tuple[Subscribe | Advertise, ...] = ()  # what it said with its last greeting that it may hold
         self._granted: dict[Topic, Subscribe | Advertise] = {}  # what of `wanted` the broker has accepted
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
         self._received = 0  # the last number of a delivery
         self._receipt = 0  # and of a receipt
         self._unconfirmed = 0  # deliveries since the last Received
-        self._seen = Seen(config.seen_window, config.seen_publishers_max)
+        window = max(config.seen_window, SEEN_WINDOW) if config.mode == "carry" else config.seen_window
+        self._seen = Seen(window, config.seen_publishers_max)
+        self._log = ConnectionLog()  # mode carry
 
     # ------------------------------------------------------------ what the application asks for
 
@@ -186,10 +193,20 @@ class Client:
         effects += self._gone_away()
         self.session, self._received, self._receipt = "", 0, 0
         self.wanted.clear()
+        self._log.clear()
         self._granted.clear()
         self._under_way.clear()
         self.outbox.drop_controls()
         return effects
+
+    def move_out(self, now: float) -> list[Effect]:
+        """Say that we are about to go; the broker closes the connection. [rebeca §1 on JEDI]
+
+        The mode `explicit` needs it. In the mode `naive` it ends the session instead: unsub before the next sub.
+        """
+        if self.connection is None or not self.is_attached:
+            return []
+        return [Tell(self.connection, Bye("the client moves") if self.config.mode == "naive" else MoveOut())]
 
     def has_unanswered_changes(self) -> bool:
         """Whether anything it asked for, events aside, is not accepted or refused yet."""
@@ -238,20 +255,24 @@ class Client:
                     record = Record("fault", connection, type(input.message).__name__, detail=str(fault))
                     return [Trace(record), Close(connection, str(fault)), *self._gone_away()]
             case Opened(connection=connection):
-                return self.on_opened(connection)
+                return self.on_opened(connection, now)
             case Closed(connection=connection):
                 return self._gone_away() if connection == self.connection else []
             case TimerDue(key=key) if key == CONFIRM_TIMER:
                 return self._confirmed() if self._unconfirmed else []
         return []
 
-    def on_opened(self, broker: str) -> list[Effect]:
+    def on_opened(self, broker: str, now: float) -> list[Effect]:
         """There is a connection: say who comes and what it has received. [rebeca §4]"""
         effects = self._gone_away()
         self.connection = broker
         self.attempt += 1
         self._strayed = self._strayed or broker != self.home
-        may_have_moved = self.session != "" and self._strayed
+        log: tuple[Connection, ...] = ()
+        if self.config.mode == "carry":
+            log, dropped = self._log.greet(broker, self.attempt, now)
+            effects += dropped
+        self._told = self._brought() if self.session != "" and (self._strayed or log) else ()
         attach = Attach(
             self.name,
             self._received,
@@ -261,13 +282,21 @@ class Client:
             self.attempt,
             self.home,
             self._since,
-            self._possibly_held() if may_have_moved else (),
+            self._told,
             self.config.mode,
+            log,
         )
         return [*effects, Tell(broker, attach)]
 
-    def _possibly_held(self) -> tuple[Subscribe | Advertise, ...]:
-        """All subscriptions and advertisements that the session may hold: granted, or under way."""
+    def _brought(self) -> tuple[Subscribe | Advertise, ...]:
+        """What a broker must know of a session that is elsewhere: all that it may hold, granted or under way.
+
+        In the mode `carry` the new broker begins with what is wanted now; in `naive` and `ask` it is told nothing.
+        """
+        if self.config.mode in ("naive", "ask"):
+            return ()
+        if self.config.mode == "carry":
+            return tuple(self.wanted.values())
         under_way = [request.wish for request in self._under_way]
         said = [*self._granted.values(), *under_way]
         return tuple(wish for wish in said if isinstance(wish, Subscribe | Advertise))
@@ -313,11 +342,14 @@ class Client:
         self._received = 0
         self._numbered = message.accepted
         if not is_first:
-            self._say_all_again(now)
+            self._say_all_again(now, () if message.fresh else self._told)
         return self._sent(self.config.in_flight_max)
 
-    def _say_all_again(self, now: float) -> None:
-        """The session knows nothing of us: all that we want at present, then the events that it may not have."""
+    def _say_all_again(self, now: float, held: tuple[Subscribe | Advertise, ...]) -> None:
+        """The session knows nothing of us: all that we want at present, then the events that it may not have.
+
+        A broker that has looked for the old session in vain has begun this one with what it `held`.
+        """
         said = [*self._granted.values(), *(request.wish for request in self._under_way), *self.outbox.drop_controls()]
         events = [wish for wish in said if isinstance(wish, Publish)]
         self._under_way.clear()
@@ -330,8 +362,8 @@ class Client:
             former = {topic_of(wish): wish for wish in said if isinstance(wish, Advertise)}
         former = {topic: wish for topic, wish in former.items() if topic not in self.wanted}
         self.outbox.put_first([*self.wanted.values(), *former.values(), *events])
-        for wish in former.values():
-            self.outbox.put(Unadvertise(wish.id))
+        for wish in (*former.values(), *(wish for wish in held if topic_of(wish) not in {**self.wanted, **former})):
+            self.outbox.put(Unadvertise(wish.id) if isinstance(wish, Advertise) else Unsubscribe(wish.id))
 
     def on_accepted(self, message: Accepted, now: float) -> list[Effect]:
         """The broker has handled every request up to a number."""
@@ -385,9 +417,16 @@ class Client:
         self._received = message.number
         self._unconfirmed += 1
         effects: list[Effect] = []
-        if self._seen.add(message.event.publisher, message.event.sequence):
+        names = message.subscriptions
+        if self.config.mode == "naive":  # it takes whatever any session has, but for what it does not want any more
+            wishes = ((name, self.wanted.get(("subscription", name))) for name in names)
+            names = tuple(name for name, wish in wishes if wish is not None and wish.filter.matches(message.event))
+            is_new = names != ()
+        else:
+            is_new = self._seen.add(message.event.publisher, message.event.sequence)
+        if is_new:
             self.notified += 1
-            effects.append(Notify(message.event, message.subscriptions))
+            effects.append(Notify(message.event, names))
         else:
             self.duplicates += 1
             effects.append(self._record("suppressed", message.event))
@@ -407,6 +446,13 @@ class Client:
             raise PeerFault("a Quench that was not asked for, or without a filter")
         return [self._record("quenched", event) for event in self.outbox.on_quench(message.filter)]
 
+    def on_strike(self, message: Strike, now: float) -> list[Effect]:
+        """Some brokers keep nothing for us any more. [mobile §4.3]"""
+        if type(message.brokers) is not tuple or self.connection is None:
+            raise PeerFault("a Strike needs a tuple of brokers")
+        self._log.strike(message.brokers, self.connection)
+        return []
+
     def on_bye(self, message: Bye, now: float) -> list[Effect]:
         """The broker is about to close the connection; `Closed` follows."""
         self.closed_because = message.reason
@@ -423,4 +469,5 @@ _HANDLERS: dict[type, Callable[[Client, Any, float], list[Effect]]] = {
     Delivery: Client.on_delivery,
     Quench: Client.on_quench,
     Refused: Client.on_refused,
+    Strike: Client.on_strike,
 }

@@ -48,8 +48,9 @@ from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter, any_of
+from godwit.mobility import handoffs
 from godwit.mobility.checking import check_move
-from godwit.mobility.messages import Brokers, NotHere, Relocate, Replay, Superseded
+from godwit.mobility.messages import AskWishes, Brokers, NotHere, Relocate, Replay, Superseded, Wishes
 from godwit.mobility.modes import MODES
 from godwit.trace import Record
 
@@ -79,6 +80,7 @@ class Arrival:
         self.gives_up_at = 0.0
         self.asks = 0
         self.is_superseded = False
+        self.knows_wishes = attach.mode != "ask"
 
 
 class MobileBroker(Broker):
@@ -90,6 +92,7 @@ class MobileBroker(Broker):
         super().__init__(name, neighbours, config, incarnation)
         self.ways: dict[NodeId, NodeId] = {}  # other brokers, and the neighbour that leads there
         self.arrivals: dict[NodeId, Arrival] = {}
+        self.collecting: dict[NodeId, handoffs.Collecting] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
         self.held: list[tuple[NodeId, Any]] = []  # messages that came before the tables are whole
         self.unsent: dict[NodeId, list[Any]] = {}  # to brokers that we know no way to
@@ -131,8 +134,8 @@ class MobileBroker(Broker):
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
         if attach.home not in self.ways or arrival.is_superseded:
             return effects
-        arrival.asks += 1
-        message = Relocate(attach.client, attach.home, self.name, attach.attempt)
+        message = handoffs.question(arrival, self.name)
+        arrival.asks += type(message) is Relocate
         if not self.routing.is_whole():  # it must not overtake what we have still to tell (rule 6)
             return effects + self._hold(self.name, message, now)
         return effects + self._send_to(attach.home, message, now)
@@ -191,6 +194,8 @@ class MobileBroker(Broker):
         check_attach(message)
         if message.mode not in MODES:
             raise PeerFault(f"Attach.mode is {shown(message.mode)}: allowed are {', '.join(MODES)}")
+        if message.mode in handoffs.WAYS and (message.mode == "naive" or self.config.family == "tree"):
+            return handoffs.WAYS[message.mode](self, connection, message, now)
         session = self.sessions.session(message.client)
         moved = self.moved.get(message.client)
         if moved is not None and moved.attempt > message.since:  # we know better where its session went
@@ -293,7 +298,7 @@ class MobileBroker(Broker):
         for arrival in self.arrivals.values():
             if arrival.connection == connection:
                 arrival.connection = None
-        return super()._gone(connection, now)
+        return handoffs.on_gone(self, connection, now) or super()._gone(connection, now)
 
     # ------------------------------------------------------------ its session goes
 
@@ -317,7 +322,7 @@ class MobileBroker(Broker):
             return self._supersede(message, moved.attempt, now)
         return self._send_to(message.to, NotHere(client, message.to, attempt), now)
 
-    def _supersede(self, message: Relocate, latest: int, now: float) -> list[Effect]:
+    def _supersede(self, message: Relocate | AskWishes, latest: int, now: float) -> list[Effect]:
         """Tell who asks that the client has been seen elsewhere since."""
         return self._send_to(message.to, Superseded(message.client, message.to, message.attempt, latest), now)
 
@@ -393,7 +398,7 @@ class MobileBroker(Broker):
         items = [item for part in arrival.parts for item in part.items]
         return self._go_on(arrival, Session.restored(state, items, self.config.limits, now), now)
 
-    def _awaited(self, message: Superseded | NotHere) -> Arrival | None:
+    def _awaited(self, message: Superseded | NotHere | Wishes) -> Arrival | None:
         """The arrival that an answer is for, if it is still waited for."""
         arrival = self.arrivals.get(message.client)
         return arrival if arrival is not None and arrival.attach.attempt >= message.attempt else None
@@ -421,8 +426,8 @@ class MobileBroker(Broker):
             effects += self.quenching.attach(arrival.connection, self.routing.wanted)
         return effects + self.sessions.adopt(session, arrival.connection, arrival.attach, now)
 
-    def _settle_entries(self, arrival: Arrival, session: Session, effects: list[Effect], now: float) -> None:
-        """Let routing hold exactly what the session holds."""
+    def _settle_entries(self, before: Arrival | Session, session: Session, effects: list[Effect], now: float) -> None:
+        """Let routing hold exactly what the session holds; `before`: what it held until now."""
         client = session.client
         effects += self.quenching.on_removed(now)
         for name, subscribe in session.subscriptions.items():
@@ -431,12 +436,12 @@ class MobileBroker(Broker):
             self._carry_out(self.routing.advertise((client, name), filter, now), effects, now)
         if self.config.advertisements == "optional" and not session.has_advertised:
             self._advertise_everything(client, effects, now)
-        for name in arrival.subscriptions:
+        for name in before.subscriptions:
             if name not in session.subscriptions:
                 self._carry_out(self.routing.unsubscribe((client, name), now), effects, now)
         if session.has_advertised:
             self._carry_out(self.routing.unadvertise((client, EVERYTHING), now), effects, now)
-        for name in arrival.advertisements:
+        for name in before.advertisements:
             if name not in session.advertisements:
                 self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
 
@@ -489,6 +494,8 @@ class MobileBroker(Broker):
                 if now < arrival.gives_up_at:
                     return self._ask(arrival, now)
                 return self._forget(arrival, now) if arrival.is_superseded else self._give_up(arrival, now)
+            case ("collect", client):
+                return handoffs.on_collect_due(self, client, now)
             case ("hold moves",):
                 return self._release(now)
         return super().on_timer_due(input, now)
@@ -496,6 +503,8 @@ class MobileBroker(Broker):
     def _give_up(self, arrival: Arrival, now: float) -> list[Effect]:
         """Begin a new session with what the client brought along. Its receipt says that the old one is lost."""
         attach = arrival.attach
+        if arrival.connection is None and attach.mode == "explicit":  # gone again, and without a move-out
+            return self._forget(arrival, now)
         if arrival.parts and (state := arrival.parts[0].state) is not None:  # the rest was lost on the way
             items = [item for part in arrival.parts for item in part.items]
             return self._go_on(arrival, Session.restored(state, items, self.config.limits, now), now)
@@ -512,7 +521,9 @@ class MobileBroker(Broker):
         Replay: on_replay,
         Superseded: on_superseded,
         NotHere: on_not_here,
+        **handoffs.ANSWERS,
     }
+    SAYINGS = handoffs.SAYINGS
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
         Brokers: on_brokers,
         **dict.fromkeys(ANSWERS, on_move),

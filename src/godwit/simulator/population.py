@@ -44,10 +44,25 @@ class Population(Stage):
             self.world.at(until, self._come_back, name)
 
     def _plan_roaming(self) -> None:
+        words, word_s = Random(f"{self.seed}/move-outs"), self._word_s()
         moves = [(name, move) for name, moves in self.itineraries.items() for move in moves]
         for name, move in sorted(moves, key=lambda each: each[1].leaves_s):
+            if self._says_so(name) and words.random() < self.scenario.clients.roaming.announced:
+                self.world.at(move.leaves_s - word_s, self._announce, name)
             self.world.at(move.leaves_s, self._move_away, name, move.to)
             self.world.at(move.arrives_s, self._come_back, name)
+
+    def _says_so(self, name: str) -> bool:
+        """Whether a client moves in a way in which it can say that it goes."""
+        return self.client(name).config.mode in ("explicit", "naive")
+
+    def _word_s(self) -> float:
+        """How long a client that says good-bye waits for the answer."""
+        network = self.scenario.overlay
+        return min((4 * network.client_latency_ms + 2 * network.disk_sync_ms) / 1_000, self.scenario.run.warmup_s)
+
+    def _announce(self, name: str, _b: Any, _c: Any) -> None:
+        self.world.command(name, lambda client, now: client.move_out(now))
 
     def _plan_churn(self) -> None:
         churn, rng = self.scenario.churn, self.rng["churn"]

@@ -12,6 +12,8 @@ __all__ = ["MOVES_MAX", "Roaming", "check_roaming"]
 
 PerSecond = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+SomeSeconds = Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
+Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Kilometres = Annotated[float, msgspec.Meta(ge=0.001, le=1_000)]
 Speed = Annotated[float, msgspec.Meta(gt=0, le=10_000)]
 Cells = Annotated[int, msgspec.Meta(ge=1, le=BROKERS_MAX)]
@@ -27,7 +29,9 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     who: Literal["subscribers", "publishers", "all"] = "all"
     per_s: PerSecond = 0.0  # random: moves, over all of them together
     away_s: Seconds = 1.0  # out of reach between two brokers; random: on average, and 0 is at once
-    subscriber_mode: Literal["relocate"] = "relocate"  # how subscribers are followed (mobility/modes.py)
+    subscriber_mode: Literal["relocate", "ask", "carry", "explicit", "naive"] = "relocate"  # (mobility/modes.py)
+    announced: Probability = 1.0  # share of moves of explicit and naive subscribers that they announce
+    session_s: SomeSeconds | None = None  # how long a broker keeps the session of who is away; without it, a day
     publisher_mode: Literal["relocate"] = "relocate"
     cell_km: Kilometres = 0.5  # line: the part of the street that each broker serves [pubmob §4.1]
     speeds_kmh: tuple[Speed, ...] = (5.0, 50.0, 100.0)  # line: each client has one of them [pubmob §4.1]
