@@ -482,6 +482,8 @@ class MobileBroker(Broker):
         arrival = self._awaited(message)
         if arrival is None:
             return []
+        if arrival.attach.attempt > message.attempt:  # it has come here again since, perhaps from elsewhere
+            return self._ask(arrival, now)
         return self._forget(arrival, now) if arrival.is_superseded else self._give_up(arrival, now)
 
     def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:

@@ -31,7 +31,7 @@ from godwit.simulator.scenario import (
 )
 from godwit.simulator.workloads import WorkloadSpec
 
-__all__ = ["STRATEGIES", "draw", "drawn"]
+__all__ = ["STRATEGIES", "draw", "drawn", "with_mode"]
 
 BROKERS_MAX = 8
 EVENTS_MAX = 300
@@ -39,6 +39,9 @@ QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely 
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
 CALM_PROBABILITY = 0.15  # that no fault is on at all
+MODE_PROBABILITY = 0.4  # that roaming subscribers do not relocate, but
+COMPLETE_MODES = ("ask", "carry")  # the others lose events, and a swarm counts what is lost
+LEFT_BEHIND_S = 30.0  # the time of a session that a naive client leaves behind: shorter than a run settles
 
 REDUCTIONS: tuple[tuple[Any, float], ...] = (
     ("flooding", 0.0),
@@ -69,6 +72,9 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     scenario = _with_roaming(scenario, more)
     if more.random() < QUENCHING_PROBABILITY:
         scenario = structs.replace(scenario, routing=structs.replace(scenario.routing, quenching=True))
+    ways = Random(f"swarm {seed} {number} modes")
+    if ways.random() < MODE_PROBABILITY:
+        scenario = with_mode(scenario, ways.choice(COMPLETE_MODES), ways)
     return scenario, run_seed
 
 
@@ -123,6 +129,16 @@ def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
     )
     run = structs.replace(scenario.run, settle_s=180.0)
     return structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=roaming), run=run)
+
+
+def with_mode(scenario: Scenario, mode: Any, rng: Random) -> Scenario:
+    """Let its subscribers, if any roam, move in that way. Some manage to say so before they go (`announced`)."""
+    roaming = scenario.clients.roaming
+    if roaming.per_s == 0 or roaming.who == "publishers":
+        return scenario
+    session_s = LEFT_BEHIND_S if mode == "naive" else None
+    roaming = structs.replace(roaming, subscriber_mode=mode, announced=rng.choice((0.0, 0.5, 1.0)), session_s=session_s)
+    return structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=roaming))
 
 
 def _overlay(rng: Random, *, is_graph: bool) -> OverlaySpec:
