@@ -134,7 +134,7 @@ def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
 def with_mode(scenario: Scenario, mode: Any, rng: Random) -> Scenario:
     """Let its subscribers, if any roam, move in that way. Some manage to say so before they go (`announced`)."""
     roaming = scenario.clients.roaming
-    if roaming.per_s == 0 or roaming.who == "publishers":
+    if not roaming.is_on or roaming.who == "publishers":
         return scenario
     session_s = LEFT_BEHIND_S if mode == "naive" else None
     roaming = structs.replace(roaming, subscriber_mode=mode, announced=rng.choice((0.0, 0.5, 1.0)), session_s=session_s)
