@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from godwit.broker.seen import Seen
+from godwit.mobility import MobileBroker, handoffs
 from godwit.mobility.modes import MODES
 from godwit.simulator.drawing import drawn, with_mode
 from godwit.simulator.run import Simulation, run
@@ -128,3 +130,36 @@ def test_no_broker_keeps_anything_of_a_client_that_has_left_it(mode):
             assert client not in broker.arrivals
             assert client not in broker.collecting
             assert not [id for id in broker.routing.in_subs[""] if id[0] == client]  # type: ignore[attr-defined]
+
+
+# ------------------------------------------------------------ planted faults are caught
+
+
+def takes_nothing_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handoffs, "_take_in", lambda *_: [])
+
+
+def forgets_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Seen, "add", lambda *_: True)
+
+
+def asks_for_the_session_before_it_subscribes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MobileBroker, "_expect", lambda *_: None)
+
+
+def never_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handoffs, "_ask_all", lambda *_: [])
+
+
+@pytest.mark.parametrize(
+    ("mode", "plant", "law"),
+    [
+        ("carry", takes_nothing_in, "nothing lost"),
+        ("carry", forgets_what_has_come, "nothing twice"),
+        ("ask", asks_for_the_session_before_it_subscribes, "nothing lost"),
+        ("carry", never_asks_again, "settles"),
+    ],
+)
+def test_a_planted_fault_is_caught(mode, plant, law, monkeypatch):
+    plant(monkeypatch)
+    assert law in {violation.law for violation in run(moving(BUSY, mode), SEED).violations}
