@@ -42,6 +42,7 @@ from godwit.broker.messages import Advertise, Attach, Bye, NodeId, Subscribe, Wa
 from godwit.broker.seen import Seen
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
+from godwit.filters.events import Event
 from godwit.mobility.messages import (
     AskWishes,
     Collect,
@@ -354,15 +355,19 @@ def _strike(broker: "MobileBroker", message: Collected, session: Session | None,
     return effects
 
 
+def _wanting(subscriptions: Iterable[Subscribe], event: Event, now: float) -> tuple[str, ...]:
+    """Which of these want the event. (A rule may have taken it from one, and another have been replaced since.)"""
+    current = (one for one in subscriptions if one.expires is None or now < one.expires)
+    return tuple(one.id[1] for one in current if one.filter.matches(event))
+
+
 def _take_in(session: Session, items: Iterable[Waiting], now: float) -> list[Effect]:
     """Queue what waited elsewhere, if the client still wants it and has not got it here. [mobile §4.3: duplicates]"""
     effects: list[Effect] = []
     for item in items:
         event = item.event
         held = [one for name in item.subscriptions if (one := session.subscriptions.get(name)) is not None]
-        names = tuple(
-            one.id[1] for one in held if one.filter.matches(event) and (one.expires is None or now < one.expires)
-        )
+        names = _wanting(held, event, now) or _wanting(session.subscriptions.values(), event, now)
         if not names:
             continue
         if not session.seen.add(event.publisher, event.sequence):
