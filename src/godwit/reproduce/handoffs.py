@@ -220,7 +220,7 @@ def blackouts(setting: Setting, reduction: str = "simple", latency_ms: float = 5
         clients=Clients(
             publishers=1,
             subscribers=1,
-            publish_per_s=1_000,
+            publish_per_s=400,
             roaming=Roaming(who="subscribers", per_s=0.4, away_s=2, subscriber_mode="naive", session_s=SESSION_S),
         ),
         workload=WorkloadSpec(kind="publications"),
