@@ -73,6 +73,7 @@ __all__ = [
 SEEN_WINDOW = 2**14  # numbers of a publisher; what is further behind counts as come
 LOG_MAX = 16
 ITEMS_MAX = 64  # in one message
+COLLECTING_MAX = 10_000  # clients
 COLLECT_AGAIN_S = 10.0  # then twice as long, and so on, up to
 COLLECT_AGAIN_S_MAX = 600.0
 
@@ -236,16 +237,17 @@ def _collect_from(broker: "MobileBroker", connection: str, message: Attach, now:
     others = [entry for entry in message.log if entry.broker != broker.name]
     past = [entry.broker for entry in others if expiry_s is not None and now - entry.at > 2 * expiry_s]
     effects: list[Effect] = [Tell(connection, Strike(tuple(past)))] if past else []
-    collecting = broker.collecting.pop(client, None) or Collecting()
-    collecting.brokers.pop(broker.name, None)
-    asked = dict.fromkeys([*collecting.brokers, *(entry.broker for entry in others)])
-    collecting.brokers = {name: message.attempt for name in asked if name not in past}
+    collecting = Collecting()  # whom we have asked before and is not in the log any more has answered
+    collecting.brokers = {entry.broker: message.attempt for entry in others if entry.broker not in past}
     if not collecting.brokers:
-        return [*effects, StopTimer(("collect", client))]
+        return effects if broker.collecting.pop(client, None) is None else [*effects, StopTimer(("collect", client))]
+    broker.collecting.pop(client, None)
     broker.collecting[client] = collecting
-    collecting.pause_s = COLLECT_AGAIN_S
     collecting.gives_up_at = None if expiry_s is None else now + expiry_s
-    return effects + _ask_all(broker, client, now)
+    effects += _ask_all(broker, client, now)
+    if len(broker.collecting) > COLLECTING_MAX:
+        effects += _give_up(broker, next(iter(broker.collecting)), "too many clients have something elsewhere")
+    return effects
 
 
 def _ask_all(broker: "MobileBroker", client: NodeId, now: float) -> list[Effect]:
@@ -270,10 +272,14 @@ def on_collect_due(broker: "MobileBroker", client: NodeId, now: float) -> list[E
     if collecting is None:
         return []
     if collecting.gives_up_at is not None and now >= collecting.gives_up_at:
-        del broker.collecting[client]
-        detail = f"never answered: {', '.join(collecting.brokers)}"
-        return [Trace(Record("lost", client, "Collect", detail=detail))]
+        return _give_up(broker, client, "nobody has answered")
     return _ask_all(broker, client, now)
+
+
+def _give_up(broker: "MobileBroker", client: NodeId, reason: str) -> list[Effect]:
+    """Ask no more, on record."""
+    asked = ", ".join(broker.collecting.pop(client).brokers)
+    return [StopTimer(("collect", client)), Trace(Record("lost", client, "Collect", detail=f"{asked}: {reason}"))]
 
 
 # ------------------------------------------------------------ carry: between brokers
