@@ -7,7 +7,7 @@ from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Effect, Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import MobileBroker, Movements
 from godwit.simulator.world import World
 from godwit.trace import Record
 
@@ -17,7 +17,7 @@ LATENCY_S = 0.01
 class Roaming:
     """Brokers joined by `edges`, such as `"B1-B2 B2-B3"`; what clients get, in order; what is recorded."""
 
-    def __init__(self, edges: str, **config: Any) -> None:
+    def __init__(self, edges: str, movements: Movements | None = None, **config: Any) -> None:
         self.world = World(seed=1)
         pairs = [tuple(edge.split("-")) for edge in edges.split()]
         beside: dict[str, dict[str, float]] = {}
@@ -25,7 +25,7 @@ class Roaming:
             beside.setdefault(a, {})[b] = 1.0
             beside.setdefault(b, {})[a] = 1.0
         for name, neighbours in beside.items():
-            make = partial(MobileBroker, name, neighbours, BrokerConfig(**config))
+            make = partial(MobileBroker, name, neighbours, BrokerConfig(**config), movements=movements)
             self.world.add_broker(name, make, journaled=True)
         for a, b in pairs:
             self.world.wire(a, b, LATENCY_S, None)
@@ -97,10 +97,14 @@ class Roaming:
     def holds_nothing_of(self, broker: str, client: str) -> bool:
         """Whether a broker keeps no entry, session or queue of a client."""
         machine = self.broker(broker)
-        tables: list[dict[Any, Any]] = [machine.routing.in_subs[""], machine.routing.in_ads[""]]  # type: ignore[attr-defined]
+        routing: Any = machine.routing
+        if machine.graph is not None:
+            tables: list[dict[Any, Any]] = [routing.local]
+        else:
+            tables = [routing.in_subs[""], routing.in_ads[""], routing.followed[""]]
         entries = [id for table in tables for id in table if id[0] == client]
-        kept: tuple[Any, ...] = (machine.arrivals, machine.collecting)
-        return not entries and machine.sessions.session(client) is None and all(client not in each for each in kept)
+        waits = [*machine.leaving, *machine.arrivals, *machine.collecting, *(key[0] for key in machine.flushed)]
+        return not entries and machine.sessions.session(client) is None and client not in waits
 
 
 def _said(value: int, machine: Client, now: float) -> list[Effect]:

@@ -3,6 +3,8 @@
 Two ways: the new EB asks the old one for everything; or the ED carries its subscriptions and a log of its connections.
 """
 
+from typing import Any
+
 import pytest
 
 from godwit.broker.effects import Trace
@@ -18,7 +20,7 @@ WAYS = ("ask", "carry")
 REDUCTIONS = ("flooding", "simple", "identity", "covering", "merging")
 
 
-def at_b6(mode: str, reduction: str = "covering", **config: object) -> Roaming:
+def at_b6(mode: str, reduction: str = "covering", **config: Any) -> Roaming:
     roam = Roaming(NETWORK, reduction=reduction, **config)
     roam.come("P", "B7")
     roam.come("C", "B6", mode)

@@ -196,6 +196,86 @@ def test_an_old_broker_that_is_gone_for_good_is_given_up_and_the_receipt_says_so
     assert roam.client("C").receipts[-1].session_lost
 
 
+def test_an_old_broker_that_has_lost_its_disk_says_so_at_once(roam):
+    roam.go("C")
+    roam.publish("P", 1, 2)
+    roam.settle()
+    roam.world.crash("B6", keeps_disk=False)
+    roam.world.restart("B6")
+    roam.world.connect("B5", "B6")
+    roam.settle()
+    roam.come("C", "B1")
+    roam.settle()
+    roam.publish("P", 3)
+    roam.settle()
+    assert roam.numbers("C", "P") == [3]
+    assert roam.client("C").receipts[-1].session_lost
+    assert roam.holds_nothing_of("B6", "C")
+
+
+def test_a_session_whose_trail_died_with_a_disk_is_found_where_the_client_has_been(roam):
+    """It went to B1, the client never heard of that, and B6 forgot where it went."""
+    roam.go("C")
+    roam.publish("P", 1, 2)
+    roam.settle()
+    roam.come("C", "B1")
+    roam.run(0.015)  # it has greeted B1
+    roam.go("C")
+    roam.settle()
+    assert roam.broker("B1").sessions.session("C") is not None
+    roam.world.crash("B6", keeps_disk=False)
+    roam.world.restart("B6")
+    roam.world.connect("B5", "B6")
+    roam.settle()
+    roam.come("C", "B3")
+    roam.settle()
+    assert roam.numbers("C", "P") == [1, 2]
+    assert not roam.client("C").receipts[-1].session_lost
+    assert roam.holds_nothing_of("B1", "C")
+
+
+def test_no_session_is_begun_for_a_client_that_has_gone_again(roam):
+    roam.world.crash("B6", keeps_disk=False)
+    roam.come("C", "B1")
+    roam.settle()
+    roam.go("C")
+    roam.world.restart("B6")
+    roam.world.connect("B5", "B6")
+    roam.run(20.0)
+    assert roam.holds_nothing_of("B1", "C")
+    roam.come("C", "B3")
+    roam.settle()
+    assert roam.client("C").receipts[-1].session_lost
+    assert roam.broker("B3").sessions.session("C") is not None
+
+
+def test_a_replay_that_comes_to_the_next_life_of_a_broker_counts_by_no_old_numbers():
+    """B1 went on with the session, lost its disk, and is sent the replay once more, which B2 had still in hand."""
+    roam = Roaming(FIG_5, reduction="flooding")
+    roam.come("P", "B7")
+    roam.come("C", "B6")
+    roam.subscribe("C")
+    roam.settle()
+    roam.publish("P", 1, 2)
+    roam.settle()
+    roam.come("C", "B1")
+    roam.run(0.08)
+    roam.publish("P", 3)
+    roam.run(0.065)
+    assert roam.numbers("C", "P") == [1, 2, 3]
+    assert [type(message).__name__ for message in roam.broker("B2").links["B1"].outbox][:1] == ["Replay"]
+    roam.world.crash("B1", keeps_disk=False)
+    roam.world.restart("B1")
+    roam.world.connect("B1", "B2")
+    roam.settle()
+    roam.come("C", "B1")
+    roam.settle()
+    roam.publish("P", 4)
+    roam.settle()
+    assert roam.numbers("C", "P") == [1, 2, 3, 4]
+    assert roam.client("C").receipts[-1].session_lost
+
+
 def test_of_two_devices_that_claim_one_session_the_one_that_came_last_has_it():
     roam = Roaming(FIG_5)
     roam.come("C", "B6")

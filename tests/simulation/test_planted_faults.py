@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from godwit.broker import reductions
 from godwit.broker.channels import Channels
@@ -24,6 +25,9 @@ from godwit.broker.seen import Seen
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.client.client import Client, ClientConfig
 from godwit.filters import algebra
+from godwit.mobility.graph_roaming import FlushingBroker
+from godwit.mobility.messages import Replay
+from godwit.mobility.roaming import MobileBroker
 from godwit.simulator import stage
 from godwit.simulator.ledger import Ledger
 from godwit.simulator.scenario import Scenario, with_changes
@@ -180,6 +184,35 @@ def quenches_too_much(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Quenching, "_with", lambda self, held, filter: held)
 
 
+# ---------------------------------------------------------------- clients that move
+
+
+def waits_for_nobody(patch: pytest.MonkeyPatch) -> None:
+    """A session goes before all have flushed their channel to the old place, and its client comes in at once."""
+    patch.setattr(FlushingBroker, "_flushed_by_all", lambda self, key: True)
+
+
+def lets_publishers_in_early(patch: pytest.MonkeyPatch) -> None:
+    """A client comes in before all that it has said elsewhere has come."""
+    intact = MobileBroker.ANSWERS[Replay]
+
+    def on_replay(self: MobileBroker, peer: str, message: Replay, now: float) -> list[Effect]:
+        return intact(self, peer, structs.replace(message, has_published=False), now)
+
+    patch.setitem(MobileBroker.ANSWERS, Replay, on_replay)
+
+
+def lets_publishers_in_early_for_clients_that_take_it(patch: pytest.MonkeyPatch) -> None:
+    """The same, when clients do not drop what comes after a younger one."""
+    lets_publishers_in_early(patch)
+    patch.setattr(stage, "ClientConfig", partial(ClientConfig, seen_window=256))
+
+
+def begins_sessions_for_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Where a session is lost another begins, though its client has gone again, and nobody looks elsewhere."""
+    patch.setattr(MobileBroker, "_without_session", lambda self, arrival, now: self._give_up(arrival, now))
+
+
 # ---------------------------------------------------------------- the driver
 
 
@@ -200,6 +233,16 @@ QUENCHING = ["overlay.kind=single", "routing.quenching=true"]
 LOSS, BREAK = FAULTS["link_loss"], FAULTS["link_break"]
 CRASHES = ["faults.crash={per_s=2, lasts_s=0.3}"]
 PUBLISHERS_AWAY = ["clients.disconnections={who='publishers', per_s=3, lasts_s=0.5}"]
+
+SLOW = ["overlay.latency_ms=40", "run.settle_s=180"]
+CONSUMERS_ROAM = ["clients.roaming={who='subscribers', per_s=3, away_s=0}", *SLOW, *FAULTS["delay"]]
+PUBLISHERS_ROAM = ["clients.roaming={who='publishers', per_s=3, away_s=0}", *SLOW, *LOSS]
+ALL_ROAM_AND_DISKS_DIE = [
+    "clients.roaming={who='all', per_s=6, away_s=0}",
+    "faults.crash_diskless={per_s=0.5, lasts_s=0.5}",
+    *SLOW,
+    *FAULTS["delay"],
+]
 
 AFTER_A_LINK_IS_CLOSED = {"nobody at fault", "nothing lost", "nothing stuck", "settles", "no garbage"}
 
@@ -239,6 +282,15 @@ CASES: list[Case] = [  # the law that breaks, and what else may break because of
         "quenching",
         set(),
     ),
+    (waits_for_nobody, with_changes(GRAPH, CONSUMERS_ROAM), None, "nothing lost", set()),
+    (lets_publishers_in_early, with_changes(GRAPH, PUBLISHERS_ROAM), None, "nothing lost", set()),
+    (
+        lets_publishers_in_early_for_clients_that_take_it,
+        with_changes(GRAPH, PUBLISHERS_ROAM),
+        None,
+        "order",
+        set(),
+    ),
     (skips_the_last_input, with_changes(TREE, CRASHES), None, "nothing lost", AFTER_A_LINK_IS_CLOSED),
 ]
 
@@ -273,6 +325,14 @@ def test_queues_that_grow_beyond_their_bound_are_caught(monkeypatch: pytest.Monk
     assert bounded.purged > 0  # given up, and on record
     monkeypatch.setattr(Queue, "_hold_budgets", lambda self: None)
     assert set(laws_broken(outcome(scenario, 1))) == {"queues bounded"}
+
+
+@pytest.mark.parametrize("base", [TREE, GRAPH], ids=["tree", "graph"])
+def test_sessions_that_are_left_behind_are_caught(base: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = with_changes(base, ALL_ROAM_AND_DISKS_DIE)
+    assert outcome(scenario, 3).violations == ()
+    begins_sessions_for_nobody(monkeypatch)
+    assert "no garbage" in laws_broken(outcome(scenario, 3))
 
 
 def test_packets_that_a_dead_link_held_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

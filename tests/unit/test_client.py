@@ -362,3 +362,56 @@ def test_a_client_survives_a_snapshot() -> None:
     assert copy.handle(Opened("b"), 0.0) == client.handle(Opened("b"), 0.0)
     back = Attached(1, False, Receipt(), "b/1/1")
     assert hear(copy, back) == hear(client, back)
+
+
+# ---------------------------------------------------------------- moving
+
+
+def greeted(client: Client, broker: str) -> Attach:
+    """Turn up at a broker, and what the client says there first."""
+    [attach] = told(client.handle(Opened(broker), 0.0))
+    assert isinstance(attach, Attach)
+    return attach
+
+
+def test_it_says_which_brokers_it_has_greeted_in_vain():
+    client = there()
+    assert greeted(client, "c").tried == ()
+    assert greeted(client, "d").tried == ("c",)
+    assert greeted(client, "c").tried == ("d",)
+    assert greeted(client, "e").tried == ("d", "c")
+    client.handle(Heard("e", Attached(0, False, Receipt(number=2), "b/1/1", "e")), 0.0)
+    assert greeted(client, "f").tried == ()
+
+
+def test_of_very_many_it_names_the_last():
+    client = there()
+    for number in range(40):
+        attach = greeted(client, f"b{number}")
+    assert attach.tried == tuple(f"b{number}" for number in range(23, 39))
+
+
+def test_it_takes_back_what_a_new_session_began_with_and_nobody_wants_any_more():
+    client = there()
+    client.subscribe("a", TRUE, 0.0)
+    client.subscribe("b", TRUE, 0.0)
+    client.advertise("c", TRUE, 0.0)
+    hear(client, Accepted(3))
+    assert [wish.id[1] for wish in greeted(client, "far").wanted] == ["a", "b", "c"]
+    client.unsubscribe("a", 0.0)
+    client.unadvertise("c", 0.0)
+    effects = client.handle(Heard("far", Attached(0, False, Receipt(number=1), "far/1/1", "far")), 0.0)
+    assert wishes(effects) == [
+        Subscribe(("ann", "b"), TRUE),
+        Unsubscribe(("ann", "a")),
+        Unadvertise(("ann", "c")),
+    ]
+
+
+def test_a_subscription_that_is_not_wanted_any_more_is_not_brought_along():
+    client = there()
+    client.subscribe("a", TRUE, 0.0)
+    hear(client, Accepted(1))
+    client.handle(Closed("b"), 0.0)
+    client.unsubscribe("a", 0.0)
+    assert greeted(client, "far").wanted == ()

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from godwit.broker import effects, messages
+from godwit.mobility import adhoc_messages as over_the_air
 from godwit.mobility import messages as about_moves
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "messages.md"
 TYPES = [
     kind
-    for kind in (getattr(room, name) for room in (messages, about_moves) for name in room.__all__)
+    for kind in (getattr(room, name) for room in (messages, about_moves, over_the_air) for name in room.__all__)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 ]
 MOVES = [

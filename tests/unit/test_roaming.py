@@ -9,10 +9,22 @@ from hypothesis import strategies as st
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Arrived, Close, Heard, LinkUp, Opened, TimerDue, Trace
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Attach, Connection, Frame, Hello, Receipt, SessionState, Subscribe, Waiting
+from godwit.broker.messages import (
+    Attach,
+    Connection,
+    Frame,
+    Hello,
+    LinkState,
+    Packet,
+    Receipt,
+    SessionState,
+    Start,
+    Subscribe,
+    Waiting,
+)
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import MobileBroker, graph_roaming
 from godwit.mobility.checking import WISHES_MAX
 from godwit.mobility.handoffs import LOG_MAX
 from godwit.mobility.messages import (
@@ -20,8 +32,12 @@ from godwit.mobility.messages import (
     Brokers,
     Collect,
     Collected,
+    Elsewhere,
+    Flush,
+    Flushed,
     MoveOut,
     NotHere,
+    Over,
     Relocate,
     Replay,
     Superseded,
@@ -73,8 +89,12 @@ BAD: list[Any] = [
     Relocate("", "here", "left", 1),
     Relocate("ann", None, "left", 1),  # type: ignore[arg-type]
     Relocate("ann", "here", "left", "1"),  # type: ignore[arg-type]
-    Superseded("ann", "here", 1, None),  # type: ignore[arg-type]
+    Superseded("ann", "here", 1, None, "far"),  # type: ignore[arg-type]
     NotHere("ann", 5, 1),  # type: ignore[arg-type]
+    Relocate("ann", "here", "left", 1, "1"),  # type: ignore[arg-type]
+    Superseded("ann", "here", 1, 2, ""),
+    Over("ann", "here", 1, ""),
+    Replay("ann", "here", 1, STATE, (), is_last=True, has_published=1),  # type: ignore[arg-type]
     Replay("ann", "here", 1, STATE, [], is_last=True),  # type: ignore[arg-type]
     Replay("ann", "here", 1, STATE, (None,), is_last=True),  # type: ignore[arg-type]
     Replay("ann", "here", 1, STATE, (changed(ITEM, event=None),), is_last=True),
@@ -116,7 +136,7 @@ def test_a_part_that_follows_nothing_is_recorded_and_leaves_nothing_behind():
     assert broker.arrivals == {}
 
 
-KINDS = [Brokers, Relocate, Replay, Superseded, NotHere, AskWishes, Wishes, Collect, Collected]
+KINDS = [Brokers, Relocate, Replay, Superseded, NotHere, Over, AskWishes, Wishes, Collect, Collected]
 GARBAGE = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.just(STATE), st.just((ITEM,)), st.booleans())
 
 
@@ -128,11 +148,20 @@ def test_whatever_comes_the_broker_never_raises(kind, data):
     assert broker.links["right"].open
 
 
-def test_brokers_of_a_graph_are_not_told_by_names():
+def joined_in_a_graph() -> MobileBroker:
+    """A broker of the graph family whose neighbour has greeted it, and has started its channel."""
     broker = MobileBroker("here", {"left": 1.0}, BrokerConfig(family="graph", advertisements="off"))
     broker.handle(LinkUp("left"), 0.0)
     broker.handle(Arrived("left", Hello(1, 0, 0, 1, heard=True)), 0.0)
-    effects = broker.handle(Arrived("left", Frame(1, 0, cast(Any, Brokers(("far",))))), 0.0)
+    broker.handle(Arrived("left", Frame(1, 0, LinkState("left", 1, 2, {"here": 1.0}))), 0.0)
+    broker.handle(Arrived("left", Frame(2, 0, Packet("left", 1, {"here": 1}, Start(1)))), 0.0)
+    return broker
+
+
+@pytest.mark.parametrize("message", [Brokers(("far",)), Relocate("ann", "here", "left", 1), Flush("ann", "here", 1)])
+def test_brokers_of_a_graph_put_these_into_packets(message):
+    broker = joined_in_a_graph()
+    effects = broker.handle(Arrived("left", Frame(3, 0, message)), 0.0)
     assert any(isinstance(effect, Close) for effect in effects)
 
 
@@ -184,3 +213,44 @@ def test_a_broker_that_never_answers_is_given_up_when_it_would_keep_nothing_any_
     effects = broker.handle(TimerDue(("collect", "ann")), 100.0)
     assert [effect.record.kind for effect in effects if isinstance(effect, Trace)] == ["lost"]
     assert broker.collecting == {}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *(bad for bad in BAD if not isinstance(bad, Brokers)),
+        Flush("ann", 5, 1),  # type: ignore[arg-type]
+        Flushed("ann", 1, ""),
+        Flushed("ann", None, "left"),  # type: ignore[arg-type]
+        Elsewhere("ann", "here", 1, ""),
+        Brokers(("far",)),
+    ],
+    ids=repr,
+)
+def test_what_no_honest_broker_puts_into_a_packet_closes_the_link(message):
+    broker = joined_in_a_graph()
+    effects = broker.handle(Arrived("left", Frame(3, 0, Packet("left", 1, {"here": 2}, message))), 0.0)
+    assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["left"]
+    assert (broker.arrivals, broker.leaving, broker.flushed) == ({}, {}, {})
+
+
+@given(
+    kind=st.sampled_from([Relocate, Replay, Superseded, NotHere, Over, Flush, Flushed, Elsewhere]),
+    data=st.data(),
+)
+def test_whatever_comes_in_a_packet_the_broker_never_raises(kind, data):
+    broker = joined_in_a_graph()
+    message = kind(*(data.draw(GARBAGE) for _ in kind.__struct_fields__))
+    broker.handle(Arrived("left", Frame(3, 0, Packet("left", 1, {"here": 2}, message))), 0.0)
+
+
+def test_answers_that_nobody_waits_for_are_kept_for_a_while_and_bounded(monkeypatch):
+    monkeypatch.setattr(graph_roaming, "FLUSHES_MAX", 3)
+    broker = joined_in_a_graph()
+    for attempt in range(1, 6):
+        flushed: Any = Flushed("ann", attempt, "far")
+        broker.handle(Arrived("left", Frame(attempt + 2, 0, Packet("left", 1, {"here": attempt + 1}, flushed))), 0.0)
+    assert list(broker.flushed) == [("ann", attempt, "far") for attempt in (3, 4, 5)]
+    for attempt in range(1, 6):
+        broker.handle(TimerDue(("flushed", "ann", str(attempt), "far")), graph_roaming.FLUSH_S)
+    assert broker.flushed == {}

@@ -47,7 +47,8 @@ def fault_of(text: str) -> str:
 
 
 def test_those_that_come_with_godwit_are_listed_with_what_they_are_about() -> None:
-    assert list(names()) == ["campus", "city", "mesh", "quench", "roam", "storm"]
+    assert list(names()) == sorted(names())
+    assert {"adhoc", "city", "roam"} <= set(names())
     assert all(names().values())
 
 
@@ -341,3 +342,46 @@ def test_the_guide_explains_every_key() -> None:
     for kind in (Rate, Planned):
         assert set(keys_of(kind)) <= set(re.findall(r"\w+", page))
     assert Routing().family in words
+
+
+# ------------------------------------------------------------ walking
+
+
+def test_a_movement_graph_is_looked_for_beside_its_scenario(tmp_path: Path) -> None:
+    (tmp_path / "town.json").write_text('{"edges": [["mill", "bridge"], ["bridge", "market"]]}')
+    (tmp_path / "walk.toml").write_text(
+        '[overlay]\nkind = "single"\n[workload]\nkind = "places"\n[clients.walking]\ngraph = "town.json"\n'
+    )
+    walking = load(tmp_path / "walk.toml").clients.walking
+    assert walking.graph == str(tmp_path / "town.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        (["workload.kind=places"], "need each other"),
+        (["clients.walking.graph=line 4"], "need each other"),
+        (["workload.kind=places", "clients.walking.graph=lime 4"], "allowed are line N, grid NxM"),
+        (["workload.kind=places", "clients.walking.graph=gone.json"], "No such file"),
+        (["workload.kind=places", "clients.walking={graph='line 4', dwell_s=0}"], "dwell_s"),
+    ],
+)
+def test_walkers_need_a_ground_and_a_ground_needs_walkers(changes: list[str], fault: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        with_changes(named("campus"), changes)
+    assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (["routing.family=graph"], "it is for the tree family only"),
+        (["faults.crash_diskless={per_s=0.1, lasts_s=1}"], "only 'relocate' keeps the laws"),
+        (["clients.roaming.subscriber_mode=by_boat"], "clients.roaming.subscriber_mode is 'by_boat'"),
+        (["clients.roaming.announced=2"], "clients.roaming.announced is 2"),
+    ],
+)
+def test_a_way_to_move_that_is_not_promised_there_is_refused(changes: list[str], text: str) -> None:
+    roaming = "clients.roaming={per_s=1, subscriber_mode='carry'}"
+    with pytest.raises(ScenarioError, match=re.escape(text)):
+        with_changes(named("roam"), [roaming, *changes])

@@ -427,6 +427,9 @@ def test_a_malformed_request_is_a_fault_and_changes_nothing(message: Any) -> Non
         Attach("ann", home=1),  # type: ignore[arg-type]
         Attach("ann", attempt="1"),  # type: ignore[arg-type]
         Attach("ann", wanted=[]),  # type: ignore[arg-type]
+        Attach("ann", tried=["b"]),  # type: ignore[arg-type]
+        Attach("ann", tried=("b", "")),
+        Attach("ann", tried=("b",) * 17),
         Attach("ann", wanted=(Unsubscribe(("ann", "a")),)),  # type: ignore[arg-type]
         Attach("ann", received=3, session="harbour/1/1"),
         Received(1),

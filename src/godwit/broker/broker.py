@@ -45,6 +45,7 @@ from godwit.broker.messages import (
     Ack,
     Advertise,
     Attach,
+    Between,
     Bye,
     EntryId,
     Frame,
@@ -55,17 +56,18 @@ from godwit.broker.messages import (
     Publish,
     Received,
     Request,
+    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
 from godwit.broker.quenching import Quenching
-from godwit.broker.routing import Answer, Forward, Local, Routing
+from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
 from godwit.broker.sessions import Removed, Sessions
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
-from godwit.filters.filters import TRUE
+from godwit.filters.filters import TRUE, Filter
 from godwit.trace import Record
 
 __all__ = ["Broker", "BrokerConfig"]
@@ -99,18 +101,21 @@ class Broker:
         self.links = {peer: Link(peer, incarnation, link) for peer in neighbours}
         self.sessions = Sessions(config.limits, name, incarnation, config.advertisements)
         self.quenching = Quenching()
-        self.routing: Routing
-        if config.family == "tree":
-            self.routing = TreeRouting(
-                name,
-                neighbours,
-                incarnation=incarnation,
-                reduction=config.reduction,
-                advertised=config.advertisements != "off",
-                excess_max=config.excess_max,
-            )
-        else:
-            self.routing = GraphRouting(name, incarnation, neighbours)
+        self.routing = self._new_routing(neighbours, incarnation)
+
+    def _new_routing(self, neighbours: Mapping[NodeId, float], incarnation: int) -> Routing:
+        if self.config.family == "graph":
+            return GraphRouting(self.name, incarnation, neighbours, further=self.CARRIED)
+        return self._new_tree(
+            neighbours,
+            incarnation=incarnation,
+            reduction=self.config.reduction,
+            advertised=self.config.advertisements != "off",
+            excess_max=self.config.excess_max,
+        )
+
+    def _new_tree(self, neighbours: Mapping[NodeId, float], **options: Any) -> Routing:
+        return TreeRouting(self.name, neighbours, **options)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input; what is to be done because of it, in order."""
@@ -214,6 +219,8 @@ class Broker:
                 client = self.sessions.client_of(connection)
                 effects = self.quenching.detach(connection)
                 return effects + self._without(self.sessions.leave(connection, now), now, client)
+            if type(message) is Between:
+                return self.sessions.between(connection, message, now)
             if (handler := self.SAYINGS.get(type(message))) is not None:
                 return handler(self, connection, message, now)
             raise PeerFault(f"{type(message).__name__} is nothing that clients send")
@@ -253,7 +260,7 @@ class Broker:
                 self._carry_out(routing.publish(event, now), effects, now)
             case Subscribe(id=id, filter=filter):
                 effects.append(Trace(Record("subscribed", id[0], subscription=id[1])))
-                self._carry_out(routing.subscribe(id, filter, now), effects, now)
+                self._subscribe(id, filter, effects, now)
                 effects += self._quench(wish, now)
             case Unsubscribe(id=id):
                 effects.append(Trace(Record("unsubscribed", id[0], subscription=id[1])))
@@ -267,7 +274,16 @@ class Broker:
             case Unadvertise(id=id):
                 effects.append(Trace(Record("unadvertised", id[0], subscription=id[1])))
                 self._carry_out(routing.unadvertise(id, now), effects, now)
+            case State():
+                self._on_state(connection, effects, now)
         return effects
+
+    def _subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
+        """Let routing know what a client here wants."""
+        self._carry_out(self.routing.subscribe(id, filter, now), effects, now)
+
+    def _on_state(self, connection: str, effects: list[Effect], now: float) -> None:
+        """A client's own state has changed; what mobility adds to brokers follows it."""
 
     def _without(self, removed: Removed, now: float, ended: NodeId | None = None) -> list[Effect]:
         """Take what a session no longer holds out of routing; `ended`: whose session is over."""
@@ -326,8 +342,20 @@ class Broker:
                 self.links[answer.peer].send(answer.message, effects, now)  # type: ignore[union-attr]
             elif kind is Local:
                 self._deliver(answer.event, answer.subscriptions, effects, now)  # type: ignore[union-attr]
+            elif kind is Handed:
+                effects += self._on_handed(answer.source, answer.message, now)  # type: ignore[union-attr]
+            elif kind is Met:
+                effects += self._on_met(answer.broker, answer.again, now)  # type: ignore[union-attr]
             else:
                 effects.append(answer)  # type: ignore[arg-type]
+
+    def _on_handed(self, source: NodeId, message: Any, now: float) -> list[Effect]:
+        """A message of those in `CARRIED` came from a broker anywhere."""
+        return []
+
+    def _on_met(self, broker: NodeId, again: bool, now: float) -> list[Effect]:
+        """A broker anywhere is known from now on, or has started another life."""
+        return []
 
     def _deliver(self, event: Event, subscriptions: list[EntryId], effects: list[Effect], now: float) -> None:
         """Hand an event to sessions here."""
@@ -338,6 +366,9 @@ class Broker:
 
     SAYINGS: ClassVar[dict[type, Callable[[Any, str, Any, float], list[Effect]]]] = {}
     """Further messages from clients, and who handles them."""
+
+    CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = {}
+    """Further messages in packets of the graph family, and how they are checked."""
 
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
         Arrived: on_arrived,

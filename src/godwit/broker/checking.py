@@ -10,11 +10,13 @@ from typing import Any
 from godwit.broker.messages import (
     Advertise,
     Attach,
+    Between,
     Connection,
     Publish,
     QueueRules,
     Received,
     Request,
+    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -27,12 +29,17 @@ from godwit.filters.sets import EVERYTHING, ValueSet
 from godwit.filters.values import checked_value
 
 __all__ = [
+    "TRIED_MAX",
     "check_attach",
+    "check_between",
+    "check_dwell",
     "check_event",
     "check_filter",
     "check_id",
     "check_received",
     "check_request",
+    "check_state",
+    "check_values",
     "check_wish",
     "shown",
 ]
@@ -40,6 +47,8 @@ __all__ = [
 FILTER_TYPES = (Some, Only, Missing, And, Or)
 SHOWN_CHARS_MAX = 200
 KNOWN_MAX = 4_096
+STATE_MAX = 64
+TRIED_MAX = 16
 
 _known: dict[int, Event] = {}  # events that were checked lately, by their address
 
@@ -54,17 +63,26 @@ def check_attach(message: Attach) -> None:
     for value, kind in ((message.session, str), (message.quench, bool), (message.receipt, int)):
         if type(value) is not kind:
             raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
-    kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
+    if type(message.replicated) is not bool:
+        raise PeerFault("Attach.replicated must be a bool")
+    kinds: list[type] = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
     if kinds != [str, int, int, tuple] or type(message.mode) is not str:
         raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, and wanted a tuple")
     if type(message.log) is not tuple or not all(map(_is_connection, message.log)):
         raise PeerFault("Attach.log must be a tuple of connections: a broker's name, an attempt and a time each")
+    kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted, message.tried)]
+    if kinds != [str, int, int, tuple, tuple] or type(message.mode) is not str:
+        raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, wanted and tried tuples")
+    if len(message.tried) > TRIED_MAX or any(type(name) is not str or not name for name in message.tried):
+        raise PeerFault(f"Attach.tried names brokers, {TRIED_MAX} at most")
     for wish in message.wanted:
         if type(wish) is not Subscribe and type(wish) is not Advertise:
             raise PeerFault("Attach.wanted holds subscriptions and advertisements")
         check_wish(wish)
-        if is_open(wish.filter):
-            raise PeerFault("Attach.wanted holds what was accepted, and a filter on the client's own state never was")
+        if type(wish) is Advertise and is_open(wish.filter):
+            raise PeerFault("Attach.wanted holds what was accepted, and an advertisement on the own state never was")
+    if message.state is not None:
+        check_state(message.state)
 
 
 def check_received(message: Received, sent_up_to: int) -> None:
@@ -73,6 +91,14 @@ def check_received(message: Received, sent_up_to: int) -> None:
         raise PeerFault("Received.number must be a whole number above 0")
     if message.number > sent_up_to:
         raise PeerFault(f"Received({message.number}), but the last delivery that was sent is {sent_up_to}")
+
+
+def check_between(message: Between) -> None:
+    """Raise `PeerFault` unless this asks for some events of a publisher."""
+    if type(message.publisher) is not str or type(message.after) is not int or type(message.through) is not int:
+        raise PeerFault("Between needs the name of a publisher and two whole numbers")
+    if not 0 <= message.after < message.through:
+        raise PeerFault(f"Between {message.after} and {message.through} there is nothing to ask for")
 
 
 def check_request(message: Request) -> None:
@@ -89,8 +115,36 @@ def check_request(message: Request) -> None:
         check_wish(wish)
     elif kind is Unsubscribe or kind is Unadvertise:
         _check_own_id(wish.id)
+    elif kind is State:
+        check_state(wish)
     else:
         raise PeerFault(f"{_kind(wish)} is nothing that a client can ask for")
+
+
+def check_state(state: Any) -> None:
+    """Raise `PeerFault` unless this is a client's own state."""
+    if type(state) is not State:
+        raise PeerFault(f"a state is {_kind(state)}")
+    check_values(state.values)
+    check_dwell(state.dwell_s)
+
+
+def check_values(values: Any) -> None:
+    """Raise `PeerFault` unless these are named values of a client's state."""
+    if type(values) is not dict or len(values) > STATE_MAX:
+        raise PeerFault(f"a state must be a table of at most {STATE_MAX} values")
+    for name, value in values.items():
+        _check_name("a name in a state", name)
+        try:
+            checked_value(value)
+        except BadValue as error:
+            raise PeerFault(f"my.{name}: {error}") from None
+
+
+def check_dwell(dwell_s: Any) -> None:
+    """Raise `PeerFault` unless this is a time that a state lasts, or nothing."""
+    if dwell_s is not None and not (_is_number(dwell_s) and dwell_s > 0):
+        raise PeerFault(f"a state that lasts for {shown(dwell_s)}: it must be seconds above 0, or nothing")
 
 
 def check_wish(wish: Subscribe | Advertise) -> None:

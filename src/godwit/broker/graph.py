@@ -43,7 +43,7 @@ is the only place that decides who hears of a subscription.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from godwit.broker.channels import GAP, Channels
@@ -64,7 +64,7 @@ from godwit.broker.messages import (
     Void,
 )
 from godwit.broker.packets import check_packet
-from godwit.broker.routing import Answer, Forward, Local
+from godwit.broker.routing import Answer, Forward, Handed, Local, Met
 from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
@@ -94,9 +94,11 @@ class GraphRouting:
         gap_wait_s: float = 5.0,
         newborn_s: float = 60.0,
         brokers_max: int = BROKERS_MAX,
+        further: Mapping[type, Callable[[Any], None]] | None = None,
     ) -> None:
         assert 0 < incarnation < INCARNATION_MAX
         self.broker = broker
+        self.further = dict(further or {})  # what else packets carry, for the broker: types, and how they are checked
         self.topology = Topology(broker, incarnation, costs, brokers_max)
         self.channels = Channels(self.topology, gap_wait_s)
         self.open: dict[NodeId, None] = {}  # neighbours whose links are open now
@@ -116,6 +118,8 @@ class GraphRouting:
 
     def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
         """Record it, find D, send it towards D. [spcf §3.1.2]"""
+        if self.local.get(id) == filter:
+            return []
         if id in self.local:
             self._local_index.replace(id, filter)
         else:
@@ -154,6 +158,10 @@ class GraphRouting:
                     why = "a newborn broker that knows nobody keeps no more"
                     answers.append(Trace(Record("lost", "", "Publish", publisher, sequence, detail=why)))
         return answers
+
+    def tell(self, targets: Sequence[NodeId], message: Any) -> list[Answer]:
+        """Send one of the further messages to brokers that are known, behind all that was sent to each before."""
+        return self.channels.send(targets, message) if targets else []
 
     def _deliver(self, event: Event) -> list[Answer]:
         here: list[Any] = self._local_index.match(event) if self.local else []
@@ -299,6 +307,8 @@ class GraphRouting:
                 self.untold[source] = None
             case Nack():  # rule 7
                 return self._tell_everything(source, self.channels.lives[source])
+            case _ if type(message) in self.further:
+                return [Handed(source, message)]
         return []
 
     def _on_subscribe(self, source: NodeId, id: EntryId, filter: Filter) -> list[Answer]:
@@ -330,10 +340,11 @@ class GraphRouting:
         self.untold[broker] = None
         answers = self._tell_everything(broker, incarnation)
         if known:
-            return answers + self.channels.send_tails(besides=broker)
-        for event in self.early or ():
-            answers += self.channels.send((broker,), Publish(event))
-        return answers
+            answers += self.channels.send_tails(besides=broker)
+        else:
+            for event in self.early or ():
+                answers += self.channels.send((broker,), Publish(event))
+        return [*answers, Met(broker, again=known > 0)] if self.further else answers
 
     def _tell_everything(self, broker: NodeId, incarnation: int) -> list[Answer]:
         answers = self.channels.start(broker, incarnation)
@@ -351,8 +362,10 @@ class GraphRouting:
             answers += self._meet(broker, lives[broker])
         told = {event.id for event in self.early or ()}
         for packet in past:  # sent under the wrong number: its targets have dropped it
-            if isinstance(packet.message, Publish) and packet.message.event.id not in told:
-                answers += self.channels.send(sorted(packet.targets), packet.message)
+            message: Any = packet.message
+            is_untold = isinstance(message, Publish) and message.event.id not in told
+            if is_untold or type(message) in self.further:
+                answers += self.channels.send(sorted(packet.targets), message)
         return answers
 
     def _on_links_gone(self, ends: Sequence[NodeId]) -> list[Answer]:
@@ -366,7 +379,7 @@ class GraphRouting:
     def _check(self, packet: Packet) -> None:
         """`PeerFault` when no honest neighbour passes this packet on."""
         lives, brokers_max = self.channels.lives, self.topology.brokers_max
-        check_packet(packet, brokers_max)
+        check_packet(packet, brokers_max, self.further)
         if packet.source == self.broker and packet.incarnation > self.channels.incarnation:
             raise PeerFault(f"a packet of this broker in a life {packet.incarnation} that it never had")
         if self.broker in packet.targets and packet.source not in lives and len(lives) >= brokers_max:

@@ -6,6 +6,10 @@ not is sent again. So a connection that breaks and another that takes its place 
 may also get lost, doubled and overtaken while the connection stands: early ones are held, late ones dropped, a gap is
 reported at once by an `Ack` and filled by sending again, hole after hole, and a timer asks again when all is silent.
 
+Each end also measures how long a message takes there and its acknowledgement back: `round_trip_s`, for whoever has to
+know how old news is (δ of [rebeca §5.3]). It goes up at once and down slowly. A greeting is answered at once; other
+acknowledgements may wait for `ack_s`, which is taken off as far as the quickest answer on this connection allows.
+
 An end that has lost its disk comes back as another *incarnation*. The other end sees that in the `Hello`, starts its
 numbers anew and reports what was never acknowledged, so that the routing family can tell the newcomer again.
 
@@ -35,6 +39,7 @@ __all__ = ["Link", "LinkConfig"]
 
 ACK_EVERY = 16
 RESENT_AT_ONCE_MAX = 32
+CALMING = 1 / 8  # the weight of one round trip that is shorter than what is expected
 
 
 class LinkConfig(msgspec.Struct, frozen=True):
@@ -69,6 +74,10 @@ class Link:
         self.acknowledged_since_timer = False
         self.resend_running = False
         self.resent_first = 0
+        self.round_trip_s: float | None = None  # None: never measured
+        self.timed: tuple[int, float] | None = None  # a frame that is being timed, and when it was sent
+        self.greeted_at: float | None = None
+        self.quickest_s = float("inf")  # round trip on this connection
         self.missed_up_to = 0  # while the first in flight is below, it may be missing too, and is sent again at once
         # receiving
         self.received = 0
@@ -81,6 +90,7 @@ class Link:
     def on_up(self, now: float) -> list[Effect]:
         """A connection is there: greet."""
         self.connected, self.open, self.in_flight = True, False, 0
+        self.greeted_at, self.timed, self.quickest_s = now, None, float("inf")
         self.missed_up_to = self.resent_first = 0
         self.early.clear()
         self.silence_s = self.config.resend_s
@@ -95,6 +105,7 @@ class Link:
         """The connection is gone: keep everything for the next."""
         self.connected = self.open = self.ack_running = self.resend_running = False
         self.in_flight = 0
+        self.timed = None
         self.early.clear()
         effects: list[Effect] = [StopTimer(("ack", self.peer)), StopTimer(("resend", self.peer))]
         if self.config.dead_after_s is not None:
@@ -129,14 +140,17 @@ class Link:
             if has_forgotten:
                 undelivered = list(self.outbox)
                 self.outbox.clear()
-                self.first, self.sent, self.in_flight = 1, 0, 0
+                self.first, self.sent, self.in_flight, self.timed = 1, 0, 0, None
             self.peer_incarnation = hello.incarnation
             self.received = 0
             self.early.clear()
+        if hello.heard and self.greeted_at is not None:
+            self._measured(now - self.greeted_at, late_s=0.0)
+            self.greeted_at = None
         opened = False
         if hello.knows in (0, self.incarnation):
             if hello.knows:
-                self._acknowledge(hello.received)
+                self._acknowledge(hello.received, now)
             self.received = max(self.received, hello.first - 1)
             opened, self.open = not self.open, True
         effects: list[Effect] = []
@@ -161,6 +175,8 @@ class Link:
             effects.append(Send(self.peer, Frame(self.first + self.in_flight, self.received, message)))
             self.in_flight += 1
             self.sent = self.first + self.in_flight - 1
+            if self.timed is None:
+                self.timed = (self.sent, now)
             self.unacknowledged = 0
             if not self.resend_running:
                 self._start_resend(effects, now)
@@ -184,12 +200,25 @@ class Link:
         self.acknowledged_since_timer = False
         effects.append(StartTimer(("resend", self.peer), now + self.silence_s))
 
-    def _acknowledge(self, number: int) -> bool:
+    def _measured(self, round_trip_s: float, late_s: float) -> None:
+        """A message and its answer, which may have waited for `late_s`, took so long."""
+        self.quickest_s = min(self.quickest_s, round_trip_s)
+        sample_s = max(round_trip_s - late_s, self.quickest_s)
+        known_s = self.round_trip_s
+        if known_s is None or sample_s >= known_s:
+            self.round_trip_s = sample_s
+        else:
+            self.round_trip_s = known_s + CALMING * (sample_s - known_s)
+
+    def _acknowledge(self, number: int, now: float) -> bool:
         """Take what is acknowledged out of the outbox; whether there was any."""
         count = number - self.first + 1
         if count <= 0:
             return False
         _check_sent(number, self.sent)
+        if self.timed is not None and self.timed[0] <= number:
+            self._measured(now - self.timed[1], late_s=self.config.ack_s)
+            self.timed = None
         if count == len(self.outbox):
             self.outbox.clear()
         else:
@@ -210,7 +239,7 @@ class Link:
             raise PeerFault(f"a frame numbered {number!r} that acknowledges {frame.ack!r}")
         if not self.open:  # the Hello was lost on its way: both will come again
             return []
-        if frame.ack >= self.first and self._acknowledge(frame.ack) and len(self.outbox) > self.in_flight:
+        if frame.ack >= self.first and self._acknowledge(frame.ack, now) and len(self.outbox) > self.in_flight:
             self._fill_window(effects, now)
         if number != self.received + 1:
             return self._out_of_order(frame, effects)
@@ -245,7 +274,7 @@ class Link:
             raise PeerFault(f"acknowledges {ack.received!r}")
         if not self.open:
             return
-        if self._acknowledge(ack.received):
+        if self._acknowledge(ack.received, now):
             self._fill_window(effects, now)
             is_missing = self.first <= self.missed_up_to  # the next of several holes
         else:
@@ -254,6 +283,7 @@ class Link:
                 self.missed_up_to = self.first + self.in_flight - 1
         if is_missing and self.in_flight:
             self.resent_first = self.first
+            self.timed = None  # an answer would be to the one or the other
             effects.append(Send(self.peer, Frame(self.first, self.received, self.outbox[0])))
 
     # ------------------------------------------------------------ timers
@@ -273,6 +303,7 @@ class Link:
         if not self.connected:
             return effects
         if not self.open:
+            self.greeted_at = None
             effects.append(Send(self.peer, self._hello(heard=False)))
         elif not self.in_flight:
             return effects
@@ -282,6 +313,7 @@ class Link:
                 for at in range(min(self.in_flight, RESENT_AT_ONCE_MAX))
             ]
             self.unacknowledged = 0
+            self.timed = None
             self.missed_up_to = self.first + self.in_flight - 1
             self.silence_s = min(self.silence_s * 2, self.config.resend_s_max)
         self._start_resend(effects, now)

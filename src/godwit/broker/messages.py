@@ -21,6 +21,7 @@ import msgspec
 
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
+from godwit.filters.values import Value
 
 __all__ = [
     "Accepted",
@@ -28,10 +29,12 @@ __all__ = [
     "Advertise",
     "Attach",
     "Attached",
+    "Between",
     "Bye",
     "Carried",
     "Connection",
     "Control",
+    "Covered",
     "Delivery",
     "EntryId",
     "Frame",
@@ -52,6 +55,7 @@ __all__ = [
     "Request",
     "SessionState",
     "Start",
+    "State",
     "Subscribe",
     "Synced",
     "Tail",
@@ -120,6 +124,13 @@ class Synced(msgspec.Struct, frozen=True, tag=True):
     """All that I have told you of `what` is complete: forget whatever else of it you knew from me."""
 
     what: Literal["everything", "advertisements", "subscriptions"] = "everything"
+
+
+class State(msgspec.Struct, frozen=True, tag=True):
+    """From a client: my own state, which `my.x` and `myloc` in my filters refer to, is this from now on. [rebeca §5]"""
+
+    values: dict[str, Value]
+    dwell_s: float | None = None  # for so long at least it stays each time; None: find out
 
 
 # ------------------------------------------------------------ graph family
@@ -240,6 +251,9 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     since: int = 0  # the attempt that led to that `Attached`
     wanted: "tuple[Subscribe | Advertise, ...]" = ()  # for another broker than `home`: all that the session may hold
     mode: str = "relocate"  # how this client moves, by its name in `mobility/modes.py`
+    replicated: bool = False  # one session of several: name the predecessor of each delivery [mobile §5]
+    state: State | None = None  # the client's own state, as far as the session may know it
+    tried: tuple[NodeId, ...] = ()  # brokers that were greeted since and have not answered, the last one last
     log: "tuple[Connection, ...]" = ()  # mode carry: brokers that may still keep something for it
 
 
@@ -278,6 +292,7 @@ class SessionState(msgspec.Struct, frozen=True):
     told: Receipt
     accepted_then: int
     seen: tuple[tuple[str, int, int], ...]  # publisher, highest number, bits
+    state: State | None = None  # the client's own
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -303,7 +318,7 @@ class Request(msgspec.Struct, frozen=True, tag=True):
     """A numbered wish of the client. Ids of subscriptions and advertisements in it are `(client, name)`."""
 
     number: int
-    wish: Subscribe | Unsubscribe | Advertise | Unadvertise | Publish
+    wish: Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | State
 
 
 class Accepted(msgspec.Struct, frozen=True, tag=True):
@@ -325,12 +340,33 @@ class Delivery(msgspec.Struct, frozen=True, tag=True, gc=False):
     number: int
     event: Event
     subscriptions: tuple[str, ...]
+    predecessor: int = -1  # replicated: the number of its publisher's event before it here; 0: none, -1: not known
 
 
 class Received(msgspec.Struct, frozen=True, tag=True):
     """Every delivery up to `number` has come."""
 
     number: int
+
+
+class Between(msgspec.Struct, frozen=True, tag=True):
+    """What have you of `publisher` above `after`, up to `through`, that you have not sent me? [mobile §5]"""
+
+    publisher: NodeId
+    after: int
+    through: int
+
+
+class Covered(msgspec.Struct, frozen=True, tag=True):
+    """All I have of `publisher` above `after`, up to `through`, is what I sent on this connection before, and `items`.
+
+    `through` is below what was asked for when not all of it fits into one answer.
+    """
+
+    publisher: NodeId
+    after: int
+    through: int
+    items: tuple[Waiting, ...] = ()
 
 
 class Quench(msgspec.Struct, frozen=True, tag=True):

@@ -5,6 +5,7 @@
 2. Every hop checks every packet: the neighbour that passes a bad one on is at fault, wherever it came from.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from godwit.broker.checking import check_event, check_filter, check_id, shown
@@ -20,7 +21,11 @@ NACK_MAX = 1_000
 """How many numbers a `Nack` or a `Void` names at most."""
 
 
-def check_packet(packet: Packet, targets_max: int) -> None:
+Further = Mapping[type, Callable[[Any], None]]
+"""What else a packet may carry, and how that is checked."""
+
+
+def check_packet(packet: Packet, targets_max: int, further: Further | None = None) -> None:
     """`PeerFault` when no honest broker sends this packet."""
     if type(packet.source) is not str or not packet.source or not _is_number(packet.incarnation):
         raise PeerFault(f"a packet of life {packet.incarnation!r} of {packet.source!r}")
@@ -31,7 +36,10 @@ def check_packet(packet: Packet, targets_max: int) -> None:
             raise PeerFault(f"a packet of {packet.source} to {target!r} numbered {number!r}")
     if packet.source in packet.targets:
         raise PeerFault(f"a packet of {packet.source} to itself")
-    if fault := _fault(packet.message):
+    check = (further or {}).get(type(packet.message))
+    if check is not None:
+        check(packet.message)
+    elif fault := _fault(packet.message):
         raise PeerFault(f"a packet of {packet.source} that carries {fault}")
 
 

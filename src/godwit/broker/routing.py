@@ -6,14 +6,15 @@ from a neighbour (`on_message`), and answers with what is to be forwarded to whi
 subscriptions. `tree.py` and `graph.py` are the two families.
 
 *Rules.*
-1. Answers are carried out in their order: what is forwarded to a neighbour first arrives there first.
+1. Answers are carried out in their order: what is forwarded to a neighbour first arrives there first. `Handed` and
+   `Met` come from the graph family alone, and only where the broker has named further messages that packets carry.
 2. A neighbour's messages come exactly once and in order while it keeps its memory (`links.py` sees to that). When it
    has lost it, the family hears `on_peer_forgot`, and then whatever the neighbour says from its new beginning.
 3. A message that no honest neighbour sends raises `PeerFault`, before anything is changed.
 """
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -22,7 +23,7 @@ from godwit.broker.messages import EntryId, Message, NodeId
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 
-__all__ = ["Answer", "Forward", "Local", "Routing"]
+__all__ = ["Answer", "Forward", "Handed", "Local", "Met", "Routing"]
 
 
 class Forward(msgspec.Struct, frozen=True, gc=False):
@@ -39,7 +40,21 @@ class Local(msgspec.Struct, frozen=True, gc=False):
     subscriptions: list[EntryId]
 
 
-Answer = Forward | Local | StartTimer | StopTimer | Trace
+class Handed(msgspec.Struct, frozen=True, gc=False):
+    """A message from the broker `source`, anywhere, that is none of the family's: the broker knows what to do."""
+
+    source: NodeId
+    message: Any
+
+
+class Met(msgspec.Struct, frozen=True, gc=False):
+    """A broker that was unknown, or starts another life (`again`), has been told everything."""
+
+    broker: NodeId
+    again: bool
+
+
+Answer = Forward | Local | Handed | Met | StartTimer | StopTimer | Trace
 
 
 class Routing(Protocol):

@@ -15,20 +15,47 @@ figures of that one settled.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
+from godwit.broker.chains import Chain
 from godwit.broker.effects import Effect, Trace
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Advertise, NodeId, Receipt, Refused, SessionState, Subscribe, Waiting
+from godwit.broker.messages import (
+    Advertise,
+    Delivery,
+    NodeId,
+    Receipt,
+    Refused,
+    SessionState,
+    State,
+    Subscribe,
+    Waiting,
+)
 from godwit.broker.queues import Queue
 from godwit.broker.seen import Seen
+from godwit.filters.events import Event
 from godwit.filters.filters import Filter
+from godwit.filters.references import is_open
+from godwit.filters.values import Value
 from godwit.trace import Record
 
-__all__ = ["Session"]
+__all__ = ["Binding", "Session"]
 
 LOST_SHOWN_MAX = 1_000
 REFUSALS_KEPT = 128
+DWELLS_KEPT = 8  # how long the last states lasted
+DWELL_MARGIN = 0.5  # of the shortest of them, to be on the safe side
+
+
+class Binding(Protocol):
+    """Knows what filters on a client's own state mean."""
+
+    def why_not(self, filter: Filter) -> str | None:
+        """Why nobody can say what a filter means, or None."""
+
+    def exact(self, filter: Filter, state: Mapping[str, Value]) -> Filter:
+        """The filter of a client in this state."""
 
 
 class Session:
@@ -46,14 +73,64 @@ class Session:
         self.subscriptions: dict[str, Subscribe] = {}
         self.advertisements: dict[str, Filter] = {}
         self.has_advertised = False
+        self.own = State({})  # the client's own state
+        self.own_since: float | None = None
+        self.dwells: deque[float] = deque(maxlen=DWELLS_KEPT)
+        self.dwell_s: float | None = None  # that is reckoned with
+        self.exact: dict[str, Filter] = {}  # by subscription, the exact test of filters on the own state
+        self.has_published = False  # here: it does not move with the session
         self.queue = Queue(limits.window, limits.queue_events_max, limits.queue_bytes_max)
         self.seen = Seen(limits.seen_window, limits.seen_publishers_max)
+        self.chain: Chain | None = None  # of a session that is one of several
         self.suppressed = 0
         self.lost: list[tuple[str, int]] = []  # since the last receipt that is known to have come, at most so many
         self.lost_more = 0
         self._settled = Receipt()  # all that receipts which came have said, added up
         self._told = Receipt()  # the same with the last receipt, which may have come or not
         self._accepted_then = 0  # when the last receipt was written
+
+    # ------------------------------------------------------------ the client's own state
+
+    def set_state(self, state: State, binding: Binding, now: float) -> None:
+        """The client's own state is this from now on: so are its exact tests. [rebeca §5.1: F0]"""
+        if self.own_since is not None:
+            self.dwells.append(now - self.own_since)
+        self.own, self.own_since = state, now
+        self._reckon_dwell()
+        for name in self.exact:
+            self.exact[name] = binding.exact(self.subscriptions[name].filter, state.values)
+
+    def _reckon_dwell(self) -> None:
+        """How long states last: as the client says, or as the last ones did. Small changes change nothing."""
+        if self.own.dwell_s is not None:
+            self.dwell_s = self.own.dwell_s
+        elif len(self.dwells) < DWELLS_KEPT:
+            self.dwell_s = None
+        else:
+            shortest = min(self.dwells)
+            if self.dwell_s is None or not DWELL_MARGIN * shortest / 2 <= self.dwell_s <= shortest:
+                self.dwell_s = DWELL_MARGIN * shortest or None
+
+    def come_to_terms(self, state: State | None, binding: Binding, now: float) -> None:
+        """The session has come to its client, which has brought along its state of now."""
+        if state is not None:
+            self.own, self.own_since = state, now
+            self._reckon_dwell()
+        for name in self.subscriptions:
+            self.set_exact(name, binding)
+
+    def set_exact(self, name: str, binding: Binding | None) -> None:
+        """A subscription was made, replaced or ended: so is its exact test, if its filter is open."""
+        self.exact.pop(name, None)
+        subscribe = self.subscriptions.get(name)
+        if subscribe is not None and binding is not None and is_open(subscribe.filter):
+            self.exact[name] = binding.exact(subscribe.filter, self.own.values)
+
+    def wants(self, name: str, event: Event) -> bool:
+        """Whether the event matches a subscription, in the client's state of now."""
+        return self.exact.get(name, self.subscriptions[name].filter).matches(event)
+
+    # ------------------------------------------------------------ going elsewhere
 
     def state(self) -> SessionState:
         """All of it but the queue's events, to go on elsewhere."""
@@ -78,6 +155,7 @@ class Session:
             told=self._told,
             accepted_then=self._accepted_then,
             seen=self.seen.data(),
+            state=self.own if self.own_since is not None else None,
         )
 
     @classmethod
@@ -89,6 +167,9 @@ class Session:
         session.suppressed, session.lost, session.lost_more = state.suppressed, list(state.lost), state.lost_more
         session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
         session.seen.learn(state.seen)
+        if state.state is not None:
+            session.own, session.own_since = state.state, now
+            session._reckon_dwell()
         queue = session.queue
         for subscribe in state.subscriptions:
             session.subscriptions[subscribe.id[1]] = subscribe
@@ -98,6 +179,11 @@ class Session:
         queue.expired, queue.purged = state.expired, dict(state.purged)
         queue.restore(items)
         return session
+
+    def take(self, now: float) -> list[Delivery]:
+        """What may be sent now, with its predecessor where these are asked for."""
+        deliveries = self.queue.take(now)
+        return deliveries if self.chain is None else [self.chain.named(delivery) for delivery in deliveries]
 
     def settle(self, number: int) -> None:
         """The client has got receipt `number`, and the refusals told before it."""
@@ -134,6 +220,8 @@ class Session:
         for one in gone:
             kind = "lost" if one.lost else "expired" if one.reason == "expired" else "purged"
             publisher, sequence = one.event.id
+            if self.chain is not None:
+                self.chain.drop(one.number)
             if one.lost and len(self.lost) < LOST_SHOWN_MAX:
                 self.lost.append((publisher, sequence))
             elif one.lost:

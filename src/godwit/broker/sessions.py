@@ -25,6 +25,8 @@ reason and call `detach`.
 6. An event is queued once, however often it comes; subscriptions count while `now < expires`.
 7. `PeerFault` is raised before anything is changed.
 8. All that grows is bounded by `Limits`.
+9. A filter on the client's own state is tested here, as an event arrives, in the state of that moment: routing lets
+   through more. What routing let through in vain is a negative residue, and recorded. [rebeca §5.1]
 
 *Paper.* [mobile §3.1] queueing for a user who is out of reach; [mobile §4.3] queue purging, duplicates;
 [rebeca §4] no move-out is needed; [motion §2.1] subscriptions expire by themselves (M5).
@@ -38,7 +40,8 @@ from typing import Literal
 
 import msgspec
 
-from godwit.broker.checking import check_attach, check_received, check_request
+from godwit.broker.chains import ITEMS_MAX, Chain
+from godwit.broker.checking import check_attach, check_between, check_received, check_request
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
@@ -46,19 +49,22 @@ from godwit.broker.messages import (
     Advertise,
     Attach,
     Attached,
+    Between,
     Bye,
+    Covered,
     EntryId,
     NodeId,
     Publish,
     Received,
     Refused,
     Request,
+    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
 from godwit.broker.ranking import Ranking
-from godwit.broker.session import Session
+from godwit.broker.session import Binding, Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.references import is_open
@@ -69,7 +75,7 @@ __all__ = ["Removed", "Sessions", "Wish"]
 EXPIRY_TIMER: TimerKey = ("expiry",)
 SESSION_TIMER = "session"
 
-Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish
+Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | State
 
 
 class Removed(msgspec.Struct, frozen=True):
@@ -93,6 +99,7 @@ class Sessions:
         self.limits = limits
         self.advertisements = advertisements
         self.broker = broker
+        self.binding: Binding | None = None  # None: clients' own states are not followed here
         self._prefix = f"{broker}/{incarnation}/"
         self._made = 0
         self._sessions: dict[NodeId, Session] = {}
@@ -149,19 +156,27 @@ class Sessions:
         self._attached[connection] = session
         session.queue.resume(message.received if is_known else 0, now)
         effects += session.gone()
+        if message.replicated and session.chain is None:
+            session.chain = Chain(self.limits.seen_publishers_max, is_whole=session.queue.taken == 0)
+        if session.chain is not None and is_known:
+            session.chain.forget(message.received)
         if is_known:
             session.settle(message.receipt)
             effects += [Tell(connection, refusal) for refusal in session.refusals]  # rule 5
         session_lost = not is_known and (message.received > 0 or message.session != "")
         receipt = session.receipt(session_lost=session_lost)
         effects.append(Tell(connection, Attached(session.accepted, fresh, receipt, session.name, self.broker)))
-        effects += [Tell(connection, delivery) for delivery in session.queue.take(now)]
+        effects += [Tell(connection, delivery) for delivery in session.take(now)]
         return effects
 
     def new(self, client: NodeId) -> Session:
         """A session with a name that no other has."""
+        return Session(client, self.new_name(), self.limits)
+
+    def new_name(self) -> str:
+        """A name that no other session has."""
         self._made += 1
-        return Session(client, f"{self._prefix}{self._made}", self.limits)
+        return f"{self._prefix}{self._made}"
 
     def detach(self, connection: str, now: float) -> list[Effect]:
         """A connection is gone; its session stays for a while. A connection without a session is no fault."""
@@ -197,6 +212,8 @@ class Sessions:
         effects = [*session.gone(), *self._set_expiry_timer()]
         if connection is None:
             return effects + self._start_expiry(session, now)
+        if message.received > session.queue.sent_up_to:  # it has fallen behind: its numbers do not count
+            session.name = self.new_name()
         is_known = message.session == session.name
         return effects + self._resume(session, connection, message, now, fresh=False, is_known=is_known)
 
@@ -257,8 +274,11 @@ class Sessions:
             return None, [Tell(connection, refused)]
         effects: list[Effect] = [Tell(connection, Accepted(number))]
         match wish:
+            case Publish():
+                session.has_published = True
             case Subscribe(id=(client, name)):
                 session.subscriptions[name] = wish
+                session.set_exact(name, self.binding)
                 session.queue.set_rules(name, wish.queue, now)
                 effects += session.gone()
                 if wish.expires is None:
@@ -274,6 +294,9 @@ class Sessions:
                 session.has_advertised = True
             case Unadvertise(id=(_, name)):
                 del session.advertisements[name]
+            case State():
+                assert self.binding is not None
+                session.set_state(wish, self.binding, now)
         return wish, effects
 
     def reason_against(self, session: Session, wish: Wish, now: float) -> str | None:
@@ -285,6 +308,8 @@ class Sessions:
             if not self._is_advertised(session, wish.event):
                 return "the event matches none of your advertisements"
             return None
+        if isinstance(wish, State):
+            return None if self.binding is not None else "this broker does not follow the states of its clients"
         client, name = wish.id
         if client != session.client:
             return f"{name!r} of {client!r} is not yours: ids begin with your own name, {session.client!r}"
@@ -292,8 +317,8 @@ class Sessions:
             return None if name in session.subscriptions else f"there is no subscription {name!r}"
         if isinstance(wish, Unadvertise):
             return None if name in session.advertisements else f"there is no advertisement {name!r}"
-        if is_open(wish.filter):
-            return "the filter refers to your own state (my.x, myloc), which this broker does not follow yet"
+        if is_open(wish.filter) and (reason := self._reason_against_open(wish)) is not None:
+            return reason
         if wish.filter.size > limits.filter_literals_max:
             return f"a filter of {wish.filter.size} literals: at most {limits.filter_literals_max} are allowed"
         if isinstance(wish, Advertise):
@@ -306,6 +331,13 @@ class Sessions:
             return f"the subscription would be over before it began: expires is {wish.expires}, and it is {now}"
         return None
 
+    def _reason_against_open(self, wish: Subscribe | Advertise) -> str | None:
+        if isinstance(wish, Advertise):
+            return "an advertisement cannot refer to your own state (my.x, myloc)"
+        if self.binding is None:
+            return "the filter refers to your own state (my.x, myloc), which this broker does not follow"
+        return self.binding.why_not(wish.filter)
+
     def _is_advertised(self, session: Session, event: Event) -> bool:
         """Whether the client may publish this: what it has advertised; anything if it never has and need not."""
         if self.advertisements == "off" or (self.advertisements == "optional" and not session.has_advertised):
@@ -314,6 +346,7 @@ class Sessions:
 
     def _forget_subscription(self, session: Session, name: str) -> None:
         del session.subscriptions[name]
+        session.exact.pop(name, None)
         session.queue.end_rules(name)
         self._expiry.discard((session.client, name))
 
@@ -331,24 +364,31 @@ class Sessions:
     def deliver(self, event: Event, entry_ids: Iterable[EntryId], now: float) -> list[Effect]:
         """Hand an event to the clients that these subscriptions belong to, at once or later. [mobile §3.1, §4.3]"""
         names_of: dict[Session, tuple[str, ...]] = {}
+        effects: list[Effect] = []
         for client, name in entry_ids:
             session = self._sessions.get(client)
             if session is not None:
                 subscription = session.subscriptions.get(name)
                 if subscription is not None and (subscription.expires is None or now < subscription.expires):
+                    if name in session.exact and not session.wants(name, event):  # rule 9
+                        effects.append(Trace(Record("residue", client, "", event.publisher, event.sequence, name)))
+                        continue
                     names = names_of.get(session)
                     if names is None:
                         names_of[session] = (name,)
                     elif name not in names:
                         names_of[session] = (*names, name)
-        effects: list[Effect] = []
         for session, names in names_of.items():
             if not session.seen.add(event.publisher, event.sequence):  # rule 6
                 session.suppressed += 1
                 effects.append(Trace(Record("suppressed", session.client, "", event.publisher, event.sequence)))
                 continue
+            if session.chain is not None:
+                session.chain.link(session.queue.taken + 1, event)
             delivery = session.queue.put(event, names, now)
             if delivery is not None:
+                if session.chain is not None:
+                    delivery = session.chain.named(delivery)
                 effects.append(Tell(session.connection, delivery))  # type: ignore[arg-type]
             elif session.queue.gone:
                 effects += session.gone()
@@ -359,8 +399,27 @@ class Sessions:
         session = self._of(connection)
         check_received(message, session.queue.sent_up_to)
         session.queue.confirm(message.number)
-        effects: list[Effect] = [Tell(connection, delivery) for delivery in session.queue.take(now)]
+        if session.chain is not None:
+            session.chain.forget(message.number)
+        effects: list[Effect] = [Tell(connection, delivery) for delivery in session.take(now)]
         return effects + session.gone() if session.queue.gone else effects
+
+    def between(self, connection: str, message: Between, now: float) -> list[Effect]:
+        """One of several sessions is asked what it has of a publisher and has not sent. [mobile §5]"""
+        session = self._of(connection)
+        check_between(message)
+        if session.chain is None:
+            raise PeerFault("Between is for clients that have said so with Attach.replicated")
+        unsent = [item for item in session.queue.waiting() if item.number > session.queue.sent_up_to]
+        items = [
+            item
+            for item in unsent
+            if item.event.publisher == message.publisher and message.after < item.event.sequence <= message.through
+        ]
+        items = sorted(items, key=lambda item: item.event.sequence)
+        through = message.through if len(items) <= ITEMS_MAX else items[ITEMS_MAX - 1].event.sequence
+        covered = Covered(message.publisher, message.after, through, tuple(items[:ITEMS_MAX]))
+        return [Tell(connection, covered)]
 
     # ------------------------------------------------------------ connections
 

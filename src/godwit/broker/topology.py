@@ -169,6 +169,13 @@ class Topology:
         """The tree of `source`: everyone who can be reached, and its parent."""
         return self._tree(source)
 
+    def hops_max(self) -> int:
+        """How many links lie between this broker and the farthest, in its own tree."""
+        hops = {self.broker: 0}
+        for node, parent in self._tree(self.broker).items():  # parents come before their children
+            hops[node] = hops[parent] + 1
+        return max(hops.values())
+
     def partition(self, source: NodeId, targets: tuple[NodeId, ...]) -> Partition:
         """Targets by next hop, each part in the order of `targets`. [spcf §3.1.2, step 3: D into the D_N]"""
         key = (source, targets)

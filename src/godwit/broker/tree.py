@@ -268,16 +268,22 @@ class TreeRouting:
 
     def on_peer_forgot(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
         """Tell a neighbour that has lost its disk everything; keep what it had told us until it has told us anew."""
-        self.stale[peer] = {
-            **{(SUBSCRIPTIONS, id): None for id in self.in_subs[peer]},
-            **{(ADVERTISEMENTS, id): None for id in self.in_ads[peer]},
-        }
-        answers: list[Answer] = [Forward(peer, Advertise(id, ad)) for id, ad in self.out_ads[peer].told.items()]
-        answers += [Forward(peer, Subscribe(id, filter)) for id, filter in self.out_subs[peer].told.items()]
+        self.stale[peer] = dict.fromkeys(self._known_from(peer))
+        answers = self._told_to(peer)
         for told in self.told_all.values():
             told.pop(peer, None)
         answers += self._sync_others()
         return answers + [Forward(peer, message) for message in undelivered if type(message) is Publish]
+
+    def _known_from(self, peer: NodeId) -> list[tuple[str, EntryId]]:
+        """All that `peer` has told us."""
+        subscriptions = [(SUBSCRIPTIONS, id) for id in self.in_subs[peer]]
+        return subscriptions + [(ADVERTISEMENTS, id) for id in self.in_ads[peer]]
+
+    def _told_to(self, peer: NodeId) -> list[Answer]:
+        """All that we have told `peer`, to be told again."""
+        answers: list[Answer] = [Forward(peer, Advertise(id, ad)) for id, ad in self.out_ads[peer].told.items()]
+        return answers + [Forward(peer, Subscribe(id, filter)) for id, filter in self.out_subs[peer].told.items()]
 
     def on_link_dead(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
         """On a tree there is no way around: whatever waits for `peer` is told again when it returns."""

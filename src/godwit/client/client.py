@@ -34,6 +34,7 @@ from typing import Any, cast
 
 import msgspec
 
+from godwit.broker.checking import TRIED_MAX
 from godwit.broker.effects import (
     Close,
     Closed,
@@ -65,16 +66,19 @@ from godwit.broker.messages import (
     Received,
     Refused,
     Request,
+    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
 from godwit.broker.seen import Seen
 from godwit.client.connections import ConnectionLog
-from godwit.client.quenching import Control, Outbox, Topic, Wish, topic_of
+from godwit.client.quenching import STATE, Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Event, event
 from godwit.filters.filters import Filter
+from godwit.filters.references import LOCATION, is_open
+from godwit.filters.values import Value, checked_value
 from godwit.mobility.handoffs import SEEN_WINDOW
 from godwit.mobility.messages import MoveOut, Strike
 from godwit.trace import Record
@@ -117,7 +121,9 @@ class Client:
         self.session = ""  # the one that numbers count in
         self.home: NodeId = ""  # the broker that it was last at
         self.attempt = 0  # how often it has greeted a broker
-        self.wanted: dict[Topic, Subscribe | Advertise] = {}  # all that the application wants and says at present
+        self.wanted: dict[
+            Topic, Subscribe | Advertise | State
+        ] = {}  # all that the application wants and says at present
         self.outbox = Outbox(config.buffer_events_max)
         self.sequence = config.sequence_start  # of the last event
         self.receipts: deque[Receipt] = deque(maxlen=config.receipts_max)
@@ -127,8 +133,9 @@ class Client:
         self.duplicates = 0
         self._since = 0  # the attempt that led there
         self._strayed = False  # whether it has greeted another broker since
-        self._told: tuple[Subscribe | Advertise, ...] = ()  # what it said with its last greeting that it may hold
-        self._granted: dict[Topic, Subscribe | Advertise] = {}  # what of `wanted` the broker has accepted
+        self._brought: tuple[Subscribe | Advertise, ...] = ()  # what the last greeting said that the session may hold
+        self._tried: dict[str, None] = {}  # whom it has greeted since, in vain as far as it knows
+        self._granted: dict[Topic, Subscribe | Advertise | State] = {}  # what of `wanted` the broker has accepted
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
         self._received = 0  # the last number of a delivery
@@ -177,10 +184,35 @@ class Client:
         """Publish an event: attributes, or an event whose publisher, number and time are filled in here."""
         stamp: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
         stamped = dataclasses.replace(said, **stamp) if isinstance(said, Event) else event(said, **stamp)
-        self.sequence += 1
-        if self.outbox.quenches(stamped):  # [mobile §3.2] "the event is discarded (quenched) at the source"
-            return [self._record("quenched", stamped)]
-        return self._wait(Publish(stamped))
+        return self.publish_numbered(stamped)
+
+    def publish_numbered(self, event: Event) -> list[Effect]:
+        """Publish an event that has its number already: it may go through another broker, too. [mobile §5]"""
+        self.sequence = max(self.sequence, event.sequence)
+        if self.outbox.quenches(event):  # [mobile §3.2] "the event is discarded (quenched) at the source"
+            return [self._record("quenched", event)]
+        return self._wait(Publish(event))
+
+    def unanswered(self) -> list[Event]:
+        """The events that no broker is known to have, the oldest first."""
+        under_way = [request.wish.event for request in self._under_way if isinstance(request.wish, Publish)]
+        return under_way + self.outbox.waiting()
+
+    @property
+    def state(self) -> dict[str, Value]:
+        """Its own state, which `my.x` and `myloc` refer to."""
+        said = self.wanted.get(STATE)
+        return dict(said.values) if isinstance(said, State) else {}
+
+    def set_state(self, values: Mapping[str, Value], now: float, *, dwell_s: float | None = None) -> list[Effect]:
+        """Say what its own state is from now on. It stays so for `dwell_s` at least, if that is said. [rebeca §5]"""
+        return self._say(State({name: checked_value(value) for name, value in values.items()}, dwell_s))
+
+    def move_to(self, place: Value, now: float, *, dwell_s: float | None = None) -> list[Effect]:
+        """Say that it is at another place; all else stays as it is. [rebeca §5]"""
+        said = self.wanted.get(STATE)
+        dwell_s = said.dwell_s if dwell_s is None and isinstance(said, State) else dwell_s
+        return self.set_state({**self.state, LOCATION: place}, now, dwell_s=dwell_s)
 
     def leave(self, now: float) -> list[Effect]:
         """Leave for good: what waits is sent, and the session ends. (Away, it ends when its time is over.)"""
@@ -213,7 +245,7 @@ class Client:
         under_way = any(not isinstance(request.wish, Publish) for request in self._under_way)
         return under_way or len(self.outbox) > self.outbox.events
 
-    def _say(self, wish: Subscribe | Advertise) -> list[Effect]:
+    def _say(self, wish: Subscribe | Advertise | State) -> list[Effect]:
         self.wanted[topic_of(wish)] = wish
         return self._wait(wish)
 
@@ -268,11 +300,15 @@ class Client:
         self.connection = broker
         self.attempt += 1
         self._strayed = self._strayed or broker != self.home
+        may_have_moved = self.session != "" and self._strayed
         log: tuple[Connection, ...] = ()
         if self.config.mode == "carry":
             log, dropped = self._log.greet(broker, self.attempt, now)
             effects += dropped
-        self._told = self._brought() if self.session != "" and (self._strayed or log) else ()
+        self._brought = self._to_bring() if may_have_moved or (self.session != "" and log) else ()
+        tried = tuple(name for name in self._tried if name != broker)[-TRIED_MAX:]
+        self._tried.pop(broker, None)
+        self._tried[broker] = None
         attach = Attach(
             self.name,
             self._received,
@@ -282,24 +318,31 @@ class Client:
             self.attempt,
             self.home,
             self._since,
-            self._told,
+            self._brought,
             self.config.mode,
-            log,
+            state=self._possible_state() if may_have_moved else None,
+            tried=tried,
+            log=log,
         )
         return [*effects, Tell(broker, attach)]
 
-    def _brought(self) -> tuple[Subscribe | Advertise, ...]:
-        """What a broker must know of a session that is elsewhere: all that it may hold, granted or under way.
+    def _to_bring(self) -> tuple[Subscribe | Advertise, ...]:
+        """All that the session may hold, granted or under way, but for subscriptions that are not wanted any more.
 
         In the mode `carry` the new broker begins with what is wanted now; in `naive` and `ask` it is told nothing.
         """
         if self.config.mode in ("naive", "ask"):
             return ()
         if self.config.mode == "carry":
-            return tuple(self.wanted.values())
+            return tuple(wish for wish in self.wanted.values() if isinstance(wish, Subscribe | Advertise))
         under_way = [request.wish for request in self._under_way]
-        said = [*self._granted.values(), *under_way]
-        return tuple(wish for wish in said if isinstance(wish, Subscribe | Advertise))
+        said = [wish for wish in (*self._granted.values(), *under_way) if isinstance(wish, Subscribe | Advertise)]
+        return tuple(wish for wish in said if isinstance(wish, Advertise) or topic_of(wish) in self.wanted)
+
+    def _possible_state(self) -> State | None:
+        """The last state that the session may know."""
+        said = [self._granted.get(STATE), *(request.wish for request in self._under_way)]
+        return next((wish for wish in reversed(said) if isinstance(wish, State)), None)
 
     def _gone_away(self) -> list[Effect]:
         """There is no connection any more."""
@@ -330,6 +373,7 @@ class Client:
             raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
         self.is_attached = True
         self.home, self._since, self._strayed = message.broker, self.attempt, False
+        self._tried.clear()
         self.receipts.append(message.receipt)
         self._receipt = message.receipt.number
         if resumed:
@@ -341,15 +385,14 @@ class Client:
         self.session = message.session
         self._received = 0
         self._numbered = message.accepted
+        if message.fresh:
+            self._brought = ()
         if not is_first:
-            self._say_all_again(now, () if message.fresh else self._told)
+            self._say_all_again(now)
         return self._sent(self.config.in_flight_max)
 
-    def _say_all_again(self, now: float, held: tuple[Subscribe | Advertise, ...]) -> None:
-        """The session knows nothing of us: all that we want at present, then the events that it may not have.
-
-        A broker that has looked for the old session in vain has begun this one with what it `held`.
-        """
+    def _say_all_again(self, now: float) -> None:
+        """The session knows nothing of us: all that we want at present, then the events that it may not have."""
         said = [*self._granted.values(), *(request.wish for request in self._under_way), *self.outbox.drop_controls()]
         events = [wish for wish in said if isinstance(wish, Publish)]
         self._under_way.clear()
@@ -362,8 +405,12 @@ class Client:
             former = {topic_of(wish): wish for wish in said if isinstance(wish, Advertise)}
         former = {topic: wish for topic, wish in former.items() if topic not in self.wanted}
         self.outbox.put_first([*self.wanted.values(), *former.values(), *events])
-        for wish in (*former.values(), *(wish for wish in held if topic_of(wish) not in {**self.wanted, **former})):
-            self.outbox.put(Unadvertise(wish.id) if isinstance(wish, Advertise) else Unsubscribe(wish.id))
+        for wish in former.values():
+            self.outbox.put(Unadvertise(wish.id))
+        for topic, brought in {topic_of(wish): wish for wish in self._brought}.items():
+            is_over = isinstance(brought, Subscribe) and brought.expires is not None and brought.expires <= now
+            if topic not in self.wanted and topic not in former and not is_over:  # the new session began with it
+                self.outbox.put(Unsubscribe(brought.id) if isinstance(brought, Subscribe) else Unadvertise(brought.id))
 
     def on_accepted(self, message: Accepted, now: float) -> list[Effect]:
         """The broker has handled every request up to a number."""
@@ -400,7 +447,7 @@ class Client:
 
     def _grant(self, wish: Control) -> None:
         match wish:
-            case Subscribe() | Advertise():
+            case Subscribe() | Advertise() | State():
                 self._granted[topic_of(wish)] = wish
             case Unsubscribe(id=(_, name)):
                 self._granted.pop(("subscription", name), None)
@@ -419,8 +466,7 @@ class Client:
         effects: list[Effect] = []
         names = message.subscriptions
         if self.config.mode == "naive":  # it takes whatever any session has, but for what it does not want any more
-            wishes = ((name, self.wanted.get(("subscription", name))) for name in names)
-            names = tuple(name for name, wish in wishes if wish is not None and wish.filter.matches(message.event))
+            names = tuple(name for name in names if self._wants(name, message.event))
             is_new = names != ()
         else:
             is_new = self._seen.add(message.event.publisher, message.event.sequence)
@@ -435,6 +481,11 @@ class Client:
         if self._unconfirmed == 1:
             effects.append(StartTimer(CONFIRM_TIMER, now + self.config.confirm_after_s))
         return effects
+
+    def _wants(self, name: str, event: Event) -> bool:
+        """Whether a subscription is still there and matches, as far as can be told here."""
+        wish = self.wanted.get(("subscription", name))
+        return isinstance(wish, Subscribe) and (is_open(wish.filter) or wish.filter.matches(event))
 
     def _confirmed(self) -> list[Effect]:
         self._unconfirmed = 0

@@ -24,26 +24,31 @@ the buffer fills up."
 from collections import OrderedDict
 from typing import Literal
 
-from godwit.broker.messages import Advertise, Publish, Subscribe, Unadvertise, Unsubscribe
+from godwit.broker.messages import Advertise, Publish, State, Subscribe, Unadvertise, Unsubscribe
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 
-__all__ = ["Control", "Outbox", "Topic", "Wish", "topic_of"]
+__all__ = ["STATE", "Control", "Outbox", "Topic", "Wish", "topic_of"]
 
-Control = Subscribe | Unsubscribe | Advertise | Unadvertise
+Control = Subscribe | Unsubscribe | Advertise | Unadvertise | State
 Wish = Control | Publish
 
-Topic = tuple[Literal["subscription", "advertisement", "unadvertisement", "event"], str | int]
-"""What a wish is about: the name of a subscription or advertisement, or the number of an event.
+Topic = tuple[Literal["subscription", "advertisement", "unadvertisement", "event", "state"], str | int]
+"""What a wish is about: the name of a subscription or advertisement, the number of an event, or the client's state.
 
 To take an advertisement back is a topic of its own, because it must stay behind the events that were advertised.
 """
+
+
+STATE: Topic = ("state", "")
 
 
 def topic_of(wish: Wish) -> Topic:
     """What `wish` is about."""
     if isinstance(wish, Publish):
         return ("event", wish.event.sequence)
+    if isinstance(wish, State):
+        return STATE
     if isinstance(wish, Subscribe | Unsubscribe):
         return ("subscription", wish.id[1])
     return ("advertisement" if isinstance(wish, Advertise) else "unadvertisement", wish.id[1])
@@ -73,6 +78,10 @@ class Outbox:
     def events(self) -> int:
         """How many events wait."""
         return len(self._events)
+
+    def waiting(self) -> list[Event]:
+        """The events that wait, the oldest first."""
+        return [wish.event for wish in self._wishes.values() if isinstance(wish, Publish)]
 
     # ------------------------------------------------------------ the combined filter
 
@@ -149,7 +158,7 @@ class Outbox:
                     self._unwanted.move_to_end(number, last=False)
 
     def drop_controls(self) -> list[Control]:
-        """Forget all that waits about subscriptions and advertisements, and return it."""
+        """Forget all that waits but events, and return it."""
         dropped = [wish for wish in self._wishes.values() if not isinstance(wish, Publish)]
         for wish in dropped:
             del self._wishes[topic_of(wish)]

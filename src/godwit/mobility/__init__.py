@@ -1,5 +1,42 @@
-"""Mobility: sessions that follow their clients from broker to broker. Pure machines, as all protocols here."""
+"""Mobility: sessions that follow their clients from broker to broker, filters that
+follow their clients' states, and devices without any fixed broker.
 
+Pure machines, as all protocols here.
+
+>>> from godwit.mobility import grid, steps
+>>> grid(3, 3).ploc("0,0", 1)
+('0,0', '1,0', '0,1')
+>>> steps(elapsed_s=0.3, dwell_s=1.0)
+1
+"""
+
+from godwit.mobility.adhoc import AdHocNode
+from godwit.mobility.device import AdHocConfig
+from godwit.mobility.locations import Movements, steps
+from godwit.mobility.movement_graphs import (
+    Drift,
+    MovementGraph,
+    RoadNetwork,
+    from_edges,
+    grid,
+    line,
+    parse,
+    road_network,
+)
 from godwit.mobility.roaming import MobileBroker
 
-__all__ = ["MobileBroker"]
+__all__ = [
+    "AdHocConfig",
+    "AdHocNode",
+    "Drift",
+    "MobileBroker",
+    "MovementGraph",
+    "Movements",
+    "RoadNetwork",
+    "from_edges",
+    "grid",
+    "line",
+    "parse",
+    "road_network",
+    "steps",
+]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from godwit.broker.checking import check_event, check_filter, check_id, check_wish, shown
+from godwit.broker.checking import check_event, check_filter, check_id, check_state, check_wish, shown
 from godwit.broker.messages import Advertise, Receipt, Refused, SessionState, Subscribe, Waiting
 from godwit.errors import PeerFault
 from godwit.mobility.messages import Collected, Replay, Wishes
@@ -15,15 +15,18 @@ COUNTS = ("accepted", "taken", "sent_up_to", "confirmed", "expired", "suppressed
 
 def check_move(message: Any) -> None:
     """`PeerFault` unless client, brokers, attempt and all it carries are what they must be."""
-    names = [getattr(message, field) for field in ("client", "home", "to") if hasattr(message, field)]
+    names = [getattr(message, field) for field in ("client", "home", "to", "via", "by") if hasattr(message, field)]
     if any(type(name) is not str or not name for name in names):
         raise PeerFault(f"{shown(message)}: clients and brokers have names")
-    if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest")):
+    if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest", "life")):
         raise PeerFault(f"{shown(message)}: attempts are whole numbers")
     if isinstance(message, Replay | Collected):
         _check_items(message)
-    if isinstance(message, Replay) and message.state is not None:
-        _check_state(message.state, message.client)
+    if isinstance(message, Replay):
+        if type(message.has_published) is not bool:
+            raise PeerFault("Replay.has_published must be a bool")
+        if message.state is not None:
+            _check_state(message.state, message.client)
     if isinstance(message, Collected):
         _check_seen(message.seen)
     if isinstance(message, Wishes):
@@ -62,6 +65,8 @@ def _check_state(state: SessionState, client: str) -> None:
                 raise PeerFault(f"a session that holds {shown(wish)}")
             check_id(wish.id)
             check_filter(wish.filter)
+    if state.state is not None:
+        check_state(state.state)
     _check_seen(state.seen)
 
 

@@ -36,13 +36,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from godwit.broker.broker import Broker
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, Trace
 from godwit.broker.messages import Advertise, Attach, Bye, NodeId, Subscribe, Waiting
 from godwit.broker.seen import Seen
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
+from godwit.mobility.graph_roaming import FlushingBroker
 from godwit.mobility.messages import (
     AskWishes,
     Collect,
@@ -93,7 +93,8 @@ class Collecting:
 def attach_anew(broker: "MobileBroker", connection: str, message: Attach, now: float) -> list[Effect]:
     """Whatever is elsewhere, what is here counts. [rebeca §3.2: "(re-)subscribes at B2"]"""
     broker.moved.pop(message.client, None)
-    return Broker._on_attach(broker, connection, message, now)
+    stays = broker._stay(message.client, message.attempt, now)
+    return stays + FlushingBroker._on_attach(broker, connection, message, now)
 
 
 # ------------------------------------------------------------ explicit
@@ -120,11 +121,12 @@ def on_gone(broker: "MobileBroker", connection: str, now: float) -> list[Effect]
 # ------------------------------------------------------------ ask
 
 
-def question(arrival: "Arrival", here: NodeId) -> AskWishes | Relocate:
+def question(arrival: "Arrival", broker: "MobileBroker") -> AskWishes | Relocate:
     """What to ask next for a client that has turned up here: what it wants, or for its session."""
     attach = arrival.attach
-    kind = AskWishes if attach.mode == "ask" and not arrival.knows_wishes else Relocate
-    return kind(attach.client, attach.home, here, attach.attempt)
+    if attach.mode == "ask" and not arrival.knows_wishes:
+        return AskWishes(attach.client, attach.home, broker.name, attach.attempt)
+    return Relocate(attach.client, attach.home, broker.name, attach.attempt, broker.incarnation)
 
 
 def on_ask_wishes(broker: "MobileBroker", peer: NodeId, message: AskWishes, now: float) -> list[Effect]:
@@ -174,12 +176,14 @@ def on_wishes(broker: "MobileBroker", peer: NodeId, message: Wishes, now: float)
 def attach_with_log(broker: "MobileBroker", connection: str, message: Attach, now: float) -> list[Effect]:
     """Begin at once with what the client brings, and collect what is elsewhere. [mobile §4.3: "upload it onto…"]"""
     broker._check_attach(connection, message)
+    if broker.graph is not None:
+        raise PeerFault("the mode carry is for brokers of a tree")
     if len(message.log) > LOG_MAX:
         raise PeerFault(f"Attach.log names {len(message.log)} connections: at most {LOG_MAX} are allowed")
     session = broker.sessions.session(message.client)
     is_new = session is None and message.session == ""
     if is_new or (session is not None and session.name == message.session) or not _has_room(broker, session):
-        effects = Broker._on_attach(broker, connection, message, now)
+        effects = FlushingBroker._on_attach(broker, connection, message, now)
     else:
         effects = _begin(broker, session, connection, message, now)
     attached = broker.sessions.session(message.client)
@@ -219,12 +223,13 @@ def _begin(broker: "MobileBroker", old: Session | None, connection: str, message
             effects += broker.quenching.detach(old.connection)
         old, removed = sessions.release(client, now, "its client has begun another session")
         effects += removed.effects
-    for subscribe in session.subscriptions.values():
-        effects += broker.quenching.on_added(subscribe.filter)
-    broker._settle_entries(session if old is None else old, session, effects, now)
+    session.come_to_terms(message.state, broker.movements, now)
     if message.quench:
         effects += broker.quenching.attach(connection, broker.routing.wanted)
     effects += sessions.adopt(session, connection, structs.replace(message, session="", received=0, receipt=0), now)
+    for subscribe in session.subscriptions.values():
+        effects += broker.quenching.on_added(broker.movements.weakest(subscribe.filter))
+    broker._settle_entries(session if old is None else old, session, effects, now)
     if old is not None:
         effects += _take_in(session, old.queue.waiting(), now)
         session.seen.join(old.seen.data())
@@ -257,7 +262,7 @@ def _ask_all(broker: "MobileBroker", client: NodeId, now: float) -> list[Effect]
     collecting.pause_s = min(2 * collecting.pause_s, COLLECT_AGAIN_S_MAX)
     for home, attempt in collecting.brokers.items():
         message = Collect(client, home, broker.name, attempt)
-        if home not in broker.ways:
+        if not broker._knows(home):
             continue
         if not broker.routing.is_whole():  # it must not overtake what we have still to tell
             effects += broker._hold(broker.name, message, now)
@@ -361,10 +366,11 @@ def _strike(broker: "MobileBroker", message: Collected, session: Session | None,
     return effects
 
 
-def _wanting(subscriptions: Iterable[Subscribe], event: Event, now: float) -> tuple[str, ...]:
+def _wanting(session: Session, names: Iterable[str], event: Event, now: float) -> tuple[str, ...]:
     """Which of these want the event. (A rule may have taken it from one, and another have been replaced since.)"""
-    current = (one for one in subscriptions if one.expires is None or now < one.expires)
-    return tuple(one.id[1] for one in current if one.filter.matches(event))
+    expires = {name: session.subscriptions[name].expires for name in names}
+    current = (name for name, at in expires.items() if at is None or now < at)
+    return tuple(name for name in current if session.wants(name, event))
 
 
 def _take_in(session: Session, items: Iterable[Waiting], now: float) -> list[Effect]:
@@ -372,8 +378,8 @@ def _take_in(session: Session, items: Iterable[Waiting], now: float) -> list[Eff
     effects: list[Effect] = []
     for item in items:
         event = item.event
-        held = [one for name in item.subscriptions if (one := session.subscriptions.get(name)) is not None]
-        names = _wanting(held, event, now) or _wanting(session.subscriptions.values(), event, now)
+        held = [name for name in item.subscriptions if name in session.subscriptions]
+        names = _wanting(session, held, event, now) or _wanting(session, session.subscriptions, event, now)
         if not names:
             continue
         if not session.seen.add(event.publisher, event.sequence):

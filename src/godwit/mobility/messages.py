@@ -2,19 +2,28 @@
 
 import msgspec
 
-from godwit.broker.messages import Advertise, NodeId, SessionState, Subscribe, Waiting
+from godwit.broker.messages import Advertise, EntryId, NodeId, SessionState, Subscribe, Waiting
+from godwit.filters.filters import Filter
+from godwit.filters.values import Value
 
 __all__ = [
     "AskWishes",
     "Brokers",
+    "Changed",
     "Collect",
     "Collected",
+    "Elsewhere",
+    "Flush",
+    "Flushed",
+    "Follow",
     "MoveOut",
     "NotHere",
+    "Over",
     "Relocate",
     "Replay",
     "Strike",
     "Superseded",
+    "Unfollow",
     "Wishes",
 ]
 
@@ -35,6 +44,7 @@ class Relocate(msgspec.Struct, frozen=True, tag=True):
     home: NodeId
     to: NodeId
     attempt: int
+    life: int = 1  # of `to`, which loses count of a session's numbers when it loses its memory
 
 
 class Replay(msgspec.Struct, frozen=True, tag=True):
@@ -46,6 +56,8 @@ class Replay(msgspec.Struct, frozen=True, tag=True):
     state: SessionState | None  # in the first part
     items: tuple[Waiting, ...]
     is_last: bool
+    has_published: bool = False  # graph family: its client has, here; let it publish when all have `Flushed`
+    life: int = 1  # of `to`, that asked for it
 
 
 class Superseded(msgspec.Struct, frozen=True, tag=True):
@@ -55,6 +67,7 @@ class Superseded(msgspec.Struct, frozen=True, tag=True):
     to: NodeId
     attempt: int
     latest: int
+    by: NodeId  # who says so, and knows more
 
 
 class NotHere(msgspec.Struct, frozen=True, tag=True):
@@ -63,6 +76,71 @@ class NotHere(msgspec.Struct, frozen=True, tag=True):
     client: NodeId
     to: NodeId
     attempt: int
+
+
+class Follow(msgspec.Struct, frozen=True, tag=True):
+    """`id` wants what the open `filter` matches, for a client whose own state is `values`. [rebeca §5.1]
+
+    The same id again replaces it. What it must be reckoned with at your end follows from how old that state is when it
+    comes to you and how old events are when they come back (`spent_s` and `link_s`), and from `dwell_s`.
+    """
+
+    id: EntryId
+    filter: Filter  # open
+    values: dict[str, Value]  # of what the filter refers to
+    dwell_s: float | None  # for so long at least each state lasts; None: nobody knows
+    spent_s: float | None  # round trips from the border broker to me; None: nobody knows
+    link_s: float | None  # the round trip of the link between us, as I have measured it; None: not yet
+
+
+class Changed(msgspec.Struct, frozen=True, tag=True):
+    """The same with the filter that you know: the state, or the times, are these from now on. [rebeca §5.1]"""
+
+    id: EntryId
+    values: dict[str, Value]
+    dwell_s: float | None
+    spent_s: float | None
+    link_s: float | None
+
+
+class Unfollow(msgspec.Struct, frozen=True, tag=True):
+    """`id` wants nothing more."""
+
+    id: EntryId
+
+
+class Flush(msgspec.Struct, frozen=True, tag=True):
+    """Graph family: tell `to` by `Flushed` that this has come, behind all that you have sent it before."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+
+
+class Flushed(msgspec.Struct, frozen=True, tag=True):
+    """Graph family: a `Flush` of the broker `via` has come, and so has all that I sent you before I knew of it."""
+
+    client: NodeId
+    attempt: int
+    via: NodeId
+
+
+class Elsewhere(msgspec.Struct, frozen=True, tag=True):
+    """Graph family: the session that you ask for is at `home`, or on its way there: ask there."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    home: NodeId
+
+
+class Over(msgspec.Struct, frozen=True, tag=True):
+    """The client's session is at the broker `by` since its greeting `attempt`: if you have an older one, end it."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    by: NodeId
 
 
 # ------------------------------------------------------------ the other ways to move (handoffs.py)

@@ -25,7 +25,18 @@ replay loses nothing and overtakes nothing: publishers move by the same protocol
 6. A broker whose tables are not whole yet holds these messages back as it holds events: they must not overtake
    subscriptions. A question that gets no answer is asked again, since a broker on the way may have lost its memory.
 7. A broker that was superseded goes on keeping what comes while a session may still be on its way to it, and passes
-   both on. A session that comes where nobody waits for it stays there until somebody asks.
+   both on; who asks it meanwhile is referred to the one that superseded it. A session that comes where nobody waits
+   for it stays there until somebody asks.
+8. Where the session is not, those are asked whom the client has greeted in vain since (`Attach.tried`): one of them may
+   have it, and whoever knew that has lost its disk. When it is found or given up, they are told that any other is
+   `Over`. No session is begun for a client that has gone again.
+9. A session goes on once: a replay that comes again is dropped. Only a broker that has lost its memory cannot tell; it
+   goes on with it under another name, by which the client knows that its numbers do not count.
+10. Whatever dies with a disk (a session, its queue, what was kept for one on its way, a replay in hand), the client
+   comes in, and its receipt says that the session is lost.
+
+The proof above is the tree's. `graph_roaming.py` has what the graph family does instead; `ways.py`, how messages get
+from any broker to any other.
 
 *Paper.* [rebeca §4.1, Fig. 5]. *Symbols.* B1 → the new border broker; B6 → the old one; B4 → the junction;
 (C, F, 123) → `Attach`; the virtual counterpart → the session while its client is away.
@@ -36,34 +47,44 @@ was; the paper finds out by flooding towards the producers.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from msgspec import structs
 
-from godwit.broker.broker import EVERYTHING, Broker, BrokerConfig
+from godwit.broker.broker import EVERYTHING, BrokerConfig
 from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
-from godwit.broker.messages import Attach, Bye, EntryId, NodeId, Subscribe
+from godwit.broker.messages import Attach, Bye, EntryId, NodeId, State, Subscribe
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter, any_of
 from godwit.mobility import handoffs
 from godwit.mobility.checking import check_move
-from godwit.mobility.messages import AskWishes, Brokers, NotHere, Relocate, Replay, Superseded, Wishes
+from godwit.mobility.graph_roaming import FLUSH_S, FlushingBroker, FlushKey
+from godwit.mobility.locations import Movements
+from godwit.mobility.messages import (
+    AskWishes,
+    Brokers,
+    Elsewhere,
+    NotHere,
+    Over,
+    Relocate,
+    Replay,
+    Superseded,
+    Wishes,
+)
 from godwit.mobility.modes import MODES
+from godwit.mobility.ways import HOLD_S
 from godwit.trace import Record
 
 __all__ = ["Arrival", "MobileBroker"]
 
 RELOCATE_S = 120.0
 ASK_AGAIN_S = 10.0
-HOLD_S = 30.0
 REPLAY_ITEMS = 64  # in one message, so that a long queue does not block a link
 MOVED_MAX = 10_000
 BUFFER_MAX = 10_000
-BROKERS_MAX = 100_000
-UNSENT_MAX = 10_000
 
 
 class Arrival:
@@ -79,113 +100,52 @@ class Arrival:
         self.next: Relocate | None = None  # who has asked for it since
         self.gives_up_at = 0.0
         self.asks = 0
+        self.trail = list(attach.tried)  # who else may have it, the likeliest last
         self.is_superseded = False
+        self.superseded_by: NodeId = ""  # who has told us so
+        self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
         self.knows_wishes = attach.mode != "ask"
 
 
-class MobileBroker(Broker):
+class MobileBroker(FlushingBroker):
     """A broker whose clients roam."""
 
     def __init__(
-        self, name: NodeId, neighbours: Mapping[NodeId, float], config: BrokerConfig, incarnation: int = 1
+        self,
+        name: NodeId,
+        neighbours: Mapping[NodeId, float],
+        config: BrokerConfig,
+        incarnation: int = 1,
+        *,
+        movements: Movements | None = None,
     ) -> None:
-        super().__init__(name, neighbours, config, incarnation)
-        self.ways: dict[NodeId, NodeId] = {}  # other brokers, and the neighbour that leads there
+        super().__init__(name, neighbours, config, incarnation, movements=movements)
         self.arrivals: dict[NodeId, Arrival] = {}
         self.collecting: dict[NodeId, handoffs.Collecting] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
-        self.held: list[tuple[NodeId, Any]] = []  # messages that came before the tables are whole
-        self.unsent: dict[NodeId, list[Any]] = {}  # to brokers that we know no way to
+        self.had: dict[NodeId, int] = {}  # clients whose session has come, and the attempt it came for
 
-    # ------------------------------------------------------------ who is where
+    # ------------------------------------------------------------ questions
 
-    def _on_open(self, peer: NodeId, effects: list[Effect], now: float) -> None:
-        """Tell a neighbour whom it reaches through us."""
-        if self.config.family != "tree":
-            return
-        names = (self.name, *(name for name, way in self.ways.items() if way != peer))
-        self._send_on(peer, Brokers(names), effects, now)
-
-    def on_brokers(self, peer: NodeId, message: Brokers, now: float) -> list[Effect]:
-        """Remember who is reached through `peer`, and pass on what is new."""
-        if self.config.family != "tree":
-            raise PeerFault("Brokers are told on a tree only")
-        if type(message.names) is not tuple or any(type(name) is not str for name in message.names):
-            raise PeerFault("Brokers.names must be a tuple of texts")
-        if len(self.ways) + len(message.names) > BROKERS_MAX:
-            raise PeerFault(f"more than {BROKERS_MAX} brokers")
-        new = tuple(name for name in message.names if self.ways.get(name) != peer and name != self.name)
-        self.ways.update(dict.fromkeys(new, peer))
-        effects: list[Effect] = []
-        if new:
-            for other in self.links:
-                if other != peer:
-                    self._send_on(other, Brokers(new), effects, now)
-        for name in new:
-            effects += [effect for unsent in self.unsent.pop(name, ()) for effect in self._send_to(name, unsent, now)]
-        for arrival in list(self.arrivals.values()):
-            if arrival.attach.home in new:
-                effects += self._ask(arrival, now)
-        return effects
+    def _on_reached(self, brokers: tuple[NodeId, ...], now: float) -> list[Effect]:
+        """Tree family: ask those who could not be asked before."""
+        arrivals = [arrival for arrival in self.arrivals.values() if arrival.attach.home in brokers]
+        return [effect for arrival in arrivals for effect in self._ask(arrival, now)]
 
     def _ask(self, arrival: Arrival, now: float) -> list[Effect]:
         """Ask for a session, and again after a while."""
         attach = arrival.attach
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
-        if attach.home not in self.ways or arrival.is_superseded:
+        if not self._knows(attach.home) or arrival.is_superseded:
             return effects
-        message = handoffs.question(arrival, self.name)
+        message = handoffs.question(arrival, self)
         arrival.asks += type(message) is Relocate
+        if self.graph is not None:
+            effects += self._send_to(attach.home, message, now)
+            return effects + self._flush(attach.client, attach.home, attach.attempt, now) if arrival.asks else effects
         if not self.routing.is_whole():  # it must not overtake what we have still to tell (rule 6)
             return effects + self._hold(self.name, message, now)
         return effects + self._send_to(attach.home, message, now)
-
-    def _hold(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
-        if len(self.held) >= UNSENT_MAX:
-            detail = "too many before the tables are whole"
-            return [Trace(Record("lost", message.client, type(message).__name__, detail=detail))]
-        self.held.append((peer, message))
-        return [StartTimer(("hold moves",), now + HOLD_S)] if len(self.held) == 1 else []
-
-    def on_arrived(self, input: Arrived, now: float) -> list[Effect]:
-        """As every broker; and what was held back goes on when the tables are whole."""
-        effects = super().on_arrived(input, now)
-        if self.held and self.routing.is_whole():
-            effects += self._release(now)
-        return effects
-
-    def _release(self, now: float) -> list[Effect]:
-        held, self.held = self.held, []
-        effects: list[Effect] = [StopTimer(("hold moves",))]
-        for peer, message in held:
-            if peer == self.name:
-                effects += self._send_to(message.home, message, now)
-            else:
-                effects += self.ANSWERS[type(message)](self, peer, message, now)
-        return effects
-
-    def on_move(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
-        """A message about a client that moves: handled at once, or when the tables are whole."""
-        check_move(message)
-        if not self.routing.is_whole():
-            return self._hold(peer, message, now)
-        return self.ANSWERS[type(message)](self, peer, message, now)
-
-    def _send_to(self, broker: NodeId, message: Any, now: float) -> list[Effect]:
-        """Send a message to a broker anywhere; here, it is handled at once."""
-        if broker == self.name:
-            return self.ANSWERS[type(message)](self, self.name, message, now)
-        effects: list[Effect] = []
-        if broker in self.ways:
-            self._send_on(self.ways[broker], message, effects, now)
-        elif sum(map(len, self.unsent.values())) < UNSENT_MAX:  # we have lost our memory, and shall hear of it
-            self.unsent.setdefault(broker, []).append(message)
-        else:
-            effects.append(Trace(Record("lost", broker, type(message).__name__, detail="no way to this broker")))
-        return effects
-
-    def _send_on(self, peer: NodeId, message: Any, effects: list[Effect], now: float) -> None:
-        self.links[peer].send(message, effects, now)
 
     # ------------------------------------------------------------ a client comes
 
@@ -194,25 +154,30 @@ class MobileBroker(Broker):
         check_attach(message)
         if message.mode not in MODES:
             raise PeerFault(f"Attach.mode is {shown(message.mode)}: allowed are {', '.join(MODES)}")
-        if message.mode in handoffs.WAYS and (message.mode == "naive" or self.config.family == "tree"):
+        if message.mode in handoffs.WAYS:
             return handoffs.WAYS[message.mode](self, connection, message, now)
         session = self.sessions.session(message.client)
         moved = self.moved.get(message.client)
         if moved is not None and moved.attempt > message.since:  # we know better where its session went
             message = structs.replace(message, home=moved.to)
         arrival = self.arrivals.get(message.client)
+        if message.home == self.name and session is None and message.session and message.tried:
+            message = structs.replace(message, home=message.tried[-1])  # we have lost our memory of where it went
         if arrival is not None:
             return self._on_attach_again(arrival, connection, message, now)
-        if message.home in ("", self.name) or self.config.family != "tree":
-            return super()._on_attach(connection, message, now)
-        if session is not None and session.name == message.session:
-            return super()._on_attach(connection, message, now)
+        leaving = self.leaving.get(message.client)
+        if leaving is not None and leaving.attempt >= message.attempt:
+            return [Tell(connection, Bye("the client is elsewhere")), Close(connection, "the client is elsewhere")]
+        if message.home in ("", self.name) or (session is not None and session.name == message.session):
+            stays = self._stay(message.client, message.attempt, now)
+            return stays + super()._on_attach(connection, message, now) + self._say_over(message, now)
         self._check_attach(connection, message)
         effects: list[Effect] = []
         if session is None and len(self.sessions) + len(self.arrivals) >= self.config.limits.sessions_max:
             reason = f"this broker has no room for more than {self.config.limits.sessions_max} sessions"
             return [Tell(connection, Bye(reason)), Close(connection, reason)]
         if session is not None:  # a left-over of long ago
+            effects += self._stay(message.client, message.attempt, now)
             ended = self.sessions.end(message.client, now, "its client has another session")
             effects += self._without(ended, now, message.client)
         arrival = self.arrivals[message.client] = Arrival(message, connection)
@@ -234,6 +199,7 @@ class MobileBroker(Broker):
             effects += self._supersede(arrival.next, message.attempt, now)
             arrival.next = None
         arrival.attach, arrival.connection, arrival.is_superseded = message, connection, False
+        arrival.trail = list(message.tried)
         self._expect(arrival, effects, now)
         return effects
 
@@ -266,8 +232,16 @@ class MobileBroker(Broker):
         if self.config.advertisements == "optional" and not arrival.advertisements:
             self._advertise_everything(client, effects, now)
         for name, subscribe in arrival.subscriptions.items():
-            self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
-            effects += self.quenching.on_added(subscribe.filter)
+            self._subscribe((client, name), subscribe.filter, effects, now)
+            effects += self.quenching.on_added(self.movements.weakest(subscribe.filter))
+
+    def _state_of(self, client: NodeId) -> tuple[State, float | None]:
+        """A client whose session is not here yet has brought its state along. [rebeca §6: both kinds at once]"""
+        arrival = self.arrivals.get(client)
+        if arrival is None:
+            return super()._state_of(client)
+        state = arrival.attach.state or State({})
+        return state, state.dwell_s
 
     def _forget_expected(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
         client = arrival.attach.client
@@ -309,6 +283,8 @@ class MobileBroker(Broker):
         client, attempt = message.client, message.attempt
         arrival, session, moved = self.arrivals.get(client), self.sessions.session(client), self.moved.get(client)
         if session is not None and attempt > session.attempt:
+            if self.graph is not None:
+                return self._leave(session, message, now)
             return self._give(session, message, now)
         if arrival is not None and attempt > arrival.attach.attempt:
             return self._give_when_it_comes(arrival, message, now)
@@ -318,13 +294,25 @@ class MobileBroker(Broker):
             return self._supersede(message, arrival.attach.attempt, now)
         if moved is not None and moved.to != message.to:
             if attempt > moved.attempt:
-                return self._send_to(moved.to, Relocate(client, moved.to, message.to, attempt), now)
+                return self._refer(message, moved.to, now)
             return self._supersede(message, moved.attempt, now)
-        return self._send_to(message.to, NotHere(client, message.to, attempt), now)
+        effects = self._send_to(message.to, NotHere(client, message.to, attempt), now)
+        return effects if moved is None else effects + self._flush(client, message.to, moved.attempt, now)
+
+    def _refer(self, message: Relocate, home: NodeId, now: float) -> list[Effect]:
+        """Who has asked us must ask at `home`: the question goes on, or in the graph family back."""
+        client, to, attempt = message.client, message.to, message.attempt
+        if home == to:  # the trail ends where it began
+            return self._send_to(to, NotHere(client, to, attempt), now)
+        if self.graph is not None:
+            return self._send_to(to, Elsewhere(client, to, attempt, home), now)
+        return self._send_to(home, Relocate(client, home, to, attempt, message.life), now)
 
     def _supersede(self, message: Relocate | AskWishes, latest: int, now: float) -> list[Effect]:
         """Tell who asks that the client has been seen elsewhere since."""
-        return self._send_to(message.to, Superseded(message.client, message.to, message.attempt, latest), now)
+        return self._send_to(
+            message.to, Superseded(message.client, message.to, message.attempt, latest, self.name), now
+        )
 
     def _give(self, session: Session, message: Relocate, now: float) -> list[Effect]:
         """Send the session with all that waits to its client, and leave nothing behind. [rebeca §4.1: replay]"""
@@ -344,15 +332,14 @@ class MobileBroker(Broker):
         effects: list[Effect] = [Trace(Record("replayed", client, number=len(items), detail=f"to {to}"))]
         for number, part in enumerate(parts):
             state = session.state() if number == 0 else None
-            replay = Replay(client, to, attempt, state, part, is_last=number == len(parts) - 1)
+            is_last = number == len(parts) - 1
+            published = self.graph is not None and session.has_published
+            replay = Replay(client, to, attempt, state, part, is_last, published, message.life)
             effects += self._send_to(to, replay, now)
         return effects
 
     def _remember_moved(self, message: Relocate) -> None:
-        self.moved.pop(message.client, None)
-        self.moved[message.client] = message
-        if len(self.moved) > MOVED_MAX:
-            del self.moved[next(iter(self.moved))]
+        _remember(self.moved, message.client, message)
 
     def _give_when_it_comes(self, arrival: Arrival, message: Relocate, now: float) -> list[Effect]:
         """The client has moved on before its session has come here: keep all until then.
@@ -360,6 +347,8 @@ class MobileBroker(Broker):
         The next broker keeps it, too; but another may ask before the session comes, and that one's place it takes.
         """
         effects: list[Effect] = []
+        if arrival.is_superseded and arrival.superseded_by not in (self.name, message.to):  # it may never come
+            effects += self._refer(message, arrival.superseded_by, now)
         if arrival.next == message:  # it asks again
             return effects
         if arrival.next is not None:
@@ -381,6 +370,8 @@ class MobileBroker(Broker):
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         arrival = self.arrivals.get(message.client)
+        if message.attempt <= self.had.get(message.client, -1):  # it has been here, and was sent again since
+            return []
         if arrival is None and self.sessions.session(message.client) is not None:
             ids = [item.event.id for item in message.items]
             return [Trace(Record("lost", message.client, "", *id, detail="came too late")) for id in ids]
@@ -393,45 +384,53 @@ class MobileBroker(Broker):
         arrival.parts.append(message)
         if not message.is_last:
             return []
-        state = arrival.parts[0].state
-        assert state is not None
-        items = [item for part in arrival.parts for item in part.items]
-        return self._go_on(arrival, Session.restored(state, items, self.config.limits, now), now)
+        _remember(self.had, message.client, message.attempt)
+        flushes = (message.client, message.attempt, peer)
+        if not message.has_published or self._flushed_by_all(flushes):
+            return [*self._drop_flushed(flushes), *self._give_up(arrival, now)]
+        arrival.flushes, arrival.gives_up_at = flushes, now + FLUSH_S
+        return [StartTimer(("relocate", message.client), now + ASK_AGAIN_S)]
 
-    def _awaited(self, message: Superseded | NotHere | Wishes) -> Arrival | None:
+    def _awaited(self, message: Superseded | NotHere | Elsewhere | Wishes) -> Arrival | None:
         """The arrival that an answer is for, if it is still waited for."""
         arrival = self.arrivals.get(message.client)
         return arrival if arrival is not None and arrival.attach.attempt >= message.attempt else None
 
     def _go_on(self, arrival: Arrival, session: Session, now: float) -> list[Effect]:
         """The session is whole: put what came meanwhile behind it, and let the client in or send it on."""
-        client = arrival.attach.client
+        client, following = arrival.attach.client, arrival.next
         effects: list[Effect] = [StopTimer(("relocate", client))]
-        del self.arrivals[client]
+        if arrival.flushes is not None:
+            effects += self._drop_flushed(arrival.flushes)
+        session.come_to_terms(arrival.attach.state, self.movements, now)
+        arrival.attach = structs.replace(arrival.attach, state=session.own)
         self.moved.pop(client, None)
-        if arrival.next is None:
+        if following is None or self.graph is not None:
             self._settle_entries(arrival, session, effects, now)
         else:
             self._forget_expected(arrival, effects, now)
+        del self.arrivals[client]
         for event, names in arrival.buffer:
             held = [session.subscriptions[name] for name in names if name in session.subscriptions]
-            wanting = tuple(one.id[1] for one in held if one.filter.matches(event))
+            wanting = tuple(one.id[1] for one in held if session.wants(one.id[1], event))
             if wanting and session.seen.add(event.publisher, event.sequence):
                 session.queue.put(event, wanting, now)
         effects += session.gone()
-        if arrival.next is not None:
-            return effects + self._replay(session, arrival.next, now)
+        if following is not None and self.graph is None:
+            return effects + self._replay(session, following, now)
         effects.append(Trace(Record("relocated", client, number=len(session.queue), detail=self.name)))
         if arrival.attach.quench and arrival.connection is not None:
             effects += self.quenching.attach(arrival.connection, self.routing.wanted)
-        return effects + self.sessions.adopt(session, arrival.connection, arrival.attach, now)
+        effects += self.sessions.adopt(session, arrival.connection, arrival.attach, now)
+        effects += self._say_over(arrival.attach, now)
+        return effects if following is None else effects + self.on_relocate(following.to, following, now)
 
     def _settle_entries(self, before: Arrival | Session, session: Session, effects: list[Effect], now: float) -> None:
         """Let routing hold exactly what the session holds; `before`: what it held until now."""
         client = session.client
         effects += self.quenching.on_removed(now)
         for name, subscribe in session.subscriptions.items():
-            self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
+            self._subscribe((client, name), subscribe.filter, effects, now)
         for name, filter in session.advertisements.items():
             self._carry_out(self.routing.advertise((client, name), filter, now), effects, now)
         if self.config.advertisements == "optional" and not session.has_advertised:
@@ -460,9 +459,13 @@ class MobileBroker(Broker):
             reason = "the client is elsewhere"
             effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
             arrival.connection = None
-        if arrival.asks > 1:  # an answer to one of several questions: another may have set the session going to us
-            arrival.is_superseded = True
-            return effects
+        if (
+            arrival.asks > 1 or arrival.parts
+        ):  # an answer to one of several questions: another may have set the session going to us
+            arrival.is_superseded, arrival.superseded_by = True, message.by
+            after = arrival.next
+            is_known = after is None or message.by in (self.name, after.to)
+            return effects if is_known else effects + self._refer(cast(Relocate, after), message.by, now)
         return effects + self._forget(arrival, now)
 
     def _forget(self, arrival: Arrival, now: float) -> list[Effect]:
@@ -472,7 +475,7 @@ class MobileBroker(Broker):
         del self.arrivals[client]
         self._forget_expected(arrival, effects, now)
         if after is not None:  # who has asked us must ask where we have asked
-            effects += self._send_to(home, Relocate(client, home, after.to, after.attempt), now)
+            effects += self._refer(after, home, now)
         return effects
 
     def on_not_here(self, peer: NodeId, message: NotHere, now: float) -> list[Effect]:
@@ -480,11 +483,45 @@ class MobileBroker(Broker):
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         arrival = self._awaited(message)
-        if arrival is None:
+        if arrival is None or arrival.flushes is not None:
             return []
         if arrival.attach.attempt > message.attempt:  # it has come here again since, perhaps from elsewhere
             return self._ask(arrival, now)
-        return self._forget(arrival, now) if arrival.is_superseded else self._give_up(arrival, now)
+        return self._without_session(arrival, now)
+
+    def _without_session(self, arrival: Arrival, now: float) -> list[Effect]:
+        """Who was asked has no session: ask who else may have it, or go on without, if the client is still here."""
+        if arrival.parts:
+            return self._give_up(arrival, now)
+        while arrival.trail and not arrival.is_superseded:
+            home = arrival.trail.pop()
+            if home not in (self.name, arrival.attach.home) and self._knows(home):
+                arrival.attach = structs.replace(arrival.attach, home=home)
+                arrival.gives_up_at = max(arrival.gives_up_at, now + HOLD_S)
+                return self._ask(arrival, now)
+        is_idle = arrival.is_superseded or arrival.connection is None
+        return self._forget(arrival, now) if is_idle else self._give_up(arrival, now)
+
+    def _say_over(self, attach: Attach, now: float) -> list[Effect]:
+        """The client's session is here: where it has been meanwhile another may have begun."""
+        effects: list[Effect] = []
+        for broker in dict.fromkeys((*attach.tried, attach.home)) if attach.tried else ():
+            if broker != self.name and self._knows(broker):
+                effects += self._send_to(broker, Over(attach.client, broker, attach.attempt, self.name), now)
+        return effects
+
+    def on_over(self, peer: NodeId, message: Over, now: float) -> list[Effect]:
+        """A session that the client never heard of, or has given up, ends."""
+        if message.to != self.name:
+            return self._send_to(message.to, message, now)
+        session = self.sessions.session(message.client)
+        if session is None or session.attempt >= message.attempt or message.client in self.arrivals:
+            return []
+        effects: list[Effect] = [] if session.connection is None else self.quenching.detach(session.connection)
+        effects += self._stay(message.client, message.attempt, now)
+        self._remember_moved(Relocate(message.client, self.name, message.by, message.attempt))
+        ended = self.sessions.end(message.client, now, f"the client has another session at {message.by}")
+        return effects + self._without(ended, now, message.client)
 
     def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
         """Nobody answers: ask again, and at last go on without the session."""
@@ -495,21 +532,29 @@ class MobileBroker(Broker):
                     return []
                 if now < arrival.gives_up_at:
                     return self._ask(arrival, now)
-                return self._forget(arrival, now) if arrival.is_superseded else self._give_up(arrival, now)
+                if arrival.flushes is not None:
+                    self._stop_waiting(arrival.flushes)
+                return self._without_session(arrival, now)
             case ("collect", client):
                 return handoffs.on_collect_due(self, client, now)
             case ("hold moves",):
                 return self._release(now)
+            case ("leaving", client):
+                return self.on_leaving_due(client, now)
+            case ("flushed", client, attempt, via):
+                self.flushed.pop((client, int(attempt), via), None)
+                return []
         return super().on_timer_due(input, now)
 
     def _give_up(self, arrival: Arrival, now: float) -> list[Effect]:
-        """Begin a new session with what the client brought along. Its receipt says that the old one is lost."""
+        """Go on with the session that has come; with none, begin a new one, whose receipt says that the old is lost."""
         attach = arrival.attach
-        if arrival.connection is None and attach.mode == "explicit":  # gone again, and without a move-out
-            return self._forget(arrival, now)
-        if arrival.parts and (state := arrival.parts[0].state) is not None:  # the rest was lost on the way
+        if arrival.parts and (state := arrival.parts[0].state) is not None:  # if not whole, the rest is lost
             items = [item for part in arrival.parts for item in part.items]
-            return self._go_on(arrival, Session.restored(state, items, self.config.limits, now), now)
+            session = Session.restored(state, items, self.config.limits, now)
+            if arrival.parts[0].life != self.incarnation:  # a past life may have gone on with it: numbers do not count
+                session.name = self.sessions.new_name()
+            return self._go_on(arrival, session, now)
         session = self.sessions.new(attach.client)
         for name, subscribe in arrival.subscriptions.items():
             session.subscriptions[name] = subscribe
@@ -523,15 +568,26 @@ class MobileBroker(Broker):
         Replay: on_replay,
         Superseded: on_superseded,
         NotHere: on_not_here,
+        Over: on_over,
+        **FlushingBroker.ANSWERS,
         **handoffs.ANSWERS,
     }
     SAYINGS = handoffs.SAYINGS
+    CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = dict.fromkeys(ANSWERS, check_move)
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
-        Brokers: on_brokers,
-        **dict.fromkeys(ANSWERS, on_move),
+        Brokers: FlushingBroker.on_brokers,
+        **dict.fromkeys((Relocate, Replay, Superseded, NotHere, Over, *handoffs.ANSWERS), FlushingBroker.on_move),
     }
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
-        **Broker.HANDLERS,
-        Arrived: on_arrived,
+        **FlushingBroker.HANDLERS,
+        Arrived: FlushingBroker.on_arrived,
         TimerDue: on_timer_due,
     }
+
+
+def _remember(memory: dict[NodeId, Any], client: NodeId, what: Any) -> None:
+    """Put it last, and forget the first when there is no room."""
+    memory.pop(client, None)
+    memory[client] = what
+    if len(memory) > MOVED_MAX:
+        del memory[next(iter(memory))]

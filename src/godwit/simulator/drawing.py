@@ -27,14 +27,16 @@ from godwit.simulator.scenario import (
     Run,
     Scenario,
     Sessions,
+    Walking,
     check,
 )
 from godwit.simulator.workloads import WorkloadSpec
 
-__all__ = ["STRATEGIES", "draw", "drawn", "with_mode"]
+__all__ = ["STRATEGIES", "draw", "drawn", "takes_modes", "with_mode"]
 
 BROKERS_MAX = 8
 EVENTS_MAX = 300
+WALKING_PROBABILITY = 0.15
 QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
@@ -69,11 +71,13 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     rng = Random(f"swarm {seed} {number}")
     scenario, run_seed = draw(rng, number), rng.getrandbits(SEED_BITS)
     more = Random(f"swarm {seed} {number} roaming")
-    scenario = _with_roaming(scenario, more)
+    is_newer = scenario.routing.family == "graph" or scenario.faults.crash_diskless is not None
+    scenario = _with_roaming(scenario, Random(f"swarm {seed} {number} roaming, too") if is_newer else more)
     if more.random() < QUENCHING_PROBABILITY:
         scenario = structs.replace(scenario, routing=structs.replace(scenario.routing, quenching=True))
+    scenario = _with_walking(scenario, Random(f"swarm {seed} {number} walking"))
     ways = Random(f"swarm {seed} {number} modes")
-    if ways.random() < MODE_PROBABILITY:
+    if ways.random() < MODE_PROBABILITY and takes_modes(scenario):
         scenario = with_mode(scenario, ways.choice(COMPLETE_MODES), ways)
     return scenario, run_seed
 
@@ -119,8 +123,7 @@ def draw(rng: Random, number: int) -> Scenario:
 
 def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
     """Let the clients of some scenarios roam; drawn apart, so that all else stays as it was."""
-    without = scenario.routing.family == "graph" or scenario.sessions.subscription_expires_s is not None
-    if without or scenario.faults.crash_diskless is not None or rng.random() < 0.5:
+    if scenario.sessions.subscription_expires_s is not None or rng.random() < 0.5:
         return scenario
     roaming = Roaming(
         who=rng.choice(("subscribers", "publishers", "all")),
@@ -134,11 +137,37 @@ def _with_roaming(scenario: Scenario, rng: Random) -> Scenario:
 def with_mode(scenario: Scenario, mode: Any, rng: Random) -> Scenario:
     """Let its subscribers, if any roam, move in that way. Some manage to say so before they go (`announced`)."""
     roaming = scenario.clients.roaming
-    if not roaming.is_on or roaming.who == "publishers":
-        return scenario
     session_s = LEFT_BEHIND_S if mode == "naive" else None
     roaming = structs.replace(roaming, subscriber_mode=mode, announced=rng.choice((0.0, 0.5, 1.0)), session_s=session_s)
     return structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=roaming))
+
+
+def takes_modes(scenario: Scenario) -> bool:
+    """Whether subscribers roam where every mode keeps its promises (`roaming_settings.py`)."""
+    roaming, is_tree = scenario.clients.roaming, scenario.routing.family == "tree"
+    return roaming.is_on and roaming.who != "publishers" and is_tree and scenario.faults.crash_diskless is None
+
+
+def _with_walking(scenario: Scenario, rng: Random) -> Scenario:
+    """Let the subscribers of some scenarios walk, and some of these in peace, so that they have a twin."""
+    if rng.random() >= WALKING_PROBABILITY:
+        return scenario
+    walking = Walking(
+        graph=rng.choice(("line 6", "grid 4x4", "grid 8x3")),
+        dwell_s=rng.choice((0.1, 0.5, 2.0)),
+        linger_s=rng.choice((0.1, 2.0)),
+        declared=rng.random() < 0.8,
+    )
+    clients = structs.replace(scenario.clients, walking=walking)
+    workload = WorkloadSpec(kind="places", topics=rng.choice((1, 3)), radius=rng.choice((0, 1)))
+    scenario = structs.replace(scenario, clients=clients, workload=workload)
+    if rng.random() < 0.5:
+        return scenario
+    peace = structs.replace(clients, disconnections=Disconnections(), roaming=Roaming())
+    overlay = structs.replace(scenario.overlay, bandwidth_kbps=None, disk_sync_ms=0.0)
+    routing = structs.replace(scenario.routing, quenching=False)
+    calm = {"clients": peace, "overlay": overlay, "routing": routing, "churn": Churn(), "faults": Faults()}
+    return structs.replace(scenario, sessions=Sessions(), **calm)
 
 
 def _overlay(rng: Random, *, is_graph: bool) -> OverlaySpec:

@@ -97,7 +97,11 @@ def _behind(peer: str, broker: str, overlay: Overlay) -> tuple[str, ...]:
     return tuple(found)
 
 
-def events_queued(broker: MobileBroker) -> Iterator[tuple[str, EventId]]:
+Others = Callable[[str], MobileBroker | None]
+"""Another broker, or None if it has lost its memory."""
+
+
+def events_queued(broker: MobileBroker, others: Others) -> Iterator[tuple[str, EventId]]:
     """Client and event, for all that waits in a session, or in one on its way, for its client's confirmation."""
     for session in broker.sessions:
         for event in session.queue.events():
@@ -105,13 +109,13 @@ def events_queued(broker: MobileBroker) -> Iterator[tuple[str, EventId]]:
     for client, arrival in broker.arrivals.items():
         for event, _ in arrival.buffer:
             yield client, event.id
-    for replay in _replays(broker):
+    for replay in _replays(broker, others):
         for item in replay.items:
             yield replay.client, item.event.id
 
 
-def _replays(broker: MobileBroker) -> Iterator[Replay | Collected]:
-    """The parts of sessions that `broker` has in hand."""
+def _replays(broker: MobileBroker, others: Others) -> Iterator[Replay | Collected]:
+    """The parts of sessions that `broker` has in hand. In a graph only who has sent them can do so again."""
     for arrival in broker.arrivals.values():
         yield from arrival.parts
     outboxes = (link.outbox for link in broker.links.values() if link.outbox)
@@ -119,11 +123,27 @@ def _replays(broker: MobileBroker) -> Iterator[Replay | Collected]:
     for message in chain(*outboxes, held, *broker.unsent.values()):
         if type(message) is Replay or type(message) is Collected:
             yield message
+    if isinstance(broker.routing, GraphRouting):
+        for packet in broker.routing.channels.history:
+            carried: Any = packet.message
+            if type(carried) is Replay and not _has_come(packet, others(carried.to)):
+                yield carried
 
 
-def sessions_at(broker: MobileBroker) -> dict[str, None]:
+def _has_come(packet: Packet, target: MobileBroker | None) -> bool:
+    """Whether `target` has a packet that is for it, in its turn or early."""
+    if target is None or not isinstance(target.routing, GraphRouting):
+        return False
+    incoming = target.routing.channels.incoming.get(packet.source)
+    number = packet.targets[target.name]
+    if incoming is None or incoming.incarnation != packet.incarnation:
+        return incoming is not None and incoming.incarnation > packet.incarnation  # too late for it
+    return number < incoming.next or number in incoming.held
+
+
+def sessions_at(broker: MobileBroker, others: Others) -> dict[str, None]:
     """The clients whose session `broker` has in hand: here, expected, or passing through."""
-    passing = (replay.client for replay in _replays(broker))
+    passing = (replay.client for replay in _replays(broker, others))
     return dict.fromkeys([*(session.client for session in broker.sessions), *broker.arrivals, *passing])
 
 

@@ -8,7 +8,7 @@ from godwit.simulator.inspection import (
     events_queued,
     sessions_at,
 )
-from godwit.simulator.population import Population
+from godwit.simulator.walking import Walkers
 from godwit.trace import Record
 
 __all__ = ["Misfortune"]
@@ -16,7 +16,7 @@ __all__ = ["Misfortune"]
 RECONNECT_S = 0.2
 
 
-class Misfortune(Population):
+class Misfortune(Walkers):
     """A stage with people on it, whom bad luck befalls."""
 
     # ------------------------------------------------------------ faults
@@ -72,17 +72,17 @@ class Misfortune(Population):
             return
         broker = self.broker(name)
         for id, missed_at in events_at_stake(broker, self.overlay, self._taken).items():
-            self.ledger.died.update((client, id) for client, home in self.homes.items() if home in missed_at)
+            self.ledger.died.update((client, id) for client in self._clients_at(missed_at))
             detail = f"on the way to {', '.join(missed_at)}"
             self._on_record(name, Record("died", publisher=id[0], sequence=id[1], detail=detail), self.world.now)
-        for client, id in events_queued(broker):
+        for client, id in events_queued(broker, self._other):
             self.ledger.died.add((client, id))
             self._on_record(name, Record("died", client, publisher=id[0], sequence=id[1]), self.world.now)
         in_flight = self._in_flight()
         self.quiet_since = None
         self.without_disk[name] = None
         at_home = [client for client, home in self.homes.items() if home == name]
-        for client in dict.fromkeys([*at_home, *sessions_at(broker)]):
+        for client in dict.fromkeys([*at_home, *sessions_at(broker, self._other)]):
             self.ledger.home_lost(client, self.world.now, in_flight)
             self.unrenewed[client] = None
         self.world.crash(name, keeps_disk=False)

@@ -18,6 +18,7 @@ from godwit.broker.messages import (
     Ack,
     Advertise,
     Attach,
+    Covered,
     Delivery,
     Frame,
     LinkState,
@@ -25,10 +26,12 @@ from godwit.broker.messages import (
     Publish,
     Received,
     Request,
+    State,
     Subscribe,
 )
 from godwit.filters.events import Event
-from godwit.mobility.messages import Collected, Replay, Wishes
+from godwit.mobility.adhoc_messages import Carried, Relayed
+from godwit.mobility.messages import Changed, Collected, Follow, Replay, Wishes
 
 __all__ = ["Wire", "size_of"]
 
@@ -118,8 +121,18 @@ def size_of(message: Any) -> int:
         return HEADER_BYTES + 12 * len(message.targets) + size_of(message.message)
     if kind in (Subscribe, Advertise):
         return 2 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
+    if kind is Covered:
+        return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)
+    if kind is Follow:
+        return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + 16 * len(message.values)
+    if kind in (Changed, State):
+        return 2 * HEADER_BYTES + 16 * len(message.values)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
+    if kind is Relayed:
+        return 4 * HEADER_BYTES + size_of(message.body)
+    if kind is Carried:
+        return size_of(message.frame)
     if kind is Attach:
         return 4 * HEADER_BYTES + 16 * len(message.log) + sum(map(size_of, message.wanted))
     if kind is Wishes:

@@ -7,6 +7,7 @@ from godwit.broker.effects import Effect
 from godwit.client.client import Client
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter
+from godwit.filters.references import is_open
 from godwit.simulator.inspection import (
     is_answered,
 )
@@ -115,6 +116,9 @@ class Population(Stage):
             self.expires[name, subscription] = expires
             ends_at = expires - world.nodes[self.homes[name]].skew_s
             world.at(ends_at - ROUNDING_S, self._expire, name, subscription, self.subscriptions_made)
+        self.open_filters.pop((name, subscription), None)
+        if is_open(filter):
+            self.open_filters[name, subscription] = filter
         self._ask("subscription", name, subscription, filter)
         self.expiring[name, subscription] = self.subscriptions_made
         rules = settings.rules()
@@ -138,6 +142,8 @@ class Population(Stage):
         self.world.command(name, lambda client, now: client.advertise(advertisement, filter, now))
 
     def _ask(self, kind: str, name: str, entry: str, filter: Filter | None, over_at: float | None = None) -> None:
+        if filter is not None and is_open(filter):  # in the state that the client is in
+            filter = self.movements.exact(filter, self.client(name).state)
         self.ledger.asked(kind, name, entry, filter, self.world.now, self._in_flight(), over_at=over_at)
 
     def _publish(self, k: int, name: str, number: int) -> None:

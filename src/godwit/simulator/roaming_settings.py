@@ -8,7 +8,7 @@ from godwit.errors import ScenarioError
 from godwit.simulator.settings import Where
 from godwit.simulator.topologies import BROKERS_MAX
 
-__all__ = ["MOVES_MAX", "Roaming", "check_roaming"]
+__all__ = ["MOVES_MAX", "Roaming", "check_mode", "check_roaming"]
 
 PerSecond = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
@@ -23,7 +23,7 @@ MOVES_MAX = 1_000_000  # of all clients in a run; they are reckoned before it be
 
 
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):
-    """Clients that turn up at another broker, without a word to the one before. Tree family."""
+    """Clients that turn up at another broker, without a word to the one before."""
 
     model: Literal["random", "line"] = "random"  # how they move (movement.py)
     who: Literal["subscribers", "publishers", "all"] = "all"
@@ -42,6 +42,18 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     def is_on(self) -> bool:
         """Whether anyone moves."""
         return self.model != "random" or self.per_s > 0
+
+
+def check_mode(roaming: Roaming, family: str, *, lose_disks: bool, where: Where) -> None:
+    """Raise `ScenarioError` unless the subscribers' mode is promised to keep the laws there."""
+    mode = roaming.subscriber_mode
+    if mode == "relocate" or not roaming.is_on or roaming.who == "publishers":
+        return
+    key = where(("clients", "roaming", "subscriber_mode"))
+    if mode == "carry" and family != "tree":
+        raise ScenarioError(f"{key} is 'carry': it is for the tree family only, so far")
+    if lose_disks:
+        raise ScenarioError(f"{key} is {mode!r}: only 'relocate' keeps the laws while brokers lose their disks")
 
 
 def check_roaming(roaming: Roaming, places: tuple[str, ...], movers: int, lasts_s: float, where: Where) -> None:

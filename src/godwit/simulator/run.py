@@ -11,7 +11,7 @@ time that a message takes to a client and back nothing has been, what was asked 
 2. Wall time is in the summary and nowhere else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from godwit.mobility.roaming import MobileBroker
+from godwit.simulator.adhoc_run import ad_hoc_run
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
 from godwit.simulator.faults import drawn_faults
 from godwit.simulator.inspection import (
@@ -32,6 +33,7 @@ from godwit.simulator.inspection import (
 from godwit.simulator.misfortune import Misfortune
 from godwit.simulator.scenario import Scenario
 from godwit.simulator.summary import Summary, percentile_ms
+from godwit.simulator.walking import as_if_flooded, twin_of
 from godwit.trace import Record, TraceSink
 
 __all__ = ["Simulation", "run"]
@@ -48,6 +50,8 @@ def run(
     trace: TraceSink | None = None,
 ) -> Summary:
     """Run a scenario to its end. `progress` is told the share that is done."""
+    if scenario.overlay.kind == "radio":
+        return ad_hoc_run(scenario, seed, progress, trace)
     return Simulation(scenario, seed, trace).run(progress)
 
 
@@ -69,6 +73,10 @@ class Simulation(Misfortune):
         if scenario.run.leave:
             self._leave()
         verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
+        if (flooded := twin_of(scenario)) is not None:
+            twin = Simulation(flooded, self.seed)
+            twin.run()
+            self.violations += as_if_flooded(self, twin)
         return self._summary(verdict, perf_counter() - started)
 
     def plan(self) -> None:
@@ -83,6 +91,7 @@ class Simulation(Misfortune):
             self._plan_publishing(k, name, rng)
         self._plan_away(rng)
         self._plan_roaming()
+        self._plan_walking()
         self._plan_churn()
         faults = scenario.faults
         rates = faults.link_loss, faults.duplicate, faults.delay
@@ -140,7 +149,7 @@ class Simulation(Misfortune):
             ]
             left += [f"the session of {client} is not here yet" for client in broker.arrivals]
             left += [f"{', '.join(asked.brokers)} about {client}" for client, asked in broker.collecting.items()]
-            left += [f"event {id} for client {client}" for client, id in events_queued(broker)]
+            left += [f"event {id} for client {client}" for client, id in events_queued(broker, self._other)]
             if not node.alive:
                 self._violate("settles", f"the broker is down after {when}", name)
             elif not broker.routing.is_settled():
@@ -159,8 +168,9 @@ class Simulation(Misfortune):
         self._check_calm("leaving")
         for name in self.overlay.brokers:
             left = {table: size for table, size in self.broker(name).routing.sizes().items() if size}
-            if len(self.broker(name).sessions):
-                left["sessions"] = len(self.broker(name).sessions)
+            broker = self.broker(name)
+            kept: dict[str, Sized] = {"sessions": broker.sessions, "leaving": broker.leaving, "flushed": broker.flushed}
+            left |= {what: len(those) for what, those in kept.items() if len(those)}
             self.entries_left += sum(left.values())
             if left:
                 self._violate("no garbage", f"after everyone has left: {left}", name)
@@ -207,6 +217,8 @@ class Simulation(Misfortune):
             queue_max=self.queue_max,
             moves=self.moves,
             receipts=self._receipts(),
+            walked=self.walked,
+            residues=self.residues,
             latency_p50_ms=percentile_ms(latencies, 0.5),
             latency_p99_ms=percentile_ms(latencies, 0.99),
             faults=dict(sorted(self.fault_counts.items())),

@@ -24,8 +24,10 @@ import msgspec
 from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
-from godwit.simulator.roaming_settings import Roaming, check_roaming
+from godwit.simulator.radio_settings import Radio
+from godwit.simulator.roaming_settings import Roaming, check_mode, check_roaming
 from godwit.simulator.topologies import Overlay
+from godwit.simulator.walking_settings import FILE_SUFFIXES, Walking, ground_of
 from godwit.simulator.workloads import WorkloadSpec
 
 __all__ = [
@@ -36,12 +38,14 @@ __all__ = [
     "Faults",
     "OverlaySpec",
     "Planned",
+    "Radio",
     "Rate",
     "Roaming",
     "Routing",
     "Run",
     "Scenario",
     "Sessions",
+    "Walking",
     "check",
     "load",
     "named",
@@ -69,7 +73,7 @@ NOTHING = "none"  # as a value of --set: take the key away
 class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True):
     """The network of brokers, and how clients reach it. Without a bandwidth, size does not matter."""
 
-    kind: Literal["single", "line", "star", "balanced_tree", "random_tree", "random_graph", "file"]
+    kind: Literal["single", "line", "star", "balanced_tree", "random_tree", "random_graph", "file", "radio"]
     brokers: Brokers | None = None
     height: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
     degree: Annotated[int, msgspec.Meta(ge=1, le=1_000)] | None = None
@@ -89,6 +93,7 @@ PARAMETERS = {
     "random_tree": ("brokers",),
     "random_graph": ("brokers", "degree"),
     "file": ("file",),
+    "radio": (),
 }
 """By kind of overlay, the keys it needs; the other kinds' keys are not allowed."""
 
@@ -124,6 +129,7 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True):
     buffer_events_max: Least = 1_000  # that a publisher keeps while it is away
     disconnections: Disconnections = Disconnections()
     roaming: Roaming = Roaming()
+    walking: Walking = Walking()
 
 
 class Churn(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,6 +229,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     name: Text
     description: str = ""
     overlay: OverlaySpec
+    radio: Radio = Radio()
     routing: Routing = Routing()
     clients: Clients = Clients()
     workload: WorkloadSpec = WorkloadSpec()
@@ -367,6 +374,10 @@ def _read(text: str, file: str, name: str, folder: Path | None, *, is_final: boo
             held = data.get(table)
             if folder is not None and isinstance(held, dict) and isinstance(held.get(key), str) and held[key]:
                 held[key] = str(folder / held[key])
+    clients = data.get("clients")
+    walking = clients.get("walking") if isinstance(clients, dict) else None
+    if folder is not None and isinstance(walking, dict) and str(walking.get("graph", "")).endswith(FILE_SUFFIXES):
+        walking["graph"] = str(folder / walking["graph"])
     scenario = settings.checked(Scenario, data, where)
     if is_final:
         _check(scenario, where)
@@ -409,19 +420,11 @@ def _set(data: dict[str, Any], path: tuple[str, ...], value: Any, change: str) -
 
 def _check(scenario: Scenario, where: settings.Where) -> None:
     _check_overlay(scenario, where)
+    _check_radio(scenario, where)
     routing, faults, workload = scenario.routing, scenario.faults, scenario.workload
     if routing.excess_max > 0 and routing.reduction != "merging":
         raise ScenarioError(
             f"{where(('routing', 'excess_max'))} is {routing.excess_max}: only merging lets in an excess"
-        )
-    if scenario.clients.roaming.is_on and routing.family == "graph":
-        raise ScenarioError(
-            f"{where(('clients', 'roaming'))}: sessions follow their clients in the tree family only, so far"
-        )
-    if scenario.clients.roaming.is_on and faults.crash_diskless is not None:
-        raise ScenarioError(
-            f"{where(('clients', 'roaming'))}: roaming while brokers lose their disks (faults.crash_diskless) is not "
-            "promised to keep the laws yet"
         )
     if faults.until_s is not None and faults.until_s > scenario.publishing_ends_s:
         raise ScenarioError(
@@ -433,10 +436,45 @@ def _check(scenario: Scenario, where: settings.Where) -> None:
             f"{where(('workload', 'predicates'))} is {workload.predicates}: "
             f"allowed is a whole number from 1 to {workload.attributes}, which is workload.attributes"
         )
+    if (workload.kind == "places") != bool(scenario.clients.walking.graph):
+        raise ScenarioError(
+            f"{where(('workload', 'kind'))} is {workload.kind!r}: 'places' and clients.walking.graph need each other"
+        )
+    try:
+        ground_of(scenario.clients.walking)
+    except ScenarioError as error:
+        raise ScenarioError(f"{where(('clients', 'walking', 'graph'))}: {error}") from None
     for key in ("subscriptions_file", "events_file"):
         file = getattr(workload, key)
         if workload.kind == "files" and not Path(file).is_file():
             raise ScenarioError(f"{where(('workload', key))} is {file!r}: it must be a file, for a workload of files")
+
+
+def _check_radio(scenario: Scenario, where: settings.Where) -> None:
+    """Devices have one event broker an island, and what befalls them is that they move."""
+    if scenario.overlay.kind != "radio":
+        if scenario.radio != Radio():
+            raise ScenarioError(f"{where(('radio',))} is set: only an overlay of kind 'radio' has devices")
+        return
+    for key, value, default in (
+        ("routing", scenario.routing, Routing()),
+        ("churn", scenario.churn, Churn()),
+        ("faults", scenario.faults, Faults()),
+        ("sessions", scenario.sessions, Sessions()),
+    ):
+        if value != default:
+            raise ScenarioError(f"{where((key,))} is set: an overlay of kind 'radio' has none of it")
+    for key in ("publishers", "subscribers"):
+        count = getattr(scenario.clients, key)
+        if count > scenario.radio.devices:
+            raise ScenarioError(f"{where(('clients', key))} is {count}: allowed is radio.devices at most")
+    for key in ("disconnections", "roaming"):
+        if getattr(scenario.clients, key).per_s:
+            raise ScenarioError(f"{where(('clients', key))} is set: devices move by the keys of radio")
+    if scenario.clients.publishers and not scenario.clients.publish_per_s:
+        raise ScenarioError(
+            f"{where(('clients', 'publish_per_s'))} is 0: it must be above 0 where there are publishers"
+        )
 
 
 def _check_overlay(scenario: Scenario, where: settings.Where) -> None:
@@ -469,6 +507,8 @@ def _check_overlay(scenario: Scenario, where: settings.Where) -> None:
     clients = scenario.clients
     movers = clients.publishers * (clients.roaming.who != "subscribers")
     movers += clients.subscribers * (clients.roaming.who != "publishers")
+    lose_disks = scenario.faults.crash_diskless is not None
+    check_mode(clients.roaming, scenario.routing.family, lose_disks=lose_disks, where=where)
     check_roaming(clients.roaming, places_of(scenario, overlay), movers, scenario.run.duration_s, where)
 
 

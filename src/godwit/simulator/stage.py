@@ -1,5 +1,6 @@
 """The stage of a run: a world built from a scenario, and the ledger that all that happens in it goes into."""
 
+from collections.abc import Iterable
 from functools import partial
 from random import Random
 
@@ -8,16 +9,21 @@ from godwit.broker.effects import Notify
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.client.client import Client, ClientConfig
+from godwit.filters.filters import Filter
+from godwit.filters.references import LOCATION
+from godwit.mobility.locations import Movements
 from godwit.mobility.modes import MODES
 from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.inspection import (
     events_on_the_way,
     events_queued,
+    sessions_at,
 )
 from godwit.simulator.ledger import EventId, Ledger
 from godwit.simulator.movement import Ground, Move, itineraries
 from godwit.simulator.scenario import Scenario, check, overlay_of, places_of
 from godwit.simulator.summary import Violation
+from godwit.simulator.walking_settings import ground_of
 from godwit.simulator.workloads import workload_of
 from godwit.simulator.world import World
 from godwit.trace import Record, TraceSink
@@ -25,7 +31,7 @@ from godwit.trace import Record, TraceSink
 __all__ = ["Stage"]
 
 DEAD_AFTER_S = 2.0  # graph family
-CHANGES = ("subscribed", "unsubscribed", "advertised", "unadvertised", "relocated", "session_ended")
+CHANGES = ("subscribed", "unsubscribed", "advertised", "unadvertised", "relocated", "session_ended", "moved")
 """Records of what changes tables: whatever was quiet before is not quiet any more."""
 
 
@@ -44,7 +50,16 @@ class Stage:
         self.world.traces_messages = trace is not None
         self.rng = {purpose: Random(f"{seed}/{purpose}") for purpose in ("overlay", "workload", "clients", "churn")}
         self.overlay = overlay_of(scenario, self.rng["overlay"])
-        self.workload = workload_of(scenario.workload, scenario.clients.publishers, self.rng["workload"])
+        walking = scenario.clients.walking
+        self.ground = ground_of(walking)
+        self.movements = Movements({} if self.ground is None else {LOCATION: self.ground}, walking.rule)
+        self.open_filters: dict[tuple[str, str], Filter] = {}  # subscriptions that refer to their client's own state
+        self.steps_of: dict[str, Random] = {}  # by client that walks
+        self.turned_up: dict[str, float] = {}  # when those came back who were away
+        self.walked = 0
+        self.residues = 0
+        places = () if self.ground is None else self.ground.places
+        self.workload = workload_of(scenario.workload, scenario.clients.publishers, self.rng["workload"], places)
         self.violations: list[Violation] = []
         self.fault_counts: dict[str, int] = {}
         self.broken: dict[tuple[str, str], int] = {}  # links that a fault keeps down
@@ -109,7 +124,7 @@ class Stage:
         )
         self.config = config
         for name in self.overlay.brokers:
-            make = partial(MobileBroker, name, beside[name], config)
+            make = partial(MobileBroker, name, beside[name], config, movements=self.movements)
             world.add_broker(name, make, journaled=journaled, sync_s=network.disk_sync_ms / 1_000)
         for link in self.overlay.links:
             world.wire(link.a, link.b, link.latency_s, link.bandwidth_bps)
@@ -158,6 +173,19 @@ class Stage:
         is_safe = receiver not in self.without_disk and len(node.journal) == node.durable
         return link.received if is_known and is_safe else 0
 
+    def _other(self, name: str) -> MobileBroker | None:
+        """The machine of a broker, unless it has lost its memory."""
+        return None if name in self.without_disk else self.broker(name)
+
+    def _clients_at(self, brokers: Iterable[str]) -> dict[str, None]:
+        """The clients that are at one of these brokers, or whose session is, or is on its way from or to one."""
+        found: dict[str, None] = {}
+        for name in brokers:
+            found.update((client, None) for client, home in self.homes.items() if home == name)
+            if (broker := self._other(name)) is not None:
+                found.update(sessions_at(broker, self._other))
+        return found
+
     def _in_flight(self) -> list[EventId]:
         """Every event that is under way anywhere, also on the disk of a broker that is down."""
         found: list[EventId] = []
@@ -165,7 +193,7 @@ class Stage:
         for name in self.overlay.brokers if self.ledger.facts else ():
             broker = self.broker(name)
             found += events_on_the_way(broker, self.overlay, self._taken if lasting else lambda *_: 0)
-            found += [id for _, id in events_queued(broker)]
+            found += [id for _, id in events_queued(broker, self._other)]
         return [*found, *(id for _, id in self.ledger.died)]  # of these some may be sent again by their source
 
     def _violate(self, law: str, text: str, node: str) -> None:
@@ -189,6 +217,8 @@ class Stage:
         match record.kind:
             case "published":
                 self.ledger.entered(id, now)
+            case "residue":
+                self.residues += 1
             case "purged" | "expired":
                 self.ledger.gone[record.peer, id] = record.kind
             case "quenched" if self.client(node).connection is None:  # its buffer was full: [mobile §3.2] allows it
@@ -214,6 +244,6 @@ class Stage:
         elif record.peer in self.homes:
             self.ledger.gone[record.peer, id] = "lost"
         elif self.fault_counts.get("crash_diskless"):  # what a past life of its broker sent came after the next began
-            self.ledger.died.update((client, id) for client, home in self.homes.items() if home == node)
+            self.ledger.died.update((client, id) for client in self._clients_at([node]))
         else:
             self._violate("nothing lost", f"event {id} given up: {record.detail}", node)

@@ -35,7 +35,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     allowed: int = 0  # missing or extra while a change of the subscription was under way
     excused: int = 0  # died with a disk
     moves: int = 0  # of clients to another broker
+    islands: dict[str, int] = {}  # of an ad hoc network: elections, merges and the like
     receipts: dict[str, int] = {}  # what clients were told when they came back, added up
+    walked: int = 0  # steps that clients took on their movement graph
+    residues: int = 0  # events that reached the border broker of a client that was elsewhere by then
     purged: int = 0  # left a queue by one of its rules
     expired: int = 0
     quenched: int = 0  # dropped at the source because nobody wanted them

@@ -1,7 +1,7 @@
 """Workloads: who wants what, who says what, and what publishers promise to say.
 
 *Theory.* A workload answers three questions: the filter of the k-th subscription, the attributes of a publisher's k-th
-event, and an advertisement of a publisher. There are four kinds.
+event, and an advertisement of a publisher. There are five kinds.
 
 - **random**: events have a topic, popular ones more often (Zipf), and numbers; a filter wants some topics and a range
   of some numbers. *Selectivity* is the probability that an event of a random publisher matches a filter. It is exact by
@@ -11,6 +11,8 @@ event, and an advertisement of a publisher. There are four kinds.
 - **publications** [pubmob §4]: each publisher has one publication of its own, and a subscriber wants one of them.
 - **mixed**: any filter the algebra knows (OR, NOT, several values, missing attributes, texts, regions) over few values:
   for finding faults, not for figures.
+- **places** [rebeca §3.3]: events say where they are, on the movement graph that subscribers walk on; a filter wants
+  one service at most `radius` steps around.
 - **files**: subscriptions and events as `godwit match` reads them.
 
 *Rules.*
@@ -32,6 +34,7 @@ import msgspec
 from godwit.errors import ScenarioError
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter, all_of, any_of, missing, negation, only, present, some
+from godwit.filters.references import LOCATION, Reference, vicinity
 from godwit.filters.regions import box, circle
 from godwit.filters.sets import (
     ValueSet,
@@ -47,7 +50,16 @@ from godwit.filters.sets import (
 )
 from godwit.filters.values import Point, Value
 
-__all__ = ["MixedWorkload", "Publications", "RandomWorkload", "Workload", "WorkloadSpec", "Zipf", "workload_of"]
+__all__ = [
+    "MixedWorkload",
+    "PlacesWorkload",
+    "Publications",
+    "RandomWorkload",
+    "Workload",
+    "WorkloadSpec",
+    "Zipf",
+    "workload_of",
+]
 
 NUMBER_MAX = 9_999  # numbers of random events are whole, from 0
 GRID = 100  # starts of ranges are multiples of it
@@ -60,13 +72,14 @@ SIZES = (0.5, 1.0, 1.5)  # of a filter's range beside the one that gives the sel
 class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a scenario says about its workload."""
 
-    kind: Literal["random", "publications", "mixed", "files"] = "random"
+    kind: Literal["random", "publications", "mixed", "files", "places"] = "random"
     selectivity: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.1  # random: how likely an event matches a filter
     skew: Annotated[float, msgspec.Meta(ge=0, le=4)] = 0.0  # random: Zipf's exponent; 0 makes all topics alike
     topics: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 20
     attributes: Annotated[int, msgspec.Meta(ge=1, le=100)] = 3  # random: numbers an event has
     predicates: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2  # random: numbers a filter asks about
     locality: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0  # publications: share of publishers with the same one
+    radius: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0  # places: steps around a walker that concern it
     subscriptions_file: str = ""
     events_file: str = ""
 
@@ -84,13 +97,15 @@ class Workload(Protocol):
         """A filter that matches all that the publisher says: variant 0 is the narrowest, others are wider."""
 
 
-def workload_of(spec: WorkloadSpec, publishers: int, rng: Random) -> Workload:
+def workload_of(spec: WorkloadSpec, publishers: int, rng: Random, places: Sequence[Value] = ()) -> Workload:
     """The workload of a scenario with so many publishers."""
     match spec.kind:
         case "random":
             return RandomWorkload(spec, publishers, rng)
         case "publications":
             return Publications(publishers, spec.locality, rng)
+        case "places":
+            return PlacesWorkload(spec, publishers, places, rng)
         case "mixed":
             return MixedWorkload(publishers, rng)
         case "files":
@@ -211,6 +226,32 @@ class Publications:
     def advertisement(self, publisher: int, variant: int = 0) -> Filter:
         """Identical to the publication; other variants take in a few more."""
         return some("publication", one_of({self._said[publisher], *self._said[: variant % 4]}))
+
+
+# ---------------------------------------------------------------- places
+
+
+class PlacesWorkload:
+    """Services at places: a walker wants to hear of one service where it is. [rebeca §3.3: parking]"""
+
+    def __init__(self, spec: WorkloadSpec, publishers: int, places: Sequence[Value], rng: Random) -> None:
+        self._places = places
+        self._radius = spec.radius
+        self._services = tuple(f"t{number}" for number in range(spec.topics))
+        self._said = tuple(rng.choice(self._services) for _ in range(publishers))
+
+    def filter(self, k: int, rng: Random) -> Filter:
+        """A service that somebody offers, at most so many steps from the walker."""
+        service = rng.choice(self._said or self._services)
+        return all_of(some("service", one_of([service])), some("location", vicinity(Reference(LOCATION), self._radius)))
+
+    def attributes(self, publisher: int, k: int, rng: Random) -> Attributes:
+        """Its service, at any place alike."""
+        return {"service": self._said[publisher], "location": rng.choice(self._places), "cost": rng.randrange(10)}
+
+    def advertisement(self, publisher: int, variant: int = 0) -> Filter:
+        """Its service; other variants take in a few more."""
+        return some("service", one_of({self._said[publisher], *self._services[: variant % 4]}))
 
 
 # ---------------------------------------------------------------- mixed

@@ -43,6 +43,7 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Frame, NodeId, Packet
+from godwit.mobility.adhoc_messages import Beacon, Relayed
 from godwit.simulator.network import Wire, size_of
 from godwit.trace import Record
 
@@ -270,6 +271,8 @@ class World:
         kind = type(message)
         self.handled[kind] = self.handled.get(kind, 0) + 1
         if target.is_broker and wire.source.is_broker:
+            if self.traces_messages and kind in (Beacon, Relayed):
+                self._record(target.name, _message_record("handled", source, message, -1))
             self._give(target, Arrived(source, message))
         else:
             if self.traces_messages:
@@ -414,4 +417,6 @@ def _message_record(kind: str, peer: NodeId, message: Any, number: int) -> Recor
     event = getattr(inner, "event", None)
     publisher, sequence = event.id if event is not None else ("", -1)
     number = number if number >= 0 else getattr(message, "number", -1)
-    return Record(kind, peer, type(message).__name__, publisher, sequence, number=number, size=size_of(message))
+    name, size = type(message).__name__, size_of(message)
+    borne = type(message.body).__name__ if type(message) is Relayed else ""
+    return Record(kind, peer, name, publisher, sequence, number=number, size=size, detail=borne)

@@ -1,0 +1,68 @@
+"""The chain of a session that is one of several: each delivery names the event of its publisher that came before it.
+
+*Theory.* A client with sessions at several brokers must tell an event that a session has lost from one that it never
+wanted. So a replicated session numbers by the publishers' own numbers: with each delivery goes the number of the last
+event of the same publisher that the session took in before. A client that never got that one knows of a gap.
+
+*Rules.*
+1. A predecessor is lower than the event it is named for. What comes behind a later event of its publisher has none.
+2. 0 means: none before it, in this session. `UNKNOWN` means that the session cannot say.
+3. Remembered are as many publishers as the session remembers numbers of, the recent ones, and one number for each
+   delivery that is in the queue.
+
+*Paper.* [mobile §5]. *Departures.* The paper names no predecessors; they are what its Table 1 lacks. There is one chain
+per publisher and session, not one per subscription: it breaks wherever one of theirs would, and an event that several
+subscriptions want names one predecessor.
+"""
+
+from godwit.broker.messages import Delivery
+from godwit.filters.events import Event
+
+__all__ = ["ITEMS_MAX", "UNKNOWN", "Chain"]
+
+UNKNOWN = -1
+ITEMS_MAX = 64
+"""How many events an answer to `Between` holds at most."""
+
+
+class Chain:
+    """Which event of its publisher came before each that is in the queue."""
+
+    def __init__(self, publishers_max: int, *, is_whole: bool) -> None:
+        assert publishers_max >= 1
+        self._publishers_max = publishers_max
+        self._is_whole = is_whole  # whether a publisher that is not known has never been heard of
+        self._last: dict[str, int] = {}  # by publisher, the latest to be heard of last
+        self._before: dict[int, int] = {}  # by the number of the delivery, which grows
+
+    def __len__(self) -> int:
+        """How many predecessors are remembered."""
+        return len(self._before)
+
+    def link(self, number: int, event: Event) -> None:
+        """The session takes this event in, as its delivery `number`."""
+        publisher, sequence = event.id
+        last = self._last.pop(publisher, None)
+        if last is None:
+            last = 0 if self._is_whole else UNKNOWN
+        if last != UNKNOWN and sequence > last:
+            self._before[number] = last
+        self._last[publisher] = max(last, sequence)
+        if len(self._last) > self._publishers_max:
+            del self._last[next(iter(self._last))]
+            self._is_whole = False
+
+    def named(self, delivery: Delivery) -> Delivery:
+        """The delivery, with its predecessor."""
+        predecessor = self._before.get(delivery.number, UNKNOWN)
+        return Delivery(delivery.number, delivery.event, delivery.subscriptions, predecessor)
+
+    def drop(self, number: int) -> None:
+        """This delivery has left the queue unsent."""
+        self._before.pop(number, None)
+
+    def forget(self, received: int) -> None:
+        """The client has every delivery up to `received`."""
+        before = self._before
+        while before and (first := next(iter(before))) <= received:
+            del before[first]

@@ -1,0 +1,333 @@
+"""The tree family with filters on clients' own states: each broker reckons with where the client may be by then.
+
+*Theory.* An open filter, such as `location = myloc`, is not told to neighbours like others. A `Follow` carries it as it
+stands, with the client's state and with the time that has been spent on the way. Each broker adds the round trip of the
+link that it came over, as either end has measured it, whichever is more: the one end times its news, the other its
+events. It loosens the filter accordingly (`locations.py`) and puts that into its matcher, and so events are routed as
+ever. The further from the client, the older the news and the more is possible: filters grow towards the publishers, F_1
+within F_2 within F_3. [rebeca §5.1]
+
+When the state changes, a `Changed` follows the same way and each broker replaces the filter in one step. It goes no
+further than to the first broker for which the change makes no difference: then it makes none behind it either.
+
+*Rules.*
+1. An entry is told to a neighbour iff the neighbour has advertised something that the filter may want in some state; so
+   whom it is told to does not depend on the state.
+2. What a neighbour was told of times is what the entry here was loosened by: nobody behind us reckons with less.
+3. A new time of a link, or a new `dwell_s`, is told on; a new state only if what is possible here has changed.
+4. Times of links have slack, so that they are rarely told anew: `SLACK` more than measured, until the measured is more,
+   or much less.
+5. With flooding nobody is told anything.
+
+*Paper.* [rebeca §5.1 to §5.3, Table 2]. *Symbols.* F_i → the entry from B_i at B_(i+1); δ_i → `delays[B_i]`.
+*Departures.* These entries are not reduced: no two clients move alike. Ordinary ones are as before. The paper sends the
+places to add and to remove; we send the state, and each broker works out both.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from godwit.broker.checking import check_dwell, check_filter, check_id, check_values, shown
+from godwit.broker.messages import EntryId, Message, NodeId
+from godwit.broker.routing import Answer, Forward
+from godwit.broker.tree import ENTRIES_MAX, HERE, SUBSCRIPTIONS, TreeRouting
+from godwit.errors import PeerFault
+from godwit.filters.filters import TRUE, Filter
+from godwit.filters.references import is_open, references_of
+from godwit.mobility.locations import Movements, Possibilities, State
+from godwit.mobility.messages import Changed, Follow, Unfollow
+
+__all__ = ["Followed", "LocationTree"]
+
+SLACK = 1.25
+SPENT_S_MAX = 1e9
+FOLLOWED = "followed"
+
+Key = tuple[NodeId, EntryId]
+
+
+class Followed:
+    """An open filter from one source, and what it comes to here."""
+
+    __slots__ = ("dwell_s", "elapsed_s", "filter", "link_s", "loosened", "possible", "spent_s", "values", "weakest")
+
+    def __init__(
+        self,
+        filter: Filter,
+        values: dict[str, Any],
+        dwell_s: float | None,
+        spent_s: float | None,
+        link_s: float | None,  # as the other end says
+        delay_s: float | None,  # and as we do
+        movements: Movements,
+        before: "Followed | None",
+    ) -> None:
+        self.filter = filter
+        self.values = values
+        self.dwell_s = dwell_s
+        self.spent_s = spent_s
+        self.link_s = link_s
+        measured = [seconds for seconds in (link_s, delay_s) if seconds is not None]
+        self.elapsed_s = None if spent_s is None or not measured else spent_s + max(measured)
+        self.possible: Possibilities = movements.possible(filter, values, self.elapsed_s, dwell_s)
+        same = before is not None and before.filter == filter
+        self.weakest: Filter = before.weakest if before is not None and same else movements.weakest(filter)
+        self.loosened: Filter = (
+            before.loosened
+            if before is not None and same and before.possible == self.possible
+            else movements.loosened(filter, self.possible)
+        )
+
+    def follow(self, id: EntryId, link_s: float | None) -> Follow:
+        """As it is told first."""
+        return Follow(id, self.filter, self.values, self.dwell_s, self.elapsed_s, link_s)
+
+    def changed(self, id: EntryId, link_s: float | None) -> Changed:
+        """As it is told then."""
+        return Changed(id, self.values, self.dwell_s, self.elapsed_s, link_s)
+
+
+class LocationTree(TreeRouting):
+    """The tables of one broker, with what it follows of clients' states."""
+
+    def __init__(self, name: NodeId, neighbours: Iterable[NodeId], movements: Movements, **options: Any) -> None:
+        super().__init__(name, neighbours, **options)
+        self.movements = movements
+        self.followed: dict[NodeId, dict[EntryId, Followed]] = {source: {} for source in self.in_subs}
+        self.told: dict[NodeId, dict[Key, EntryId]] = {n: {} for n in self.neighbours}  # under which id
+        self.taken: dict[NodeId, dict[EntryId, None]] = {n: {} for n in self.neighbours}  # those ids
+        self.delays: dict[NodeId, float] = {}  # round trips, with slack
+        self.ids_made = 0
+        self.maker = f"{name}/{options.get('incarnation', 1)}/follow"
+
+    # ------------------------------------------------------------ clients here
+
+    def follow(self, id: EntryId, filter: Filter, state: State, dwell_s: float | None) -> list[Answer]:
+        """A client here wants what an open filter matches in its state, which is this now."""
+        names = [reference.name for reference in references_of(filter)]
+        values = {name: state[name] for name in names if name in state}
+        followed = Followed(filter, values, dwell_s, 0.0, None, 0.0, self.movements, self.followed[HERE].get(id))
+        answers = self._put(HERE, id, followed)
+        return answers + self._without_ordinary(id)
+
+    def _without_ordinary(self, id: EntryId) -> list[Answer]:
+        """The filter that an open one has taken the place of goes, once that is told."""
+        if id not in self.in_subs[HERE]:
+            return []
+        answers = super().on_unsubscribe(id, HERE)
+        self.matcher.add((HERE, id), self.followed[HERE][id].loosened)
+        return answers
+
+    def on_subscribe(self, id: EntryId, filter: Filter, source: NodeId) -> list[Answer]:
+        """As every tree; here, an ordinary filter may take the place of an open one."""
+        if source != HERE or id not in self.followed[HERE]:
+            return super().on_subscribe(id, filter, source)
+        self.matcher.remove((HERE, id))
+        answers = super().on_subscribe(id, filter, HERE)
+        del self.followed[HERE][id]
+        return answers + self._untell_all(HERE, id)
+
+    def on_unsubscribe(self, id: EntryId, source: NodeId) -> list[Answer]:
+        """As every tree; a client here unsubscribes open filters as others."""
+        if source == HERE and id in self.followed[HERE]:
+            return self._drop(HERE, id)
+        return super().on_unsubscribe(id, source)
+
+    # ------------------------------------------------------------ entries
+
+    def _put(self, source: NodeId, id: EntryId, entry: Followed) -> list[Answer]:
+        """Let `entry` take the place of what was there, and tell the neighbours who must know."""
+        before = self.followed[source].get(id)
+        self.followed[source][id] = entry
+        key = (source, _in_matcher(source, id))
+        if before is not None:
+            if before.loosened != entry.loosened:
+                self.matcher.replace(key, entry.loosened)
+        elif source != HERE or id not in self.in_subs[HERE]:
+            self.matcher.add(key, entry.loosened)
+        answers: list[Answer] = []
+        for n in self.neighbours:
+            if n != source:
+                self._tell(n, source, id, entry, before, answers)
+        return answers
+
+    def _tell(
+        self,
+        neighbour: NodeId,
+        source: NodeId,
+        id: EntryId,
+        entry: Followed,
+        before: Followed | None,
+        answers: list[Answer],
+    ) -> None:
+        """Tell one neighbour what it has to know of an entry that was `before`. (rules 1 to 3)"""
+        told = self.told[neighbour]
+        name = told.get((source, id))
+        if self.floods or not self._concerns(entry.weakest, neighbour):
+            self._untell(neighbour, source, id, answers)
+        elif name is None:
+            name = told[source, id] = self._free_id(id, self.taken[neighbour])
+            answers.append(_forward(neighbour, entry.follow(name, self.delays.get(neighbour))))
+        elif before is None or before.filter != entry.filter:
+            answers.append(_forward(neighbour, entry.follow(name, self.delays.get(neighbour))))
+        elif (before.possible, before.dwell_s, before.elapsed_s) != (entry.possible, entry.dwell_s, entry.elapsed_s):
+            answers.append(_forward(neighbour, entry.changed(name, self.delays.get(neighbour))))
+
+    def _free_id(self, id: EntryId, taken: dict[EntryId, None]) -> EntryId:
+        """While a client moves from broker to broker, two sources follow it under one name."""
+        while id in taken:
+            self.ids_made += 1
+            id = (self.maker, str(self.ids_made))
+        taken[id] = None
+        return id
+
+    def _drop(self, source: NodeId, id: EntryId) -> list[Answer]:
+        del self.followed[source][id]
+        self.matcher.remove((source, _in_matcher(source, id)))
+        return self._untell_all(source, id)
+
+    def _untell_all(self, source: NodeId, id: EntryId) -> list[Answer]:
+        answers: list[Answer] = []
+        for n in self.neighbours:
+            self._untell(n, source, id, answers)
+        return answers
+
+    def _untell(self, neighbour: NodeId, source: NodeId, id: EntryId, answers: list[Answer]) -> None:
+        name = self.told[neighbour].pop((source, id), None)
+        if name is not None:
+            del self.taken[neighbour][name]
+            answers.append(_forward(neighbour, Unfollow(name)))
+
+    # ------------------------------------------------------------ advertisements
+
+    def on_advertise(self, id: EntryId, filter: Filter, source: NodeId) -> list[Answer]:
+        answers = super().on_advertise(id, filter, source)
+        return answers + self._look_again(source)
+
+    def on_unadvertise(self, id: EntryId, source: NodeId) -> list[Answer]:
+        answers = super().on_unadvertise(id, source)
+        return answers + self._look_again(source)
+
+    def _look_again(self, neighbour: NodeId) -> list[Answer]:
+        """`neighbour` advertises more, or less: what it is told follows."""
+        answers: list[Answer] = []
+        if neighbour != HERE and self.advertised:
+            for source, entries in self.followed.items():
+                if source != neighbour:
+                    for id, entry in entries.items():
+                        self._tell(neighbour, source, id, entry, entry, answers)
+        return answers
+
+    # ------------------------------------------------------------ time
+
+    def measure(self, neighbour: NodeId, round_trip_s: float) -> list[Answer]:
+        """A link takes so long now: reckon with it, if it makes a difference. (rule 4)"""
+        known = self.delays.get(neighbour)
+        if known is not None and round_trip_s <= known <= 2 * SLACK * round_trip_s:
+            return []
+        self.delays[neighbour] = delay_s = SLACK * round_trip_s
+        answers: list[Answer] = []
+        for id, old in list(self.followed[neighbour].items()):
+            entry = Followed(old.filter, old.values, old.dwell_s, old.spent_s, old.link_s, delay_s, self.movements, old)
+            answers += self._put(neighbour, id, entry)
+        for (source, id), name in self.told[neighbour].items():
+            answers.append(_forward(neighbour, self.followed[source][id].changed(name, delay_s)))
+        return answers
+
+    # ------------------------------------------------------------ neighbours
+
+    def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
+        told: Any = message
+        if type(told) is Follow:
+            self._check_follow(peer, told)
+            self._refresh(peer, FOLLOWED, told.id)
+            return self._on_followed(peer, told.id, told.filter, told)
+        if type(told) is Changed:
+            self._check_known_follow(peer, told.id)
+            _check_times(told)
+            return self._on_followed(peer, told.id, self.followed[peer][told.id].filter, told)
+        if type(told) is Unfollow:
+            self._check_known_follow(peer, told.id)
+            self._refresh(peer, FOLLOWED, told.id)
+            return self._drop(peer, told.id)
+        return super().on_message(peer, message, now)
+
+    def _on_followed(self, peer: NodeId, id: EntryId, filter: Filter, told: Follow | Changed) -> list[Answer]:
+        before, delay_s = self.followed[peer].get(id), self.delays.get(peer)
+        link_s = told.link_s
+        entry = Followed(filter, told.values, told.dwell_s, told.spent_s, link_s, delay_s, self.movements, before)
+        return self._put(peer, id, entry)
+
+    def _check_follow(self, peer: NodeId, message: Follow) -> None:
+        check_id(message.id)
+        check_filter(message.filter)
+        _check_times(message)
+        if not is_open(message.filter) or self.movements.why_not(message.filter) is not None:
+            raise PeerFault(f"a filter that cannot be followed: {shown(message.filter)}")
+        entries = self.followed[peer]
+        if message.id not in entries and len(entries) >= ENTRIES_MAX:
+            raise PeerFault(f"more than {ENTRIES_MAX} entries from one neighbour")
+
+    def _check_known_follow(self, peer: NodeId, id: Any) -> None:
+        check_id(id)
+        if id not in self.followed[peer]:
+            raise PeerFault(f"changes or takes back {shown(id)}, which it has never told")
+
+    def _known_from(self, peer: NodeId) -> list[tuple[str, EntryId]]:
+        return super()._known_from(peer) + [(FOLLOWED, id) for id in self.followed[peer]]
+
+    def _told_to(self, peer: NodeId) -> list[Answer]:
+        answers = super()._told_to(peer)
+        for (source, id), name in self.told[peer].items():
+            answers.append(_forward(peer, self.followed[source][id].follow(name, self.delays.get(peer))))
+        return answers
+
+    def on_synced(self, what: str, peer: NodeId, now: float) -> list[Answer]:
+        """With the subscriptions of a neighbour that had lost its memory, all that it follows is told."""
+        answers: list[Answer] = []
+        if what == SUBSCRIPTIONS:
+            for kind, id in list(self.stale.get(peer, ())):
+                if kind == FOLLOWED:
+                    del self.stale[peer][kind, id]
+                    answers += self._drop(peer, id)
+        return answers + super().on_synced(what, peer, now)
+
+    # ------------------------------------------------------------ looking at it
+
+    def wanted(self) -> list[Filter]:
+        """A source hears late of a change: open filters are wanted in any state."""
+        wanted = super().wanted()
+        if wanted == [TRUE]:
+            return wanted
+        followed = (entry.weakest for entries in self.followed.values() for entry in entries.values())
+        return list(dict.fromkeys([*wanted, *followed]))
+
+    def sizes(self) -> dict[str, int]:
+        followed = sum(map(len, self.followed.values()))
+        told = sum(map(len, self.told.values()))
+        return {**super().sizes(), "followed": followed, "told_follows": told}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.matcher.add_many(
+            ((source, _in_matcher(source, id)), entry.loosened)
+            for source, entries in self.followed.items()
+            for id, entry in entries.items()
+        )
+
+
+def _in_matcher(source: NodeId, id: EntryId) -> tuple[str, ...]:
+    """From a neighbour, an ordinary entry and an open one may have the same id for a moment."""
+    return id if source == HERE else (FOLLOWED, *id)
+
+
+def _check_times(message: Follow | Changed) -> None:
+    check_values(message.values)
+    check_dwell(message.dwell_s)
+    for spent_s in (message.spent_s, message.link_s):
+        if spent_s is not None and not (type(spent_s) in (int, float) and 0 <= spent_s < SPENT_S_MAX):
+            raise PeerFault(f"spent {shown(spent_s)} on the way: it must be seconds, 0 or more, or nothing")
+
+
+def _forward(peer: NodeId, message: Any) -> Answer:
+    return Forward(peer, message)

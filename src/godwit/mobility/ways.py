@@ -1,0 +1,158 @@
+"""Ways to other brokers: how messages about clients that move get from any broker to any other.
+
+*Theory.* On a tree neighbours tell each other whom they lead to (`Brokers`), and a message goes from hop to hop; every
+hop may hold it back, so that it does not overtake subscriptions. In the graph family the channels lead everywhere, and
+a message travels in a packet, behind all that was sent to the same broker before.
+
+*Rules.*
+1. A broker whose tables are not whole yet holds these messages back as it holds events, for `HOLD_S` at most.
+2. A message to a broker that nobody has told of yet waits until somebody does; `UNSENT_MAX` of them at most.
+3. What no honest broker sends is a `PeerFault`, before anything is changed.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from godwit.broker.broker import BrokerConfig
+from godwit.broker.effects import Arrived, Effect, StartTimer, StopTimer, Trace
+from godwit.broker.graph import GraphRouting
+from godwit.broker.messages import NodeId
+from godwit.errors import PeerFault
+from godwit.mobility.checking import check_move
+from godwit.mobility.following import FollowingBroker
+from godwit.mobility.locations import Movements
+from godwit.mobility.messages import Brokers
+from godwit.trace import Record
+
+__all__ = ["HOLD_S", "Handler", "ReachingBroker"]
+
+HOLD_S = 30.0
+BROKERS_MAX = 100_000
+UNSENT_MAX = 10_000
+
+Handler = Callable[[Any, NodeId, Any, float], list[Effect]]
+
+
+class ReachingBroker(FollowingBroker):
+    """A broker that can send a message to any other."""
+
+    ANSWERS: ClassVar[dict[type, Handler]] = {}
+    """Messages about clients that move, and who handles them."""
+
+    def __init__(
+        self,
+        name: NodeId,
+        neighbours: Mapping[NodeId, float],
+        config: BrokerConfig,
+        incarnation: int = 1,
+        *,
+        movements: Movements | None = None,
+    ) -> None:
+        super().__init__(name, neighbours, config, incarnation, movements=movements)
+        self.incarnation = incarnation
+        self.ways: dict[NodeId, NodeId] = {}  # other brokers, and the neighbour that leads there
+        self.held: list[tuple[NodeId, Any]] = []  # messages that came before the tables are whole
+        self.unsent: dict[NodeId, list[Any]] = {}  # to brokers that we know no way to
+
+    @property
+    def graph(self) -> GraphRouting | None:
+        """The routing family, if it is this one."""
+        return self.routing if isinstance(self.routing, GraphRouting) else None
+
+    def _knows(self, broker: NodeId) -> bool:
+        """Whether we know a way to a broker, or shall when it can be reached."""
+        return broker in (self.ways if self.graph is None else self.graph.channels.lives)
+
+    # ------------------------------------------------------------ who is where
+
+    def _on_open(self, peer: NodeId, effects: list[Effect], now: float) -> None:
+        """Tell a neighbour whom it reaches through us."""
+        if self.config.family != "tree":
+            return
+        names = (self.name, *(name for name, way in self.ways.items() if way != peer))
+        self._send_on(peer, Brokers(names), effects, now)
+
+    def on_brokers(self, peer: NodeId, message: Brokers, now: float) -> list[Effect]:
+        """Remember who is reached through `peer`, and pass on what is new."""
+        if self.config.family != "tree":
+            raise PeerFault("Brokers are told on a tree only")
+        if type(message.names) is not tuple or any(type(name) is not str for name in message.names):
+            raise PeerFault("Brokers.names must be a tuple of texts")
+        if len(self.ways) + len(message.names) > BROKERS_MAX:
+            raise PeerFault(f"more than {BROKERS_MAX} brokers")
+        new = tuple(name for name in message.names if self.ways.get(name) != peer and name != self.name)
+        self.ways.update(dict.fromkeys(new, peer))
+        effects: list[Effect] = []
+        if new:
+            for other in self.links:
+                if other != peer:
+                    self._send_on(other, Brokers(new), effects, now)
+        for name in new:
+            effects += [effect for unsent in self.unsent.pop(name, ()) for effect in self._send_to(name, unsent, now)]
+        return effects + self._on_reached(new, now)
+
+    def _on_reached(self, brokers: tuple[NodeId, ...], now: float) -> list[Effect]:
+        """Tree family: a way to these is known from now on."""
+        return []
+
+    # ------------------------------------------------------------ coming
+
+    def on_move(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
+        """A message about a client that moves: handled at once, or when the tables are whole."""
+        if self.graph is not None:
+            raise PeerFault(f"a {type(message).__name__} beside a packet: brokers of a graph put it into one")
+        check_move(message)
+        if not self.routing.is_whole():
+            return self._hold(peer, message, now)
+        return self.ANSWERS[type(message)](self, peer, message, now)
+
+    def _hold(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
+        if len(self.held) >= UNSENT_MAX:
+            detail = "too many before the tables are whole"
+            return [Trace(Record("lost", message.client, type(message).__name__, detail=detail))]
+        self.held.append((peer, message))
+        return [StartTimer(("hold moves",), now + HOLD_S)] if len(self.held) == 1 else []
+
+    def on_arrived(self, input: Arrived, now: float) -> list[Effect]:
+        """As every broker; and what was held back goes on when the tables are whole."""
+        effects = super().on_arrived(input, now)
+        if self.held and self.routing.is_whole():
+            effects += self._release(now)
+        return effects
+
+    def _release(self, now: float) -> list[Effect]:
+        held, self.held = self.held, []
+        effects: list[Effect] = [StopTimer(("hold moves",))]
+        for peer, message in held:
+            if peer == self.name:
+                effects += self._send_to(message.home, message, now)
+            else:
+                effects += self.ANSWERS[type(message)](self, peer, message, now)
+        return effects
+
+    # ------------------------------------------------------------ going
+
+    def _send_to(self, broker: NodeId, message: Any, now: float) -> list[Effect]:
+        """Send a message to a broker anywhere; here, it is handled at once."""
+        if broker == self.name:
+            return self.ANSWERS[type(message)](self, self.name, message, now)
+        effects: list[Effect] = []
+        if self.graph is not None and self._knows(broker):
+            effects += self._tell([broker], message, now)
+        elif broker in self.ways:
+            self._send_on(self.ways[broker], message, effects, now)
+        elif sum(map(len, self.unsent.values())) < UNSENT_MAX:  # we have lost our memory, and shall hear of it
+            self.unsent.setdefault(broker, []).append(message)
+        else:
+            effects.append(Trace(Record("lost", broker, type(message).__name__, detail="no way to this broker")))
+        return effects
+
+    def _send_on(self, peer: NodeId, message: Any, effects: list[Effect], now: float) -> None:
+        self.links[peer].send(message, effects, now)
+
+    def _tell(self, targets: list[NodeId], message: Any, now: float) -> list[Effect]:
+        """Send a message to brokers that are known, anywhere."""
+        effects: list[Effect] = []
+        if self.graph is not None:
+            self._carry_out(self.graph.tell(targets, message), effects, now)
+        return effects

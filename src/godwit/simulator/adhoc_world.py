@@ -1,0 +1,352 @@
+"""Ad hoc networks on virtual time: devices, who is in range of whom, and the laws that hold for them.
+
+*Theory.* The world of `world.py` runs the devices' machines; this module says which pairs are in range, lets
+applications speak, and watches. Who can be reached over any number of hops forms an *island*. An island is *stable*
+since its nodes or the pairs in range within it last changed.
+
+| law | it says |
+|---|---|
+| nothing twice | no client gets an event twice, whatever happens |
+| order | a client gets the events of one publisher in the order they were published, whatever happens |
+| nothing held is lost | what an event broker took for a client comes, unless its lease ended or order forbids it |
+| all of an island | what is published in an island that has been stable comes in time to all in it who want it |
+| one event broker | an island of two or more that has been stable has one leader, whom all follow; or, where event \
+brokers coordinate, several, all joined to the one of the highest rank |
+| everything in force | its event broker holds exactly the subscriptions of its members, who are all connected |
+| leases end | an event broker holds nothing of who has been gone from its island for the time of a lease |
+
+*Rules.*
+1. Nothing here draws a random number or changes a machine.
+2. What a law excuses is on record: `lost` for a lease that ended, `suppressed` at a client for what came behind a later
+   event of its publisher, which happens only when the two were taken by different event brokers. Where event brokers
+   coordinate, an event may also still wait at one that its client follows no longer.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from godwit.broker.effects import Effect, Notify
+from godwit.client.client import Client, ClientConfig
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.mobility.adhoc import AdHocNode
+from godwit.mobility.device import AdHocConfig
+from godwit.simulator.summary import Violation
+from godwit.simulator.world import World
+from godwit.trace import Record, TraceSink
+
+__all__ = ["AdHocWorld", "EventId", "Pair", "converge_s", "deliver_s"]
+
+EventId = tuple[str, int]
+Pair = tuple[str, str]
+"""Two devices in range of each other, in the order of their names."""
+
+
+def converge_s(config: AdHocConfig) -> float:
+    """After which an island that does not change has one leader that everybody follows: every time out in a row."""
+    return (
+        config.lost_s
+        + config.search_s
+        + config.spread_s
+        + 5 * config.beacon_s
+        + config.gather_s
+        + config.poll_s
+        + config.merge_s
+    )
+
+
+def deliver_s(config: AdHocConfig) -> float:
+    """Within which an event arrives in an island that does not change."""
+    return config.poll_s + 2 * config.beacon_s
+
+
+class AdHocWorld:
+    """Devices that come into range and go. `configs` names them."""
+
+    def __init__(
+        self,
+        seed: int,
+        configs: Mapping[str, AdHocConfig],
+        trace: TraceSink | None = None,
+        latency_ms: float = 5.0,
+        **client_settings: Any,
+    ) -> None:
+        self.world = World(seed)
+        self.configs = dict(configs)
+        self.trace = trace
+        self.counts: dict[str, int] = {}  # records by kind
+        self.wanted: dict[str, dict[str, Filter]] = {name: {} for name in configs}
+        self.said: dict[EventId, tuple[Event, float]] = {}
+        self.delivered: dict[str, dict[EventId, float]] = {name: {} for name in configs}
+        self.held: dict[tuple[str, EventId], float] = {}  # client and event: when an event broker took it
+        self.takers: dict[EventId, dict[str, None]] = {}  # the event brokers that took an event
+        self.excused: dict[tuple[str, EventId], str] = {}
+        self.due: dict[tuple[str, EventId], float] = {}  # client and event: until when it must come
+        self.violations: list[Violation] = []
+        self.duplicated = self.out_of_order = 0
+        self.latencies: list[float] = []
+        self.links: dict[Pair, None] = {}
+        self.islands: dict[str, tuple[str, ...]] = {name: (name,) for name in configs}
+        self.stable_since: dict[str, float] = dict.fromkeys(configs, 0.0)
+        self.left_at: dict[Pair, float] = {}  # (a, b): when b was last in the island of a, or of whom a took over
+        self.world.on_notify = self._on_notify
+        self.world.on_record = self._on_record
+        for name, config in self.configs.items():
+            self.world.add_broker(name, self._maker(name, config, client_settings), journaled=False)
+        for at, name in enumerate(self.configs):
+            for other in list(self.configs)[:at]:
+                self.world.wire(name, other, latency_ms / 1_000, None)
+
+    @staticmethod
+    def _maker(name: str, config: AdHocConfig, client_settings: dict[str, Any]) -> Any:
+        return lambda incarnation: AdHocNode(name, Client(name, ClientConfig(**client_settings)), config, incarnation)
+
+    def node(self, name: str) -> AdHocNode:
+        """The machine of a device."""
+        machine = self.world.nodes[name].machine
+        assert isinstance(machine, AdHocNode)
+        return machine
+
+    def client(self, name: str) -> Client:
+        """The machine of its client."""
+        client = self.node(name).client
+        assert isinstance(client, Client)
+        return client
+
+    def set_loss(self, rate: float) -> None:
+        """From now on so many of the messages over the air are lost, double or late."""
+        for node in self.world.nodes.values():
+            for wire in node.wires.values():
+                wire.set_faults(loss=rate, duplicate=rate / 2, delay=rate, delay_s=0.1)
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.world.run(self.world.now + seconds)
+
+    # ------------------------------------------------------------ what applications do
+
+    def subscribe(self, name: str, subscription: str, filter: Filter) -> None:
+        """Want what `filter` matches."""
+        self.wanted[name][subscription] = filter
+        self.world.command(
+            name, lambda node, now: node.ask(lambda client: client.subscribe(subscription, filter, now), now)
+        )
+
+    def unsubscribe(self, name: str, subscription: str) -> None:
+        """Want it no longer."""
+        del self.wanted[name][subscription]
+        self._forgive(name)
+        self._ask(name, lambda client, now: client.unsubscribe(subscription, now))
+
+    def publish(self, name: str, attributes: Mapping[str, Any]) -> EventId:
+        """Publish an event, and note to whom it must come because their island has been stable."""
+        now = self.world.now
+        number = self.client(name).sequence + 1
+        event = Event(dict(attributes), publisher=name, sequence=number)
+        self.said[event.id] = (event, now)
+        if now - self.stable_since[name] >= converge_s(self.configs[name]) and len(self.islands[name]) > 1:
+            for other in self.islands[name]:
+                if any(filter.matches(event) for filter in self.wanted[other].values()):
+                    self.due[other, event.id] = now + deliver_s(self.configs[name])
+        self._ask(name, lambda client, now: client.publish(attributes, now))
+        return event.id
+
+    def _ask(self, name: str, do: Callable[[Client, float], list[Effect]]) -> None:
+        self.world.command(name, lambda node, now: node.ask(lambda client: do(client, now), now))
+
+    # ------------------------------------------------------------ who is in range
+
+    def set_links(self, pairs: Iterable[Pair]) -> None:
+        """From now on these are in range of each other, and no others."""
+        wanted = dict.fromkeys((min(pair), max(pair)) for pair in pairs)
+        gone = [pair for pair in self.links if pair not in wanted]
+        new = [pair for pair in wanted if pair not in self.links]
+        self.links = wanted
+        for pair in gone:
+            self.world.disconnect(*pair)
+        if gone or new:
+            self._find_islands([*gone, *new])
+        for pair in new:
+            self.world.connect(*pair)
+
+    def _find_islands(self, changed: list[Pair]) -> None:
+        now = self.world.now
+        before, self.islands = self.islands, islands_of(self.configs, self.links)
+        touched = {end for pair in changed for end in pair}
+        for name, island in self.islands.items():
+            if not touched.isdisjoint(island) or island != before[name]:
+                self.stable_since[name] = now
+                self._forgive(name)
+            for other in self.configs:
+                if other in island:
+                    self.left_at.pop((name, other), None)
+                elif other in before[name]:
+                    self.left_at[name, other] = now
+
+    def _forgive(self, name: str) -> None:
+        """Something has changed for a node: what is still due to it need not come in time."""
+        self.due = {key: at for key, at in self.due.items() if key[0] != name or at <= self.world.now}
+
+    # ------------------------------------------------------------ watching
+
+    def _on_notify(self, name: str, notify: Notify, now: float) -> None:
+        id = notify.event.id
+        got = self.delivered[name]
+        self._count("delivered")
+        if id in got:
+            self.duplicated += 1
+            self._violate("nothing twice", f"event {id} came again", name)
+            return
+        behind = [number for publisher, number in got if publisher == id[0] and number > id[1]]
+        if behind:
+            self.out_of_order += 1
+            self._violate("order", f"event {id} came after number {max(behind)}", name)
+        got[id] = now
+        self.latencies.append(now - self.said[id][1])
+        if self.trace is not None:
+            self.trace.write(now, name, Record("delivered", "", "", *id))
+
+    def _on_record(self, name: str, record: Record, now: float) -> None:
+        self._count(record.kind)
+        id = (record.publisher, record.sequence)
+        if record.kind == "published":
+            self._took(name, id, now)
+        elif record.kind == "session_ended":
+            self._ended(name, record.peer)
+        elif record.kind == "merged":
+            self._took_over(name, record.peer)
+        elif record.kind == "lost":
+            self.excused[record.peer or name, id] = record.detail
+        elif record.kind == "suppressed" and not record.peer:
+            self.excused.setdefault((name, id), "overtaken")
+        if self.trace is not None:
+            self.trace.write(now, name, record)
+
+    def _took(self, name: str, id: EventId, now: float) -> None:
+        """An event broker has taken an event: whoever has a session there and wants it is to get it."""
+        broker = self.node(name).broker
+        event = self.said[id][0]
+        self.takers.setdefault(id, {})[name] = None
+        for session in broker.sessions if broker is not None else ():
+            if any(subscribe.filter.matches(event) for subscribe in session.subscriptions.values()):
+                self.held.setdefault((session.client, id), now)
+
+    def _ended(self, leader: str, client: str) -> None:
+        """A session is over: not of somebody who has been here all the time."""
+        is_here = client in self.islands[leader] and self.node(client).leader == leader
+        if is_here and self.world.now - self.stable_since[leader] >= converge_s(self.configs[leader]):
+            self._violate("everything in force", f"{leader} has ended its session", client)
+
+    def _took_over(self, leader: str, former: str) -> None:
+        """A leader has the sessions of another, with what is left of their leases."""
+        for other in self.configs:
+            since = self.left_at.get((former, other))
+            if since is not None and other not in self.islands[leader]:
+                self.left_at[leader, other] = max(since, self.left_at.get((leader, other), since))
+
+    def _count(self, kind: str) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+    def _violate(self, law: str, text: str, node: str) -> None:
+        self.violations.append(Violation(law, text, self.world.now, node))
+
+    # ------------------------------------------------------------ judging
+
+    def leaders(self, island: Iterable[str]) -> list[str]:
+        """Who leads in an island."""
+        return [name for name in island if self.node(name).is_leading]
+
+    def check_islands(self) -> int:
+        """Hold every island that has been stable to its laws. How many there were."""
+        checked = 0
+        for island in dict.fromkeys(self.islands.values()):
+            now, first = self.world.now, island[0]
+            if now - self.stable_since[first] >= converge_s(self.configs[first]):
+                checked += 1
+                if len(island) > 1:
+                    self._check_island(island)
+            for leader in self.leaders(island):
+                self._check_leases(leader)
+        return checked
+
+    def _check_island(self, island: tuple[str, ...]) -> None:
+        leaders = self.leaders(island)
+        follows = {name: self.node(name).leader for name in island}
+        coordinating = self.configs[island[0]].meeting == "coordinate"
+        if (len(leaders) != 1 and not (leaders and coordinating)) or not set(follows.values()) <= set(leaders):
+            self._violate("one event broker", f"{leaders} lead the island, which follows {follows}", island[0])
+            return
+        best = max(leaders, key=lambda name: self.node(name).rank)
+        for name in leaders:
+            trunk = self.node(name).trunk
+            if name != best and (trunk is None or trunk.far != best or not trunk.is_open):
+                self._violate("one event broker", f"{name} does not coordinate with {best}", name)
+        for name in island:
+            broker = self.node(follows[name] or "").broker
+            assert broker is not None
+            session = broker.sessions.session(name)
+            held = {} if session is None else {one: sub.filter for one, sub in session.subscriptions.items()}
+            if session is None or session.connection is None or held != self.wanted[name]:
+                self._violate("everything in force", f"{follows[name]} holds {held} for it", name)
+
+    def _check_leases(self, leader: str) -> None:
+        broker, config = self.node(leader).broker, self.configs[leader]
+        assert broker is not None
+        for session in broker.sessions:
+            since = self.left_at.get((leader, session.client))
+            left_s = 0.0 if since is None else self.world.now - since
+            if left_s > config.lease_s + converge_s(config):
+                self._violate("leases end", f"it holds a session of {session.client}, gone for {left_s:.1f} s", leader)
+
+    def judge(self) -> None:
+        """At the end, when everybody has met: did everything come that must?"""
+        for (name, id), at in self.due.items():
+            if self.delivered[name].get(id, float("inf")) > at:
+                self._violate("all of an island", f"event {id} has not come by {at:.3f} s", name)
+        for (name, id), at in self.held.items():
+            if id in self.delivered[name]:
+                continue
+            excuse = self.excused.get((name, id)) or self._waits(name, id)
+            if excuse is None or (excuse == "overtaken" and not self._may_be_overtaken(name, id)):
+                self._violate("nothing held is lost", f"event {id}, taken at {at:.3f} s, never came", name)
+
+    def _waits(self, name: str, id: EventId) -> str | None:
+        """Whether an event broker that its client does not follow holds it still: where several coordinate."""
+        for leader in self.leaders(self.configs):
+            broker = self.node(leader).broker
+            session = None if broker is None else broker.sessions.session(name)
+            if self.configs[leader].meeting == "merge" or self.node(name).leader == leader or session is None:
+                continue
+            if any(event.id == id for event in session.queue.events()):
+                return f"waits at {leader}"
+        return None
+
+    def _may_be_overtaken(self, name: str, id: EventId) -> bool:
+        """Whether another event broker took a later event of the same publisher, which came before this one.
+
+        Where event brokers coordinate, the later one may have come from another than took it.
+        """
+        if self.configs[name].meeting == "coordinate":
+            return True
+        later = [other for other in self.delivered[name] if other[0] == id[0] and other[1] > id[1]]
+        return any(self.takers[other].keys() - self.takers[id].keys() for other in later)
+
+
+def islands_of(names: Iterable[str], links: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
+    """For each node, all that it can reach, itself among them, by name."""
+    reach: dict[str, list[str]] = {name: [] for name in names}
+    for one, other in links:
+        reach[one].append(other)
+        reach[other].append(one)
+    found: dict[str, tuple[str, ...]] = {}
+    for name in reach:
+        if name not in found:
+            island, todo = {name: None}, [name]
+            while todo:
+                for other in reach[todo.pop()]:
+                    if other not in island:
+                        island[other] = None
+                        todo.append(other)
+            members = tuple(sorted(island))
+            found |= dict.fromkeys(members, members)
+    return found

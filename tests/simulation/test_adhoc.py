@@ -1,0 +1,214 @@
+"""Ad hoc networks in motion, over many seeds; and faults planted to see that the checkers see them."""
+
+import pytest
+from msgspec import structs
+
+from godwit.client.client import Client
+from godwit.errors import ScenarioError
+from godwit.filters.filters import TRUE
+from godwit.mobility.adhoc import AdHocNode
+from godwit.mobility.device import AdHocConfig, Device
+from godwit.mobility.event_broker import EventBroker
+from godwit.simulator.adhoc_run import ad_hoc_experiment, settle_s_least
+from godwit.simulator.adhoc_world import AdHocWorld
+from godwit.simulator.run import run
+from godwit.simulator.scenario import named, with_changes
+
+SHORT = ["run.duration_s=95", "radio.move_s=10", "radio.rest_s=35"]
+CONFIG = AdHocConfig()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_islands_that_part_and_meet_keep_every_law(seed):
+    summary = run(with_changes(named("adhoc"), SHORT), seed)
+    assert summary.violations == ()
+    assert summary.islands["checked"] > 0
+    assert summary.delivered > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_event_brokers_that_coordinate_keep_every_law(seed):
+    summary = run(with_changes(named("adhoc"), [*SHORT, "radio.meeting=coordinate"]), seed)
+    assert summary.violations == ()
+    assert summary.islands["merged"] == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_devices_that_never_rest_keep_every_law_about_what_comes(seed):
+    summary = run(with_changes(named("adhoc"), ["run.duration_s=95", "radio.move_s=95", "radio.speed_mps=25"]), seed)
+    assert summary.violations == ()
+    assert summary.islands["links_down"] > 50
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_that_get_lost_over_the_air_lose_double_and_overtake_no_event(seed):
+    summary = run(with_changes(named("adhoc"), [*SHORT, "radio.loss=0.05", "run.settle_s=60"]), seed)
+    assert summary.violations == ()
+    assert (summary.lost, summary.duplicated, summary.out_of_order) == (0, 0, 0)
+
+
+def test_the_shipped_scenario_rests_long_enough_at_its_end():
+    scenario = named("adhoc")
+    assert scenario.run.settle_s >= settle_s_least(scenario.radio.lease_s)
+
+
+def test_the_experiment_is_computed_from_the_trace():
+    [row] = ad_hoc_experiment([1])
+    assert row["held"]
+    assert row["elected"] >= 2
+    assert row["merged"] >= 1
+    assert row["leaders_left"] == 1
+    assert row["polls"] > 100
+    assert (row["duplicated"], row["out_of_order"]) == (0, 0)
+    assert row["delivered"] > 1_000
+    assert 0 < row["election_s"] < 10
+    assert 0 < row["merge_s"] < 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        (["radio.devices=1"], "radio.devices"),
+        (["clients.publishers=13"], "clients.publishers"),
+        (["clients.publish_per_s=0"], "clients.publish_per_s"),
+        (["faults.link_loss=0.1"], "faults"),
+        (["routing.family=graph"], "routing"),
+        (["clients.roaming.per_s=1"], "clients.roaming"),
+        (["overlay.brokers=3"], "overlay.brokers"),
+        (["overlay.kind=single"], "radio"),
+    ],
+)
+def test_what_a_network_of_devices_does_not_have_is_refused(changes, key):
+    with pytest.raises(ScenarioError, match=key):
+        with_changes(named("adhoc"), changes)
+
+
+# ---------------------------------------------------------------- planted faults
+
+
+def met() -> AdHocWorld:
+    """Two islands with something under way that meet, part with something in hand, and meet again."""
+    net = AdHocWorld(1, {name: AdHocConfig(priority=priority) for name, priority in PRIORITIES.items()})
+    for name in PRIORITIES:
+        net.subscribe(name, "all", TRUE)
+    apart, together = [("a", "b"), ("c", "d")], [("a", "b"), ("b", "c"), ("c", "d")]
+    for links, seconds in ((apart, 35), (together, 35), (apart, 12), (together, 4), (apart, 50), (together, 45)):
+        net.set_links(links)
+        for _ in range(seconds):
+            for name in PRIORITIES:
+                net.publish(name, {"x": 1})
+            net.run(1)
+            net.check_islands()
+    net.run(10)
+    net.judge()
+    return net
+
+
+PRIORITIES = {"a": 0.9, "b": 0.2, "c": 0.1, "d": 0.6}
+
+
+def laws(net: AdHocWorld) -> set[str]:
+    return {violation.law for violation in net.violations}
+
+
+def test_without_a_fault_no_law_is_broken():
+    net = met()
+    assert net.violations == []
+    assert net.counts["merged"] >= 2
+    assert net.counts["suppressed"] > 0
+
+
+def test_leaders_that_never_give_up_are_seen(monkeypatch):
+    monkeypatch.setattr(AdHocNode, "_consider_merging", lambda self, now: None)
+    assert "one event broker" in laws(met())
+
+
+def test_event_brokers_that_do_not_tell_each_other_what_is_wanted_are_seen(monkeypatch):
+    monkeypatch.setattr("godwit.mobility.event_broker.GrowingTree.join", lambda self, peer: [])
+    monkeypatch.setattr("godwit.mobility.event_broker.GrowingTree.part", lambda self, peer: [])
+    summary = run(with_changes(named("adhoc"), [*SHORT, "radio.meeting=coordinate"]), 1)
+    assert "all of an island" in {violation.law for violation in summary.violations}
+
+
+def test_clients_that_remove_no_duplicates_are_seen(monkeypatch):
+    monkeypatch.setattr("godwit.broker.seen.Seen.add", lambda self, publisher, sequence: True)
+    monkeypatch.setattr(Client, "_acknowledged", lambda self, number: None)
+    assert "nothing twice" in laws(met())
+
+
+def test_clients_that_do_not_refresh_are_seen(monkeypatch):
+    monkeypatch.setattr(AdHocNode, "_poll", lambda self: None)
+    net = AdHocWorld(1, {"a": AdHocConfig(priority=1.0), "b": CONFIG})
+    net.subscribe("b", "all", TRUE)
+    net.set_links([("a", "b")])
+    net.run(90)
+    net.check_islands()
+    assert "everything in force" in laws(net)
+
+
+def test_event_brokers_that_hand_over_no_queues_are_seen(monkeypatch):
+    handed_over = EventBroker.handed_over
+
+    def without_items(self, to):
+        parts = [part for part in handed_over(self, to) if part.state is not None]
+        return [structs.replace(part, items=(), is_last=True) for part in parts]
+
+    monkeypatch.setattr(EventBroker, "handed_over", without_items)
+    assert "nothing held is lost" in laws(with_something_in_hand())
+
+
+def with_something_in_hand() -> AdHocWorld:
+    """An event broker holds events for a device that is away, and meets a better one that meets this device."""
+    low, high = AdHocConfig(priority=0.1), AdHocConfig(priority=1.0)
+    net = AdHocWorld(1, {"a": CONFIG, "b": low, "x": low, "y": low, "z": high})
+    net.subscribe("x", "all", TRUE)
+    net.set_links([("a", "b"), ("a", "x"), ("y", "z")])
+    net.run(30)
+    assert net.leaders("abxyz") == ["a", "z"]
+    net.set_links([("a", "b"), ("y", "z")])
+    net.publish("b", {"x": 1})
+    net.run(5)
+    net.set_links([("a", "b"), ("b", "z"), ("y", "z")])
+    net.run(5)
+    assert net.leaders("abxyz") == ["z"]
+    net.set_links([("a", "b"), ("b", "z"), ("y", "z"), ("x", "y")])
+    net.run(40)
+    net.judge()
+    return net
+
+
+def test_what_an_event_broker_holds_for_one_who_is_away_follows_the_merge():
+    net = with_something_in_hand()
+    assert net.violations == []
+    assert list(net.delivered["x"]) == [("b", 1)]
+
+
+def test_leases_that_never_end_are_seen(monkeypatch):
+    monkeypatch.setattr(AdHocNode, "_on_leases_due", lambda self, now: None)
+    monkeypatch.setattr(EventBroker, "end_lease", lambda self, client, at: [])
+    net = AdHocWorld(1, dict.fromkeys("abc", CONFIG))
+    for name in "abc":
+        net.subscribe(name, "all", TRUE)
+    net.set_links([("a", "b"), ("b", "c"), ("a", "c")])
+    net.run(30)
+    [leader] = net.leaders("abc")
+    gone = "a" if leader != "a" else "b"
+    net.set_links([pair for pair in (("a", "b"), ("b", "c"), ("a", "c")) if gone not in pair])
+    net.run(90)
+    net.check_islands()
+    assert "leases end" in laws(net)
+
+
+def test_devices_that_relay_nothing_are_seen(monkeypatch):
+    relayed = Device._on_relayed
+
+    def for_us_alone(self, peer, message, now):
+        if message.target == self.name:
+            relayed(self, peer, message, now)
+
+    monkeypatch.setattr(Device, "_on_relayed", for_us_alone)
+    net = AdHocWorld(1, dict.fromkeys("abcd", CONFIG))
+    net.set_links([("a", "b"), ("b", "c"), ("c", "d")])
+    net.run(60)
+    net.check_islands()
+    assert "everything in force" in laws(net)
