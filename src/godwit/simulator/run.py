@@ -148,6 +148,7 @@ class Simulation(Misfortune):
                 for peer, message in waiting(broker, self.overlay, taken=lambda *_: 0)  # all must be acknowledged
             ]
             left += [f"the session of {client} is not here yet" for client in broker.arrivals]
+            left += [f"{', '.join(asked.brokers)} about {client}" for client, asked in broker.collecting.items()]
             left += [f"event {id} for client {client}" for client, id in events_queued(broker, self._other)]
             if not node.alive:
                 self._violate("settles", f"the broker is down after {when}", name)
