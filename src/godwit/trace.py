@@ -32,7 +32,9 @@ COMPRESSION_LEVEL = 3
 KINDS: dict[str, str] = {
     "handled": "A message from the peer arrived at the node; it may be one that came before.",
     "published": "A client published an event.",
+    "probed": "A client published the `number`-th event since it connected, to see who gets it.",
     "delivered": "A client's application was given an event.",
+    "asked": "A client's application wants or advertises what the filter in `detail` matches; without one, no more.",
     "subscribed": "A client's subscription was made, or its filter replaced.",
     "unsubscribed": "A client's subscription ended.",
     "advertised": "A client's advertisement was made, or its filter replaced.",

@@ -8,6 +8,7 @@ from godwit.broker.effects import Effect, Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
 from godwit.mobility import MobileBroker, Movements
+from godwit.mobility.publishers import PublisherConfig
 from godwit.simulator.world import World
 from godwit.trace import Record
 
@@ -17,7 +18,13 @@ LATENCY_S = 0.01
 class Roaming:
     """Brokers joined by `edges`, such as `"B1-B2 B2-B3"`; what clients get, in order; what is recorded."""
 
-    def __init__(self, edges: str, movements: Movements | None = None, **config: Any) -> None:
+    def __init__(
+        self,
+        edges: str,
+        movements: Movements | None = None,
+        moving: PublisherConfig = PublisherConfig(),  # noqa: B008 (it is frozen)
+        **config: Any,
+    ) -> None:
         self.world = World(seed=1)
         pairs = [tuple(edge.split("-")) for edge in edges.split()]
         beside: dict[str, dict[str, float]] = {}
@@ -25,7 +32,7 @@ class Roaming:
             beside.setdefault(a, {})[b] = 1.0
             beside.setdefault(b, {})[a] = 1.0
         for name, neighbours in beside.items():
-            make = partial(MobileBroker, name, neighbours, BrokerConfig(**config), movements=movements)
+            make = partial(MobileBroker, name, neighbours, BrokerConfig(**config), movements=movements, moving=moving)
             self.world.add_broker(name, make, journaled=True)
         for a, b in pairs:
             self.world.wire(a, b, LATENCY_S, None)
@@ -103,7 +110,15 @@ class Roaming:
         else:
             tables = [routing.in_subs[""], routing.in_ads[""], routing.followed[""]]
         entries = [id for table in tables for id in table if id[0] == client]
-        waits = [*machine.leaving, *machine.arrivals, *machine.collecting, *(key[0] for key in machine.flushed)]
+        waits = [
+            *machine.leaving,
+            *machine.arrivals,
+            *machine.collecting,
+            *machine.publishers,
+            *machine.holdings,
+            *machine.predicted,
+            *(key[0] for key in machine.flushed),
+        ]
         return not entries and machine.sessions.session(client) is None and client not in waits
 
 

@@ -10,6 +10,7 @@ from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Arrived, Close, Heard, LinkUp, Opened, TimerDue, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
+    Advertise,
     Attach,
     Connection,
     Frame,
@@ -23,6 +24,7 @@ from godwit.broker.messages import (
     Waiting,
 )
 from godwit.filters.events import event
+from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from godwit.mobility import MobileBroker, graph_roaming
 from godwit.mobility.checking import WISHES_MAX
@@ -38,10 +40,13 @@ from godwit.mobility.messages import (
     MoveOut,
     NotHere,
     Over,
+    Prefetch,
+    Proxy,
     Relocate,
     Replay,
     Superseded,
     Wishes,
+    Withdraw,
 )
 
 STATE = SessionState(
@@ -117,6 +122,12 @@ BAD: list[Any] = [
     Collected("ann", "left", "here", 1, 1, (), None, is_last=True),  # type: ignore[arg-type]
     Collected("ann", "left", "here", 1, 1, (), (("p", 1, -1),), is_last=True),
     Collected("ann", "left", "here", 1, 1, (), (), is_last=None),  # type: ignore[arg-type]
+    Prefetch("ann", "here", 1, None),  # type: ignore[arg-type]
+    Prefetch("ann", "here", 1, (Advertise(("bob", "all"), TRUE),)),
+    Prefetch("ann", "here", 1, (Advertise(("ann", "all"), "x > 1"),)),  # type: ignore[arg-type]
+    Proxy("ann", "here", 1, (Advertise(("ann", "all"), TRUE),) * 1_001),
+    Proxy("ann", "", 1, ()),
+    Withdraw("ann", "here", None),  # type: ignore[arg-type]
 ]
 
 
@@ -136,7 +147,21 @@ def test_a_part_that_follows_nothing_is_recorded_and_leaves_nothing_behind():
     assert broker.arrivals == {}
 
 
-KINDS = [Brokers, Relocate, Replay, Superseded, NotHere, Over, AskWishes, Wishes, Collect, Collected]
+KINDS = [
+    Brokers,
+    Relocate,
+    Replay,
+    Superseded,
+    NotHere,
+    Over,
+    AskWishes,
+    Wishes,
+    Collect,
+    Collected,
+    Prefetch,
+    Proxy,
+    Withdraw,
+]
 GARBAGE = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.just(STATE), st.just((ITEM,)), st.booleans())
 
 

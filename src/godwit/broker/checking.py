@@ -75,6 +75,8 @@ def check_attach(message: Attach) -> None:
         raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, wanted and tried tuples")
     if len(message.tried) > TRIED_MAX or any(type(name) is not str or not name for name in message.tried):
         raise PeerFault(f"Attach.tried names brokers, {TRIED_MAX} at most")
+    if type(message.origin) is not str or not _is_number(message.renewed_at):
+        raise PeerFault("Attach.origin must be a text and renewed_at a time in seconds")
     for wish in message.wanted:
         if type(wish) is not Subscribe and type(wish) is not Advertise:
             raise PeerFault("Attach.wanted holds subscriptions and advertisements")

@@ -255,6 +255,8 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     state: State | None = None  # the client's own state, as far as the session may know it
     tried: tuple[NodeId, ...] = ()  # brokers that were greeted since and have not answered, the last one last
     log: "tuple[Connection, ...]" = ()  # mode carry: brokers that may still keep something for it
+    origin: NodeId = ""  # with proxies: the broker that they are near to, as `Attached` named it
+    renewed_at: float = 0.0  # and when they were last told to go on, by brokers' clocks, as `Attached` said
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -312,6 +314,8 @@ class Attached(msgspec.Struct, frozen=True, tag=True):
     receipt: Receipt
     session: str = ""  # its name: numbers of requests and deliveries count within it
     broker: NodeId = ""  # this broker's name
+    origin: NodeId = ""  # to be said again with the next `Attach`
+    renewed_at: float = 0.0  # likewise
 
 
 class Request(msgspec.Struct, frozen=True, tag=True):

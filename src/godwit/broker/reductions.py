@@ -34,6 +34,7 @@ from collections.abc import Hashable, Iterable
 from functools import lru_cache
 
 from godwit.broker.messages import EntryId
+from godwit.broker.roots import Roots, choices_of
 from godwit.filters import algebra
 from godwit.filters.filters import Filter, attributes_of
 from godwit.filters.merging import merged
@@ -135,12 +136,13 @@ class Simple(Outgoing):
 class Group:
     """Entries with one filter, and where it stands: told (`cover` is None) or under one that covers it."""
 
-    __slots__ = ("attributes", "cover", "filter", "id", "members", "under")
+    __slots__ = ("attributes", "choices", "cover", "filter", "id", "members", "under")
 
     def __init__(self, filter: Filter, id: EntryId) -> None:
         self.filter = filter
         self.id = id
         self.attributes = frozenset(attributes_of(filter))
+        self.choices = choices_of(filter)
         self.members = 0
         self.cover: Filter | None = None  # filters and not groups: a snapshot of a long chain stays flat
         self.under: dict[Filter, None] = {}
@@ -196,32 +198,17 @@ class Covering(Identity):
 
     def __init__(self, name: str, excess_max: float = 0.0) -> None:
         super().__init__(name, excess_max)
-        self.roots: dict[frozenset[str], dict[Filter, Group]] = {}  # by their attributes
-
-    def _cover_of(self, group: Group) -> Group | None:
-        """A root that covers `group`. It can ask for no attribute that `group` does not ask for."""
-        for attributes, roots in self.roots.items():
-            if attributes <= group.attributes:
-                for root in roots.values():
-                    if root is not group and covers(root.filter, group.filter):
-                        return root
-        return None
+        self.roots: Roots[Group] = Roots()
 
     def _placed(self, group: Group) -> list[Change]:
-        cover = self._cover_of(group)
+        cover = next((root for root in self.roots.that_may_cover(group) if covers(root.filter, group.filter)), None)
         if cover is not None:  # l.6-7: (s, n, false)
             group.cover = cover.filter
             cover.under[group.filter] = None
             return []
-        covered = [
-            root
-            for attributes, roots in self.roots.items()
-            if group.attributes <= attributes
-            for root in roots.values()
-            if covers(group.filter, root.filter)
-        ]
+        covered = [root for root in self.roots.that_may_be_covered_by(group) if covers(group.filter, root.filter)]
         group.cover = None
-        self.roots.setdefault(group.attributes, {})[group.filter] = group
+        self.roots.add(group)
         changes = [self._tell(group.id, group.filter)]  # l.8-9: (s, n, true)
         for root in covered:
             self._uproot(root)
@@ -247,10 +234,7 @@ class Covering(Identity):
         return changes
 
     def _uproot(self, group: Group) -> None:
-        roots = self.roots[group.attributes]
-        del roots[group.filter]
-        if not roots:
-            del self.roots[group.attributes]
+        self.roots.remove(group)
 
 
 class Bundle:

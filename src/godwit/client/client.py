@@ -81,6 +81,7 @@ from godwit.filters.references import LOCATION, is_open
 from godwit.filters.values import Value, checked_value
 from godwit.mobility.handoffs import SEEN_WINDOW
 from godwit.mobility.messages import MoveOut, Strike
+from godwit.mobility.modes import MODES
 from godwit.trace import Record
 
 __all__ = ["Client", "ClientConfig", "Refusal"]
@@ -132,6 +133,7 @@ class Client:
         self.notified = 0
         self.duplicates = 0
         self._since = 0  # the attempt that led there
+        self._origin, self._renewed_at = "", 0.0  # what the last broker said of its proxies, for the next one
         self._strayed = False  # whether it has greeted another broker since
         self._brought: tuple[Subscribe | Advertise, ...] = ()  # what the last greeting said that the session may hold
         self._tried: dict[str, None] = {}  # whom it has greeted since, in vain as far as it knows
@@ -300,7 +302,7 @@ class Client:
         self.connection = broker
         self.attempt += 1
         self._strayed = self._strayed or broker != self.home
-        may_have_moved = self.session != "" and self._strayed
+        may_have_moved = self.session != "" and (self._strayed or self._begins_anew)
         log: tuple[Connection, ...] = ()
         if self.config.mode == "carry":
             log, dropped = self._log.greet(broker, self.attempt, now)
@@ -323,8 +325,15 @@ class Client:
             state=self._possible_state() if may_have_moved else None,
             tried=tried,
             log=log,
+            origin=self._origin,
+            renewed_at=self._renewed_at,
         )
         return [*effects, Tell(broker, attach)]
+
+    @property
+    def _begins_anew(self) -> bool:
+        """Whether each connection begins a session: so it is for publishers, the ways of `mobility/publishers.py`."""
+        return self.config.mode in MODES and MODES[self.config.mode].for_publishers
 
     def _to_bring(self) -> tuple[Subscribe | Advertise, ...]:
         """All that the session may hold, granted or under way, but for subscriptions that are not wanted any more.
@@ -366,7 +375,8 @@ class Client:
         """The broker has let us in: go on where we were, or begin anew."""
         if self.is_attached:
             raise PeerFault("Attached for the second time on one connection")
-        if (type(message.accepted), type(message.session), type(message.receipt)) != (int, str, Receipt):
+        kinds = (type(message.accepted), type(message.session), type(message.receipt), type(message.origin))
+        if kinds != (int, str, Receipt, str):
             raise PeerFault("Attached needs a number of requests, a receipt and the name of a session")
         resumed = not message.fresh and message.session == self.session
         if resumed and not self._numbered - len(self._under_way) <= message.accepted <= self._numbered:
@@ -374,6 +384,7 @@ class Client:
         self.is_attached = True
         self.home, self._since, self._strayed = message.broker, self.attempt, False
         self._tried.clear()
+        self._origin, self._renewed_at = message.origin, message.renewed_at
         self.receipts.append(message.receipt)
         self._receipt = message.receipt.number
         if resumed:
@@ -401,7 +412,7 @@ class Client:
             if isinstance(wish, Subscribe) and wish.expires is not None and wish.expires <= now:
                 del self.wanted[topic]
         former: dict[Topic, Advertise] = {}  # taken back since, but events that still wait were advertised by it
-        if events or self.outbox.events:
+        if events or self.outbox.events or self._begins_anew:  # or the next broker advertises for us already
             former = {topic_of(wish): wish for wish in said if isinstance(wish, Advertise)}
         former = {topic: wish for topic, wish in former.items() if topic not in self.wanted}
         self.outbox.put_first([*self.wanted.values(), *former.values(), *events])

@@ -5,12 +5,14 @@ from typing import Any
 from godwit.broker.checking import check_event, check_filter, check_id, check_state, check_wish, shown
 from godwit.broker.messages import Advertise, Receipt, Refused, SessionState, Subscribe, Waiting
 from godwit.errors import PeerFault
-from godwit.mobility.messages import Collected, Replay, Wishes
+from godwit.filters.references import is_open
+from godwit.mobility.messages import Collected, Prefetch, Proxy, Replay, Wishes
 
 __all__ = ["check_move"]
 
 WISHES_MAX = 10_000
 COUNTS = ("accepted", "taken", "sent_up_to", "confirmed", "expired", "suppressed", "lost_more", "accepted_then")
+ADVERTISEMENTS_MAX = 1_000
 
 
 def check_move(message: Any) -> None:
@@ -31,6 +33,20 @@ def check_move(message: Any) -> None:
         _check_seen(message.seen)
     if isinstance(message, Wishes):
         _check_wishes(message)
+    if isinstance(message, Prefetch | Proxy):
+        _check_advertisements(message)
+
+
+def _check_advertisements(message: Prefetch | Proxy) -> None:
+    """`PeerFault` unless these can be advertised for the client."""
+    said = message.advertisements
+    if type(said) is not tuple or len(said) > ADVERTISEMENTS_MAX or any(type(each) is not Advertise for each in said):
+        raise PeerFault(f"{shown(message)}: it needs at most {ADVERTISEMENTS_MAX} advertisements")
+    for advertise in said:
+        check_id(advertise.id)
+        check_filter(advertise.filter)
+        if advertise.id[0] != message.client or is_open(advertise.filter):
+            raise PeerFault(f"{shown(advertise)} is no advertisement of {message.client!r} that can be routed")
 
 
 def _check_items(message: Replay | Collected) -> None:

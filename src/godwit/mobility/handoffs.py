@@ -56,7 +56,8 @@ from godwit.mobility.messages import (
 from godwit.trace import Record
 
 if TYPE_CHECKING:
-    from godwit.mobility.roaming import Arrival, MobileBroker
+    from godwit.mobility.arrivals import Arrival
+    from godwit.mobility.roaming import MobileBroker
 
 __all__ = [
     "ANSWERS",

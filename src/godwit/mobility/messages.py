@@ -19,12 +19,15 @@ __all__ = [
     "MoveOut",
     "NotHere",
     "Over",
+    "Prefetch",
+    "Proxy",
     "Relocate",
     "Replay",
     "Strike",
     "Superseded",
     "Unfollow",
     "Wishes",
+    "Withdraw",
 ]
 
 
@@ -194,3 +197,32 @@ class Strike(msgspec.Struct, frozen=True, tag=True):
     """To a client: these brokers keep nothing for you any more, strike them from your log."""
 
     brokers: tuple[NodeId, ...]
+
+
+# ------------------------------------------------------------ publishers (publishers.py)
+
+
+class Prefetch(msgspec.Struct, frozen=True, tag=True):
+    """The publisher will turn up at `to` next, as far as can be told: advertise this for it. [pubmob §3]"""
+
+    client: NodeId
+    to: NodeId
+    attempt: int  # its last greeting before
+    advertisements: tuple[Advertise, ...]
+
+
+class Withdraw(msgspec.Struct, frozen=True, tag=True):
+    """The publisher is elsewhere, with this attempt: whoever was told to expect it need not any more."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+
+
+class Proxy(msgspec.Struct, frozen=True, tag=True):
+    """Advertise this for the publisher wherever it is, until told otherwise; nothing: stop that. [pubmob §3]"""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    advertisements: tuple[Advertise, ...]

@@ -58,10 +58,11 @@ from godwit.broker.messages import Attach, Bye, EntryId, NodeId, State, Subscrib
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
-from godwit.filters.filters import Filter, any_of
+from godwit.filters.filters import any_of
 from godwit.mobility import handoffs
+from godwit.mobility.arrivals import Arrival
 from godwit.mobility.checking import check_move
-from godwit.mobility.graph_roaming import FLUSH_S, FlushingBroker, FlushKey
+from godwit.mobility.graph_roaming import FLUSH_S
 from godwit.mobility.locations import Movements
 from godwit.mobility.messages import (
     AskWishes,
@@ -69,16 +70,20 @@ from godwit.mobility.messages import (
     Elsewhere,
     NotHere,
     Over,
+    Prefetch,
+    Proxy,
     Relocate,
     Replay,
     Superseded,
     Wishes,
+    Withdraw,
 )
 from godwit.mobility.modes import MODES
+from godwit.mobility.publishers import PublisherBroker, PublisherConfig
 from godwit.mobility.ways import HOLD_S
 from godwit.trace import Record
 
-__all__ = ["Arrival", "MobileBroker"]
+__all__ = ["MobileBroker"]
 
 RELOCATE_S = 120.0
 ASK_AGAIN_S = 10.0
@@ -87,27 +92,7 @@ MOVED_MAX = 10_000
 BUFFER_MAX = 10_000
 
 
-class Arrival:
-    """A client that is here and whose session is not yet."""
-
-    def __init__(self, attach: Attach, connection: str | None) -> None:
-        self.attach = attach
-        self.connection = connection
-        self.subscriptions: dict[str, Subscribe] = {}
-        self.advertisements: dict[str, Filter] = {}
-        self.buffer: list[tuple[Event, tuple[str, ...]]] = []  # what has come for it meanwhile
-        self.parts: list[Replay] = []
-        self.next: Relocate | None = None  # who has asked for it since
-        self.gives_up_at = 0.0
-        self.asks = 0
-        self.trail = list(attach.tried)  # who else may have it, the likeliest last
-        self.is_superseded = False
-        self.superseded_by: NodeId = ""  # who has told us so
-        self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
-        self.knows_wishes = attach.mode != "ask"
-
-
-class MobileBroker(FlushingBroker):
+class MobileBroker(PublisherBroker):
     """A broker whose clients roam."""
 
     def __init__(
@@ -118,8 +103,9 @@ class MobileBroker(FlushingBroker):
         incarnation: int = 1,
         *,
         movements: Movements | None = None,
+        moving: PublisherConfig = PublisherConfig(),  # noqa: B008 (it is frozen)
     ) -> None:
-        super().__init__(name, neighbours, config, incarnation, movements=movements)
+        super().__init__(name, neighbours, config, incarnation, movements=movements, moving=moving)
         self.arrivals: dict[NodeId, Arrival] = {}
         self.collecting: dict[NodeId, handoffs.Collecting] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
@@ -161,6 +147,9 @@ class MobileBroker(FlushingBroker):
         if moved is not None and moved.attempt > message.since:  # we know better where its session went
             message = structs.replace(message, home=moved.to)
         arrival = self.arrivals.get(message.client)
+        if arrival is None and MODES[message.mode].for_publishers:  # publishers.py
+            self._check_attach(connection, message)
+            return super()._on_attach(connection, message, now)
         if message.home == self.name and session is None and message.session and message.tried:
             message = structs.replace(message, home=message.tried[-1])  # we have lost our memory of where it went
         if arrival is not None:
@@ -569,18 +558,21 @@ class MobileBroker(FlushingBroker):
         Superseded: on_superseded,
         NotHere: on_not_here,
         Over: on_over,
-        **FlushingBroker.ANSWERS,
+        **PublisherBroker.ANSWERS,
         **handoffs.ANSWERS,
     }
     SAYINGS = handoffs.SAYINGS
     CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = dict.fromkeys(ANSWERS, check_move)
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
-        Brokers: FlushingBroker.on_brokers,
-        **dict.fromkeys((Relocate, Replay, Superseded, NotHere, Over, *handoffs.ANSWERS), FlushingBroker.on_move),
+        Brokers: PublisherBroker.on_brokers,
+        **dict.fromkeys(
+            (Relocate, Replay, Superseded, NotHere, Over, Prefetch, Proxy, Withdraw, *handoffs.ANSWERS),
+            PublisherBroker.on_move,
+        ),
     }
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
-        **FlushingBroker.HANDLERS,
-        Arrived: FlushingBroker.on_arrived,
+        **PublisherBroker.HANDLERS,
+        Arrived: PublisherBroker.on_arrived,
         TimerDue: on_timer_due,
     }
 

@@ -43,6 +43,7 @@ def lines(
     """Lines through points, marked unless there are many; `steps` for distributions. The PNG and the SVG."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     with mpl.rc_context(STYLE):
         figure = Figure(layout="constrained")
@@ -53,6 +54,8 @@ def lines(
             drawstyle = "steps-post" if steps else "default"
             axes.plot(xs, ys, label=label, marker=marker, markersize=4, drawstyle=drawstyle)
         axes.set(title=title, xlabel=x, ylabel=y)
+        if all(float(point[0]).is_integer() for points in series.values() for point in points):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if y_log:
             axes.set_yscale("log")
         if x_range is not None:

@@ -137,9 +137,13 @@ class Ledger:
         self.modes: dict[str, Mode] = {}  # how clients move; who is not named here stays or relocates
 
     def promises(self, what: Promise, client: str, publisher: str) -> bool:
-        """Whether the ways in which these two move promise that to the client, for the publisher's events."""
-        modes = (self.modes.get(client, RELOCATE), self.modes.get(publisher, RELOCATE))
-        return all(getattr(mode, what) for mode in modes)
+        """Whether the ways in which these two move promise that to the client, for the publisher's events.
+
+        A way for publishers loses what is published before its tree stands; that is not owed, and what is comes.
+        """
+        receives, sends = self.modes.get(client, RELOCATE), self.modes.get(publisher, RELOCATE)
+        is_kept: bool = getattr(sends, what) or (what == "complete" and sends.for_publishers)
+        return is_kept and bool(getattr(receives, what))
 
     # ------------------------------------------------------------ changes
 

@@ -9,7 +9,8 @@ anything runs, so that a predictor which is never wrong can be made from them [p
   anywhere in the cell of its first broker, has one speed and one direction, and turns round at the ends of the street.
   At the border between two cells it is out of reach for a fixed time, and goes on meanwhile: from border to border it
   takes the length of a cell divided by its speed. A client may be confined to some cells around its first one, and may
-  overshoot these by δ on either side; it then turns round there.
+  overshoot these by δ on either side; it then turns round there. With `phase_s` all come to their first border
+  within that time, and those of equal speed cross all later borders together, too.
 - `walk`: a client stays at a broker for a time that is drawn, and goes to one beside it in a movement graph.
 - `waypoint`: a client goes in a straight line to a place drawn anywhere in the area, at a speed drawn for the way,
   pauses, and goes on to the next. `stations.py` says which broker it is within reach of.
@@ -87,6 +88,8 @@ def _along_line(roaming: Roaming, ground: Ground, home: str, rng: Random) -> Ite
     first, last = _bounds(roaming, cell, len(street))
     lap_s = roaming.cell_km * HOUR_S / rng.choice(roaming.speeds_kmh)
     ahead = rng.random()  # the share of its first cell that lies before it
+    if roaming.phase_s is not None:
+        ahead *= roaming.phase_s / lap_s
     step = rng.choice((-1, 1))
     for borders in count() if first < last else ():
         leaves_s = ground.begins_s + (ahead + borders) * lap_s

@@ -10,6 +10,7 @@ what was sent on an older connection never arrives on a newer one.
    wire changes nothing on another.
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -18,23 +19,27 @@ from godwit.broker.messages import (
     Ack,
     Advertise,
     Attach,
+    Attached,
     Covered,
     Delivery,
     Frame,
+    Hello,
     LinkState,
     Packet,
     Publish,
     Received,
+    Refused,
     Request,
     State,
     Subscribe,
 )
 from godwit.filters.events import Event
 from godwit.mobility.adhoc_messages import Carried, Relayed
-from godwit.mobility.messages import Changed, Collected, Follow, Replay, Wishes
+from godwit.mobility.messages import Changed, Collected, Follow, Prefetch, Proxy, Replay, Wishes
 
-__all__ = ["Wire", "size_of"]
+__all__ = ["Wire", "size_of", "sizes"]
 
+UNSIZED = (Accepted, Ack, Attached, Hello, Received, Refused)  # what links and sessions need for themselves
 HEADER_BYTES = 12
 LITERAL_BYTES = 24
 STATE_BYTES = 128  # the numbers and receipts of a session
@@ -133,6 +138,8 @@ def size_of(message: Any) -> int:
         return 4 * HEADER_BYTES + size_of(message.body)
     if kind is Carried:
         return size_of(message.frame)
+    if kind in (Prefetch, Proxy):
+        return 2 * HEADER_BYTES + sum(map(size_of, message.advertisements))
     if kind is Attach:
         return 4 * HEADER_BYTES + 16 * len(message.log) + sum(map(size_of, message.wanted))
     if kind is Wishes:
@@ -142,6 +149,21 @@ def size_of(message: Any) -> int:
     if kind is Replay:
         return 4 * HEADER_BYTES + _session_size(message) + sum(event_size(item.event) for item in message.items)
     return 2 * HEADER_BYTES
+
+
+def sizes(control_bytes: int | None, event_bytes: int | None) -> Callable[[Any], int]:
+    """Sizes of messages of which those of control, or those that bear an event, all have a given one."""
+    if control_bytes is None and event_bytes is None:
+        return size_of
+
+    def given(message: Any) -> int:
+        inner = getattr(message, "message", message)
+        kind = type(getattr(inner, "wish", inner))
+        if kind in (Publish, Delivery):
+            return event_bytes or size_of(message)
+        return size_of(message) if kind in UNSIZED else control_bytes or size_of(message)
+
+    return given
 
 
 def _session_size(replay: Replay) -> int:

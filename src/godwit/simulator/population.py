@@ -1,5 +1,6 @@
 """Who lives in a simulated network: clients that come, ask, publish, go away, come back and change their minds."""
 
+import json
 from random import Random
 from typing import Any
 
@@ -7,12 +8,15 @@ from godwit.broker.effects import Effect
 from godwit.client.client import Client
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter
+from godwit.filters.language import to_text
 from godwit.filters.references import is_open
 from godwit.simulator.inspection import (
     is_answered,
 )
 from godwit.simulator.movement import Move
+from godwit.simulator.network import Wire
 from godwit.simulator.stage import Stage
+from godwit.trace import Record
 
 __all__ = ["Population"]
 
@@ -145,6 +149,10 @@ class Population(Stage):
         if filter is not None and is_open(filter):  # in the state that the client is in
             filter = self.movements.exact(filter, self.client(name).state)
         self.ledger.asked(kind, name, entry, filter, self.world.now, self._in_flight(), over_at=over_at)
+        if self.trace is not None:
+            text = "" if filter is None else to_text(filter)
+            record = Record("asked", message=kind, subscription=entry, detail=text)
+            self.trace.write(self.world.now, name, record)
 
     def _publish(self, k: int, name: str, number: int) -> None:
         scenario = self.scenario
@@ -159,6 +167,24 @@ class Population(Stage):
             return client.publish(event, now)
 
         self.world.command(name, publish)
+
+    def _plan_probes(self, name: str) -> None:
+        """A publisher has connected: it publishes a few events, to see when its tree stands. [pubmob §4.1]"""
+        probes, wire = self.scenario.clients.probes, self.world.nodes[name].wires[self.homes[name]]
+        for i in range(probes.count):
+            at = self.world.now + (probes.first_ms + i * probes.every_ms) / 1_000
+            if at < self.scenario.publishing_ends_s:
+                self.world.at(at, self._probe_tree, name, i + 1, (wire, wire.connection))
+
+    def _probe_tree(self, name: str, i: int, link: tuple[Wire, int]) -> None:
+        wire, connection = link
+        if wire.connection != connection:  # it has gone on
+            return
+        client, k = self.client(name), int(name[1:])
+        said = json.dumps(self.workload.attributes(k, client.sequence, Random(0)), sort_keys=True, default=str)
+        record = Record("probed", wire.target.name, "", name, client.sequence + 1, number=i, detail=said)
+        self._on_record(name, record, self.world.now)
+        self._publish(k, name, client.sequence)
 
     def _go_away(self, name: str, _b: Any, _c: Any) -> None:
         self.away[name] = self.away.get(name, 0) + 1
@@ -179,7 +205,12 @@ class Population(Stage):
     def _reconnect_client(self, name: str, _b: Any = None, _c: Any = None) -> None:
         """Connect a client that wants to be connected, if its broker is there."""
         home = self.homes[name]
-        if self.away.get(name, 0) == 0 and self.world.connect(name, home) and name in self.unrenewed:
+        is_back = self.away.get(name, 0) == 0 and self.world.connect(name, home)
+        if is_back and self.scenario.clients.probes.count and name.startswith("p"):
+            self._plan_probes(name)
+        if is_back and self.begins_anew(name):
+            self.ledger.home_renewed(name, self.world.now, self._in_flight())
+        if is_back and name in self.unrenewed:
             soon = self.world.now + self.world.nodes[name].skew_s + MARGIN_S
             over = {entry for (client, entry), at in self.expires.items() if client == name and at <= soon}
             self.ledger.home_renewed(name, self.world.now, self._in_flight(), besides=over)

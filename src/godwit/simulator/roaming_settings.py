@@ -1,5 +1,6 @@
 """What a scenario says about clients that move from broker to broker. Part of `scenario.py`."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -8,7 +9,7 @@ from godwit.errors import ScenarioError
 from godwit.simulator.settings import Where
 from godwit.simulator.topologies import BROKERS_MAX
 
-__all__ = ["MOVES_MAX", "Roaming", "check_mode", "check_roaming"]
+__all__ = ["MOVES_MAX", "Probes", "PublisherMoves", "Roaming", "check_mode", "check_roaming"]
 
 PerSecond = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
@@ -26,6 +27,28 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 MOVES_MAX = 1_000_000  # of all clients in a run; they are reckoned before it begins
 
 
+PublisherMode = Literal["relocate", "standard", "prefetching", "proxy", "delayed", "prefetching+delayed"]
+
+
+class PublisherMoves(msgspec.Struct, frozen=True, kw_only=True):
+    """What the modes for publishers need [pubmob §4.1]; `mobility/publishers.py` says what they do with it."""
+
+    delay_s: Seconds = 10.0  # delayed: how long the last broker goes on
+    proxies: Annotated[int, msgspec.Meta(ge=1, le=BROKERS_MAX)] = 5  # proxy: so many along the street
+    prefetch_s: Seconds = 30.0  # prefetching: how long a broker waits for who does not come
+    predictor: Literal["perfect", "model"] = "perfect"  # prefetching
+    model_file: str = ""  # a movement model (mobility/predictors.py)
+    wrong_rate: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0  # how often the predictor is made to be wrong
+
+
+class Probes(msgspec.Struct, frozen=True, kw_only=True):
+    """Events that a publisher publishes each time it has connected, to see when its tree stands [pubmob §4.1]."""
+
+    count: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0  # 0: none
+    first_ms: Annotated[float, msgspec.Meta(ge=0, le=600_000)] = 200.0  # after it has connected
+    every_ms: Annotated[float, msgspec.Meta(gt=0, le=600_000)] = 200.0
+
+
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     """Clients that turn up at another broker, without a word to the one before."""
 
@@ -36,9 +59,11 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     subscriber_mode: Literal["relocate", "ask", "carry", "explicit", "naive"] = "relocate"  # (mobility/modes.py)
     announced: Probability = 1.0  # share of moves of explicit and naive subscribers that they announce
     session_s: SomeSeconds | None = None  # how long a broker keeps the session of who is away; without it, a day
-    publisher_mode: Literal["relocate"] = "relocate"
+    publisher_mode: PublisherMode = "relocate"
+    publishers: PublisherMoves = PublisherMoves()
     cell_km: Kilometres = 0.5  # line: the part of the street that each broker serves [pubmob §4.1]
     speeds_kmh: tuple[Speed, ...] = (5.0, 50.0, 100.0)  # line: each client has one of them; waypoint: a range
+    phase_s: Seconds | None = None  # line: all cross their first border within this time; without it, as they come
     confined_to: Cells | None = None  # line: cells around the first one that a client keeps to [pubmob §4.3]
     overshoot: MoreCells = 0  # line: δ, how many cells it goes past these on either side [pubmob §4.3]
     graph: Literal["line", "grid", "overlay", "file"] = "line"  # walk: which brokers one step leads to
@@ -74,11 +99,17 @@ def check_mode(roaming: Roaming, family: str, *, lose_disks: bool, where: Where)
 
 def check_roaming(roaming: Roaming, places: tuple[str, ...], movers: int, lasts_s: float, where: Where) -> None:
     """Raise `ScenarioError` unless that many clients can move like this between these brokers for so long."""
-    if roaming.model == "random":
-        return
 
     def fault(key: str, text: str) -> ScenarioError:
-        return ScenarioError(f"{where(('clients', 'roaming', key))} {text}")
+        return ScenarioError(f"{where(('clients', 'roaming', *key.split('.')))} {text}")
+
+    publishers = roaming.publishers
+    if publishers.predictor == "model" and not Path(publishers.model_file).is_file():
+        raise fault(
+            "publishers.model_file", f"is {publishers.model_file!r}: it must be a file, for a predictor of 'model'"
+        )
+    if roaming.model == "random":
+        return
 
     if roaming.per_s > 0:
         raise fault("per_s", f"is {roaming.per_s:g}: only the model 'random' has a rate of moves")

@@ -39,6 +39,7 @@ from godwit.trace import Record, TraceSink
 __all__ = ["Simulation", "run"]
 
 PROBE_S = 0.1
+TABLES_S = 1.0  # in a run that is not judged
 LEAVE_S = 60.0
 VIOLATIONS_MAX = 100
 
@@ -69,10 +70,15 @@ class Simulation(Misfortune):
             world.run(scenario.ends_s * share)
             if progress is not None:
                 progress(share)
-        self._check_calm("settling")
+        if scenario.run.judge:
+            self._check_calm("settling")
         if scenario.run.leave:
             self._leave()
-        verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
+        verdict = Verdict()
+        if scenario.run.judge:
+            verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
+        else:
+            verdict.delivered = sum(map(len, self.ledger.deliveries.values()))
         if (flooded := twin_of(scenario)) is not None:
             twin = Simulation(flooded, self.seed)
             twin.run()
@@ -107,6 +113,12 @@ class Simulation(Misfortune):
     def _probe(self, _a: Any, _b: Any, _c: Any) -> None:
         """Look whether anything of control is under way, and how full everything is."""
         brokers = [self.broker(name) for name in self.overlay.brokers if self.world.nodes[name].alive]
+        if not self.scenario.run.judge:
+            if self.trace is not None:
+                self._record_tables(brokers)
+            if self.world.now < self.scenario.ends_s:
+                self.world.at(self.world.now + TABLES_S, self._probe)
+            return
         self.table_entries_max = max(self.table_entries_max, sum(map(entries_in, brokers)))
         for queue, length in queue_lengths(brokers).items():
             self.queue_max[queue] = max(self.queue_max.get(queue, 0), length)
@@ -170,6 +182,7 @@ class Simulation(Misfortune):
             left = {table: size for table, size in self.broker(name).routing.sizes().items() if size}
             broker = self.broker(name)
             kept: dict[str, Sized] = {"sessions": broker.sessions, "leaving": broker.leaving, "flushed": broker.flushed}
+            kept["holdings"] = broker.holdings
             left |= {what: len(those) for what, those in kept.items() if len(those)}
             self.entries_left += sum(left.values())
             if left:

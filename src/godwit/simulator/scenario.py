@@ -27,7 +27,7 @@ from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
 from godwit.simulator.radio_settings import Radio
 from godwit.simulator.roaming_checks import check_movement, check_positions
-from godwit.simulator.roaming_settings import Roaming, check_mode, check_roaming
+from godwit.simulator.roaming_settings import Probes, Roaming, check_mode, check_roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.walking_settings import FILE_SUFFIXES, Walking, ground_of
 from godwit.simulator.workloads import WorkloadSpec
@@ -40,6 +40,7 @@ __all__ = [
     "Faults",
     "OverlaySpec",
     "Planned",
+    "Probes",
     "Radio",
     "Rate",
     "Roaming",
@@ -72,6 +73,7 @@ FILES = (
     ("overlay", "file"),
     ("overlay", "positions"),
     ("clients", "roaming", "file"),
+    ("clients", "roaming", "publishers", "model_file"),
     ("workload", "subscriptions_file"),
     ("workload", "events_file"),
 )
@@ -94,6 +96,8 @@ class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True):
     bandwidth_kbps: Kilobits | None = None
     client_latency_ms: Milliseconds = 10.0
     client_bandwidth_kbps: Kilobits | None = None
+    control_bytes: Least | None = None  # of every message of control; without it, what it would take on a wire
+    event_bytes: Least | None = None  # likewise of every message that bears an event
     disk_sync_ms: Milliseconds = 0.0  # from an input to its effects, while the journal is written
 
 
@@ -142,6 +146,7 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True):
     disconnections: Disconnections = Disconnections()
     roaming: Roaming = Roaming()
     walking: Walking = Walking()
+    probes: Probes = Probes()
 
 
 class Churn(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,6 +236,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     warmup_s: Seconds = 5.0
     duration_s: SomeSeconds = 10.0
     settle_s: Seconds = 30.0
+    judge: bool = True  # hold everything against the laws; without it a run is faster, and its summary knows less
     leave: bool = True  # at the end everyone leaves, and the tables must be empty
     expectations: Expectations = Expectations()
 

@@ -20,7 +20,9 @@ from godwit.simulator.inspection import (
     sessions_at,
 )
 from godwit.simulator.ledger import EventId, Ledger
-from godwit.simulator.movement import Ground, Move, ways
+from godwit.simulator.movement import Ground, Move, joined, ways
+from godwit.simulator.network import sizes
+from godwit.simulator.prediction import publisher_config
 from godwit.simulator.scenario import Scenario, check, overlay_of, places_of
 from godwit.simulator.summary import Violation
 from godwit.simulator.walking_settings import ground_of
@@ -104,6 +106,12 @@ class Stage:
         self.homes.update((name, way.home) for name, way in found.items())
         return {name: way.moves for name, way in found.items()}
 
+    def _visits(self) -> dict[str, tuple[str, ...]]:
+        """By client that moves, the brokers that it will be at."""
+        return {
+            name: (self.homes[name], *(move.to for move in joined(moves))) for name, moves in self.itineraries.items()
+        }
+
     def _those(self, who: str) -> list[str]:
         named = {"subscribers": self.subscribers, "publishers": self.publishers}
         return named.get(who, [*self.publishers, *self.subscribers])
@@ -126,8 +134,10 @@ class Stage:
             limits=Limits() if session_s is None else Limits(session_expiry_s=session_s),
         )
         self.config = config
+        moving = publisher_config(scenario.clients.roaming, places_of(scenario, self.overlay), self._visits())
+        world.size_of = sizes(network.control_bytes, network.event_bytes)
         for name in self.overlay.brokers:
-            make = partial(MobileBroker, name, beside[name], config, movements=self.movements)
+            make = partial(MobileBroker, name, beside[name], config, movements=self.movements, moving=moving)
             world.add_broker(name, make, journaled=journaled, sync_s=network.disk_sync_ms / 1_000)
         for link in self.overlay.links:
             world.wire(link.a, link.b, link.latency_s, link.bandwidth_bps)
@@ -167,6 +177,11 @@ class Stage:
         assert isinstance(machine, Client)
         return machine
 
+    def begins_anew(self, name: str) -> bool:
+        """Whether each connection of this client begins a session (mobility/publishers.py)."""
+        mode = self.ledger.modes.get(name)
+        return mode is not None and mode.for_publishers
+
     # ------------------------------------------------------------ looking
 
     def _taken(self, sender: str, receiver: str) -> int:
@@ -192,6 +207,8 @@ class Stage:
     def _in_flight(self) -> list[EventId]:
         """Every event that is under way anywhere, also on the disk of a broker that is down."""
         found: list[EventId] = []
+        if not self.scenario.run.judge:
+            return found
         lasting = self.scenario.faults.crash_diskless is None  # otherwise what was taken may be sent again
         for name in self.overlay.brokers if self.ledger.facts else ():
             broker = self.broker(name)
@@ -232,6 +249,8 @@ class Stage:
                 self._on_lost(node, record, id)
             case "suppressed" if node in self.homes and self.fault_counts.get("crash_diskless"):
                 self.ledger.overtaken.add((node, id))
+            case "session_ended" if self.begins_anew(record.peer):  # it will say all again elsewhere
+                self.ledger.home_lost(record.peer, now, self._in_flight())
             case "relocated" if record.peer in self.unrenewed:  # what the client had asked for stands again
                 self.ledger.home_renewed(record.peer, now, self._in_flight())
             case "closed":

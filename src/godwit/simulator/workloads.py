@@ -224,8 +224,11 @@ class Publications:
         return {"publication": self._said[publisher]}
 
     def advertisement(self, publisher: int, variant: int = 0) -> Filter:
-        """Identical to the publication; other variants take in a few more."""
-        return some("publication", one_of({self._said[publisher], *self._said[: variant % 4]}))
+        """Identical to the publication: this and nothing else, else it would meet every wish for one more value.
+
+        Other variants take in a few more.
+        """
+        return only("publication", one_of({self._said[publisher], *self._said[: variant % 4]}))
 
 
 # ---------------------------------------------------------------- places

@@ -107,6 +107,7 @@ class World:
         self.on_notify: Callable[[NodeId, Notify, float], None] | None = None
         self.on_record: Callable[[NodeId, Record, float], None] | None = None
         self.traces_messages = False
+        self.size_of: Callable[[Any], int] = size_of
 
     # ------------------------------------------------------------ time
 
@@ -265,18 +266,18 @@ class World:
                 borne = type(inner.message)
                 self.packets[borne] = self.packets.get(borne, 0) + 1
             if self.traces_messages:
-                self._record(target.name, _message_record("handled", source, message.message, message.number))
+                self._record(target.name, self._message_record(source, message.message, message.number))
             self._give(target, Arrived(source, message))
             return
         kind = type(message)
         self.handled[kind] = self.handled.get(kind, 0) + 1
         if target.is_broker and wire.source.is_broker:
             if self.traces_messages and kind in (Beacon, Relayed):
-                self._record(target.name, _message_record("handled", source, message, -1))
+                self._record(target.name, self._message_record(source, message, -1))
             self._give(target, Arrived(source, message))
         else:
             if self.traces_messages:
-                self._record(target.name, _message_record("handled", source, message, -1))
+                self._record(target.name, self._message_record(source, message, -1))
             self._give(target, Heard(f"{source}#{connection}" if target.is_broker else source, message))
 
     def _give(self, node: Node, input: Input, opened: Wire | None = None) -> None:
@@ -358,7 +359,7 @@ class World:
     def _transmit(self, wire: Wire | None, message: Any) -> None:
         if wire is None or wire.linked != wire.connection:
             return
-        size = size_of(message)
+        size = self.size_of(message)
         self.bytes_sent += size
         for at in wire.arrivals(size, self.now) if wire.faulty else (wire.arrival(size, self.now),):
             self.entries += 1
@@ -387,6 +388,17 @@ class World:
             del node.timers[key]
             self._give(node, TimerDue(key))
 
+    def _message_record(self, peer: NodeId, message: Any, number: int) -> Record:
+        """A message in the trace, with the event it bears if it bears one."""
+        inner = getattr(message, "wish", message)
+        inner = getattr(inner, "message", inner)
+        event = getattr(inner, "event", None)
+        publisher, sequence = event.id if event is not None else ("", -1)
+        number = number if number >= 0 else getattr(message, "number", -1)
+        kind, size = type(message).__name__, self.size_of(message)
+        borne = type(message.body).__name__ if type(message) is Relayed else ""
+        return Record("handled", peer, kind, publisher, sequence, number=number, size=size, detail=borne)
+
     def _record(self, node: NodeId, record: Record) -> None:
         if self.on_record is not None:
             self.on_record(node, record, self.now)
@@ -408,15 +420,3 @@ def _follow(node: Node, input: Input, effects: list[Effect]) -> None:
             node.asked[effect.key] = effect.at
         elif type(effect) is StopTimer:
             node.asked.pop(effect.key, None)
-
-
-def _message_record(kind: str, peer: NodeId, message: Any, number: int) -> Record:
-    """A message in the trace, with the event it bears if it bears one."""
-    inner = getattr(message, "wish", message)
-    inner = getattr(inner, "message", inner)
-    event = getattr(inner, "event", None)
-    publisher, sequence = event.id if event is not None else ("", -1)
-    number = number if number >= 0 else getattr(message, "number", -1)
-    name, size = type(message).__name__, size_of(message)
-    borne = type(message.body).__name__ if type(message) is Relayed else ""
-    return Record(kind, peer, name, publisher, sequence, number=number, size=size, detail=borne)

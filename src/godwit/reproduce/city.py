@@ -1,0 +1,121 @@
+"""The city of [pubmob §4.1], and what one run of it comes to.
+
+*What the paper gives.* 85 brokers: a tree of height 4 and degree 4 whose 64 leaves stand along a street, 0.5 km each;
+256 kbps and 10 ms between brokers, 128 kbps to clients; each publisher one publication and an advertisement identical
+to it; each subscriber one of the publications; 5, 50 or 100 km/h; 3 s out of reach between brokers; 20 publications in
+4 s after each connection, the first after 200 ms; 5 proxies; a delay of 10 s; perfect prediction.
+
+*What it leaves open, and we chose.* How large a message is: 600 bytes, for events and control alike. With 500 bytes and
+250 publishers STANDARD's trees stand after 1.4 s, with 600 after 2.4 s, with 700 after 3.4 s (the paper: nearly 4 s),
+and from 700 bytes on the links at the root are saturated by events alone. How long a run lasts. Where publishers are
+when it begins: anywhere in their cells, so that their moves are spread evenly over time.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from godwit import trace
+from godwit.reproduce import metrics
+from godwit.reproduce.claims import Setting
+from godwit.reproduce.metrics import Probes
+from godwit.reproduce.runs import traced
+from godwit.simulator.scenario import Scenario, named, with_changes
+
+__all__ = ["CLIENT_LATENCY_MS", "MESSAGE_BYTES", "PROXIES", "Runs", "Seen"]
+
+MESSAGE_BYTES = 600
+CLIENT_LATENCY_MS = 10
+PROXIES = 5
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What one run comes to."""
+
+    scenario: Scenario
+    moves: int
+    cost: dict[str, int]  # after the warm-up, by type of message
+    probes: Probes  # of the whole run
+    entries: dict[str, float]  # by broker, on average
+    folder: Path
+
+    @property
+    def total(self) -> int:
+        """Tree-building cost."""
+        return sum(self.cost.values())
+
+    @property
+    def each(self) -> float:
+        """Tree-building cost of one move."""
+        return self.total / max(self.moves, 1)
+
+    @property
+    def warmup_s(self) -> float:
+        """When measurements begin."""
+        return self.scenario.run.warmup_s
+
+    @property
+    def measured(self) -> Probes:
+        """The probes after the warm-up, at brokers that a publisher has moved to."""
+        return self.probes.where((self.probes.at >= self.warmup_s) & (self.probes.stop > 1))
+
+
+class Runs:
+    """The city with changes; what was run once is not run again."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self._seen: dict[str, Seen] = {}
+
+    def seen(
+        self,
+        mode: str,
+        *,
+        publishers: int,
+        subscribers: int,
+        duration_s: float,
+        warmup_s: float = 40.0,
+        changes: dict[str, Any] | None = None,
+    ) -> Seen:
+        """A run in which publishers move by `mode`; `changes` to the scenario by key."""
+        changes = changes or {}
+        said = "".join(f" {key.rpartition('.')[2]} {value}" for key, value in changes.items())
+        name = f"{mode} {publishers} of {subscribers} {duration_s:g} after {warmup_s:g} s{said}"
+        name = "".join(sign if sign.isalnum() or sign in "+.-" else "-" for sign in name)
+        if name not in self._seen:
+            self._seen[name] = self._run(
+                with_changes(
+                    named("city"),
+                    [
+                        f"name={name}",
+                        f"clients.publishers={publishers}",
+                        f"clients.subscribers={subscribers}",
+                        "clients.publish_per_s=0",
+                        "clients.events=none",
+                        "clients.probes={count=20, first_ms=200, every_ms=200}",
+                        "clients.roaming={model='line', who='publishers', away_s=3}",
+                        f"clients.roaming.publisher_mode={mode}",
+                        f"clients.roaming.publishers={{proxies={PROXIES}, delay_s=10}}",
+                        f"overlay.control_bytes={MESSAGE_BYTES}",
+                        f"overlay.event_bytes={MESSAGE_BYTES}",
+                        f"overlay.client_latency_ms={CLIENT_LATENCY_MS}",
+                        f"run={{warmup_s={warmup_s}, duration_s={duration_s}, settle_s=15, judge=false, leave=false}}",
+                        *(f"{key}={value}" for key, value in changes.items()),
+                    ],
+                )
+            )
+        return self._seen[name]
+
+    def _run(self, scenario: Scenario) -> Seen:
+        folder, summary = traced(scenario, self.setting.seed, self.setting.folder, self.setting.progress)
+        table = trace.read(folder)
+        from_s = scenario.run.warmup_s
+        return Seen(
+            scenario,
+            summary.moves,
+            metrics.control_messages(table, from_s),
+            metrics.probes(table),
+            metrics.table_entries(table, from_s),
+            folder,
+        )

@@ -1,0 +1,144 @@
+"""Publishers that move, in simulated networks with faults: what each mode promises holds, and faults in it are seen."""
+
+from functools import partial
+
+import pytest
+
+from godwit.broker.effects import Effect
+from godwit.mobility.publishers import PublisherBroker
+from godwit.simulator.run import Simulation, run
+from godwit.simulator.scenario import Scenario, with_changes
+from tests.simulation.scenarios import AWAY, TREE, laws_broken
+
+MODES = ("standard", "prefetching", "proxy", "delayed", "prefetching+delayed")
+
+ROAM = with_changes(
+    TREE,
+    [
+        "overlay.kind=balanced_tree",
+        "overlay.height=3",
+        "overlay.degree=2",
+        "clients.publishers=4",
+        "clients.roaming={who='publishers', per_s=1.2, away_s=0.6}",
+        "clients.roaming.publishers={delay_s=2, proxies=2, prefetch_s=5}",
+        "run.duration_s=20",
+        "run.settle_s=60",
+    ],
+)
+FAULTS = {
+    "none": [],
+    "links": ["faults.link_loss=0.05", "faults.link_break={per_s=0.3, lasts_s=0.5}", "faults.duplicate=0.1"],
+    "crashes": ["faults.crash={per_s=0.3, lasts_s=0.5}", "overlay.disk_sync_ms=5"],
+    "clients": [*AWAY, "faults.slow_node={per_s=0.2, lasts_s=1}", "faults.clock_skew_s=1"],
+}
+
+
+def scenario(mode: str, *changes: str) -> Scenario:
+    return with_changes(ROAM, [f"clients.roaming.publisher_mode={mode}", *changes])
+
+
+@pytest.mark.parametrize("advertisements", ["required", "optional"])
+@pytest.mark.parametrize("faults", FAULTS)
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_published_once_the_tree_stands_comes_once_and_in_order(mode, faults, advertisements):
+    for seed in range(2):
+        found = scenario(mode, *FAULTS[faults], f"routing.advertisements={advertisements}")
+        summary = run(found, seed)
+        assert summary.violations == (), (mode, faults, seed)
+        assert summary.entries_left == 0
+        assert summary.moves > 10
+        assert summary.owed > 100
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_publishers_and_subscribers_may_move_at_once(mode):
+    for seed in range(3):
+        summary = run(scenario(mode, "clients.roaming.who=all", "routing.advertisements=required"), seed)
+        assert summary.violations == ()
+        assert summary.owed > 100
+
+
+def test_wrong_predictions_cost_messages_and_nothing_else():
+    right = run(scenario("prefetching", "routing.advertisements=required"), 1)
+    wrong = run(
+        scenario("prefetching", "routing.advertisements=required", "clients.roaming.publishers.wrong_rate=1"), 1
+    )
+    assert right.violations == wrong.violations == ()
+    assert wrong.messages["Withdraw"] > right.messages.get("Withdraw", 0)
+    assert sum(wrong.messages.values()) > sum(right.messages.values())
+
+
+# ---------------------------------------------------------------- planted faults
+
+
+def forgets_to_unadvertise(patch: pytest.MonkeyPatch) -> None:
+    """What is held is forgotten, and its entries stay."""
+
+    def let_go(self: PublisherBroker, client: str, effects: list[Effect], now: float) -> None:
+        del self.holdings[client]
+
+    patch.setattr(PublisherBroker, "_let_go", let_go)
+
+
+def never_lets_go(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PublisherBroker, "_let_go", lambda self, client, effects, now: None)
+
+
+def forgets_its_proxies(patch: pytest.MonkeyPatch) -> None:
+    """Who leaves for good does not tell its proxies."""
+    real = PublisherBroker._tell_proxies
+    patch.setattr(
+        PublisherBroker,
+        "_tell_proxies",
+        lambda self, client, present, attempt, said, now: (
+            real(self, client, present, attempt, said, now) if said else []
+        ),
+    )
+
+
+def tears_down_what_is_there(patch: pytest.MonkeyPatch) -> None:
+    """What was held for a publisher goes on to be held when it has come back, and then takes its own with it."""
+
+    def let_go(self: PublisherBroker, client: str, effects: list[Effect], now: float) -> None:
+        if self.holdings[client].kind == "delayed" and client in self.publishers:
+            self.holdings[client].kind = "forgotten"
+            return
+        for name in self.holdings.pop(client).advertisements:
+            self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
+
+    patch.setattr(PublisherBroker, "_let_go", let_go)
+
+
+@pytest.mark.parametrize(
+    ("plant", "mode", "law"),
+    [
+        (forgets_to_unadvertise, "delayed", "no garbage"),
+        (never_lets_go, "prefetching", "no garbage"),
+        (forgets_its_proxies, "proxy", "no garbage"),
+        (tears_down_what_is_there, "delayed", "nothing lost"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else each.__name__,
+)
+def test_a_planted_fault_is_seen(plant, mode, law, monkeypatch):
+    plant(monkeypatch)
+    there_and_back = ["clients.disconnections={who='publishers', per_s=0.6, lasts_s=0.5}", "workload.kind=publications"]
+    broken = laws_broken(run(scenario(mode, "routing.advertisements=required", *there_and_back), 1))
+    assert law in broken
+
+
+def test_standard_is_seen_to_lose_what_is_published_before_the_tree_stands():
+    found = scenario("standard", "routing.advertisements=required", "clients.publish_per_s=20")
+    simulation = Simulation(found, 1)
+    lost_or_late = simulation.run()
+    stays = run(with_changes(found, ["clients.roaming.per_s=0"]), 1)
+    assert lost_or_late.allowed > 5 * stays.allowed  # may come or not
+    assert lost_or_late.violations == stays.violations == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_a_swarm_of_drawn_seeds_holds(mode):
+    check = partial(scenario, mode, "routing.advertisements=required")
+    for seed in range(40):
+        faults = [change for changes in list(FAULTS.values())[: seed % 4 + 1] for change in changes]
+        assert run(check(*faults), seed).violations == (), (mode, seed)

@@ -1,0 +1,83 @@
+"""The experiment of pubmob, very small: what must hold at any size does, and every claim gives one row."""
+
+from pathlib import Path
+
+import pytest
+
+from godwit.reproduce import PAPERS, Setting, claims_of, pubmob
+from godwit.reproduce.city import Runs, Seen
+from godwit.reproduce.pubmob import Size
+from godwit.simulator.scenario import overlay_of
+
+TINY = Size(
+    publishers=(3, 6),
+    usual=4,
+    subscribers=12,
+    more_subscribers=(12, 24),
+    duration_s=40,
+    short_s=10,
+    overshoots=(0, 2, 5, 8),
+    overshoot_s=40,
+    localities=(0.0, 0.9),
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(Setting(folder=tmp_path_factory.mktemp("pubmob")))
+
+
+@pytest.fixture(scope="module")
+def seen(runs: Runs) -> dict[str, Seen]:
+    fast = {"clients.roaming.speeds_kmh": [100]}
+    return {
+        mode: runs.seen(mode, publishers=6, subscribers=12, duration_s=40, warmup_s=10, changes=fast)
+        for mode in (*pubmob.MODES, pubmob.BOTH)
+    }
+
+
+def test_the_city_is_the_papers(seen: dict[str, Seen]) -> None:
+    from random import Random
+
+    scenario = seen["standard"].scenario
+    assert len(overlay_of(scenario, Random(1)).brokers) == 85
+    network, roaming, probes = scenario.overlay, scenario.clients.roaming, scenario.clients.probes
+    assert (network.bandwidth_kbps, network.latency_ms, network.client_bandwidth_kbps) == (256, 10, 128)
+    assert (roaming.cell_km, roaming.away_s, roaming.publishers.proxies, roaming.publishers.delay_s) == (0.5, 3, 5, 10)
+    assert (probes.count, probes.first_ms, probes.every_ms) == (20, 200, 200)
+
+
+def test_everybody_moves_the_same_ways_whatever_the_mode(seen: dict[str, Seen]) -> None:
+    assert len({one.moves for one in seen.values()}) == 1
+    assert seen["standard"].moves > 6
+
+
+def test_costs_are_in_the_papers_order(seen: dict[str, Seen]) -> None:
+    cost = {mode: one.total for mode, one in seen.items()}
+    assert cost["prefetching"] > cost["standard"] > 10 * cost["delayed"]
+    assert cost["prefetching+delayed"] < cost["prefetching"] / 5
+
+
+def test_first_probes_are_lost_by_standard_and_delivered_by_prefetching(seen: dict[str, Seen]) -> None:
+    first = {mode: dict(one.measured.ratios())[1] for mode, one in seen.items()}
+    assert first["standard"] < 0.6
+    assert first["prefetching"] == first["prefetching+delayed"] == 1.0
+    assert dict(seen["standard"].measured.ratios())[20] == 1.0
+
+
+def test_the_same_run_is_not_run_twice(runs: Runs, seen: dict[str, Seen]) -> None:
+    fast = {"clients.roaming.speeds_kmh": [100]}
+    again = runs.seen("standard", publishers=6, subscribers=12, duration_s=40, warmup_s=10, changes=fast)
+    assert again is seen["standard"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_claim_gives_one_row_and_every_figure_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pubmob, "QUICK", TINY)
+    monkeypatch.setattr(pubmob, "LONG_S", 60)
+    found = list(claims_of("pubmob", Setting(folder=tmp_path)))
+    assert tuple(claim.key for claim in found) == PAPERS["pubmob"][1]
+    drawn = {path.stem.partition("_")[0] for path in tmp_path.glob("*.png")}
+    assert drawn == {"fig4", "fig5", "fig6", "fig7", "fig8", "fig9", "fig10", "p5", "p7", "p9"}
+    assert {path.stem for path in tmp_path.glob("*.svg")} == {path.stem for path in tmp_path.glob("*.png")}
