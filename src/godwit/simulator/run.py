@@ -178,6 +178,8 @@ class Simulation(Misfortune):
             self.world.command(name, lambda client, now: client.leave(now))
         self.world.run(self.world.now + LEAVE_S)
         self._check_calm("leaving")
+        if self.trace is not None:
+            self._record_tables([self.broker(name) for name in self.overlay.brokers])
         for name in self.overlay.brokers:
             left = {table: size for table, size in self.broker(name).routing.sizes().items() if size}
             broker = self.broker(name)
