@@ -100,6 +100,9 @@ class Town:
     def move(self, k: int, to: str) -> None:
         """The k-th mobile client goes out of reach, and turns up at another broker; events are published all along."""
         name = f"p{k}" if self.moves_publisher else f"s{k}"
+        if self.mode == "explicit":
+            self._command(name, "move_out")
+            self.world.run(self.world.now + 0.1)
         begins = self.world.now
         self.world.disconnect(name, self.homes[name])
         self.gap = None

@@ -38,14 +38,16 @@ class Roaming:
             self.world.wire(a, b, LATENCY_S, None)
             self.world.connect(a, b)
         self.got: dict[str, list[tuple[str, int]]] = {}
+        self.times: dict[str, list[tuple[float, float]]] = {}  # published and delivered
         self.records: list[tuple[str, Record]] = []
         self.world.on_notify = self._on_notify
         self.world.on_record = lambda node, record, _: self.records.append((node, record))
         self.at: dict[str, str | None] = {}
         self.settle()
 
-    def _on_notify(self, client: str, notify: Notify, _now: float) -> None:
+    def _on_notify(self, client: str, notify: Notify, now: float) -> None:
         self.got.setdefault(client, []).append(notify.event.id)
+        self.times.setdefault(client, []).append((notify.event.published_at or 0.0, now))
 
     def broker(self, name: str) -> MobileBroker:
         machine = self.world.nodes[name].machine
@@ -58,7 +60,7 @@ class Roaming:
         return machine
 
     def come(self, client: str, broker: str, mode: str = "relocate") -> None:
-        """The client turns up at a broker, without a word to the one before; how it moves, it says the first time."""
+        """The client turns up at a broker, without a word to the one before. How it moves is said the first time."""
         if client not in self.world.nodes:
             self.world.add_client(client, Client(client, ClientConfig(mode=mode)))
         self.go(client)
@@ -73,6 +75,11 @@ class Roaming:
         if before is not None:
             self.world.disconnect(client, before)
         self.at[client] = None
+
+    def say_move_out(self, client: str) -> None:
+        """The client says that it goes, and waits until its broker has heard it."""
+        self.world.command(client, lambda machine, now: machine.move_out(now))
+        self.run(4 * LATENCY_S)
 
     def subscribe(self, client: str, text: str = "x >= 0", name: str = "F") -> None:
         self.world.command(client, lambda machine, now: machine.subscribe(name, parse(text), now))
@@ -106,6 +113,7 @@ class Roaming:
         waits = [
             *machine.leaving,
             *machine.arrivals,
+            *machine.collecting,
             *machine.publishers,
             *machine.holdings,
             *machine.predicted,

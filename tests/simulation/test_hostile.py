@@ -277,6 +277,7 @@ def test_a_hostile_client_is_shown_out_with_a_reason_and_all_laws_hold_for_the_r
         Unsubscribe(("rogue", "never made")),
         Advertise(("p0", "all"), TRUE),
         Advertise(("rogue", "x"), MINE),
+        Subscribe(("rogue", "x"), parse("at WITHIN myloc(2)")),
         Subscribe(("rogue", "x"), TRUE, expires=0.5),
     ],
     ids=lambda wish: f"{type(wish).__name__} {getattr(wish, 'id', '')}",

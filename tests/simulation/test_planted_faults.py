@@ -119,7 +119,7 @@ def acknowledges_what_has_not_come(patch: pytest.MonkeyPatch) -> None:
 
 def loses_acknowledgements(patch: pytest.MonkeyPatch) -> None:
     """Whatever is acknowledged stays in the outbox."""
-    patch.setattr(Link, "_acknowledge", lambda self, number: False)
+    patch.setattr(Link, "_acknowledge", lambda self, number, now: False)
 
 
 def hands_on_duplicates(patch: pytest.MonkeyPatch) -> None:

@@ -7,16 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.broker.broker import BrokerConfig
-from godwit.broker.effects import Arrived, Close, LinkUp, TimerDue, Trace
-from godwit.broker.messages import Advertise, Frame, Hello, LinkState, Packet, Receipt, SessionState, Start, Waiting
+from godwit.broker.effects import Arrived, Close, Heard, LinkUp, Opened, TimerDue, Trace
+from godwit.broker.limits import Limits
+from godwit.broker.messages import (
+    Advertise,
+    Attach,
+    Connection,
+    Frame,
+    Hello,
+    LinkState,
+    Packet,
+    Receipt,
+    SessionState,
+    Start,
+    Subscribe,
+    Waiting,
+)
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
+from godwit.filters.language import parse
 from godwit.mobility import MobileBroker, graph_roaming
+from godwit.mobility.checking import WISHES_MAX
+from godwit.mobility.handoffs import LOG_MAX
 from godwit.mobility.messages import (
+    AskWishes,
     Brokers,
+    Collect,
+    Collected,
     Elsewhere,
     Flush,
     Flushed,
+    MoveOut,
     NotHere,
     Over,
     Prefetch,
@@ -24,6 +45,7 @@ from godwit.mobility.messages import (
     Relocate,
     Replay,
     Superseded,
+    Wishes,
     Withdraw,
 )
 
@@ -48,6 +70,7 @@ STATE = SessionState(
     accepted_then=0,
     seen=(),
 )
+WISH = Subscribe(("ann", "a"), parse("x > 0"))
 ITEM = Waiting(1, event({"x": 1}, publisher="p", sequence=1), ("a",), 0.0)
 
 
@@ -86,6 +109,19 @@ BAD: list[Any] = [
     Replay("ann", "here", 1, changed(STATE, purged=None), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, subscriptions=("a",)), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, seen=((1, 2),)), (), is_last=True),
+    AskWishes("ann", "here", "", 1),
+    AskWishes("ann", "here", "left", None),  # type: ignore[arg-type]
+    Wishes("ann", "here", 1, [WISH]),  # type: ignore[arg-type]
+    Wishes("ann", "here", 1, (None,)),  # type: ignore[arg-type]
+    Wishes("ann", "here", 1, (changed(WISH, id=("bob", "a")),)),
+    Wishes("ann", "here", 1, (changed(WISH, filter=None),)),
+    Wishes("ann", "here", 1, (WISH,) * (WISHES_MAX + 1)),
+    Collect("ann", 5, "left", 1),  # type: ignore[arg-type]
+    Collected("ann", "left", "here", 1, None, (), (), is_last=True),  # type: ignore[arg-type]
+    Collected("ann", "left", "here", 1, 1, (None,), (), is_last=True),  # type: ignore[arg-type]
+    Collected("ann", "left", "here", 1, 1, (), None, is_last=True),  # type: ignore[arg-type]
+    Collected("ann", "left", "here", 1, 1, (), (("p", 1, -1),), is_last=True),
+    Collected("ann", "left", "here", 1, 1, (), (), is_last=None),  # type: ignore[arg-type]
     Prefetch("ann", "here", 1, None),  # type: ignore[arg-type]
     Prefetch("ann", "here", 1, (Advertise(("bob", "all"), TRUE),)),
     Prefetch("ann", "here", 1, (Advertise(("ann", "all"), "x > 1"),)),  # type: ignore[arg-type]
@@ -111,13 +147,25 @@ def test_a_part_that_follows_nothing_is_recorded_and_leaves_nothing_behind():
     assert broker.arrivals == {}
 
 
+KINDS = [
+    Brokers,
+    Relocate,
+    Replay,
+    Superseded,
+    NotHere,
+    Over,
+    AskWishes,
+    Wishes,
+    Collect,
+    Collected,
+    Prefetch,
+    Proxy,
+    Withdraw,
+]
 GARBAGE = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.just(STATE), st.just((ITEM,)), st.booleans())
 
 
-@given(
-    kind=st.sampled_from([Brokers, Relocate, Replay, Superseded, NotHere, Prefetch, Proxy, Withdraw, Over]),
-    data=st.data(),
-)
+@given(kind=st.sampled_from(KINDS), data=st.data())
 def test_whatever_comes_the_broker_never_raises(kind, data):
     broker = joined()
     message = kind(*(data.draw(GARBAGE) for _ in kind.__struct_fields__))
@@ -140,6 +188,56 @@ def test_brokers_of_a_graph_put_these_into_packets(message):
     broker = joined_in_a_graph()
     effects = broker.handle(Arrived("left", Frame(3, 0, message)), 0.0)
     assert any(isinstance(effect, Close) for effect in effects)
+
+
+HERE = Connection("left", 1, 0.0)
+
+
+@pytest.mark.parametrize(
+    "attach",
+    [
+        Attach("ann", mode="by boat"),
+        Attach("ann", mode="carry", log=[HERE]),  # type: ignore[arg-type]
+        Attach("ann", mode="carry", log=(None,)),  # type: ignore[arg-type]
+        Attach("ann", mode="carry", log=(changed(HERE, broker=""),)),
+        Attach("ann", mode="carry", log=(changed(HERE, at=float("nan")),)),
+        Attach("ann", mode="carry", log=(HERE,) * (LOG_MAX + 1)),
+        Attach("ann", mode="carry", wanted=(changed(WISH, id=("bob", "a")),)),
+    ],
+    ids=repr,
+)
+def test_a_greeting_that_no_honest_client_sends_closes_its_connection(attach):
+    broker = joined()
+    broker.handle(Opened("ann's"), 0.0)
+    effects = broker.handle(Heard("ann's", attach), 0.0)
+    assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["ann's"]
+    assert len(broker.sessions) == 0
+    assert broker.collecting == {}
+
+
+def test_a_move_out_from_nobody_closes_the_connection():
+    broker = joined()
+    broker.handle(Opened("ann's"), 0.0)
+    effects = broker.handle(Heard("ann's", MoveOut()), 0.0)
+    assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["ann's"]
+
+
+def test_brokers_that_nobody_knows_are_not_written_to():
+    broker = joined()
+    broker.handle(Opened("ann's"), 0.0)
+    broker.handle(Heard("ann's", Attach("ann", mode="carry", log=(Connection("nowhere", 1, 0.0),))), 0.0)
+    assert broker.unsent == {}
+    assert list(broker.collecting["ann"].brokers) == ["nowhere"]
+
+
+def test_a_broker_that_never_answers_is_given_up_when_it_would_keep_nothing_any_more():
+    broker = joined(limits=Limits(session_expiry_s=100.0))
+    broker.handle(Opened("ann's"), 0.0)
+    broker.handle(Heard("ann's", Attach("ann", mode="carry", log=(Connection("nowhere", 1, 0.0),))), 0.0)
+    assert broker.handle(TimerDue(("collect", "ann")), 50.0) != []
+    effects = broker.handle(TimerDue(("collect", "ann")), 100.0)
+    assert [effect.record.kind for effect in effects if isinstance(effect, Trace)] == ["lost"]
+    assert broker.collecting == {}
 
 
 @pytest.mark.parametrize(

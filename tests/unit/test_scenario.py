@@ -375,3 +375,18 @@ def test_walkers_need_a_ground_and_a_ground_needs_walkers(changes: list[str], fa
     with pytest.raises(ScenarioError) as caught:
         with_changes(named("campus"), changes)
     assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (["routing.family=graph"], "it is for the tree family only"),
+        (["faults.crash_diskless={per_s=0.1, lasts_s=1}"], "only 'relocate' keeps the laws"),
+        (["clients.roaming.subscriber_mode=by_boat"], "clients.roaming.subscriber_mode is 'by_boat'"),
+        (["clients.roaming.announced=2"], "clients.roaming.announced is 2"),
+    ],
+)
+def test_a_way_to_move_that_is_not_promised_there_is_refused(changes: list[str], text: str) -> None:
+    roaming = "clients.roaming={per_s=1, subscriber_mode='carry'}"
+    with pytest.raises(ScenarioError, match=re.escape(text)):
+        with_changes(named("roam"), [roaming, *changes])

@@ -221,6 +221,8 @@ class Broker:
                 return effects + self._without(self.sessions.leave(connection, now), now, client)
             if type(message) is Between:
                 return self.sessions.between(connection, message, now)
+            if (handler := self.SAYINGS.get(type(message))) is not None:
+                return handler(self, connection, message, now)
             raise PeerFault(f"{type(message).__name__} is nothing that clients send")
         except PeerFault as fault:
             reason = str(fault)
@@ -361,6 +363,9 @@ class Broker:
 
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {}
     """Further messages between brokers, beside those of the routing family, and who handles them."""
+
+    SAYINGS: ClassVar[dict[type, Callable[[Any, str, Any, float], list[Effect]]]] = {}
+    """Further messages from clients, and who handles them."""
 
     CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = {}
     """Further messages in packets of the graph family, and how they are checked."""

@@ -11,6 +11,7 @@ from godwit.broker.messages import (
     Advertise,
     Attach,
     Between,
+    Connection,
     Publish,
     QueueRules,
     Received,
@@ -39,6 +40,7 @@ __all__ = [
     "check_request",
     "check_state",
     "check_values",
+    "check_wish",
     "shown",
 ]
 
@@ -66,6 +68,8 @@ def check_attach(message: Attach) -> None:
     kinds: list[type] = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
     if kinds != [str, int, int, tuple] or type(message.mode) is not str:
         raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, and wanted a tuple")
+    if type(message.log) is not tuple or not all(map(_is_connection, message.log)):
+        raise PeerFault("Attach.log must be a tuple of connections: a broker's name, an attempt and a time each")
     kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted, message.tried)]
     if kinds != [str, int, int, tuple, tuple] or type(message.mode) is not str:
         raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, wanted and tried tuples")
@@ -76,7 +80,7 @@ def check_attach(message: Attach) -> None:
     for wish in message.wanted:
         if type(wish) is not Subscribe and type(wish) is not Advertise:
             raise PeerFault("Attach.wanted holds subscriptions and advertisements")
-        _check_wish(wish)
+        check_wish(wish)
         if type(wish) is Advertise and is_open(wish.filter):
             raise PeerFault("Attach.wanted holds what was accepted, and an advertisement on the own state never was")
     if message.state is not None:
@@ -110,7 +114,7 @@ def check_request(message: Request) -> None:
     if kind is Publish:
         check_event(wish.event)
     elif kind is Subscribe or kind is Advertise:
-        _check_wish(wish)
+        check_wish(wish)
     elif kind is Unsubscribe or kind is Unadvertise:
         _check_own_id(wish.id)
     elif kind is State:
@@ -145,7 +149,8 @@ def check_dwell(dwell_s: Any) -> None:
         raise PeerFault(f"a state that lasts for {shown(dwell_s)}: it must be seconds above 0, or nothing")
 
 
-def _check_wish(wish: Subscribe | Advertise) -> None:
+def check_wish(wish: Subscribe | Advertise) -> None:
+    """Raise `PeerFault` unless this is a well-formed subscription or advertisement of a client."""
     _check_own_id(wish.id)
     check_filter(wish.filter)
     if isinstance(wish, Subscribe):
@@ -242,6 +247,15 @@ def _check_own_id(id: tuple[str, str]) -> None:
 def _check_name(what: str, name: str) -> None:
     if type(name) is not str or not 0 < len(name) <= NAME_LENGTH_MAX:
         raise PeerFault(f"{what} must be a text of 1 to {NAME_LENGTH_MAX} characters")
+
+
+def _is_connection(entry: Any) -> bool:
+    return (
+        type(entry) is Connection
+        and [type(entry.broker), type(entry.attempt)] == [str, int]
+        and entry.broker != ""
+        and _is_number(entry.at)
+    )
 
 
 def _is_number(value: Any) -> bool:

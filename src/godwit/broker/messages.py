@@ -32,6 +32,7 @@ __all__ = [
     "Between",
     "Bye",
     "Carried",
+    "Connection",
     "Control",
     "Covered",
     "Delivery",
@@ -229,6 +230,14 @@ FrameOrAck = Hello | Frame | Ack | Goodbye
 # ------------------------------------------------------------ between client and border broker
 
 
+class Connection(msgspec.Struct, frozen=True):
+    """A client's own note of where it was. [mobile §4.3: "a log of its past connections"]"""
+
+    broker: NodeId
+    attempt: int  # of its last greeting there
+    at: float  # when it was gone from there at the latest, by its own clock
+
+
 class Attach(msgspec.Struct, frozen=True, tag=True):
     """First on a client's connection: `client` comes, or comes back having seen deliveries up to `received`."""
 
@@ -245,6 +254,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     replicated: bool = False  # one session of several: name the predecessor of each delivery [mobile §5]
     state: State | None = None  # the client's own state, as far as the session may know it
     tried: tuple[NodeId, ...] = ()  # brokers that were greeted since and have not answered, the last one last
+    log: "tuple[Connection, ...]" = ()  # mode carry: brokers that may still keep something for it
     origin: NodeId = ""  # with proxies: the broker that they are near to, as `Attached` named it
     renewed_at: float = 0.0  # and when they were last told to go on, by brokers' clocks, as `Attached` said
 

@@ -59,6 +59,18 @@ class Seen:
         for publisher, highest, bits in data:
             self._recalled(publisher, highest)[:] = [highest, bits]
 
+    def join(self, data: tuple[tuple[str, int, int], ...]) -> None:
+        """Remember what another remembered, besides what is remembered here."""
+        for publisher, highest, bits in data:
+            known = self._recent.get(publisher)
+            if known is None:
+                known = self._recalled(publisher, highest)
+            ahead = highest - known[0]
+            if ahead > 0:
+                known[:] = [highest, known[1] << ahead if ahead < self._window else 0]
+            if -ahead < self._window:
+                known[1] = (known[1] | bits << max(-ahead, 0)) & self._mask
+
     def __len__(self) -> int:
         """How many publishers are remembered."""
         return len(self._recent) + len(self._older)

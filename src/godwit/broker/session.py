@@ -66,6 +66,7 @@ class Session:
         self.name = name
         self.connection: str | None = None
         self.attempt = 0  # of the client's last greeting
+        self.mode = "relocate"  # as the client said then
         self.ends_at: float | None = None  # while the client is away
         self.accepted = 0
         self.refusals: deque[Refused] = deque(maxlen=REFUSALS_KEPT)  # that the client may have missed

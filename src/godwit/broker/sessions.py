@@ -152,7 +152,7 @@ class Sessions:
         elif session.ends_at is not None:
             effects.append(StopTimer((SESSION_TIMER, session.client)))
         session.connection, session.ends_at = connection, None
-        session.attempt = max(session.attempt, message.attempt)
+        session.attempt, session.mode = max(session.attempt, message.attempt), message.mode
         self._attached[connection] = session
         session.queue.resume(message.received if is_known else 0, now)
         effects += session.gone()
@@ -267,7 +267,7 @@ class Sessions:
         if number <= session.accepted:
             return None, [Tell(connection, Accepted(session.accepted))]
         session.accepted = number
-        reason = self._reason_against(session, wish, now)
+        reason = self.reason_against(session, wish, now)
         if reason is not None:
             refused = Refused(number, reason)
             session.refusals.append(refused)
@@ -299,7 +299,7 @@ class Sessions:
                 session.set_state(wish, self.binding, now)
         return wish, effects
 
-    def _reason_against(self, session: Session, wish: Wish, now: float) -> str | None:
+    def reason_against(self, session: Session, wish: Wish, now: float) -> str | None:
         """Why a request is refused, or None when it is not."""
         limits = self.limits
         if isinstance(wish, Publish):

@@ -56,6 +56,7 @@ from godwit.broker.messages import (
     Attach,
     Attached,
     Bye,
+    Connection,
     Delivery,
     NodeId,
     Publish,
@@ -71,12 +72,15 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.seen import Seen
+from godwit.client.connections import ConnectionLog
 from godwit.client.quenching import STATE, Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Event, event
 from godwit.filters.filters import Filter
-from godwit.filters.references import LOCATION
+from godwit.filters.references import LOCATION, is_open
 from godwit.filters.values import Value, checked_value
+from godwit.mobility.handoffs import SEEN_WINDOW
+from godwit.mobility.messages import MoveOut, Strike
 from godwit.mobility.modes import MODES
 from godwit.trace import Record
 
@@ -139,7 +143,9 @@ class Client:
         self._received = 0  # the last number of a delivery
         self._receipt = 0  # and of a receipt
         self._unconfirmed = 0  # deliveries since the last Received
-        self._seen = Seen(config.seen_window, config.seen_publishers_max)
+        window = max(config.seen_window, SEEN_WINDOW) if config.mode == "carry" else config.seen_window
+        self._seen = Seen(window, config.seen_publishers_max)
+        self._log = ConnectionLog()  # mode carry
 
     # ------------------------------------------------------------ what the application asks for
 
@@ -221,10 +227,20 @@ class Client:
         effects += self._gone_away()
         self.session, self._received, self._receipt = "", 0, 0
         self.wanted.clear()
+        self._log.clear()
         self._granted.clear()
         self._under_way.clear()
         self.outbox.drop_controls()
         return effects
+
+    def move_out(self, now: float) -> list[Effect]:
+        """Say that we are about to go; the broker closes the connection. [rebeca §1 on JEDI]
+
+        The mode `explicit` needs it. In the mode `naive` it ends the session instead: unsub before the next sub.
+        """
+        if self.connection is None or not self.is_attached:
+            return []
+        return [Tell(self.connection, Bye("the client moves") if self.config.mode == "naive" else MoveOut())]
 
     def has_unanswered_changes(self) -> bool:
         """Whether anything it asked for, events aside, is not accepted or refused yet."""
@@ -273,21 +289,25 @@ class Client:
                     record = Record("fault", connection, type(input.message).__name__, detail=str(fault))
                     return [Trace(record), Close(connection, str(fault)), *self._gone_away()]
             case Opened(connection=connection):
-                return self.on_opened(connection)
+                return self.on_opened(connection, now)
             case Closed(connection=connection):
                 return self._gone_away() if connection == self.connection else []
             case TimerDue(key=key) if key == CONFIRM_TIMER:
                 return self._confirmed() if self._unconfirmed else []
         return []
 
-    def on_opened(self, broker: str) -> list[Effect]:
+    def on_opened(self, broker: str, now: float) -> list[Effect]:
         """There is a connection: say who comes and what it has received. [rebeca §4]"""
         effects = self._gone_away()
         self.connection = broker
         self.attempt += 1
         self._strayed = self._strayed or broker != self.home
         may_have_moved = self.session != "" and (self._strayed or self._begins_anew)
-        self._brought = self._possibly_held() if may_have_moved else ()
+        log: tuple[Connection, ...] = ()
+        if self.config.mode == "carry":
+            log, dropped = self._log.greet(broker, self.attempt, now)
+            effects += dropped
+        self._brought = self._to_bring() if may_have_moved or (self.session != "" and log) else ()
         tried = tuple(name for name in self._tried if name != broker)[-TRIED_MAX:]
         self._tried.pop(broker, None)
         self._tried[broker] = None
@@ -304,6 +324,7 @@ class Client:
             self.config.mode,
             state=self._possible_state() if may_have_moved else None,
             tried=tried,
+            log=log,
             origin=self._origin,
             renewed_at=self._renewed_at,
         )
@@ -314,8 +335,15 @@ class Client:
         """Whether each connection begins a session: so it is for publishers, the ways of `mobility/publishers.py`."""
         return self.config.mode in MODES and MODES[self.config.mode].for_publishers
 
-    def _possibly_held(self) -> tuple[Subscribe | Advertise, ...]:
-        """All that the session may hold, granted or under way, but for subscriptions that are not wanted any more."""
+    def _to_bring(self) -> tuple[Subscribe | Advertise, ...]:
+        """All that the session may hold, granted or under way, but for subscriptions that are not wanted any more.
+
+        In the mode `carry` the new broker begins with what is wanted now; in `naive` and `ask` it is told nothing.
+        """
+        if self.config.mode in ("naive", "ask"):
+            return ()
+        if self.config.mode == "carry":
+            return tuple(wish for wish in self.wanted.values() if isinstance(wish, Subscribe | Advertise))
         under_way = [request.wish for request in self._under_way]
         said = [wish for wish in (*self._granted.values(), *under_way) if isinstance(wish, Subscribe | Advertise)]
         return tuple(wish for wish in said if isinstance(wish, Advertise) or topic_of(wish) in self.wanted)
@@ -447,9 +475,15 @@ class Client:
         self._received = message.number
         self._unconfirmed += 1
         effects: list[Effect] = []
-        if self._seen.add(message.event.publisher, message.event.sequence):
+        names = message.subscriptions
+        if self.config.mode == "naive":  # it takes whatever any session has, but for what it does not want any more
+            names = tuple(name for name in names if self._wants(name, message.event))
+            is_new = names != ()
+        else:
+            is_new = self._seen.add(message.event.publisher, message.event.sequence)
+        if is_new:
             self.notified += 1
-            effects.append(Notify(message.event, message.subscriptions))
+            effects.append(Notify(message.event, names))
         else:
             self.duplicates += 1
             effects.append(self._record("suppressed", message.event))
@@ -458,6 +492,11 @@ class Client:
         if self._unconfirmed == 1:
             effects.append(StartTimer(CONFIRM_TIMER, now + self.config.confirm_after_s))
         return effects
+
+    def _wants(self, name: str, event: Event) -> bool:
+        """Whether a subscription is still there and matches, as far as can be told here."""
+        wish = self.wanted.get(("subscription", name))
+        return isinstance(wish, Subscribe) and (is_open(wish.filter) or wish.filter.matches(event))
 
     def _confirmed(self) -> list[Effect]:
         self._unconfirmed = 0
@@ -468,6 +507,13 @@ class Client:
         if not self.config.quench or not isinstance(message.filter, Filter):
             raise PeerFault("a Quench that was not asked for, or without a filter")
         return [self._record("quenched", event) for event in self.outbox.on_quench(message.filter)]
+
+    def on_strike(self, message: Strike, now: float) -> list[Effect]:
+        """Some brokers keep nothing for us any more. [mobile §4.3]"""
+        if type(message.brokers) is not tuple or self.connection is None:
+            raise PeerFault("a Strike needs a tuple of brokers")
+        self._log.strike(message.brokers, self.connection)
+        return []
 
     def on_bye(self, message: Bye, now: float) -> list[Effect]:
         """The broker is about to close the connection; `Closed` follows."""
@@ -485,4 +531,5 @@ _HANDLERS: dict[type, Callable[[Client, Any, float], list[Effect]]] = {
     Delivery: Client.on_delivery,
     Quench: Client.on_quench,
     Refused: Client.on_refused,
+    Strike: Client.on_strike,
 }

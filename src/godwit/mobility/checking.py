@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from godwit.broker.checking import check_event, check_filter, check_id, check_state, shown
+from godwit.broker.checking import check_event, check_filter, check_id, check_state, check_wish, shown
 from godwit.broker.messages import Advertise, Receipt, Refused, SessionState, Subscribe, Waiting
 from godwit.errors import PeerFault
 from godwit.filters.references import is_open
-from godwit.mobility.messages import Prefetch, Proxy, Replay
+from godwit.mobility.messages import Collected, Prefetch, Proxy, Replay, Wishes
 
 __all__ = ["check_move"]
 
+WISHES_MAX = 10_000
 COUNTS = ("accepted", "taken", "sent_up_to", "confirmed", "expired", "suppressed", "lost_more", "accepted_then")
 ADVERTISEMENTS_MAX = 1_000
 
@@ -21,8 +22,17 @@ def check_move(message: Any) -> None:
         raise PeerFault(f"{shown(message)}: clients and brokers have names")
     if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest", "life")):
         raise PeerFault(f"{shown(message)}: attempts are whole numbers")
+    if isinstance(message, Replay | Collected):
+        _check_items(message)
     if isinstance(message, Replay):
-        _check_replay(message)
+        if type(message.has_published) is not bool:
+            raise PeerFault("Replay.has_published must be a bool")
+        if message.state is not None:
+            _check_state(message.state, message.client)
+    if isinstance(message, Collected):
+        _check_seen(message.seen)
+    if isinstance(message, Wishes):
+        _check_wishes(message)
     if isinstance(message, Prefetch | Proxy):
         _check_advertisements(message)
 
@@ -39,19 +49,18 @@ def _check_advertisements(message: Prefetch | Proxy) -> None:
             raise PeerFault(f"{shown(advertise)} is no advertisement of {message.client!r} that can be routed")
 
 
-def _check_replay(message: Replay) -> None:
-    """`PeerFault` unless a session and its queue can be restored from this."""
-    if [type(message.items), type(message.is_last), type(message.has_published)] != [tuple, bool, bool]:
-        raise PeerFault("a Replay needs a tuple of items, and two bools")
+def _check_items(message: Replay | Collected) -> None:
+    """`PeerFault` unless a queue can be restored from this."""
+    kind = type(message).__name__
+    if type(message.items) is not tuple or type(message.is_last) is not bool:
+        raise PeerFault(f"a {kind} needs a tuple of items, and a bool")
     for item in message.items:
         kinds = (type(item), type(getattr(item, "number", None)), type(getattr(item, "subscriptions", None)))
         if kinds != (Waiting, int, tuple) or type(item.queued_at) not in (int, float):
-            raise PeerFault(f"an item of a Replay is {shown(item)}")
+            raise PeerFault(f"an item of a {kind} is {shown(item)}")
         check_event(item.event)
         if any(type(name) is not str for name in item.subscriptions):
-            raise PeerFault("an item of a Replay is for subscriptions that have no names")
-    if message.state is not None:
-        _check_state(message.state, message.client)
+            raise PeerFault(f"an item of a {kind} is for subscriptions that have no names")
 
 
 def _check_state(state: SessionState, client: str) -> None:
@@ -74,6 +83,23 @@ def _check_state(state: SessionState, client: str) -> None:
             check_filter(wish.filter)
     if state.state is not None:
         check_state(state.state)
-    for seen in state.seen:
-        if type(seen) is not tuple or [type(part) for part in seen] != [str, int, int]:
+    _check_seen(state.seen)
+
+
+def _check_seen(data: Any) -> None:
+    if type(data) is not tuple:
+        raise PeerFault(f"what a session has seen is a tuple, and not {shown(data)}")
+    for seen in data:
+        if type(seen) is not tuple or [type(part) for part in seen] != [str, int, int] or seen[2] < 0:
             raise PeerFault(f"a session that has seen {shown(seen)}")
+
+
+def _check_wishes(message: Wishes) -> None:
+    if type(message.wanted) is not tuple or len(message.wanted) > WISHES_MAX:
+        raise PeerFault(f"Wishes.wanted must be a tuple of at most {WISHES_MAX}")
+    for wish in message.wanted:
+        if type(wish) is not Subscribe and type(wish) is not Advertise:
+            raise PeerFault(f"a client that wants {shown(wish)}")
+        check_wish(wish)
+        if wish.id[0] != message.client:
+            raise PeerFault("Wishes.wanted holds what the client itself has asked for")

@@ -2,25 +2,31 @@
 
 import msgspec
 
-from godwit.broker.messages import Advertise, EntryId, NodeId, SessionState, Waiting
+from godwit.broker.messages import Advertise, EntryId, NodeId, SessionState, Subscribe, Waiting
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 
 __all__ = [
+    "AskWishes",
     "Brokers",
     "Changed",
+    "Collect",
+    "Collected",
     "Elsewhere",
     "Flush",
     "Flushed",
     "Follow",
+    "MoveOut",
     "NotHere",
     "Over",
     "Prefetch",
     "Proxy",
     "Relocate",
     "Replay",
+    "Strike",
     "Superseded",
     "Unfollow",
+    "Wishes",
     "Withdraw",
 ]
 
@@ -138,6 +144,62 @@ class Over(msgspec.Struct, frozen=True, tag=True):
     to: NodeId
     attempt: int
     by: NodeId
+
+
+# ------------------------------------------------------------ the other ways to move (handoffs.py)
+
+
+class AskWishes(msgspec.Struct, frozen=True, tag=True):
+    """The client whose session was at `home` is at `to` now and has brought nothing: what does it want?"""
+
+    client: NodeId
+    home: NodeId
+    to: NodeId
+    attempt: int
+
+
+class Wishes(msgspec.Struct, frozen=True, tag=True):
+    """What the session of the client holds."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    wanted: tuple[Subscribe | Advertise, ...]
+
+
+class Collect(msgspec.Struct, frozen=True, tag=True):
+    """The client was at `home` and has a session at `to` now: end the old one and send what it kept."""
+
+    client: NodeId
+    home: NodeId
+    to: NodeId
+    attempt: int
+
+
+class Collected(msgspec.Struct, frozen=True, tag=True):
+    """What a session at `home` had kept, in parts, and with the last part what it had seen. Nothing: there was none."""
+
+    client: NodeId
+    home: NodeId
+    to: NodeId
+    attempt: int  # of the question
+    latest: int  # of the greeting at `to`: it grows each time that this is sent on to where the client went
+    items: tuple[Waiting, ...]
+    seen: tuple[tuple[str, int, int], ...]  # publisher, highest number, bits
+    is_last: bool
+
+
+class MoveOut(msgspec.Struct, frozen=True, tag=True):
+    """From a client: I am about to go, keep my events until I am somewhere else. The broker closes the connection."""
+
+
+class Strike(msgspec.Struct, frozen=True, tag=True):
+    """To a client: these brokers keep nothing for you any more, strike them from your log."""
+
+    brokers: tuple[NodeId, ...]
+
+
+# ------------------------------------------------------------ publishers (publishers.py)
 
 
 class Prefetch(msgspec.Struct, frozen=True, tag=True):

@@ -14,7 +14,7 @@ events, some deliver twice or out of order, and a checker may hold each only to 
 
 import msgspec
 
-__all__ = ["MODES", "Mode"]
+__all__ = ["MODES", "Mode", "table"]
 
 
 class Mode(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +26,7 @@ class Mode(msgspec.Struct, frozen=True, kw_only=True):
     unique: bool  # nothing comes twice
     ordered: bool  # one publisher's events come in their order
     cost: str  # control messages of a move over a distance of d hops in a network of n brokers
+    leaves: str = "nothing"  # what stays at a broker after a move, besides a bounded memory of where the client went
     for_publishers: bool = False  # a way for who publishes; events that others receive from it are what it promises
 
 
@@ -69,6 +70,7 @@ MODES: dict[str, Mode] = {
         unique=False,
         ordered=False,
         cost="a subscription and its removal",
+        leaves="a session, until its time is over",
     ),
     "standard": Mode(
         paper="pubmob §3",
@@ -117,3 +119,15 @@ MODES: dict[str, Mode] = {
     ),
 }
 """Every mode, by the name that `Attach.mode` and scenarios use."""
+
+
+def table() -> str:
+    """The modes side by side, as it stands in the documentation."""
+    lines = ["| mode | of | what happens | complete | unique | ordered | costs | leaves behind | paper |"]
+    lines.append("|---" * 9 + "|")
+    for name, mode in MODES.items():
+        of = "publishers" if mode.for_publishers else "all" if name == "relocate" else "subscribers"
+        promises = (mode.complete, mode.unique, mode.ordered)
+        said = " | ".join("yes" if promise else "no" for promise in promises)
+        lines.append(f"| `{name}` | {of} | {mode.what} | {said} | {mode.cost} | {mode.leaves} | [{mode.paper}] |")
+    return "\n".join(lines)

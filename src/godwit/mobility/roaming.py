@@ -58,11 +58,14 @@ from godwit.broker.messages import Attach, Bye, EntryId, NodeId, State, Subscrib
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
-from godwit.filters.filters import Filter, any_of
+from godwit.filters.filters import any_of
+from godwit.mobility import handoffs
+from godwit.mobility.arrivals import Arrival
 from godwit.mobility.checking import check_move
-from godwit.mobility.graph_roaming import FLUSH_S, FlushKey
+from godwit.mobility.graph_roaming import FLUSH_S
 from godwit.mobility.locations import Movements
 from godwit.mobility.messages import (
+    AskWishes,
     Brokers,
     Elsewhere,
     NotHere,
@@ -72,6 +75,7 @@ from godwit.mobility.messages import (
     Relocate,
     Replay,
     Superseded,
+    Wishes,
     Withdraw,
 )
 from godwit.mobility.modes import MODES
@@ -79,32 +83,13 @@ from godwit.mobility.publishers import PublisherBroker, PublisherConfig
 from godwit.mobility.ways import HOLD_S
 from godwit.trace import Record
 
-__all__ = ["Arrival", "MobileBroker"]
+__all__ = ["MobileBroker"]
 
 RELOCATE_S = 120.0
 ASK_AGAIN_S = 10.0
 REPLAY_ITEMS = 64  # in one message, so that a long queue does not block a link
 MOVED_MAX = 10_000
 BUFFER_MAX = 10_000
-
-
-class Arrival:
-    """A client that is here and whose session is not yet."""
-
-    def __init__(self, attach: Attach, connection: str | None) -> None:
-        self.attach = attach
-        self.connection = connection
-        self.subscriptions: dict[str, Subscribe] = {}
-        self.advertisements: dict[str, Filter] = {}
-        self.buffer: list[tuple[Event, tuple[str, ...]]] = []  # what has come for it meanwhile
-        self.parts: list[Replay] = []
-        self.next: Relocate | None = None  # who has asked for it since
-        self.gives_up_at = 0.0
-        self.asks = 0
-        self.trail = list(attach.tried)  # who else may have it, the likeliest last
-        self.is_superseded = False
-        self.superseded_by: NodeId = ""  # who has told us so
-        self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
 
 
 class MobileBroker(PublisherBroker):
@@ -122,6 +107,7 @@ class MobileBroker(PublisherBroker):
     ) -> None:
         super().__init__(name, neighbours, config, incarnation, movements=movements, moving=moving)
         self.arrivals: dict[NodeId, Arrival] = {}
+        self.collecting: dict[NodeId, handoffs.Collecting] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
         self.had: dict[NodeId, int] = {}  # clients whose session has come, and the attempt it came for
 
@@ -138,11 +124,11 @@ class MobileBroker(PublisherBroker):
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
         if not self._knows(attach.home) or arrival.is_superseded:
             return effects
-        arrival.asks += 1
-        message = Relocate(attach.client, attach.home, self.name, attach.attempt, self.incarnation)
+        message = handoffs.question(arrival, self)
+        arrival.asks += type(message) is Relocate
         if self.graph is not None:
             effects += self._send_to(attach.home, message, now)
-            return effects + self._flush(attach.client, attach.home, attach.attempt, now)
+            return effects + self._flush(attach.client, attach.home, attach.attempt, now) if arrival.asks else effects
         if not self.routing.is_whole():  # it must not overtake what we have still to tell (rule 6)
             return effects + self._hold(self.name, message, now)
         return effects + self._send_to(attach.home, message, now)
@@ -154,6 +140,8 @@ class MobileBroker(PublisherBroker):
         check_attach(message)
         if message.mode not in MODES:
             raise PeerFault(f"Attach.mode is {shown(message.mode)}: allowed are {', '.join(MODES)}")
+        if message.mode in handoffs.WAYS:
+            return handoffs.WAYS[message.mode](self, connection, message, now)
         session = self.sessions.session(message.client)
         moved = self.moved.get(message.client)
         if moved is not None and moved.attempt > message.since:  # we know better where its session went
@@ -273,7 +261,7 @@ class MobileBroker(PublisherBroker):
         for arrival in self.arrivals.values():
             if arrival.connection == connection:
                 arrival.connection = None
-        return super()._gone(connection, now)
+        return handoffs.on_gone(self, connection, now) or super()._gone(connection, now)
 
     # ------------------------------------------------------------ its session goes
 
@@ -309,7 +297,7 @@ class MobileBroker(PublisherBroker):
             return self._send_to(to, Elsewhere(client, to, attempt, home), now)
         return self._send_to(home, Relocate(client, home, to, attempt, message.life), now)
 
-    def _supersede(self, message: Relocate, latest: int, now: float) -> list[Effect]:
+    def _supersede(self, message: Relocate | AskWishes, latest: int, now: float) -> list[Effect]:
         """Tell who asks that the client has been seen elsewhere since."""
         return self._send_to(
             message.to, Superseded(message.client, message.to, message.attempt, latest, self.name), now
@@ -392,7 +380,7 @@ class MobileBroker(PublisherBroker):
         arrival.flushes, arrival.gives_up_at = flushes, now + FLUSH_S
         return [StartTimer(("relocate", message.client), now + ASK_AGAIN_S)]
 
-    def _awaited(self, message: Superseded | NotHere | Elsewhere) -> Arrival | None:
+    def _awaited(self, message: Superseded | NotHere | Elsewhere | Wishes) -> Arrival | None:
         """The arrival that an answer is for, if it is still waited for."""
         arrival = self.arrivals.get(message.client)
         return arrival if arrival is not None and arrival.attach.attempt >= message.attempt else None
@@ -426,8 +414,8 @@ class MobileBroker(PublisherBroker):
         effects += self._say_over(arrival.attach, now)
         return effects if following is None else effects + self.on_relocate(following.to, following, now)
 
-    def _settle_entries(self, arrival: Arrival, session: Session, effects: list[Effect], now: float) -> None:
-        """Let routing hold exactly what the session holds."""
+    def _settle_entries(self, before: Arrival | Session, session: Session, effects: list[Effect], now: float) -> None:
+        """Let routing hold exactly what the session holds; `before`: what it held until now."""
         client = session.client
         effects += self.quenching.on_removed(now)
         for name, subscribe in session.subscriptions.items():
@@ -436,12 +424,12 @@ class MobileBroker(PublisherBroker):
             self._carry_out(self.routing.advertise((client, name), filter, now), effects, now)
         if self.config.advertisements == "optional" and not session.has_advertised:
             self._advertise_everything(client, effects, now)
-        for name in arrival.subscriptions:
+        for name in before.subscriptions:
             if name not in session.subscriptions:
                 self._carry_out(self.routing.unsubscribe((client, name), now), effects, now)
         if session.has_advertised:
             self._carry_out(self.routing.unadvertise((client, EVERYTHING), now), effects, now)
-        for name in arrival.advertisements:
+        for name in before.advertisements:
             if name not in session.advertisements:
                 self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
 
@@ -486,6 +474,8 @@ class MobileBroker(PublisherBroker):
         arrival = self._awaited(message)
         if arrival is None or arrival.flushes is not None:
             return []
+        if arrival.attach.attempt > message.attempt:  # it has come here again since, perhaps from elsewhere
+            return self._ask(arrival, now)
         return self._without_session(arrival, now)
 
     def _without_session(self, arrival: Arrival, now: float) -> list[Effect]:
@@ -534,6 +524,8 @@ class MobileBroker(PublisherBroker):
                 if arrival.flushes is not None:
                     self._stop_waiting(arrival.flushes)
                 return self._without_session(arrival, now)
+            case ("collect", client):
+                return handoffs.on_collect_due(self, client, now)
             case ("hold moves",):
                 return self._release(now)
             case ("leaving", client):
@@ -567,12 +559,15 @@ class MobileBroker(PublisherBroker):
         NotHere: on_not_here,
         Over: on_over,
         **PublisherBroker.ANSWERS,
+        **handoffs.ANSWERS,
     }
+    SAYINGS = handoffs.SAYINGS
     CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = dict.fromkeys(ANSWERS, check_move)
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
         Brokers: PublisherBroker.on_brokers,
         **dict.fromkeys(
-            (Relocate, Replay, Superseded, NotHere, Over, Prefetch, Proxy, Withdraw), PublisherBroker.on_move
+            (Relocate, Replay, Superseded, NotHere, Over, Prefetch, Proxy, Withdraw, *handoffs.ANSWERS),
+            PublisherBroker.on_move,
         ),
     }
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {

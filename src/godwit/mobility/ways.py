@@ -7,14 +7,16 @@ a message travels in a packet, behind all that was sent to the same broker befor
 *Rules.*
 1. A broker whose tables are not whole yet holds these messages back as it holds events, for `HOLD_S` at most.
 2. A message to a broker that nobody has told of yet waits until somebody does; `UNSENT_MAX` of them at most.
-3. What no honest broker sends is a `PeerFault`, before anything is changed.
+3. Names are gathered for `GATHER_S` before they are passed on: when a network of n brokers starts, each link bears a
+   few messages of many names, and not n of one.
+4. What no honest broker sends is a `PeerFault`, before anything is changed.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from godwit.broker.broker import BrokerConfig
-from godwit.broker.effects import Arrived, Effect, StartTimer, StopTimer, Trace
+from godwit.broker.effects import Arrived, Effect, StartTimer, StopTimer, TimerDue, Trace
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId
 from godwit.errors import PeerFault
@@ -27,6 +29,8 @@ from godwit.trace import Record
 __all__ = ["HOLD_S", "Handler", "ReachingBroker"]
 
 HOLD_S = 30.0
+GATHER_S = 0.05
+NEWS_TIMER = ("brokers",)
 BROKERS_MAX = 100_000
 UNSENT_MAX = 10_000
 
@@ -51,6 +55,7 @@ class ReachingBroker(FollowingBroker):
         super().__init__(name, neighbours, config, incarnation, movements=movements)
         self.incarnation = incarnation
         self.ways: dict[NodeId, NodeId] = {}  # other brokers, and the neighbour that leads there
+        self.news: dict[NodeId, None] = {}  # brokers that neighbours have still to hear of
         self.held: list[tuple[NodeId, Any]] = []  # messages that came before the tables are whole
         self.unsent: dict[NodeId, list[Any]] = {}  # to brokers that we know no way to
 
@@ -83,13 +88,24 @@ class ReachingBroker(FollowingBroker):
         new = tuple(name for name in message.names if self.ways.get(name) != peer and name != self.name)
         self.ways.update(dict.fromkeys(new, peer))
         effects: list[Effect] = []
-        if new:
-            for other in self.links:
-                if other != peer:
-                    self._send_on(other, Brokers(new), effects, now)
+        if new and not self.news:
+            effects.append(StartTimer(NEWS_TIMER, now + GATHER_S))
+        self.news.update(dict.fromkeys(new))
         for name in new:
             effects += [effect for unsent in self.unsent.pop(name, ()) for effect in self._send_to(name, unsent, now)]
         return effects + self._on_reached(new, now)
+
+    def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
+        """As every broker; and pass on what was gathered of who is where."""
+        if input.key != NEWS_TIMER:
+            return super().on_timer_due(input, now)
+        news, self.news = self.news, {}
+        effects: list[Effect] = []
+        for peer in self.links:
+            names = tuple(name for name in news if self.ways.get(name) != peer)
+            if names:
+                self._send_on(peer, Brokers(names), effects, now)
+        return effects
 
     def _on_reached(self, brokers: tuple[NodeId, ...], now: float) -> list[Effect]:
         """Tree family: a way to these is known from now on."""

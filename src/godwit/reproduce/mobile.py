@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from godwit.reproduce import architectures, islands
+from godwit.reproduce import architectures, islands, relocation
 from godwit.reproduce.claims import Claim, Setting
 
 __all__ = ["claims"]
@@ -13,5 +13,6 @@ def claims(setting: Setting) -> Iterator[Claim]:
     yield islands.replication(setting)
     yield architectures.quenching(setting)
     yield architectures.broadcast_and_multicast(setting)
+    yield relocation.handing_over(setting)
     yield architectures.purging(setting)
     yield islands.ad_hoc(setting)

@@ -158,6 +158,8 @@ def _check_entries(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict
             if advertised and not _is_advertised(ledger, quenched, matching[id]):
                 continue  # it would have been refused
             for standing in ledger.subscriptions.values():
+                if not ledger.promises("complete", standing.client, id[0]):
+                    continue  # on its way it wants nothing, as far as brokers know
                 if standing.owes(quenched, matching[id]):
                     text = f"{_name(id)} was quenched, and {standing.client} wanted it"
                     verdict.violations.append(Violation("quenching", text, fact.published_at, id[0]))

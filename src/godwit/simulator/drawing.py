@@ -32,7 +32,7 @@ from godwit.simulator.scenario import (
 )
 from godwit.simulator.workloads import WorkloadSpec
 
-__all__ = ["STRATEGIES", "draw", "drawn"]
+__all__ = ["STRATEGIES", "draw", "drawn", "takes_modes", "with_mode"]
 
 BROKERS_MAX = 8
 EVENTS_MAX = 300
@@ -42,6 +42,9 @@ SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
 MODEL_PROBABILITY = 0.5  # that clients who roam do so by another model than at random
 CALM_PROBABILITY = 0.15  # that no fault is on at all
+MODE_PROBABILITY = 0.4  # that roaming subscribers do not relocate, but
+COMPLETE_MODES = ("ask", "carry")  # the others lose events, and a swarm counts what is lost
+LEFT_BEHIND_S = 30.0  # the time of a session that a naive client leaves behind: shorter than a run settles
 
 REDUCTIONS: tuple[tuple[Any, float], ...] = (
     ("flooding", 0.0),
@@ -74,7 +77,11 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     if more.random() < QUENCHING_PROBABILITY:
         scenario = structs.replace(scenario, routing=structs.replace(scenario.routing, quenching=True))
     scenario = _with_movement(scenario, Random(f"swarm {seed} {number} movement"))
-    return _with_walking(scenario, Random(f"swarm {seed} {number} walking")), run_seed
+    scenario = _with_walking(scenario, Random(f"swarm {seed} {number} walking"))
+    ways = Random(f"swarm {seed} {number} modes")
+    if ways.random() < MODE_PROBABILITY and takes_modes(scenario):
+        scenario = with_mode(scenario, ways.choice(COMPLETE_MODES), ways)
+    return scenario, run_seed
 
 
 def draw(rng: Random, number: int) -> Scenario:
@@ -148,6 +155,20 @@ def _with_movement(scenario: Scenario, rng: Random) -> Scenario:
     moved = structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=Roaming(**way)))
     check(moved)
     return moved
+
+
+def with_mode(scenario: Scenario, mode: Any, rng: Random) -> Scenario:
+    """Let its subscribers, if any roam, move in that way. Some manage to say so before they go (`announced`)."""
+    roaming = scenario.clients.roaming
+    session_s = LEFT_BEHIND_S if mode == "naive" else None
+    roaming = structs.replace(roaming, subscriber_mode=mode, announced=rng.choice((0.0, 0.5, 1.0)), session_s=session_s)
+    return structs.replace(scenario, clients=structs.replace(scenario.clients, roaming=roaming))
+
+
+def takes_modes(scenario: Scenario) -> bool:
+    """Whether subscribers roam where every mode keeps its promises (`roaming_settings.py`)."""
+    roaming, is_tree = scenario.clients.roaming, scenario.routing.family == "tree"
+    return roaming.is_on and roaming.who != "publishers" and is_tree and scenario.faults.crash_diskless is None
 
 
 def _with_walking(scenario: Scenario, rng: Random) -> Scenario:

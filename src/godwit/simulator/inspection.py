@@ -11,7 +11,7 @@ from typing import Any
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import Packet, Publish
 from godwit.client.client import Client
-from godwit.mobility.messages import Replay
+from godwit.mobility.messages import Collected, Replay
 from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.ledger import EventId
 from godwit.simulator.topologies import Overlay
@@ -114,14 +114,14 @@ def events_queued(broker: MobileBroker, others: Others) -> Iterator[tuple[str, E
             yield replay.client, item.event.id
 
 
-def _replays(broker: MobileBroker, others: Others) -> Iterator[Replay]:
+def _replays(broker: MobileBroker, others: Others) -> Iterator[Replay | Collected]:
     """The parts of sessions that `broker` has in hand. In a graph only who has sent them can do so again."""
     for arrival in broker.arrivals.values():
         yield from arrival.parts
     outboxes = (link.outbox for link in broker.links.values() if link.outbox)
     held = (message for _, message in broker.held)
     for message in chain(*outboxes, held, *broker.unsent.values()):
-        if type(message) is Replay:
+        if type(message) is Replay or type(message) is Collected:
             yield message
     if isinstance(broker.routing, GraphRouting):
         for packet in broker.routing.channels.history:
@@ -150,7 +150,9 @@ def sessions_at(broker: MobileBroker, others: Others) -> dict[str, None]:
 def is_quiet(broker: MobileBroker, overlay: Overlay, taken: Taken) -> bool:
     """Whether no message of control waits in `broker`, its tables are whole, and it knows who is there."""
     routing = broker.routing
-    if broker.arrivals or not routing.is_settled() or (isinstance(routing, GraphRouting) and _unmet(routing, overlay)):
+    if broker.arrivals or broker.collecting or broker.news or not routing.is_settled():
+        return False
+    if isinstance(routing, GraphRouting) and _unmet(routing, overlay):
         return False
     return all(_event_of(message) is not None for _, message in waiting(broker, overlay, taken))
 

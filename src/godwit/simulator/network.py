@@ -35,7 +35,7 @@ from godwit.broker.messages import (
 )
 from godwit.filters.events import Event
 from godwit.mobility.adhoc_messages import Carried, Relayed
-from godwit.mobility.messages import Changed, Follow, Prefetch, Proxy, Replay
+from godwit.mobility.messages import Changed, Collected, Follow, Prefetch, Proxy, Replay, Wishes
 
 __all__ = ["Wire", "size_of", "sizes"]
 
@@ -141,7 +141,11 @@ def size_of(message: Any) -> int:
     if kind in (Prefetch, Proxy):
         return 2 * HEADER_BYTES + sum(map(size_of, message.advertisements))
     if kind is Attach:
-        return 4 * HEADER_BYTES + sum(map(size_of, message.wanted))
+        return 4 * HEADER_BYTES + 16 * len(message.log) + sum(map(size_of, message.wanted))
+    if kind is Wishes:
+        return 2 * HEADER_BYTES + sum(map(size_of, message.wanted))
+    if kind is Collected:
+        return 4 * HEADER_BYTES + SEEN_BYTES * len(message.seen) + sum(event_size(item.event) for item in message.items)
     if kind is Replay:
         return 4 * HEADER_BYTES + _session_size(message) + sum(event_size(item.event) for item in message.items)
     return 2 * HEADER_BYTES

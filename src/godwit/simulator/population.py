@@ -13,6 +13,7 @@ from godwit.filters.references import is_open
 from godwit.simulator.inspection import (
     is_answered,
 )
+from godwit.simulator.movement import Move
 from godwit.simulator.network import Wire
 from godwit.simulator.stage import Stage
 from godwit.trace import Record
@@ -20,6 +21,8 @@ from godwit.trace import Record
 __all__ = ["Population"]
 
 MARGIN_S = 1.0  # a client that is told of a lost session so late may leave out a subscription, as expired
+ANNOUNCED = ("explicit", "naive")  # modes in which a client can say that it goes
+WORDS_MAX = 20
 ROUNDING_S = 1e-6  # more than clocks' sums are off by
 
 
@@ -49,10 +52,28 @@ class Population(Stage):
             self.world.at(until, self._come_back, name)
 
     def _plan_roaming(self) -> None:
+        words, roaming = Random(f"{self.seed}/move-outs"), self.scenario.clients.roaming
         moves = [(name, move) for name, moves in self.itineraries.items() for move in moves]
         for name, move in sorted(moves, key=lambda each: each[1].leaves_s):
+            if self.client(name).config.mode in ANNOUNCED and words.random() < roaming.announced:
+                self.world.at(move.leaves_s - self._word_s(), self._move_out, name, move, WORDS_MAX)
+                continue
             self.world.at(move.leaves_s, self._move_away, name, move.to)
             self.world.at(move.arrives_s, self._come_back, name)
+
+    def _word_s(self) -> float:
+        """How long a client that says good-bye waits for the answer."""
+        network = self.scenario.overlay
+        return min((4 * network.client_latency_ms + 2 * network.disk_sync_ms) / 1_000, self.scenario.run.warmup_s)
+
+    def _move_out(self, name: str, move: Move, words: int) -> None:
+        """A client says that it goes until it is heard, and then goes; after some words it goes unheard."""
+        if words == 0 or self.client(name).connection is None:
+            self._move_away(name, move.to, None)
+            self.world.at(max(self.world.now, move.arrives_s), self._come_back, name)
+            return
+        self.world.command(name, lambda client, now: client.move_out(now))
+        self.world.at(self.world.now + self._word_s(), self._move_out, name, move, words - 1)
 
     def _plan_churn(self) -> None:
         churn, rng = self.scenario.churn, self.rng["churn"]

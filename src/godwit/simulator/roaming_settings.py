@@ -9,7 +9,7 @@ from godwit.errors import ScenarioError
 from godwit.simulator.settings import Where
 from godwit.simulator.topologies import BROKERS_MAX
 
-__all__ = ["MOVES_MAX", "Probes", "PublisherMoves", "Roaming", "check_roaming"]
+__all__ = ["MOVES_MAX", "Probes", "PublisherMoves", "Roaming", "check_mode", "check_roaming"]
 
 PerSecond = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
@@ -18,6 +18,7 @@ Metres = Annotated[float, msgspec.Meta(ge=0, le=100_000)]
 SomeMetres = Annotated[float, msgspec.Meta(ge=1, le=100_000)]
 SomeSeconds = Annotated[float, msgspec.Meta(ge=0.001, le=1_000_000)]
 Factor = Annotated[float, msgspec.Meta(ge=0.001, le=100_000)]
+Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Speed = Annotated[float, msgspec.Meta(gt=0, le=10_000)]
 Cells = Annotated[int, msgspec.Meta(ge=1, le=BROKERS_MAX)]
 MoreCells = Annotated[int, msgspec.Meta(ge=0, le=BROKERS_MAX)]
@@ -55,7 +56,9 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     who: Literal["subscribers", "publishers", "all"] = "all"
     per_s: PerSecond = 0.0  # random: moves, over all of them together
     away_s: Seconds = 1.0  # out of reach between two brokers; random: on average, and 0 is at once
-    subscriber_mode: Literal["relocate"] = "relocate"  # how subscribers are followed (mobility/modes.py)
+    subscriber_mode: Literal["relocate", "ask", "carry", "explicit", "naive"] = "relocate"  # (mobility/modes.py)
+    announced: Probability = 1.0  # share of moves of explicit and naive subscribers that they announce
+    session_s: SomeSeconds | None = None  # how long a broker keeps the session of who is away; without it, a day
     publisher_mode: PublisherMode = "relocate"
     publishers: PublisherMoves = PublisherMoves()
     cell_km: Kilometres = 0.5  # line: the part of the street that each broker serves [pubmob §4.1]
@@ -80,6 +83,18 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     def is_on(self) -> bool:
         """Whether anyone moves."""
         return self.model != "random" or self.per_s > 0
+
+
+def check_mode(roaming: Roaming, family: str, *, lose_disks: bool, where: Where) -> None:
+    """Raise `ScenarioError` unless the subscribers' mode is promised to keep the laws there."""
+    mode = roaming.subscriber_mode
+    if mode == "relocate" or not roaming.is_on or roaming.who == "publishers":
+        return
+    key = where(("clients", "roaming", "subscriber_mode"))
+    if mode == "carry" and family != "tree":
+        raise ScenarioError(f"{key} is 'carry': it is for the tree family only, so far")
+    if lose_disks:
+        raise ScenarioError(f"{key} is {mode!r}: only 'relocate' keeps the laws while brokers lose their disks")
 
 
 def check_roaming(roaming: Roaming, places: tuple[str, ...], movers: int, lasts_s: float, where: Where) -> None:

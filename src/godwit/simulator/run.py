@@ -160,6 +160,7 @@ class Simulation(Misfortune):
                 for peer, message in waiting(broker, self.overlay, taken=lambda *_: 0)  # all must be acknowledged
             ]
             left += [f"the session of {client} is not here yet" for client in broker.arrivals]
+            left += [f"{', '.join(asked.brokers)} about {client}" for client, asked in broker.collecting.items()]
             left += [f"event {id} for client {client}" for client, id in events_queued(broker, self._other)]
             if not node.alive:
                 self._violate("settles", f"the broker is down after {when}", name)
@@ -177,6 +178,8 @@ class Simulation(Misfortune):
             self.world.command(name, lambda client, now: client.leave(now))
         self.world.run(self.world.now + LEAVE_S)
         self._check_calm("leaving")
+        if self.trace is not None:
+            self._record_tables([self.broker(name) for name in self.overlay.brokers])
         for name in self.overlay.brokers:
             left = {table: size for table, size in self.broker(name).routing.sizes().items() if size}
             broker = self.broker(name)

@@ -27,7 +27,7 @@ from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
 from godwit.simulator.radio_settings import Radio
 from godwit.simulator.roaming_checks import check_movement, check_positions
-from godwit.simulator.roaming_settings import Probes, Roaming, check_roaming
+from godwit.simulator.roaming_settings import Probes, Roaming, check_mode, check_roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.walking_settings import FILE_SUFFIXES, Walking, ground_of
 from godwit.simulator.workloads import WorkloadSpec
@@ -529,6 +529,8 @@ def _check_overlay(scenario: Scenario, where: settings.Where) -> None:
     clients = scenario.clients
     movers = clients.publishers * (clients.roaming.who != "subscribers")
     movers += clients.subscribers * (clients.roaming.who != "publishers")
+    lose_disks = scenario.faults.crash_diskless is not None
+    check_mode(clients.roaming, scenario.routing.family, lose_disks=lose_disks, where=where)
     check_roaming(clients.roaming, places_of(scenario, overlay), movers, scenario.run.duration_s, where)
     check_movement(clients.roaming, overlay, places_of(scenario, overlay), movers, scenario.run.duration_s, where)
     if scenario.overlay.positions is not None:

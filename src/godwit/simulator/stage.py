@@ -123,6 +123,7 @@ class Stage:
         beside: dict[str, dict[str, float]] = {broker: {} for broker in self.overlay.brokers}
         for link in self.overlay.links:
             beside[link.a][link.b] = beside[link.b][link.a] = link.cost
+        session_s = scenario.clients.roaming.session_s
         dead_after_s = DEAD_AFTER_S if scenario.routing.family == "graph" else None
         config = BrokerConfig(
             family=scenario.routing.family,
@@ -130,7 +131,7 @@ class Stage:
             excess_max=scenario.routing.excess_max,
             advertisements=scenario.routing.advertisements if scenario.routing.family == "tree" else "off",
             link=LinkConfig(dead_after_s=dead_after_s),
-            limits=Limits(),
+            limits=Limits() if session_s is None else Limits(session_expiry_s=session_s),
         )
         self.config = config
         moving = publisher_config(scenario.clients.roaming, places_of(scenario, self.overlay), self._visits())

@@ -55,8 +55,10 @@ class Walkers(Population):
             return client.move_to(place, now, dwell_s=dwell_s)
 
         self.world.command(name, move)
+        wanted = self.client(name).wanted  # what has expired by its own clock may be left out after a disk was lost
         for (client, subscription), filter in self.open_filters.items():
-            if client == name and self.ledger.subscriptions[name, subscription].filter is not None:
+            stands = client == name and self.ledger.subscriptions[name, subscription].filter is not None
+            if stands and ("subscription", subscription) in wanted:
                 self._ask("subscription", name, subscription, filter)
 
     def _come_back(self, name: str, _b: Any, _c: Any) -> None:

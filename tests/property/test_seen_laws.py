@@ -1,0 +1,41 @@
+"""What two have seen, put together, is what one who saw both would remember."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from godwit.broker.seen import Seen
+
+WINDOW = 16
+EVENTS = st.lists(st.tuples(st.sampled_from(["p", "q"]), st.integers(1, 60)), max_size=40)
+
+
+@given(ours=EVENTS, theirs=EVENTS)
+def test_joined_memories_know_exactly_what_either_has_seen_within_the_window(ours, theirs):
+    one, other = Seen(WINDOW), Seen(WINDOW)
+    for event in ours:
+        one.add(*event)
+    for event in theirs:
+        other.add(*event)
+    one.join(other.data())
+    both = {*ours, *theirs}
+    for publisher in ("p", "q"):
+        numbers = [number for who, number in both if who == publisher]
+        highest = max(numbers, default=0)
+        for number in range(max(highest - WINDOW + 1, 1), highest + 1):
+            copy = Seen(WINDOW)
+            copy.learn(one.data())
+            was_new = copy.add(publisher, number)
+            assert was_new == ((publisher, number) not in both)
+
+
+@given(ours=EVENTS, theirs=EVENTS)
+def test_joining_twice_changes_nothing_more(ours, theirs):
+    one, other = Seen(WINDOW), Seen(WINDOW)
+    for event in ours:
+        one.add(*event)
+    for event in theirs:
+        other.add(*event)
+    one.join(other.data())
+    once = one.data()
+    one.join(other.data())
+    assert one.data() == once
