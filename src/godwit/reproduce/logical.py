@@ -189,13 +189,14 @@ BESIDES = ("Brokers", "Synced", "Ack", "Hello")
 """What brokers say to get acquainted and to acknowledge."""
 
 
-def _totals(folder: Path, until_s: int, brokers: str = "b") -> list[tuple[float, float]]:
-    """Messages between brokers until each second, notifications and administration."""
-    by_second = [0] * (until_s + 1)
+def _totals(folder: Path, begins_s: float, lasts_s: int, brokers: str = "b") -> list[tuple[float, float]]:
+    """Messages between brokers until each second after the warm-up, notifications and administration."""
+    by_second = [0] * lasts_s
     for at, node, peer, message in rows(folder, "handled", "at", "node", "peer", "message"):
-        if node.startswith(brokers) and peer.startswith(brokers) and message not in BESIDES:
-            by_second[min(int(at), until_s)] += 1
-    return [(float(second), float(total)) for second, total in enumerate(accumulate(by_second))]
+        is_between = node.startswith(brokers) and peer.startswith(brokers) and message not in BESIDES
+        if is_between and 0 <= (second := int(at - begins_s)) < lasts_s:
+            by_second[second] += 1
+    return [(float(second), float(total)) for second, total in enumerate(accumulate(by_second), start=1)]
 
 
 def cost(setting: Setting) -> Claim:
@@ -211,7 +212,7 @@ def cost(setting: Setting) -> Claim:
         name = f"stroll_{len(series)}"
         scenario = with_changes(named("stroll"), [*changes, f"name={name}", f"run.duration_s={duration_s}"])
         folder = traced(scenario, setting.seed, setting.folder, setting.progress)[0]
-        series[label] = _totals(folder, int(scenario.publishing_ends_s))
+        series[label] = _totals(folder, scenario.run.warmup_s, duration_s)
     lines(
         setting.folder,
         "figure_9",
