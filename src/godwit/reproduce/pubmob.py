@@ -412,7 +412,7 @@ def _overshoot(setting: Setting, size: Size, runs: Runs) -> Claim:
         ours="messages for each move by δ: " + ", ".join(f"{delta}: {costs[delta]:.1f}" for delta in deltas),
         holds=grows and settles,
         note="Publishers at 100 km/h go to and fro between the ends of their proxies and δ past them. The way to the "
-        "nearest proxy is at most six links long, so the cost of a move away from the proxies is bounded; what may still "
+        "nearest proxy is at most six links long, so the cost of a move off the proxies is bounded; what may still "
         "grow is the share of such moves, 2δ of 5 + 2δ cells. That this is all of it we have not tested.",
     )
 
