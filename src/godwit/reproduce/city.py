@@ -7,7 +7,7 @@ to it; each subscriber one of the publications; 5, 50 or 100 km/h; 3 s out of re
 
 *What it leaves open, and we chose.* How large a message is: 500 bytes, for events and control alike. That decides how
 full the links at the root are, and so how long trees take. We tried 500, 600, 700 and 1,000. With 250 publishers
-STANDARD's stand after 1.4 s with 500 bytes, 2.8 s with 600, 3.4 s with 700 (the paper: nearly 4 s). But from 600 bytes
+STANDARD's stand after 2.0 s with 500 bytes, 2.8 s with 600, 3.4 s with 700 (the paper: nearly 4 s). But from 600 bytes
 on PREFETCHING, whose events all arrive, fills these links to the brim: 50 messages a second where 53 fit, and a median
 delivery of 3 s. How long a run lasts. Where publishers are when it begins: anywhere in their cells, so that their moves
 are spread evenly over time.
