@@ -99,6 +99,8 @@ def _along_line(roaming: Roaming, ground: Ground, home: str, rng: Random) -> Ite
         if first <= cell + step <= last:
             cell += step
             yield Move(leaves_s, street[cell], arrives_s)
+            if roaming.turns and rng.random() < roaming.turns:
+                step = -step
         else:
             step = -step  # here the street ends, or what it is confined to
 

@@ -66,6 +66,7 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     phase_s: Seconds | None = None  # line: all cross their first border within this time; without it, as they come
     confined_to: Cells | None = None  # line: cells around the first one that a client keeps to [pubmob §4.3]
     overshoot: MoreCells = 0  # line: δ, how many cells it goes past these on either side [pubmob §4.3]
+    turns: Probability = 0.0  # line: how likely a client turns round after a move; 0.5 makes it a random walk
     graph: Literal["line", "grid", "overlay", "file"] = "line"  # walk: which brokers one step leads to
     dwell_s: SomeSeconds = 10.0  # walk: at each broker, on average
     dwell: Literal["exponential", "uniform", "fixed"] = "exponential"  # walk: how that is spread
