@@ -27,11 +27,11 @@ from benchmarks.measuring import one_core, this_machine
 from benchmarks.reporting import Row, json_line, print_tables
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Notify
-from godwit.broker.messages import Ack, Hello, Publish
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
 from godwit.mobility import MobileBroker
 from godwit.mobility.modes import MODES
+from godwit.reproduce.tables import CONTROL
 from godwit.simulator.topologies import Overlay, balanced_tree, leaves, random_tree
 from godwit.simulator.world import World
 from godwit.trace import Record
@@ -42,7 +42,6 @@ MOVING = 10
 AWAY_S = 3.0
 CALM_S = 15.0  # after a move, until nothing of it is under way any more
 EVERY_S = 0.1  # a publisher publishes
-NOT_CONTROL = tuple(kind.__name__ for kind in (Publish, Ack, Hello))
 
 
 class Town:
@@ -131,7 +130,7 @@ class Town:
 
     def count(self, node: str, record: Record, _now: float) -> None:
         """Count what brokers tell each other."""
-        is_control = record.kind == "handled" and record.message not in NOT_CONTROL
+        is_control = record.kind == "handled" and record.message in CONTROL
         if is_control and node in self.neighbours and record.peer in self.neighbours:
             self.messages += 1
             self.bytes += record.size

@@ -23,6 +23,7 @@ from godwit.reproduce import metrics
 from godwit.reproduce.claims import Setting
 from godwit.reproduce.metrics import Probes
 from godwit.reproduce.runs import traced
+from godwit.reproduce.tables import arrivals
 from godwit.simulator.scenario import Scenario, named, with_changes
 
 __all__ = ["CLIENT_LATENCY_MS", "MESSAGE_BYTES", "PROXIES", "Runs", "Seen"]
@@ -110,12 +111,12 @@ class Runs:
         return self._seen[name]
 
     def _run(self, scenario: Scenario) -> Seen:
-        folder, summary = traced(scenario, self.setting.seed, self.setting.folder, self.setting.progress)
+        folder = traced(scenario, self.setting.seed, self.setting.folder, self.setting.progress)[0]
         table = trace.read(folder)
         from_s = scenario.run.warmup_s
         return Seen(
             scenario,
-            summary.moves,
+            sum(at >= from_s for moves in arrivals(folder).values() for at, _, _ in moves),
             metrics.control_messages(table, from_s),
             metrics.probes(table),
             metrics.table_entries(table, from_s),

@@ -23,6 +23,7 @@ where the client was, they may pass where it is.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -31,13 +32,13 @@ from msgspec import structs
 
 from godwit.reproduce.claims import Setting
 from godwit.reproduce.runs import traced
-from godwit.reproduce.tables import EventId, deliveries, rows
-from godwit.simulator.scenario import Clients, OverlaySpec, Planned, Roaming, Routing, Run, Scenario
+from godwit.reproduce.tables import CONTROL, EventId, arrivals, deliveries, rows
+from godwit.simulator.scenario import Clients, OverlaySpec, Rate, Roaming, Routing, Run, Scenario
 from godwit.simulator.workloads import WorkloadSpec
 
 __all__ = ["WAYS", "Blackout", "Figures", "blackouts", "compare", "figures", "scenario_of"]
 
-NO_CONTROL = ("Publish", "Delivery", "Received")
+EVENTS = ("Delivery", "Received")  # between a client and its broker
 SESSION_S = 30.0  # of what naive clients leave behind
 
 WAYS: dict[str, tuple[str, float]] = {
@@ -56,6 +57,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """What a run shows about a way to move."""
 
     moves: int
+    old_down: int  # of these, while the broker that the client came from was down
     owed: int
     lost: int
     twice: int
@@ -88,19 +90,19 @@ def scenario_of(way: str, *, full: bool, old_broker_down: bool = False) -> Scena
         overlay=OverlaySpec(kind="balanced_tree", height=height, degree=degree, latency_ms=25),
         routing=Routing(reduction="covering", advertisements="required"),
         clients=Clients(
-            publishers=20 if full else 6,
-            subscribers=50 if full else 12,
+            publishers=10 if full else 6,
+            subscribers=40 if full else 12,
             publish_per_s=10,
             placement="leaves",
             roaming=roaming,
         ),
         workload=WorkloadSpec(selectivity=0.5),
-        run=Run(duration_s=60 if full else 30, settle_s=90, leave=False),
+        run=Run(duration_s=60 if full else 30, settle_s=90, leave=False, judge=False),
     )
     if not old_broker_down:
         return scenario
-    down = tuple(Planned(at_s=7.0 + 3 * number, lasts_s=2.5, where=(f"b{number}",)) for number in range(1, 9))
-    return structs.replace(scenario, name=f"{scenario.name}-down", faults=structs.replace(scenario.faults, crash=down))
+    crash = Rate(per_s=1.5, lasts_s=4)
+    return structs.replace(scenario, name=f"{scenario.name}-down", faults=structs.replace(scenario.faults, crash=crash))
 
 
 def compare(
@@ -122,15 +124,17 @@ def compare(
 def figures(folder: Path, twin: Path) -> Figures:
     """What a trace shows, beside that of the twin in which nobody moves."""
     got, owed = deliveries(folder), deliveries(twin)
-    arrivals = _arrivals(folder)
-    moves = sum(len(times) for times in arrivals.values())
+    came = arrivals(folder)
+    starts = {client: [at for at, _, _ in times] for client, times in came.items()}
+    moves = sum(map(len, starts.values()))
     entered = {(who, number): at for at, who, number in rows(folder, "published", "at", "publisher", "sequence")}
-    gaps = [gap for gap, _ in _gaps(folder, arrivals, entered) if gap is not None]
-    new_gaps = [gap for _, gap in _gaps(folder, arrivals, entered) if gap is not None]
+    gaps = [gap for gap, _ in _gaps(folder, starts, entered) if gap is not None]
+    new_gaps = [gap for _, gap in _gaps(folder, starts, entered) if gap is not None]
     ours, theirs = _control(folder), _control(twin)
     share = max(moves, 1)
     return Figures(
         moves=moves,
+        old_down=_old_down(folder, came),
         owed=sum(len(set(events)) for events in owed.values()),
         lost=sum(len(set(events) - set(got.get(client, ()))) for client, events in owed.items()),
         twice=sum(len(events) - len(set(events)) for events in got.values()),
@@ -156,27 +160,26 @@ def _overtaken(events: list[EventId]) -> int:
     return found
 
 
-def _arrivals(folder: Path) -> dict[str, list[float]]:
-    """By client, when it connected to another broker than the one before."""
-    found: dict[str, list[float]] = {}
-    last: dict[str, str] = {}
-    clients = set(deliveries(folder))
-    for at, node, peer in rows(folder, "link_up", "at", "node", "peer"):
-        if node in clients:
-            if node in last and last[node] != peer:
-                found.setdefault(node, []).append(at)
-            last[node] = peer
-    return found
+def _old_down(folder: Path, came: Mapping[str, list[tuple[float, str, str]]]) -> int:
+    """Moves at whose end the broker that the client came from was down."""
+    down = rows(folder, "crashed", "at", "node")
+    up = rows(folder, "restarted", "at", "node")
+    spans = [(node, at, min((end for end, who in up if who == node and end > at), default=inf)) for at, node in down]
+    return sum(
+        any(node == old and start <= at < end for node, start, end in spans)
+        for times in came.values()
+        for at, old, _ in times
+    )
 
 
 def _gaps(
-    folder: Path, arrivals: Mapping[str, list[float]], entered: Mapping[EventId, float]
+    folder: Path, starts: Mapping[str, list[float]], entered: Mapping[EventId, float]
 ) -> Iterator[tuple[float | None, float | None]]:
     """For each move, how long until an event came, and one that had entered since; None: none before the next move."""
     came: dict[str, list[tuple[float, float]]] = {}
     for at, node, publisher, number in rows(folder, "delivered", "at", "node", "publisher", "sequence"):
         came.setdefault(node, []).append((at, entered.get((publisher, number), 0.0)))
-    for client, times in arrivals.items():
+    for client, times in starts.items():
         for start, end in zip(times, [*times[1:], float("inf")], strict=True):
             stay = [(at, said) for at, said in came.get(client, ()) if start <= at < end]
             first = next((at - start for at, _ in stay), None)
@@ -187,12 +190,11 @@ def _control(folder: Path) -> Counter[str]:
     """Messages of control between brokers and their bytes, each hop, and those between clients and brokers."""
     found: Counter[str] = Counter()
     for node, peer, message, size in rows(folder, "handled", "node", "peer", "message", "size"):
-        if message in NO_CONTROL or (message == "Request" and node[0] == peer[0]):
-            continue
         if node.startswith("b") and peer.startswith("b"):
-            found["messages"] += 1
-            found["bytes"] += size
-        else:
+            if message in CONTROL:
+                found["messages"] += 1
+                found["bytes"] += size
+        elif message not in EVENTS:
             found["air"] += 1
     return found
 

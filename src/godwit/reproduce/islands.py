@@ -1,6 +1,7 @@
 """[mobile §3.1, §5]: replicas and islands. Claims H1 and H6, from traces of runs with many seeds."""
 
 from collections import Counter
+from pathlib import Path
 
 from godwit import trace
 from godwit.reproduce.claims import Claim, Setting
@@ -41,12 +42,12 @@ def replication(setting: Setting) -> Claim:
 def ad_hoc(setting: Setting) -> Claim:
     """H6: elections, refreshes, merges."""
     counts: Counter[str] = Counter()
-    polls = broken = 0
+    polls = leaderless = 0
     seeds = range(setting.seed, setting.seed + (10 if setting.full else 3))
     for seed in seeds:
         scenario = with_changes(named("adhoc"), [f"name=adhoc_{seed}"])
-        folder, summary = traced(scenario, seed, setting.folder, setting.progress)
-        broken += len(summary.violations)
+        folder = traced(scenario, seed, setting.folder, setting.progress)[0]
+        leaderless += _leaders(folder) != 1
         for kind in ("elected", "merged"):
             counts[kind] += len(rows(folder, kind, "node"))
         polls += sum(detail == "Poll" for (detail,) in rows(folder, "handled", "detail"))
@@ -66,9 +67,15 @@ def ad_hoc(setting: Setting) -> Claim:
         paper="described",
         ours=f"{len(seeds)} runs of 12 walking devices: {counts['elected']} elections, {counts['merged']} merges, "
         f"{polls:,} hops of polls; {counts['delivered']:,} deliveries, {counts['doubled']} doubled, "
-        f"{counts['overtaken']} out of order; {broken} laws broken",
+        f"{counts['overtaken']} out of order; at the end, when all are in one island, one leader in "
+        f"{len(seeds) - leaderless} runs",
         holds=min(counts["elected"], counts["merged"], polls, counts["delivered"]) > 0
-        and not any((counts["doubled"], counts["overtaken"], broken)),
-        note="The laws of each run are judged by the simulator: one event broker in each island that is left in peace, "
-        "holding what everybody there wants.",
+        and not any((counts["doubled"], counts["overtaken"], leaderless)),
     )
+
+
+def _leaders(folder: Path) -> int:
+    """How many leaders are left when a run ends."""
+    changes = [(at, node, 1) for at, node in rows(folder, "elected", "at", "node")]
+    changes += [(at, node, 0) for at, node in rows(folder, "resigned", "at", "node")]
+    return sum({node: leads for _, node, leads in sorted(changes)}.values())

@@ -20,14 +20,9 @@ import msgspec
 import numpy as np
 
 from godwit.filters.language import parse
+from godwit.reproduce.tables import CONTROL
 
-__all__ = ["CONTROL", "Probes", "control_messages", "percentile", "probes", "table_entries"]
-
-CONTROL = (
-    *("Advertise", "Unadvertise", "Subscribe", "Unsubscribe"),
-    *("Prefetch", "Withdraw", "Proxy", "Relocate", "Replay", "Superseded", "NotHere"),
-)
-"""Messages between brokers that build, take down and move trees; acknowledgements and events are none."""
+__all__ = ["Probes", "control_messages", "percentile", "probes", "table_entries"]
 
 Times = Any  # a NumPy array of seconds
 

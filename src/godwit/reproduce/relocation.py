@@ -40,8 +40,9 @@ def _pair(setting: Setting, name: str, changes: list[str]) -> tuple[Figures, int
 
 
 def _left(folder: Path) -> int:
-    """Entries in all tables of all brokers as last written down."""
+    """Entries in all tables of all brokers as last written down, after there were some."""
     last = {(node, table): size for node, table, size in rows(folder, "table", "node", "detail", "number")}
+    assert last, "a trace that says nothing of tables"
     return sum(last.values())
 
 
@@ -54,9 +55,10 @@ def relocating(setting: Setting) -> Claim:
         f"{each.out_of_order} out of order, {left} entries left"
         for name, (each, left) in found.items()
     ]
-    good = [
-        each.moves > 0 and not any((each.lost, each.twice, each.out_of_order, left)) for each, left in found.values()
-    ]
+    holds = all(
+        min(each.moves, each.owed) > 0 and not any((each.lost, each.twice, each.out_of_order, left))
+        for each, left in found.values()
+    )
     return Claim(
         key="R2",
         where="§3.2, §4, Fig. 5",
@@ -64,7 +66,7 @@ def relocating(setting: Setting) -> Claim:
         "the old path; with several producers, with covering and merging",
         paper="complete, ordered, no duplicates",
         ours="; ".join(told),
-        holds=all(good),
+        holds=holds,
         note="Six publishers at different brokers; nobody says good-bye. The graph family is ours.",
     )
 
@@ -101,7 +103,8 @@ def handing_over(setting: Setting) -> Claim:
         calm, storm = ways[way], down[way]
         told.append(
             f"{way}: {calm.lost + storm.lost} lost and {calm.twice + storm.twice} twice of "
-            f"{calm.owed + storm.owed:,} in {calm.moves + storm.moves} moves, new events after {_ms(calm.new_gap_s)}"
+            f"{calm.owed + storm.owed:,} in {calm.moves + storm.moves} moves, {storm.old_down} of them while the "
+            f"old broker was down, new events after {_ms(calm.new_gap_s)}"
         )
     bad = sum(each.lost + each.twice for each in (*(ways[way] for way in two), *down.values()))
     return Claim(
@@ -111,9 +114,9 @@ def handing_over(setting: Setting) -> Claim:
         "nothing twice",
         paper="described; duplicates must be eliminated",
         ours="; ".join(told),
-        holds=bad == 0 and min(ways[way].moves for way in two) > 0,
-        note="Half of the runs with old brokers that are down for 2.5 s. Carrying brings new events at once and old "
-        f"ones late ({ways['carry'].out_of_order} out of order), as the paper says.",
+        holds=bad == 0 and min(min(ways[way].owed, down[way].owed, down[way].old_down) for way in two) > 0,
+        note="Half of the runs with brokers that crash all the time, for 4 s each. Carrying brings new events at once "
+        f"and old ones late ({ways['carry'].out_of_order} out of order), as the paper says.",
     )
 
 

@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from godwit import trace
+from godwit.mobility import messages
 
-__all__ = ["deliveries", "hops", "ids", "rows"]
+__all__ = ["CONTROL", "arrivals", "deliveries", "hops", "ids", "rows"]
+
+CONTROL: tuple[str, ...] = (
+    *("Advertise", "Unadvertise", "Subscribe", "Unsubscribe"),
+    *(name for name in messages.__all__ if name not in ("Brokers", "MoveOut", "Strike")),
+)
+"""Messages between brokers that build, take down and move trees and sessions; events and acknowledgements are none, nor
+what brokers say to get acquainted. In the graph family they travel in packets, whose rows do not name them."""
 
 Row = tuple[Any, ...]
 EventId = tuple[str, int]
@@ -44,3 +52,16 @@ def hops(folder: Path, *messages: str) -> Counter[EventId]:
     """
     columns = ("message", "publisher", "sequence")
     return Counter((who, number) for kind, who, number in rows(folder, "handled", *columns) if kind in messages)
+
+
+def arrivals(folder: Path) -> dict[str, list[tuple[float, str, str]]]:
+    """By client, when it connected to another broker than the one before, which one that was, and the new one."""
+    found: dict[str, list[tuple[float, str, str]]] = {}
+    last: dict[str, str] = {}
+    clients = {node for (node, message) in rows(folder, "handled", "node", "message") if message == "Attached"}
+    for at, node, peer in rows(folder, "link_up", "at", "node", "peer"):
+        if node in clients:
+            if node in last and last[node] != peer:
+                found.setdefault(node, []).append((at, last[node], peer))
+            last[node] = peer
+    return found
