@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from godwit import __version__
+from godwit.errors import GodwitError
+
 if TYPE_CHECKING:
     from godwit.reproduce import Claim
 
@@ -17,8 +20,11 @@ STATUS_NO = 1
 
 def reproduce(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="pubmob, rebeca or mobile.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small runs, in under two minutes; so it is unless told otherwise.")
+    ] = False,
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="The paper's parameters, or a smaller run in under two minutes.")
+        bool, typer.Option("--full", help="The paper's parameters, in ten minutes to half an hour.")
     ] = False,
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Where the figures and the traces go, in a folder named after the paper.")
@@ -32,9 +38,12 @@ def reproduce(
     does not.
     """
     from godwit.cli.match_command import progress
-    from godwit.reproduce import Setting, claims_of
+    from godwit.reproduce import Setting, check_paper, claims_of
 
-    folder = Path(out) / paper
+    if quick and full:
+        raise typer.BadParameter("say one of --quick and --full")
+    check_paper(paper)
+    folder = _made(Path(out) / paper)
     found: list[Claim] = []
     with progress() as bar:
         task = bar.add_task(paper, total=1.0)
@@ -46,10 +55,27 @@ def reproduce(
             found.append(claim)
             if not sys.stdout.isatty():
                 typer.echo(json.dumps(_data(claim), ensure_ascii=False))
+    about = {
+        "version": __version__,
+        "paper": paper,
+        "full": full,
+        "seed": seed,
+        "claims": [_data(one) for one in found],
+    }
+    (folder / "claims.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if sys.stdout.isatty():
-        _show(paper, found, folder)
+        _show(paper, found)
+    typer.echo(f"figures, traces and claims.json: {folder}", err=True)
     if not all(claim.holds for claim in found):
         raise typer.Exit(STATUS_NO)
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GodwitError(f"--out {folder.parent}: {error.strerror or error}") from None
+    return folder
 
 
 def _data(claim: "Claim") -> dict[str, object]:
@@ -59,7 +85,7 @@ def _data(claim: "Claim") -> dict[str, object]:
     return data
 
 
-def _show(paper: str, found: "list[Claim]", folder: Path) -> None:
+def _show(paper: str, found: "list[Claim]") -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -74,6 +100,4 @@ def _show(paper: str, found: "list[Claim]", folder: Path) -> None:
             ours.append(f"\n{claim.note}", style="dim")
         what = Text.assemble((f"[{paper} {claim.where}] ", "dim"), claim.claim)
         table.add_row(Text(claim.key, style="bold cyan"), what, Text(claim.paper), ours, verdict)
-    console = Console()
-    console.print(table)
-    console.print(Text(f"figures and traces: {folder}", style="dim"))
+    Console().print(table)

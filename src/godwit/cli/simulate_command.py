@@ -47,8 +47,8 @@ def simulate(
 ) -> None:
     """Run a network of brokers and clients in a simulator, and check every delivery.
 
-    Exit status 0 means that nothing was lost, doubled, out of order or left over. Otherwise it is 1, and the command
-    that replays the run is shown.
+    Exit status 0 means that every law held: nothing was lost, doubled or out of order that the ways in which clients
+    move promise, and nothing was left over. Otherwise it is 1, and the command that replays the run is shown.
     """
     if sum((scenario is not None, listed, swarm is not None, swarm_number is not None)) != 1:
         raise typer.BadParameter("say one of: a scenario, --list, --swarm or --swarm-number")

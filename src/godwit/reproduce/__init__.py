@@ -5,6 +5,6 @@
 ['mobile', 'pubmob', 'rebeca']
 """
 
-from godwit.reproduce.claims import PAPERS, Claim, Setting, claims_of
+from godwit.reproduce.claims import PAPERS, Claim, Setting, check_paper, claims_of
 
-__all__ = ["PAPERS", "Claim", "Setting", "claims_of"]
+__all__ = ["PAPERS", "Claim", "Setting", "check_paper", "claims_of"]

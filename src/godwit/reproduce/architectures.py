@@ -58,7 +58,7 @@ def quenching(setting: Setting) -> Claim:
     results = {}
     for is_away in (False, True):
         for quenches in (True, False):
-            name = f"quenching {'on' if quenches else 'off'}{', sources away' if is_away else ''}".replace(" ", "_")
+            name = f"quenching_{'on' if quenches else 'off'}{'_sources_away' if is_away else ''}"
             scenario = _quenched(name, setting.full, quenching=quenches, is_away=is_away)
             results[is_away, quenches] = traced(scenario, setting.seed, setting.folder, setting.progress)[0]
     on, off = results[False, True], results[False, False]

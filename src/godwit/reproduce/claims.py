@@ -12,6 +12,7 @@ analysis over, and a trace can be looked at afterwards.
 """
 
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import msgspec
 
 from godwit.errors import GodwitError
 
-__all__ = ["PAPERS", "Claim", "Setting", "claims_of"]
+__all__ = ["PAPERS", "Claim", "Setting", "check_paper", "claims_of"]
 
 PAPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "mobile": ("publish/subscribe in a mobile environment", ("H1", "H2", "H3", "H4", "H5", "H6")),
@@ -50,8 +51,15 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     progress: Callable[[str, float], None] = lambda what, share: None  # what runs, and the share of it that is done
 
 
+def check_paper(paper: str) -> None:
+    """Raise `GodwitError` unless there are experiments of this paper."""
+    if paper not in PAPERS:
+        near = get_close_matches(paper, PAPERS, n=1)
+        guess = f" (did you mean {near[0]}?)" if near else ""
+        raise GodwitError(f"there is no paper {paper!r} to reproduce{guess}; allowed are {', '.join(PAPERS)}")
+
+
 def claims_of(paper: str, setting: Setting) -> Iterator[Claim]:
     """Run the experiments of a paper, claim by claim."""
-    if paper not in PAPERS:
-        raise GodwitError(f"there is no paper {paper!r} to reproduce; allowed are {', '.join(PAPERS)}")
+    check_paper(paper)
     yield from import_module(f"godwit.reproduce.{paper}").claims(setting)

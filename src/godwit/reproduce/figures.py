@@ -22,6 +22,7 @@ STYLE: Any = {
     "svg.hashsalt": "godwit",
 }
 MARKERS = "osD^vPX*"
+TICKS_MAX = 10  # at the points themselves; with more, at round numbers
 
 Series = Mapping[str, Sequence[tuple[float, float]]]
 """By name in the legend, the points (x, y)."""
@@ -52,10 +53,15 @@ def lines(
             xs, ys = [point[0] for point in points], [point[1] for point in points]
             marker = MARKERS[number % len(MARKERS)] if len(points) <= 40 else None
             drawstyle = "steps-post" if steps else "default"
-            axes.plot(xs, ys, label=label, marker=marker, markersize=4, drawstyle=drawstyle)
+            width, size = max(4.0 - 0.7 * number, 0.8), max(8.0 - number, 3.0)  # what lies beneath shows at the edges
+            style: Any = {"marker": marker, "markersize": size, "markerfacecolor": "none", "drawstyle": drawstyle}
+            axes.plot(xs, ys, label=label, linewidth=width, **style)
         axes.set(title=title, xlabel=x, ylabel=y)
-        if all(float(point[0]).is_integer() for points in series.values() for point in points):
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        places = sorted({point[0] for points in series.values() for point in points})
+        if len(places) <= TICKS_MAX:
+            axes.set_xticks(places)
+        elif all(float(place).is_integer() for place in places):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         if y_log:
             axes.set_yscale("log")
         if x_range is not None:
@@ -63,7 +69,8 @@ def lines(
         if y_range is not None:
             axes.set_ylim(*y_range)
         if len(series) > 1:
-            axes.legend()
+            axes.legend(framealpha=0.8)
+        axes.margins(y=0.08)
         folder.mkdir(parents=True, exist_ok=True)
         png, svg = folder / f"{name}.png", folder / f"{name}.svg"
         figure.savefig(png)

@@ -215,7 +215,7 @@ def cost(setting: Setting) -> Claim:
         series[label] = _totals(folder, scenario.run.warmup_s, duration_s)
     lines(
         setting.folder,
-        "figure_9",
+        "fig9_messages",
         series,
         title="Total messages, notifications and administration [rebeca Fig. 9]",
         x="time (s)",
