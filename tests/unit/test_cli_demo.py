@@ -3,7 +3,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from godwit.cli import demo_network, main
+from godwit.cli import demo_moving, demo_network, main
+from godwit.cli.demo_moving import WAYS
 from godwit.cli.demo_network import STRATEGIES
 from godwit.cli.demo_story import SHOWN, SUBSCRIPTIONS, event_data
 from godwit.filters.events import event
@@ -25,6 +26,8 @@ def test_the_demo_shows_subscriptions_reasons_relations_and_speed() -> None:
         "with 20,000 subscriptions",
         "A network that breaks: 13 brokers",
         *STRATEGIES,
+        "Things that move",
+        *WAYS,
     ):
         assert line in shown.output
     assert "\x1b" not in shown.output
@@ -36,6 +39,16 @@ def test_no_strategy_of_the_demo_loses_or_doubles_anything(strategy: str) -> Non
     assert outcome.held
     assert outcome.owed > 100
     assert outcome.faults
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_to_move_keeps_its_promise_and_naive_ones_are_seen_to_break_what_they_do_not_promise(way: str) -> None:
+    mode, announced, _ = WAYS[way]
+    outcome = demo_moving.moved_by(mode, announced)
+    assert outcome.held
+    assert outcome.moves > 20
+    assert (outcome.lost > 0) == (way in ("explicit", "naive"))
+    assert (outcome.duplicated > 0) == (way == "naive")
 
 
 def test_every_subscription_gets_something_and_nobody_gets_everything() -> None:

@@ -27,6 +27,7 @@ def demo() -> None:
     """See the filters at work on a small event stream, and brokers on a network that breaks."""
     from rich.console import Console
 
+    from godwit.cli.demo_moving import show_moving
     from godwit.cli.demo_network import show_network
     from godwit.cli.demo_story import SUBSCRIPTIONS, event_data
     from godwit.cli.match_command import matcher_named
@@ -49,6 +50,7 @@ def demo() -> None:
     _show_events(console, filters, events, receivers)
     _show_relations(console, filters)
     show_network(console)
+    show_moving(console)
     _show_speed(console, list(events.values()))
 
 

@@ -1,0 +1,63 @@
+"""The moving part of `godwit demo`: subscribers who change brokers, and what each way to move loses, side by side."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from godwit.simulator.summary import Summary
+
+__all__ = ["WAYS", "moved_by", "show_moving"]
+
+SEED = 3
+SCENE = [
+    "clients.roaming.who=subscribers",
+    "clients.roaming.per_s=8",
+    "overlay.height=2",
+    "clients.publish_per_s=8",
+    "run.duration_s=12",
+    "clients.roaming.session_s=60",
+]
+"""What is changed in the scenario `roam`: only subscribers move, and there is more to lose."""
+
+WAYS = {
+    "relocate": ("relocate", 1.0, "the session follows"),
+    "ask": ("ask", 1.0, "the new broker asks the old one first"),
+    "carry": ("carry", 1.0, "new events at once, old ones late"),
+    "explicit": ("explicit", 0.0, "nobody said move-out"),
+    "naive": ("naive", 0.0, "a new session at each broker"),
+}
+"""By name: the mode, the share of moves that are announced, and what happens."""
+
+
+def show_moving(console: "Console") -> None:
+    """Let the same subscribers move in each way, and show what they missed."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("way to move", style="bold cyan", no_wrap=True)
+    for heading in ("owed", "lost", "twice", "out of order"):
+        table.add_column(heading, justify="right")
+    table.add_column("", style="dim", no_wrap=True)
+    moves = 0
+    for name, (mode, announced, what) in WAYS.items():
+        with console.status(f"subscribers move: {name}"):
+            outcome = moved_by(mode, announced)
+        moves = outcome.moves
+        shown = [outcome.owed, outcome.lost, outcome.duplicated, outcome.out_of_order]
+        table.add_row(name, *(f"{each:,}" for each in shown), what)
+    console.print(
+        f"[bold]Things that move[/]: {moves} times a subscriber turns up at another broker, while links break and "
+        "brokers crash.\n"
+    )
+    console.print(table)
+
+
+def moved_by(mode: str, announced: float) -> "Summary":
+    """What becomes of them when they move in one way."""
+    from godwit.simulator.run import run
+    from godwit.simulator.scenario import named, with_changes
+
+    way = [f"clients.roaming.subscriber_mode={mode}", f"clients.roaming.announced={announced}"]
+    return run(with_changes(named("roam"), [*SCENE, *way]), SEED)
