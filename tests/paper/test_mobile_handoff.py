@@ -11,6 +11,7 @@ from godwit.broker.effects import Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Connection
 from godwit.client.connections import ConnectionLog
+from godwit.mobility import Movements, line
 from godwit.mobility.handoffs import COLLECT_AGAIN_S, LOG_MAX
 from godwit.mobility.messages import AskWishes, Collect, Relocate, Wishes
 from tests.paper.roaming_world import LATENCY_S, Roaming
@@ -310,3 +311,34 @@ def test_what_the_client_unsubscribed_meanwhile_does_not_come_late():
     roam.world.connect("B5", "B6")
     roam.settle()
     assert roam.numbers("C", "P") == [2]
+    dropped = [record for _, record in roam.records if record.kind == "suppressed" and record.detail]
+    assert [(record.publisher, record.sequence) for record in dropped] == [("P", 1)]
+    assert roam.broker("B1").sessions.session("C").suppressed == 1
+
+
+@pytest.mark.parametrize("mode", WAYS)
+def test_what_waited_for_a_filter_on_the_clients_place_comes_though_it_has_walked_on_since(mode):
+    roam = Roaming(NETWORK, Movements({"location": line(30)}))
+    roam.come("P", "B7")
+    roam.come("C", "B6", mode)
+    roam.world.command("C", lambda machine, now: machine.move_to("3", now, dwell_s=1.0))
+    roam.subscribe("C", "place = myloc")
+    roam.subscribe("C", "place = myloc and x > 100", name="G")
+    roam.settle()
+    roam.go("C")
+    for place, x in (("3", 1), ("4", 2), ("3", 200)):
+        event = {"place": place, "x": x}
+        roam.world.command("P", lambda machine, now, event=event: machine.publish(event, now))
+    roam.settle()
+    roam.world.crash("B6", keeps_disk=True)
+    roam.come("C", "B1")
+    roam.run(1.0)
+    if mode == "carry":
+        roam.world.command("C", lambda machine, now: machine.move_to("4", now, dwell_s=1.0))
+        roam.world.command("C", lambda machine, now: machine.unsubscribe("F", now))
+        roam.subscribe("C", "place = myloc and x < 100", name="F")
+        roam.settle()
+    roam.world.restart("B6")
+    roam.world.connect("B5", "B6")
+    roam.run(60.0)
+    assert roam.numbers("C", "P") == [1, 3]
