@@ -349,6 +349,17 @@ def test_prefetching_can_be_combined_with_delayed():
     assert costs["delayed"] < costs["standard"]
 
 
+@pytest.mark.parametrize("mode", ["standard", "prefetching", "proxy", "delayed", "prefetching+delayed"])
+def test_a_publisher_that_says_that_it_goes_is_as_gone_as_one_that_just_goes(mode):
+    street = Street(mode, delay_s=10.0, prefetch_s=30.0, lease_s=60.0)
+    street.say_move_out("P")
+    assert street.broker("L1").sessions.session("P") is None
+    assert "P" not in street.broker("L1").publishers
+    street.go("P")
+    street.run(70.0)
+    assert all(street.holds_nothing_of(name, "P") for name in street.world.nodes if name not in "PS")
+
+
 @pytest.mark.parametrize("mode", ["standard", "delayed", "prefetching", "prefetching+delayed", "proxy"])
 def test_every_way_leaves_nothing_behind_and_delivers_once_and_in_order(mode):
     visits = ("L1", "L2", "L3", "L2", "L1", "L4")

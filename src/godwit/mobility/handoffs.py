@@ -106,9 +106,13 @@ def attach_anew(broker: "MobileBroker", connection: str, message: Attach, now: f
 
 def on_move_out(broker: "MobileBroker", connection: str, message: MoveOut, now: float) -> list[Effect]:
     """The client is about to go: keep its session, and tell it so by closing the connection. [rebeca §1]"""
-    if broker.sessions.client_of(connection) is None:
+    client = broker.sessions.client_of(connection)
+    if client is None:
         raise PeerFault("the first message on a connection must be Attach")
-    effects = [*broker.quenching.detach(connection), *broker.sessions.detach(connection, now)]
+    if client in broker.publishers:  # it goes as if its connection had broken (publishers.py)
+        effects = broker._gone(connection, now)
+    else:
+        effects = [*broker.quenching.detach(connection), *broker.sessions.detach(connection, now)]
     return [*effects, Tell(connection, Bye("moved out")), Close(connection, "moved out")]
 
 
