@@ -68,6 +68,14 @@ def test_wrong_predictions_cost_messages_and_nothing_else():
     assert sum(wrong.messages.values()) > sum(right.messages.values())
 
 
+def test_a_publisher_whose_broker_has_crashed_owes_nothing_until_its_tree_stands_at_the_next():
+    """The broker that it has left cannot say that its session has ended; when it can, the publisher is elsewhere."""
+    faults = [change for changes in FAULTS.values() for change in changes]
+    summary = run(scenario("prefetching", "routing.advertisements=required", *faults), 7)
+    assert summary.violations == ()
+    assert summary.owed > 100
+
+
 # ---------------------------------------------------------------- planted faults
 
 
