@@ -31,6 +31,9 @@ it wants to subscribe to is lost while it is away.
    one it came from, which tells the one that waits. One that comes back to the broker it has left was not expected
    there either.
 
+6. A publisher may overtake itself: what it says here does not wait for what it said at the last broker, and may still
+   be under way. Clients keep the order and drop what comes too late, on record.
+
 *Paper.* [pubmob §3, §3.1]. *Symbols.* t1 → attached to Broker 1; t2 → teardown, or the next tree, while away; t3 →
 away; t4 → from the greeting at Broker 2 until its tree stands; movein → `Attach`; moveout → the connection's end.
 *Departures.* The paper's proxies are for good; ours are leased, so that a publisher that never comes back is forgotten.
