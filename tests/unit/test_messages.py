@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from godwit.broker import effects, messages
+from godwit.broker.seen import SeenData
 from godwit.mobility import adhoc_messages as over_the_air
 from godwit.mobility import messages as about_moves
+from tests.paper.roaming_world import Roaming
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "messages.md"
 TYPES = [
@@ -37,3 +39,33 @@ def test_each_type_and_each_of_its_fields_is_in_the_reference(kind):
 @pytest.mark.parametrize("kind", [*TYPES, *MOVES], ids=lambda kind: kind.__name__)
 def test_nothing_that_travels_can_be_changed(kind):
     assert kind.__struct_config__.frozen
+
+
+@pytest.mark.parametrize("mode", ["relocate", "ask", "carry"])
+def test_what_a_session_of_a_thousand_events_sends_goes_over_a_wire(mode):
+    """Whatever brokers and clients send can be packed, and comes out as it went in."""
+    roam, sent = Roaming("B1-B2 B2-B3"), []
+    roam.world.size_of = lambda message: sent.append(message) or 0
+    roam.come("P", "B2")
+    roam.come("C", "B1", mode)
+    roam.subscribe("C")
+    roam.settle()
+    roam.publish("P", *range(1_000))
+    roam.settle()
+    roam.go("C")
+    roam.publish("P", 1_001, 1_002)
+    roam.settle()
+    roam.come("C", "B3")
+    roam.settle()
+    assert roam.numbers("C", "P") == list(range(1, 1_003))
+    [final] = [each for each in map(borne, sent) if isinstance(each, about_moves.Replay | about_moves.Collected)][:1]
+    seen = final.seen if isinstance(final, about_moves.Collected) else final.state.seen
+    assert seen[0][:2] == ("P", 1_002)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(seen), type=SeenData) == seen
+    for message in sent:
+        packed = msgspec.msgpack.encode(message)
+        assert msgspec.msgpack.encode(msgspec.msgpack.decode(packed)) == packed
+
+
+def borne(message):
+    return message.message if isinstance(message, messages.Frame) else message

@@ -293,7 +293,7 @@ class SessionState(msgspec.Struct, frozen=True):
     settled: Receipt
     told: Receipt
     accepted_then: int
-    seen: tuple[tuple[str, int, int], ...]  # publisher, highest number, bits
+    seen: tuple[tuple[str, int, bytes], ...]  # publisher, highest number, bits (seen.py)
     state: State | None = None  # the client's own
 
 
