@@ -5,6 +5,7 @@ L1 to L8, which lie along a street. A subscriber sits at L8, at the far end.
 """
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -376,11 +377,12 @@ def test_prefetching_can_be_combined_with_delayed():
 def test_what_a_proxy_holds_stays_however_the_publishers_session_there_ends():
     street = Street("proxy", proxies=1, lease_s=50.0)
     broker, entry = street.broker("L1"), ("P", "all")
+    routing: Any = broker.routing
     broker.on_over("L2", Over("P", "L1", 9, "L2"), street.world.now)
     assert broker.sessions.session("P") is None
-    assert entry in broker.routing.in_ads[""]
+    assert entry in routing.in_ads[""]
     broker.handle(TimerDue(("holding", "P")), street.world.now + 60.0)
-    assert entry not in broker.routing.in_ads[""]
+    assert entry not in routing.in_ads[""]
 
 
 @pytest.mark.parametrize("mode", ["standard", "prefetching", "proxy", "delayed", "prefetching+delayed"])

@@ -1,6 +1,7 @@
 """Messages are frozen, cheap to compare, and each has its line in the reference."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -44,8 +45,14 @@ def test_nothing_that_travels_can_be_changed(kind):
 @pytest.mark.parametrize("mode", ["relocate", "ask", "carry"])
 def test_what_a_session_of_a_thousand_events_sends_goes_over_a_wire(mode):
     """Whatever brokers and clients send can be packed, and comes out as it went in."""
-    roam, sent = Roaming("B1-B2 B2-B3"), []
-    roam.world.size_of = lambda message: sent.append(message) or 0
+    roam = Roaming("B1-B2 B2-B3")
+    sent: list[Any] = []
+
+    def looked_at(message: Any) -> int:
+        sent.append(message)
+        return 0
+
+    roam.world.size_of = looked_at
     roam.come("P", "B2")
     roam.come("C", "B1", mode)
     roam.subscribe("C")
@@ -58,8 +65,10 @@ def test_what_a_session_of_a_thousand_events_sends_goes_over_a_wire(mode):
     roam.come("C", "B3")
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 1_003))
-    [final] = [each for each in map(borne, sent) if isinstance(each, about_moves.Replay | about_moves.Collected)][:1]
-    seen = final.seen if isinstance(final, about_moves.Collected) else final.state.seen
+    first = next(each for each in map(borne, sent) if isinstance(each, about_moves.Replay | about_moves.Collected))
+    kept = first if isinstance(first, about_moves.Collected) else first.state
+    assert kept is not None
+    seen = kept.seen
     assert seen[0][:2] == ("P", 1_002)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(seen), type=SeenData) == seen
     for message in sent:
@@ -67,5 +76,5 @@ def test_what_a_session_of_a_thousand_events_sends_goes_over_a_wire(mode):
         assert msgspec.msgpack.encode(msgspec.msgpack.decode(packed)) == packed
 
 
-def borne(message):
+def borne(message: Any) -> Any:
     return message.message if isinstance(message, messages.Frame) else message

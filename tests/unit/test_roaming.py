@@ -122,7 +122,7 @@ BAD: list[Any] = [
     Collected("ann", "left", "here", 1, None, (), (), is_last=True),  # type: ignore[arg-type]
     Collected("ann", "left", "here", 1, 1, (None,), (), is_last=True),  # type: ignore[arg-type]
     Collected("ann", "left", "here", 1, 1, (), None, is_last=True),  # type: ignore[arg-type]
-    Collected("ann", "left", "here", 1, 1, (), (("p", 1, -1),), is_last=True),
+    Collected("ann", "left", "here", 1, 1, (), (("p", 1, bytes(2**11 + 1)),), is_last=True),
     Collected("ann", "left", "here", 1, 1, (), (), is_last=None),  # type: ignore[arg-type]
     Prefetch("ann", "here", 1, None),  # type: ignore[arg-type]
     Prefetch("ann", "here", 1, (Advertise(("bob", "all"), TRUE),)),

@@ -399,9 +399,12 @@ def _take_in(broker: "MobileBroker", session: Session, items: Iterable[Waiting],
             record = Record("suppressed", session.client, "", event.publisher, event.sequence, detail=reason)
             effects.append(Trace(record))
             continue
+        if session.chain is not None:
+            session.chain.link(session.queue.taken + 1, event)
         delivery = session.queue.put(event, names, now)
         if delivery is not None and session.connection is not None:
-            effects.append(Tell(session.connection, delivery))
+            named = delivery if session.chain is None else session.chain.named(delivery)
+            effects.append(Tell(session.connection, named))
     return effects + session.gone()
 
 
