@@ -46,7 +46,7 @@ KINDS: dict[str, str] = {
     "closed": "The node closed the link or connection to the peer, for a reason.",
     "purged": "An event left the queue of a client that is away, by a rule.",
     "expired": "The time of an event in a queue was over.",
-    "suppressed": "An event or message came a second time and was dropped.",
+    "suppressed": "An event or message was dropped: it came a second time, or its subscription had ended.",
     "residue": "An event reached the border broker of a client in whose state of that moment it is not wanted.",
     "moved": "A client's own state changed.",
     "lost": "An event or message was given up and is known to be lost.",

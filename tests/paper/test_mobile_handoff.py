@@ -3,15 +3,20 @@
 Two ways: the new EB asks the old one for everything; or the ED carries its subscriptions and a log of its connections.
 """
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from godwit.broker.effects import Trace
+from godwit.broker.chains import UNKNOWN, Chain
+from godwit.broker.effects import Effect, Tell, Trace
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Connection
+from godwit.broker.messages import Connection, Waiting
+from godwit.client.client import Client
 from godwit.client.connections import ConnectionLog
-from godwit.mobility.handoffs import COLLECT_AGAIN_S, LOG_MAX
+from godwit.filters.events import Event
+from godwit.mobility import Movements, line
+from godwit.mobility.handoffs import COLLECT_AGAIN_S, LOG_MAX, _take_in
 from godwit.mobility.messages import AskWishes, Collect, Relocate, Wishes
 from tests.paper.roaming_world import LATENCY_S, Roaming
 
@@ -310,3 +315,55 @@ def test_what_the_client_unsubscribed_meanwhile_does_not_come_late():
     roam.world.connect("B5", "B6")
     roam.settle()
     assert roam.numbers("C", "P") == [2]
+    dropped = [record for _, record in roam.records if record.kind == "suppressed" and record.detail]
+    assert [(record.publisher, record.sequence) for record in dropped] == [("P", 1)]
+    session = roam.broker("B1").sessions.session("C")
+    assert session is not None
+    assert session.suppressed == 1
+
+
+def test_a_session_that_is_one_of_several_names_predecessors_of_what_it_has_collected():
+    """What comes late has none, and what comes next names the last before it, collected or not."""
+    roam = at_b6("carry")
+    roam.publish("P", 1)
+    roam.settle()
+    broker = roam.broker("B6")
+    session = broker.sessions.session("C")
+    assert session is not None
+    session.chain = Chain(8, is_whole=False)
+    found = []
+    for sequence in (7, 9, 8):
+        item = Waiting(sequence, Event({"x": 1}, "P", sequence), ("F",), 0.0)
+        found += [effect.message for effect in _take_in(broker, session, [item], 9.0) if isinstance(effect, Tell)]
+    assert [(each.event.sequence, each.predecessor) for each in found] == [(7, UNKNOWN), (9, 7), (8, UNKNOWN)]
+
+
+def said(attributes: dict[str, Any], machine: Client, now: float) -> list[Effect]:
+    return machine.publish(attributes, now)
+
+
+@pytest.mark.parametrize("mode", WAYS)
+def test_what_waited_for_a_filter_on_the_clients_place_comes_though_it_has_walked_on_since(mode):
+    roam = Roaming(NETWORK, Movements({"location": line(30)}))
+    roam.come("P", "B7")
+    roam.come("C", "B6", mode)
+    roam.world.command("C", lambda machine, now: machine.move_to("3", now, dwell_s=1.0))
+    roam.subscribe("C", "place = myloc")
+    roam.subscribe("C", "place = myloc and x > 100", name="G")
+    roam.settle()
+    roam.go("C")
+    for place, x in (("3", 1), ("4", 2), ("3", 200)):
+        roam.world.command("P", partial(said, {"place": place, "x": x}))
+    roam.settle()
+    roam.world.crash("B6", keeps_disk=True)
+    roam.come("C", "B1")
+    roam.run(1.0)
+    if mode == "carry":
+        roam.world.command("C", lambda machine, now: machine.move_to("4", now, dwell_s=1.0))
+        roam.world.command("C", lambda machine, now: machine.unsubscribe("F", now))
+        roam.subscribe("C", "place = myloc and x < 100", name="F")
+        roam.settle()
+    roam.world.restart("B6")
+    roam.world.connect("B5", "B6")
+    roam.run(60.0)
+    assert roam.numbers("C", "P") == [1, 3]

@@ -5,11 +5,13 @@ L1 to L8, which lie along a street. A subscriber sits at L8, at the far end.
 """
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
-from godwit.broker.messages import Advertise, Frame, Subscribe, Unadvertise, Unsubscribe
-from godwit.mobility.messages import Prefetch, Proxy, Withdraw
+from godwit.broker.effects import Heard, Opened, TimerDue
+from godwit.broker.messages import Advertise, Attach, Frame, Subscribe, Unadvertise, Unsubscribe
+from godwit.mobility.messages import Over, Prefetch, Proxy, Withdraw
 from godwit.mobility.predictors import Itineraries, MovementModel, Wrong, model_of
 from godwit.mobility.publishers import PublisherConfig
 from tests.paper.roaming_world import LATENCY_S, Roaming
@@ -175,6 +177,29 @@ def test_a_wrong_prediction_is_withdrawn_when_the_publisher_is_seen_elsewhere():
     street.publish("P", 1)
     street.settle()
     assert street.numbers("S", "P") == [1]
+
+
+@pytest.mark.parametrize("mode", ["prefetching", "prefetching+delayed"])
+def test_a_prediction_is_withdrawn_when_the_publisher_comes_back_to_where_it_was(mode):
+    street = Street(mode, prefetch_s=1_000.0)
+    street.go("P")
+    street.run(1.0)
+    assert "P" in street.broker("L2").holdings
+    street.come("P", "L1")
+    street.run(1.0)
+    assert street.holds_nothing_of("L2", "P")
+    assert street.broker("L1").predicted == {}
+    street.publish("P", 1)
+    street.settle()
+    assert street.numbers("S", "P") == [1]
+
+
+def test_nothing_is_withdrawn_at_a_broker_that_nobody_knows():
+    broker = Street("prefetching").broker("L3")
+    broker.handle(Opened("here"), 100.0)
+    broker.handle(Heard("here", Attach("Q", attempt=2, since=1, home="nowhere", mode="prefetching")), 100.0)
+    assert broker.sessions.session("Q") is not None
+    assert not broker.unsent
 
 
 def test_a_publisher_that_never_comes_is_waited_for_no_longer_than_the_bound():
@@ -347,6 +372,28 @@ def test_prefetching_can_be_combined_with_delayed():
     assert costs["prefetching+delayed"] < costs["prefetching"]
     assert costs["prefetching+delayed"] <= costs["delayed"] + 4  # the word to the next broker
     assert costs["delayed"] < costs["standard"]
+
+
+def test_what_a_proxy_holds_stays_however_the_publishers_session_there_ends():
+    street = Street("proxy", proxies=1, lease_s=50.0)
+    broker, entry = street.broker("L1"), ("P", "all")
+    routing: Any = broker.routing
+    broker.on_over("L2", Over("P", "L1", 9, "L2"), street.world.now)
+    assert broker.sessions.session("P") is None
+    assert entry in routing.in_ads[""]
+    broker.handle(TimerDue(("holding", "P")), street.world.now + 60.0)
+    assert entry not in routing.in_ads[""]
+
+
+@pytest.mark.parametrize("mode", ["standard", "prefetching", "proxy", "delayed", "prefetching+delayed"])
+def test_a_publisher_that_says_that_it_goes_is_as_gone_as_one_that_just_goes(mode):
+    street = Street(mode, delay_s=10.0, prefetch_s=30.0, lease_s=60.0)
+    street.say_move_out("P")
+    assert street.broker("L1").sessions.session("P") is None
+    assert "P" not in street.broker("L1").publishers
+    street.go("P")
+    street.run(70.0)
+    assert all(street.holds_nothing_of(name, "P") for name in street.world.nodes if name not in "PS")
 
 
 @pytest.mark.parametrize("mode", ["standard", "delayed", "prefetching", "prefetching+delayed", "proxy"])

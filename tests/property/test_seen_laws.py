@@ -39,3 +39,24 @@ def test_joining_twice_changes_nothing_more(ours, theirs):
     once = one.data()
     one.join(other.data())
     assert one.data() == once
+
+
+@given(events=st.lists(st.tuples(st.sampled_from(["p", "q"]), st.integers(1, 60)), max_size=40))
+def test_what_travels_is_what_is_remembered_and_no_longer_than_the_window(events):
+    seen = Seen(WINDOW)
+    for event in events:
+        seen.add(*event)
+    other = Seen(WINDOW)
+    other.learn(seen.data())
+    assert other.data() == seen.data()
+    for _, _, bits in seen.data():
+        assert 1 <= len(bits) <= WINDOW // 8
+        assert bits[-1] != 0
+
+
+def test_bits_beyond_the_window_that_another_sends_are_not_kept():
+    for take in (Seen.learn, Seen.join):
+        seen = Seen(WINDOW)
+        take(seen, (("p", 100, b"\x01" + b"\xff" * 1_000),))
+        [(_, _, bits)] = seen.data()
+        assert bits == b"\x01\xff"

@@ -6,6 +6,7 @@ import pytest
 
 from godwit.broker.effects import Effect
 from godwit.mobility.publishers import PublisherBroker
+from godwit.simulator import named
 from godwit.simulator.run import Simulation, run
 from godwit.simulator.scenario import Scenario, with_changes
 from tests.simulation.scenarios import AWAY, TREE, laws_broken
@@ -66,6 +67,34 @@ def test_wrong_predictions_cost_messages_and_nothing_else():
     assert right.violations == wrong.violations == ()
     assert wrong.messages["Withdraw"] > right.messages.get("Withdraw", 0)
     assert sum(wrong.messages.values()) > sum(right.messages.values())
+
+
+def test_a_publisher_whose_broker_has_crashed_owes_nothing_until_its_tree_stands_at_the_next():
+    """The broker that it has left cannot say that its session has ended; when it can, the publisher is elsewhere."""
+    faults = [change for changes in FAULTS.values() for change in changes]
+    summary = run(scenario("prefetching", "routing.advertisements=required", *faults), 7)
+    assert summary.violations == ()
+    assert summary.owed > 50
+
+
+NO_TREE_NEEDED = {
+    "off": ["routing.advertisements=off"],
+    "graph": ["overlay={kind='random_graph', brokers=8, degree=3}", "routing={family='graph'}"],
+}
+
+
+@pytest.mark.parametrize("family", NO_TREE_NEEDED)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_publisher_that_overtakes_itself_loses_what_it_overtook_on_record(mode, family):
+    """An event waits at a broken link, its publisher goes on to the other side, and the next event comes first."""
+    roam = f"clients.roaming={{who='all', per_s=3, away_s=1, publisher_mode='{mode}'}}"
+    summary = run(
+        with_changes(named("roam"), ["run.duration_s=15", "clients.subscribers=12", roam, *NO_TREE_NEEDED[family]]),
+        1,
+    )
+    assert summary.violations == ()
+    assert summary.excused > 0
+    assert summary.out_of_order == summary.duplicated == 0
 
 
 # ---------------------------------------------------------------- planted faults

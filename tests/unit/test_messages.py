@@ -1,13 +1,16 @@
 """Messages are frozen, cheap to compare, and each has its line in the reference."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from godwit.broker import effects, messages
+from godwit.broker.seen import SeenData
 from godwit.mobility import adhoc_messages as over_the_air
 from godwit.mobility import messages as about_moves
+from tests.paper.roaming_world import Roaming
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "messages.md"
 TYPES = [
@@ -37,3 +40,41 @@ def test_each_type_and_each_of_its_fields_is_in_the_reference(kind):
 @pytest.mark.parametrize("kind", [*TYPES, *MOVES], ids=lambda kind: kind.__name__)
 def test_nothing_that_travels_can_be_changed(kind):
     assert kind.__struct_config__.frozen
+
+
+@pytest.mark.parametrize("mode", ["relocate", "ask", "carry"])
+def test_what_a_session_of_a_thousand_events_sends_goes_over_a_wire(mode):
+    """Whatever brokers and clients send can be packed, and comes out as it went in."""
+    roam = Roaming("B1-B2 B2-B3")
+    sent: list[Any] = []
+
+    def looked_at(message: Any) -> int:
+        sent.append(message)
+        return 0
+
+    roam.world.size_of = looked_at
+    roam.come("P", "B2")
+    roam.come("C", "B1", mode)
+    roam.subscribe("C")
+    roam.settle()
+    roam.publish("P", *range(1_000))
+    roam.settle()
+    roam.go("C")
+    roam.publish("P", 1_001, 1_002)
+    roam.settle()
+    roam.come("C", "B3")
+    roam.settle()
+    assert roam.numbers("C", "P") == list(range(1, 1_003))
+    first = next(each for each in map(borne, sent) if isinstance(each, about_moves.Replay | about_moves.Collected))
+    kept = first if isinstance(first, about_moves.Collected) else first.state
+    assert kept is not None
+    seen = kept.seen
+    assert seen[0][:2] == ("P", 1_002)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(seen), type=SeenData) == seen
+    for message in sent:
+        packed = msgspec.msgpack.encode(message)
+        assert msgspec.msgpack.encode(msgspec.msgpack.decode(packed)) == packed
+
+
+def borne(message: Any) -> Any:
+    return message.message if isinstance(message, messages.Frame) else message

@@ -109,6 +109,8 @@ BAD: list[Any] = [
     Replay("ann", "here", 1, changed(STATE, purged=None), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, subscriptions=("a",)), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, seen=((1, 2),)), (), is_last=True),
+    Replay("ann", "here", 1, changed(STATE, seen=(("p", 2, 3),)), (), is_last=True),
+    Replay("ann", "here", 1, changed(STATE, seen=(("p", 2, bytes(2**11 + 1)),)), (), is_last=True),
     AskWishes("ann", "here", "", 1),
     AskWishes("ann", "here", "left", None),  # type: ignore[arg-type]
     Wishes("ann", "here", 1, [WISH]),  # type: ignore[arg-type]
@@ -120,7 +122,7 @@ BAD: list[Any] = [
     Collected("ann", "left", "here", 1, None, (), (), is_last=True),  # type: ignore[arg-type]
     Collected("ann", "left", "here", 1, 1, (None,), (), is_last=True),  # type: ignore[arg-type]
     Collected("ann", "left", "here", 1, 1, (), None, is_last=True),  # type: ignore[arg-type]
-    Collected("ann", "left", "here", 1, 1, (), (("p", 1, -1),), is_last=True),
+    Collected("ann", "left", "here", 1, 1, (), (("p", 1, bytes(2**11 + 1)),), is_last=True),
     Collected("ann", "left", "here", 1, 1, (), (), is_last=None),  # type: ignore[arg-type]
     Prefetch("ann", "here", 1, None),  # type: ignore[arg-type]
     Prefetch("ann", "here", 1, (Advertise(("bob", "all"), TRUE),)),

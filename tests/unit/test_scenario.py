@@ -384,6 +384,17 @@ def test_walkers_need_a_ground_and_a_ground_needs_walkers(changes: list[str], fa
         (["faults.crash_diskless={per_s=0.1, lasts_s=1}"], "only 'relocate' keeps the laws"),
         (["clients.roaming.subscriber_mode=by_boat"], "clients.roaming.subscriber_mode is 'by_boat'"),
         (["clients.roaming.announced=2"], "clients.roaming.announced is 2"),
+        (["clients.roaming.session_s=3"], "clients.roaming.session_s is 3: who stays away for longer loses what"),
+        (["clients.roaming={per_s=1, session_s=3}"], "allowed are 'explicit', 'naive', or no session_s"),
+        (["clients.roaming.session_s=3", "clients.roaming.subscriber_mode=ask"], "the subscriber_mode 'ask' promises"),
+        (
+            ["clients.roaming.subscriber_mode=naive"],
+            "clients.roaming.session_s is missing: the subscriber_mode 'naive'",
+        ),
+        (
+            ["clients.roaming={per_s=1, subscriber_mode='naive', session_s=100}", "run.settle_s=100"],
+            "clients.roaming.session_s is 100: the subscriber_mode 'naive' leaves sessions behind that only time ends",
+        ),
     ],
 )
 def test_a_way_to_move_that_is_not_promised_there_is_refused(changes: list[str], text: str) -> None:

@@ -263,7 +263,7 @@ class Receipt(msgspec.Struct, frozen=True):
     """What became of the events that came while the client was away."""
 
     replayed: int = 0
-    suppressed: int = 0  # came twice and are sent once
+    suppressed: int = 0  # came twice and are sent once, or came for a subscription that had ended
     purged: dict[str, int] = {}  # by rule: age, newest_per, high_water, count, bytes
     expired: int = 0  # events whose time was over
     lost: tuple[tuple[str, int], ...] = ()  # events that are known to be lost: publisher and sequence
@@ -293,7 +293,7 @@ class SessionState(msgspec.Struct, frozen=True):
     settled: Receipt
     told: Receipt
     accepted_then: int
-    seen: tuple[tuple[str, int, int], ...]  # publisher, highest number, bits
+    seen: tuple[tuple[str, int, bytes], ...]  # publisher, highest number, bits (seen.py)
     state: State | None = None  # the client's own
 
 

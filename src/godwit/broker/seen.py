@@ -15,7 +15,11 @@ becomes the older one.
 *Paper.* [mobile §4.3] "mechanisms to eliminate duplicates will be needed"; [mobile §5] duplicate removal.
 """
 
-__all__ = ["Seen"]
+__all__ = ["Seen", "SeenData"]
+
+SeenData = tuple[tuple[str, int, bytes], ...]
+"""By publisher, the highest number and the bits of those up to it: its own is the lowest of the first byte, that of the
+number before it the next. Bytes of zeros at the end are left out. (Not one int: wires carry ints of 64 bits.)"""
 
 
 class Seen:
@@ -49,19 +53,20 @@ class Seen:
         known[1] |= 1 << -ahead
         return True
 
-    def data(self) -> tuple[tuple[str, int, int], ...]:
-        """All that is remembered, the oldest first: publisher, highest number, bits."""
+    def data(self) -> SeenData:
+        """All that is remembered, the oldest first."""
         both = (*self._older.items(), *self._recent.items())
-        return tuple((publisher, highest, bits & self._mask) for publisher, (highest, bits) in both)
+        return tuple((publisher, highest, _packed(bits & self._mask)) for publisher, (highest, bits) in both)
 
-    def learn(self, data: tuple[tuple[str, int, int], ...]) -> None:
+    def learn(self, data: SeenData) -> None:
         """Remember what another remembered."""
-        for publisher, highest, bits in data:
-            self._recalled(publisher, highest)[:] = [highest, bits]
+        for publisher, highest, packed in data:
+            self._recalled(publisher, highest)[:] = [highest, int.from_bytes(packed, "little") & self._mask]
 
-    def join(self, data: tuple[tuple[str, int, int], ...]) -> None:
+    def join(self, data: SeenData) -> None:
         """Remember what another remembered, besides what is remembered here."""
-        for publisher, highest, bits in data:
+        for publisher, highest, packed in data:
+            bits = int.from_bytes(packed, "little") & self._mask
             known = self._recent.get(publisher)
             if known is None:
                 known = self._recalled(publisher, highest)
@@ -84,3 +89,7 @@ class Seen:
             known = [sequence, 0]
         self._recent[publisher] = known
         return known
+
+
+def _packed(bits: int) -> bytes:
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")

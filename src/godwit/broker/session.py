@@ -133,7 +133,12 @@ class Session:
     # ------------------------------------------------------------ going elsewhere
 
     def state(self) -> SessionState:
-        """All of it but the queue's events, to go on elsewhere."""
+        """All of it but the queue's events, to go on elsewhere.
+
+        Not `mode`: the client says it with each greeting, and it counts only while a connection stands. Not the `chain`
+        either: a client that is replicated says so with each greeting, and the chain that begins then cannot say what
+        came before (`UNKNOWN`). That is safe: such a delivery tells the client nothing of what is missing before it.
+        """
         queue, client = self.queue, self.client
         return SessionState(
             client=client,

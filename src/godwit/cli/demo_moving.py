@@ -16,7 +16,6 @@ SCENE = [
     "overlay.height=2",
     "clients.publish_per_s=8",
     "run.duration_s=12",
-    "clients.roaming.session_s=60",
 ]
 """What is changed in the scenario `roam`: only subscribers move, and there is more to lose."""
 
@@ -60,4 +59,6 @@ def moved_by(mode: str, announced: float) -> "Summary":
     from godwit.simulator.scenario import named, with_changes
 
     way = [f"clients.roaming.subscriber_mode={mode}", f"clients.roaming.announced={announced}"]
+    if mode == "naive":
+        way.append("clients.roaming.session_s=60")
     return run(with_changes(named("roam"), [*SCENE, *way]), SEED)

@@ -13,6 +13,7 @@ __all__ = ["check_move"]
 WISHES_MAX = 10_000
 COUNTS = ("accepted", "taken", "sent_up_to", "confirmed", "expired", "suppressed", "lost_more", "accepted_then")
 ADVERTISEMENTS_MAX = 1_000
+SEEN_BYTES_MAX = 2**11  # bits of the longest memory (handoffs.SEEN_WINDOW)
 
 
 def check_move(message: Any) -> None:
@@ -90,7 +91,11 @@ def _check_seen(data: Any) -> None:
     if type(data) is not tuple:
         raise PeerFault(f"what a session has seen is a tuple, and not {shown(data)}")
     for seen in data:
-        if type(seen) is not tuple or [type(part) for part in seen] != [str, int, int] or seen[2] < 0:
+        if (
+            type(seen) is not tuple
+            or [type(part) for part in seen] != [str, int, bytes]
+            or len(seen[2]) > SEEN_BYTES_MAX
+        ):
             raise PeerFault(f"a session that has seen {shown(seen)}")
 
 

@@ -133,11 +133,8 @@ class EventBroker(Broker):
         session.advertisements, session.has_advertised = newer.advertisements, newer.has_advertised
         for item in in_sender_order([*older.queue.waiting(), *newer.queue.waiting()]):
             session.queue.put(item.event, item.subscriptions, now)
-        known = {publisher: (highest, bits) for publisher, highest, bits in older.seen.data()}
-        for publisher, highest, bits in newer.seen.data():
-            one = known.pop(publisher, (highest, 0))
-            known[publisher] = _joined(one, (highest, bits), self.config.limits.seen_window)
-        session.seen.learn(tuple((publisher, *numbers) for publisher, numbers in known.items()))
+        session.seen.learn(older.seen.data())
+        session.seen.join(newer.seen.data())
         return session
 
     # ------------------------------------------------------------ coordinating
@@ -205,10 +202,3 @@ def in_sender_order(items: list[Waiting]) -> list[Waiting]:
     for item in sorted(once.values(), key=lambda item: item.event.sequence, reverse=True):
         of.setdefault(item.event.publisher, []).append(item)
     return [of[item.event.publisher].pop() for item in once.values()]
-
-
-def _joined(one: tuple[int, int], other: tuple[int, int], window: int) -> tuple[int, int]:
-    """What two memories of a publisher's numbers know together."""
-    (low, low_bits), (high, high_bits) = sorted((one, other))
-    behind = high - low
-    return high, high_bits | (low_bits << behind if behind < window else 0)

@@ -24,6 +24,9 @@
    left twice that long ago is not asked at all: it keeps nothing.
 6. After a move nothing is left at the old broker but the bounded memory of where the client went; in the naive mode, a
    session until its time is over.
+7. What waited for a subscription goes on waiting for it, in whatever state its client is now: a filter on the client's
+   own state was tested when the event came. Only a subscription that has ended, or whose filter of now matches the
+   event in no state, lets go of it, and that is on record.
 
 *Paper.* [rebeca §3.2, Fig. 2] sub-unsub-sub; [rebeca §1] moveIn and moveOut of JEDI; [mobile §4.3] the rest.
 *Symbols.* EB → broker; ED → client; its log → `Attach.log`.
@@ -103,9 +106,13 @@ def attach_anew(broker: "MobileBroker", connection: str, message: Attach, now: f
 
 def on_move_out(broker: "MobileBroker", connection: str, message: MoveOut, now: float) -> list[Effect]:
     """The client is about to go: keep its session, and tell it so by closing the connection. [rebeca §1]"""
-    if broker.sessions.client_of(connection) is None:
+    client = broker.sessions.client_of(connection)
+    if client is None:
         raise PeerFault("the first message on a connection must be Attach")
-    effects = [*broker.quenching.detach(connection), *broker.sessions.detach(connection, now)]
+    if client in broker.publishers:  # it goes as if its connection had broken (publishers.py)
+        effects = broker._gone(connection, now)
+    else:
+        effects = [*broker.quenching.detach(connection), *broker.sessions.detach(connection, now)]
     return [*effects, Tell(connection, Bye("moved out")), Close(connection, "moved out")]
 
 
@@ -232,7 +239,7 @@ def _begin(broker: "MobileBroker", old: Session | None, connection: str, message
         effects += broker.quenching.on_added(broker.movements.weakest(subscribe.filter))
     broker._settle_entries(session if old is None else old, session, effects, now)
     if old is not None:
-        effects += _take_in(session, old.queue.waiting(), now)
+        effects += _take_in(broker, session, old.queue.waiting(), now)
         session.seen.join(old.seen.data())
     return effects
 
@@ -336,7 +343,7 @@ def on_collected(broker: "MobileBroker", peer: NodeId, message: Collected, now: 
     session, moved = broker.sessions.session(client), broker.moved.get(client)
     effects: list[Effect] = []
     if session is not None:
-        effects += _take_in(session, message.items, now)
+        effects += _take_in(broker, session, message.items, now)
         session.seen.join(message.seen)
     elif moved is not None and moved.attempt > message.latest:
         if message.items:
@@ -368,28 +375,36 @@ def _strike(broker: "MobileBroker", message: Collected, session: Session | None,
 
 
 def _wanting(session: Session, names: Iterable[str], event: Event, now: float) -> tuple[str, ...]:
-    """Which of these want the event. (A rule may have taken it from one, and another have been replaced since.)"""
+    """Which of these want the event, of subscriptions that it did not wait for."""
     expires = {name: session.subscriptions[name].expires for name in names}
     current = (name for name, at in expires.items() if at is None or now < at)
     return tuple(name for name in current if session.wants(name, event))
 
 
-def _take_in(session: Session, items: Iterable[Waiting], now: float) -> list[Effect]:
+def _still_wanting(broker: "MobileBroker", session: Session, item: Waiting) -> tuple[str, ...]:
+    """For which subscriptions an item goes on waiting (rule 7): they may have ended since, or been replaced."""
+    held = (session.subscriptions[name] for name in item.subscriptions if name in session.subscriptions)
+    return tuple(each.id[1] for each in held if broker.movements.weakest(each.filter).matches(item.event))
+
+
+def _take_in(broker: "MobileBroker", session: Session, items: Iterable[Waiting], now: float) -> list[Effect]:
     """Queue what waited elsewhere, if the client still wants it and has not got it here. [mobile §4.3: duplicates]"""
     effects: list[Effect] = []
     for item in items:
         event = item.event
-        held = [name for name in item.subscriptions if name in session.subscriptions]
-        names = _wanting(session, held, event, now) or _wanting(session, session.subscriptions, event, now)
-        if not names:
-            continue
-        if not session.seen.add(event.publisher, event.sequence):
+        names = _still_wanting(broker, session, item) or _wanting(session, session.subscriptions, event, now)
+        if not names or not session.seen.add(event.publisher, event.sequence):
+            reason = "" if names else "its subscription has ended"
             session.suppressed += 1
-            effects.append(Trace(Record("suppressed", session.client, "", event.publisher, event.sequence)))
+            record = Record("suppressed", session.client, "", event.publisher, event.sequence, detail=reason)
+            effects.append(Trace(record))
             continue
+        if session.chain is not None:
+            session.chain.link(session.queue.taken + 1, event)
         delivery = session.queue.put(event, names, now)
         if delivery is not None and session.connection is not None:
-            effects.append(Tell(session.connection, delivery))
+            named = delivery if session.chain is None else session.chain.named(delivery)
+            effects.append(Tell(session.connection, named))
     return effects + session.gone()
 
 

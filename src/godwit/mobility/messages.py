@@ -185,7 +185,7 @@ class Collected(msgspec.Struct, frozen=True, tag=True):
     attempt: int  # of the question
     latest: int  # of the greeting at `to`: it grows each time that this is sent on to where the client went
     items: tuple[Waiting, ...]
-    seen: tuple[tuple[str, int, int], ...]  # publisher, highest number, bits
+    seen: tuple[tuple[str, int, bytes], ...]  # publisher, highest number, bits (seen.py)
     is_last: bool
 
 

@@ -7,7 +7,10 @@ events, some deliver twice or out of order, and a checker may hold each only to 
 *Rules.*
 1. A mode promises nothing that its row does not say; what it does promise holds under every fault that a broker's disk
    survives.
-2. Whatever the mode, a broker that a client has left keeps nothing of it for longer than the mode's row says.
+2. In the modes of publishers a session ends with its connection, and what a publisher says at the next broker does not
+   wait for what it said at the last one. It may overtake itself, past a link that is slow or broken; what was overtaken
+   is dropped by who gets it, on record. So they keep order and not completeness, tree or no tree.
+3. Whatever the mode, a broker that a client has left keeps nothing of it for longer than the mode's row says.
 
 *Paper.* [rebeca §3.2, §4], [mobile §4.3], [pubmob §3].
 """

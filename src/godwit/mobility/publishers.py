@@ -28,7 +28,11 @@ it wants to subscribe to is lost while it is away.
 4. A holding ends by itself. A proxy's lease is renewed by the broker that the publisher is at; when that was last, the
    publisher carries with it.
 5. A prediction that turns out wrong is withdrawn: the broker where the publisher is, and was not expected, tells the
-   one it came from, which tells the one that waits.
+   one it came from, which tells the one that waits. One that comes back to the broker it has left was not expected
+   there either.
+
+6. A publisher may overtake itself: what it says here does not wait for what it said at the last broker, and may still
+   be under way. Clients keep the order and drop what comes too late, on record.
 
 *Paper.* [pubmob §3, §3.1]. *Symbols.* t1 → attached to Broker 1; t2 → teardown, or the next tree, while away; t3 →
 away; t4 → from the greeting at Broker 2 until its tree stands; movein → `Attach`; moveout → the connection's end.
@@ -146,7 +150,8 @@ class PublisherBroker(FlushingBroker):
         held = self.holdings.get(client)
         if held is not None and held.kind != "proxy":
             self._let_go(client, effects, now)  # rule 2
-        if message.mode in PREFETCHING and held is None and message.home not in ("", self.name):
+        effects += self._withdraw(client, message.attempt, now)
+        if message.mode in PREFETCHING and held is None and message.home != self.name and self._knows(message.home):
             effects += self._send_to(message.home, Withdraw(client, message.home, message.attempt), now)  # rule 5
         if message.mode == "proxy":
             effects = self._renewed_when_due(session, present, effects, now)
@@ -196,20 +201,20 @@ class PublisherBroker(FlushingBroker):
         if present.mode in DELAYED:
             until = now + self.moving.delay_s
             effects += self._hold_for(client, Holding("delayed", self._said(session), session.attempt, until), now)
-        removed = self.sessions.end(client, now, "the publisher has gone")
-        held = self.holdings[client].advertisements if client in self.holdings else {}
-        ads = tuple(id for id in removed.advertisements if id[1] not in held)
-        ended = None if EVERYTHING in held else client
-        effects += self._without(Removed(removed.subscriptions, ads, removed.effects), now, ended)
-        for name, filter in held.items():  # as the holding has it, which may differ
-            self._carry_out(self.routing.advertise((client, name), filter, now), effects, now)
-        return effects
+        return effects + self._without(self.sessions.end(client, now, "the publisher has gone"), now, client)
 
     def _without(self, removed: Removed, now: float, ended: NodeId | None = None) -> list[Effect]:
-        """As every broker; whose session is over, or elsewhere, is not here."""
-        if ended is not None:
-            self.publishers.pop(ended, None)
-        return super()._without(removed, now, ended)
+        """As every broker, but for what a holding holds (rule 1); whose session is over, or elsewhere, is not here."""
+        if ended is None:
+            return super()._without(removed, now)
+        self.publishers.pop(ended, None)
+        held = self.holdings[ended].advertisements if ended in self.holdings else {}
+        ads = tuple(id for id in removed.advertisements if id[1] not in held)
+        kept = Removed(removed.subscriptions, ads, removed.effects)
+        effects = super()._without(kept, now, None if EVERYTHING in held else ended)
+        for name, filter in held.items():  # as the holding has it, which may differ
+            self._carry_out(self.routing.advertise((ended, name), filter, now), effects, now)
+        return effects
 
     def _predict(self, session: Session, now: float) -> list[Effect]:
         """Tell the broker that a publisher will come to, to build its tree. [pubmob §3: Prefetching]"""
@@ -308,15 +313,19 @@ class PublisherBroker(FlushingBroker):
         if message.to != self.name:
             return self._send_to(message.to, message, now)
         client, attempt = message.client, message.attempt
-        effects: list[Effect] = []
-        to, when = self.predicted.get(client, ("", attempt))
-        if when < attempt:
-            del self.predicted[client]
-            effects += [StopTimer(("predicted", client)), *self._send_to(to, Withdraw(client, to, attempt), now)]
+        effects = self._withdraw(client, attempt, now)
         held = self.holdings.get(client)
         if held is not None and held.kind == "prefetched" and held.attempt < attempt:
             self._let_go(client, effects, now)
         return effects
+
+    def _withdraw(self, client: NodeId, attempt: int, now: float) -> list[Effect]:
+        """The publisher has been seen again: who was told that it would come need not wait any longer. Rule 5."""
+        to, when = self.predicted.get(client, ("", attempt))
+        if when >= attempt:
+            return []
+        del self.predicted[client]
+        return [StopTimer(("predicted", client)), *self._send_to(to, Withdraw(client, to, attempt), now)]
 
     # ------------------------------------------------------------ holding
 

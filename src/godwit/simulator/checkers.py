@@ -2,7 +2,7 @@
 
 | law | it says |
 |---|---|
-| nothing lost | what is owed (`ledger.py`) is delivered, unless a queue rule took it or it died with a disk |
+| nothing lost | what is owed (`ledger.py`) comes, unless a queue rule took it, it died with a disk, or was overtaken |
 | nothing twice | no client gets an event twice |
 | order | a client gets the events of one publisher in the order they were published |
 | nothing unwanted | a delivery matches the subscription it is made for |

@@ -132,14 +132,15 @@ class Ledger:
         self.unsettled: list[tuple[str, Version]] = []  # with the client that asked
         self.gone: dict[tuple[str, EventId], str] = {}  # client and event: purged, expired or lost by its session
         self.dropped: dict[EventId, tuple[str, float]] = {}  # quenched, discarded, refused or lost at the source
-        self.overtaken: set[tuple[str, EventId]] = set()  # so late, because of a lost disk, that order forbids it
+        self.overtaken: set[tuple[str, EventId]] = set()  # too late for the order: a lost disk, or a publisher's mode
         self.died: set[tuple[str, EventId]] = set()  # client and event: with a broker's disk, before it came
         self.modes: dict[str, Mode] = {}  # how clients move; who is not named here stays or relocates
 
     def promises(self, what: Promise, client: str, publisher: str) -> bool:
         """Whether the ways in which these two move promise that to the client, for the publisher's events.
 
-        A way for publishers loses what is published before its tree stands; that is not owed, and what is comes.
+        A way for publishers loses what is published before its tree stands, and what it overtakes. The one is not owed,
+        the other is excused by its record (`overtaken`); all else must come, whatever the way's row says.
         """
         receives, sends = self.modes.get(client, RELOCATE), self.modes.get(publisher, RELOCATE)
         is_kept: bool = getattr(sends, what) or (what == "complete" and sends.for_publishers)

@@ -209,6 +209,7 @@ class Population(Stage):
         if is_back and self.scenario.clients.probes.count and name.startswith("p"):
             self._plan_probes(name)
         if is_back and self.begins_anew(name):
+            self.ledger.home_lost(name, self.world.now, self._in_flight())  # unless its last broker has said so
             self.ledger.home_renewed(name, self.world.now, self._in_flight())
         if is_back and name in self.unrenewed:
             soon = self.world.now + self.world.nodes[name].skew_s + MARGIN_S

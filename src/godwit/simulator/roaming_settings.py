@@ -1,11 +1,12 @@
 """What a scenario says about clients that move from broker to broker. Part of `scenario.py`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
 from godwit.errors import ScenarioError
+from godwit.mobility.modes import MODES
 from godwit.simulator.settings import Where
 from godwit.simulator.topologies import BROKERS_MAX
 
@@ -27,6 +28,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 MOVES_MAX = 1_000_000  # of all clients in a run; they are reckoned before it begins
 
 
+SubscriberMode = Literal["relocate", "ask", "carry", "explicit", "naive"]
 PublisherMode = Literal["relocate", "standard", "prefetching", "proxy", "delayed", "prefetching+delayed"]
 
 
@@ -56,9 +58,11 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     who: Literal["subscribers", "publishers", "all"] = "all"
     per_s: PerSecond = 0.0  # random: moves, over all of them together
     away_s: Seconds = 1.0  # out of reach between two brokers; random: on average, and 0 is at once
-    subscriber_mode: Literal["relocate", "ask", "carry", "explicit", "naive"] = "relocate"  # (mobility/modes.py)
+    subscriber_mode: SubscriberMode = "relocate"  # (mobility/modes.py)
     announced: Probability = 1.0  # share of moves of explicit and naive subscribers that they announce
-    session_s: SomeSeconds | None = None  # how long a broker keeps the session of who is away; without it, a day
+    session_s: SomeSeconds | None = (
+        None  # naive, explicit: how long a broker keeps the session of who is away; or a day
+    )
     publisher_mode: PublisherMode = "relocate"
     publishers: PublisherMoves = PublisherMoves()
     cell_km: Kilometres = 0.5  # line: the part of the street that each broker serves [pubmob §4.1]
@@ -86,15 +90,27 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
         return self.model != "random" or self.per_s > 0
 
 
-def check_mode(roaming: Roaming, family: str, *, lose_disks: bool, where: Where) -> None:
+def check_mode(roaming: Roaming, family: str, *, lose_disks: bool, settle_s: float, where: Where) -> None:
     """Raise `ScenarioError` unless the subscribers' mode is promised to keep the laws there."""
-    mode = roaming.subscriber_mode
-    if mode == "relocate" or not roaming.is_on or roaming.who == "publishers":
+    mode, session_s = roaming.subscriber_mode, roaming.session_s
+    key, time = (where(("clients", "roaming", each)) for each in ("subscriber_mode", "session_s"))
+    if session_s is not None and MODES[mode].complete:
+        weaker = ", ".join(repr(name) for name in get_args(SubscriberMode) if not MODES[name].complete)
+        raise ScenarioError(
+            f"{time} is {session_s:g}: who stays away for longer loses what waited, and the subscriber_mode {mode!r} "
+            f"promises that nothing is lost; allowed are {weaker}, or no session_s"
+        )
+    if not roaming.is_on or roaming.who == "publishers":
         return
-    key = where(("clients", "roaming", "subscriber_mode"))
+    if mode == "naive" and (session_s is None or session_s >= settle_s):
+        said = "is missing" if session_s is None else f"is {session_s:g}"
+        raise ScenarioError(
+            f"{time} {said}: the subscriber_mode 'naive' leaves sessions behind that only time ends; "
+            f"allowed is less than run.settle_s, {settle_s:g}"
+        )
     if mode == "carry" and family != "tree":
         raise ScenarioError(f"{key} is 'carry': it is for the tree family only, so far")
-    if lose_disks:
+    if mode != "relocate" and lose_disks:
         raise ScenarioError(f"{key} is {mode!r}: only 'relocate' keeps the laws while brokers lose their disks")
 
 

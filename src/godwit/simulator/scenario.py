@@ -530,7 +530,8 @@ def _check_overlay(scenario: Scenario, where: settings.Where) -> None:
     movers = clients.publishers * (clients.roaming.who != "subscribers")
     movers += clients.subscribers * (clients.roaming.who != "publishers")
     lose_disks = scenario.faults.crash_diskless is not None
-    check_mode(clients.roaming, scenario.routing.family, lose_disks=lose_disks, where=where)
+    family, settle_s = scenario.routing.family, scenario.run.settle_s
+    check_mode(clients.roaming, family, lose_disks=lose_disks, settle_s=settle_s, where=where)
     check_roaming(clients.roaming, places_of(scenario, overlay), movers, scenario.run.duration_s, where)
     check_movement(clients.roaming, overlay, places_of(scenario, overlay), movers, scenario.run.duration_s, where)
     if scenario.overlay.positions is not None:

@@ -247,10 +247,12 @@ class Stage:
                 self.ledger.dropped[id] = (record.kind, now)
             case "lost":
                 self._on_lost(node, record, id)
-            case "suppressed" if node in self.homes and self.fault_counts.get("crash_diskless"):
-                self.ledger.overtaken.add((node, id))
-            case "session_ended" if self.begins_anew(record.peer):  # it will say all again elsewhere
-                self.ledger.home_lost(record.peer, now, self._in_flight())
+            case "suppressed" if node in self.homes:
+                if self.fault_counts.get("crash_diskless") or self.begins_anew(record.publisher):
+                    self.ledger.overtaken.add((node, id))
+            case "session_ended" if self.begins_anew(record.peer):  # it will say all again elsewhere, or has
+                if self.client(record.peer).connection is None or self.homes[record.peer] == node:
+                    self.ledger.home_lost(record.peer, now, self._in_flight())
             case "relocated" if record.peer in self.unrenewed:  # what the client had asked for stands again
                 self.ledger.home_renewed(record.peer, now, self._in_flight())
             case "closed":
