@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.broker.broker import BrokerConfig
+from godwit.broker.checking import is_number, is_whole, shown
 from godwit.broker.effects import Arrived, Close, Heard, LinkUp, Opened, TimerDue, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
@@ -17,9 +18,14 @@ from godwit.broker.messages import (
     Hello,
     LinkState,
     Packet,
+    Publish,
+    QueueRules,
     Receipt,
+    Received,
+    Request,
     SessionState,
     Start,
+    State,
     Subscribe,
     Waiting,
 )
@@ -191,6 +197,7 @@ def test_brokers_of_a_graph_put_these_into_packets(message):
 
 
 HERE = Connection("left", 1, 0.0)
+HUGE: Any = 10**5_000  # no float, and Python does not even write it down
 
 
 @pytest.mark.parametrize(
@@ -203,8 +210,19 @@ HERE = Connection("left", 1, 0.0)
         Attach("ann", mode="carry", log=(changed(HERE, at=float("nan")),)),
         Attach("ann", mode="carry", log=(HERE,) * (LOG_MAX + 1)),
         Attach("ann", mode="carry", wanted=(changed(WISH, id=("bob", "a")),)),
+        Attach("ann", mode="carry", log=(changed(HERE, at=HUGE),)),
+        Attach("ann", mode="carry", log=(changed(HERE, at=-HUGE),)),
+        Attach("ann", mode="carry", log=(changed(HERE, attempt=HUGE),)),
+        Attach("ann", mode="proxy", origin="left", renewed_at=HUGE),
+        Attach("ann", attempt=HUGE),
+        Attach("ann", since=-HUGE),
+        Attach("ann", received=-HUGE),
+        Attach("ann", receipt=HUGE),
+        Attach("ann", state=State({"location": "hall"}, HUGE)),
+        Attach("ann", wanted=(changed(WISH, expires=HUGE),)),
+        Attach("ann", wanted=(changed(WISH, queue=QueueRules(count_max=HUGE)),)),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_a_greeting_that_no_honest_client_sends_closes_its_connection(attach):
     broker = joined()
@@ -213,6 +231,31 @@ def test_a_greeting_that_no_honest_client_sends_closes_its_connection(attach):
     assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["ann's"]
     assert len(broker.sessions) == 0
     assert broker.collecting == {}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Request(HUGE, Publish(event({"x": 1}, publisher="ann", sequence=1))),
+        Request(1, Publish(event({"x": 1}, publisher="ann", sequence=HUGE))),
+        Request(1, Publish(event({"x": 1}, publisher="ann", sequence=1, expires_at=HUGE))),
+        Request(1, State({"location": "hall"}, HUGE)),
+        Received(HUGE),
+    ],
+    ids=shown,
+)
+def test_a_number_that_nothing_can_be_reckoned_with_closes_its_connection(said):
+    broker = joined()
+    broker.handle(Heard("ann's", Attach("ann")), 0.0)
+    effects = broker.handle(Heard("ann's", said), 0.0)
+    assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["ann's"]
+
+
+def test_numbers_are_those_that_can_be_reckoned_with():
+    assert all(map(is_number, (0, -1, 0.5, 2**63, -1e18)))
+    assert not any(map(is_number, (True, None, "1", 2**63 + 1, 1e300, float("inf"), float("nan"), 10**400)))
+    assert all(map(is_whole, (0, -1, 2**63 - 1)))
+    assert not any(map(is_whole, (True, 0.0, None, 2**63, -HUGE)))
 
 
 def test_a_move_out_from_nobody_closes_the_connection():
