@@ -193,7 +193,7 @@ class FlushingBroker(ReachingBroker):
 
     def _on_met(self, broker: NodeId, again: bool, now: float) -> list[Effect]:
         """Graph family: a broker is known from now on, or has lost its memory: tell it what it must know."""
-        effects = [effect for unsent in self.unsent.pop(broker, ()) for effect in self._send_to(broker, unsent, now)]
+        effects = self._send_waiting(broker, now)
         for arrival in list(self.arrivals.values()):
             client, home, attempt = arrival.attach.client, arrival.attach.home, arrival.attach.attempt
             if home == broker:
