@@ -22,6 +22,7 @@ from godwit.broker.messages import (
     QueueRules,
     Receipt,
     Received,
+    Refused,
     Request,
     SessionState,
     Start,
@@ -77,6 +78,7 @@ STATE = SessionState(
     seen=(),
 )
 WISH = Subscribe(("ann", "a"), parse("x > 0"))
+HUGE: Any = 10**5_000  # no float, and Python does not even write it down
 ITEM = Waiting(1, event({"x": 1}, publisher="p", sequence=1), ("a",), 0.0)
 
 
@@ -94,6 +96,34 @@ def changed(thing: Any, **fields: Any) -> Any:
     return type(thing)(**{name: fields.get(name, getattr(thing, name)) for name in thing.__struct_fields__})
 
 
+BAD_STATES: list[dict[str, Any]] = [
+    {"subscriptions": (changed(WISH, queue="junk"),)},
+    {"subscriptions": (changed(WISH, expires="x"),)},
+    {"subscriptions": (changed(WISH, expires=HUGE),)},
+    {"subscriptions": (changed(WISH, id=("bob", "a")),)},
+    {"subscriptions": (Advertise(("ann", "a"), TRUE),)},
+    {"subscriptions": None},
+    {"advertisements": (Advertise(("bob", "a"), TRUE),)},
+    {"advertisements": (Advertise(("ann", "a"), parse("place = myloc")),)},
+    {"advertisements": (WISH,)},
+    {"purged": {"age": []}},
+    {"purged": {1: 1}},
+    {"settled": None},
+    {"settled": Receipt(suppressed="x")},  # type: ignore[arg-type]
+    {"settled": Receipt(purged={"age": None})},  # type: ignore[dict-item]
+    {"told": Receipt(purged=None)},  # type: ignore[arg-type]
+    {"told": Receipt(number="x")},  # type: ignore[arg-type]
+    {"told": Receipt(lost=None)},  # type: ignore[arg-type]
+    {"told": Receipt(lost_more=None)},  # type: ignore[arg-type]
+    {"lost": (("p", "x"),)},
+    {"lost": (1,)},
+    {"refusals": (changed(Refused(1, "no"), number=None),)},
+    {"refusals": (changed(Refused(1, "no"), reason=[]),)},
+    {"has_advertised": 1},
+    {"accepted": HUGE},
+    {"sent_up_to": 1},
+    {"taken": 1, "confirmed": 1},
+]
 BAD: list[Any] = [
     Brokers(["far"]),  # type: ignore[arg-type]
     Brokers((1,)),  # type: ignore[arg-type]
@@ -115,6 +145,13 @@ BAD: list[Any] = [
     Replay("ann", "here", 1, changed(STATE, purged=None), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, subscriptions=("a",)), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, seen=((1, 2),)), (), is_last=True),
+    *(Replay("ann", "here", 1, changed(STATE, **fields), (), is_last=True) for fields in BAD_STATES),
+    Replay("ann", "here", 1, STATE, (changed(ITEM, queued_at=float("nan")),), is_last=True),
+    Replay("ann", "here", 1, STATE, (changed(ITEM, queued_at=HUGE),), is_last=True),
+    Replay("ann", "here", 1, STATE, (changed(ITEM, number=HUGE),), is_last=True),
+    Replay("ann", "here", 1, STATE, (changed(ITEM, subscriptions=None),), is_last=True),
+    Relocate("ann", "here", "left", HUGE),
+    Wishes("ann", "here", 1, (Advertise(("ann", "a"), parse("place = myloc")),)),
     AskWishes("ann", "here", "", 1),
     AskWishes("ann", "here", "left", None),  # type: ignore[arg-type]
     Wishes("ann", "here", 1, [WISH]),  # type: ignore[arg-type]
@@ -137,7 +174,7 @@ BAD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("message", BAD, ids=repr)
+@pytest.mark.parametrize("message", BAD, ids=shown)
 def test_what_no_honest_broker_sends_closes_its_link_and_no_other(message):
     broker = joined()
     effects = broker.handle(Arrived("left", Frame(1, 0, message)), 0.0)
@@ -197,7 +234,6 @@ def test_brokers_of_a_graph_put_these_into_packets(message):
 
 
 HERE = Connection("left", 1, 0.0)
-HUGE: Any = 10**5_000  # no float, and Python does not even write it down
 
 
 @pytest.mark.parametrize(
@@ -293,7 +329,7 @@ def test_a_broker_that_never_answers_is_given_up_when_it_would_keep_nothing_any_
         Elsewhere("ann", "here", 1, ""),
         Brokers(("far",)),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_what_no_honest_broker_puts_into_a_packet_closes_the_link(message):
     broker = joined_in_a_graph()
