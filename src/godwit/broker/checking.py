@@ -223,7 +223,7 @@ def shown(thing: object) -> str:
     """What a peer sent, short enough to be said back to it."""
     try:
         text = repr(thing)
-    except ValueError:  # a whole number of so many digits that Python does not write it down
+    except (ValueError, RecursionError):  # a number of too many digits, or too much within each other
         return _kind(thing)
     return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
 
