@@ -4,7 +4,9 @@ import pickle
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from godwit.broker.checking import check_attach
 from godwit.broker.effects import (
     Close,
     Closed,
@@ -40,6 +42,7 @@ from godwit.broker.messages import (
 from godwit.client import Client, ClientConfig
 from godwit.errors import BadEvent, SubscriptionError
 from godwit.filters import FALSE, TRUE, Event, event, parse
+from godwit.mobility.messages import Strike
 
 CONFIRM = ("confirm",)
 
@@ -332,6 +335,85 @@ def test_a_message_that_no_honest_broker_sends_closes_the_connection(message: An
     assert isinstance(close, Close)
     assert client.connection is None
     assert hear(client, delivery(1)) == []
+
+
+HUGE: Any = 10**5_000
+WELCOME: dict[str, Any] = {
+    "accepted": 0,
+    "fresh": True,
+    "receipt": Receipt(number=1),
+    "session": "b/1/1",
+    "broker": "b",
+}
+GARBAGE: list[Any] = [
+    None,
+    -1,
+    1,
+    HUGE,
+    float("nan"),
+    "",
+    "zz",
+    b"x",
+    [],
+    {},
+    (),
+    ([],),
+    (None,),
+    True,
+    TRUE,
+    event({}),
+]
+GARBAGE += [Receipt(number="x"), Receipt(number=HUGE), Receipt(lost=[])]  # type: ignore[arg-type]
+KINDS: list[Any] = [
+    Attached(**WELCOME),
+    Accepted(0),
+    Refused(1, "no"),
+    Delivery(1, event({}, publisher="p", sequence=1), ("x",), 0),
+    Quench(TRUE),
+    Bye("no room"),
+    Strike(("a",)),
+]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"broker": None},
+        {"broker": 5},
+        {"origin": None},
+        {"renewed_at": "x"},
+        {"renewed_at": float("nan")},
+        {"renewed_at": HUGE},
+        {"receipt": Receipt(number="x")},  # type: ignore[arg-type]
+        {"receipt": Receipt(number=HUGE)},
+        {"receipt": None},
+        {"accepted": -1},
+        {"fresh": 1},
+    ],
+    ids=lambda field: next(iter(field)),
+)
+def test_a_welcome_that_the_next_broker_could_not_be_told_of_closes_the_connection(field: dict[str, Any]) -> None:
+    client = Client("ann")
+    client.handle(Opened("b"), 0.0)
+    assert any(isinstance(each, Close) for each in hear(client, Attached(**{**WELCOME, **field})))
+    assert told(client.handle(Opened("c"), 0.0)) == [Attach("ann", attempt=2, tried=("b",))]
+
+
+@pytest.mark.parametrize("mode", ["relocate", "carry", "naive", "proxy"])
+@pytest.mark.parametrize("message", KINDS, ids=lambda message: type(message).__name__)
+def test_whatever_a_broker_says_the_client_goes_on_and_the_next_one_lets_it_in(message: Any, mode: str) -> None:
+    for field in message.__struct_fields__:
+        for garbage in GARBAGE:
+            client = Client("ann", ClientConfig(mode=mode, quench=True))
+            client.subscribe("x", TRUE, 0.0)
+            client.handle(Opened("b"), 0.0)
+            if not isinstance(message, Attached):
+                hear(client, Attached(**WELCOME))
+            hear(client, structs.replace(message, **{field: garbage}))
+            client.publish({"x": 5}, 0.0)
+            client.handle(Closed("b"), 0.0)
+            (greeting,) = told(client.handle(Opened("c"), 0.0))
+            check_attach(greeting)
 
 
 @pytest.mark.parametrize(

@@ -342,6 +342,9 @@ BAD: list[Any] = [
     Delivery(1, made(3), None, 2),  # type: ignore[arg-type]
     Delivery(None, made(3), ("x",), 2),  # type: ignore[arg-type]
     Delivery(1, "an event", ("x",), 2),  # type: ignore[arg-type]
+    Covered([], 0, 4),  # type: ignore[arg-type]
+    Covered({}, 0, 4),  # type: ignore[arg-type]
+    Delivery(1, made(3), ([],), 2),  # type: ignore[arg-type]
     Covered("q", 0, 4),
     Covered("p", 1, 4),
     Covered("p", 0, 5),

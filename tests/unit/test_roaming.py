@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.broker.broker import BrokerConfig
+from godwit.broker.checking import is_number, is_whole, shown
 from godwit.broker.effects import Arrived, Close, Heard, LinkUp, Opened, TimerDue, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
@@ -17,9 +18,15 @@ from godwit.broker.messages import (
     Hello,
     LinkState,
     Packet,
+    Publish,
+    QueueRules,
     Receipt,
+    Received,
+    Refused,
+    Request,
     SessionState,
     Start,
+    State,
     Subscribe,
     Waiting,
 )
@@ -71,6 +78,7 @@ STATE = SessionState(
     seen=(),
 )
 WISH = Subscribe(("ann", "a"), parse("x > 0"))
+HUGE: Any = 10**5_000  # no float, and Python does not even write it down
 ITEM = Waiting(1, event({"x": 1}, publisher="p", sequence=1), ("a",), 0.0)
 
 
@@ -88,6 +96,34 @@ def changed(thing: Any, **fields: Any) -> Any:
     return type(thing)(**{name: fields.get(name, getattr(thing, name)) for name in thing.__struct_fields__})
 
 
+BAD_STATES: list[dict[str, Any]] = [
+    {"subscriptions": (changed(WISH, queue="junk"),)},
+    {"subscriptions": (changed(WISH, expires="x"),)},
+    {"subscriptions": (changed(WISH, expires=HUGE),)},
+    {"subscriptions": (changed(WISH, id=("bob", "a")),)},
+    {"subscriptions": (Advertise(("ann", "a"), TRUE),)},
+    {"subscriptions": None},
+    {"advertisements": (Advertise(("bob", "a"), TRUE),)},
+    {"advertisements": (Advertise(("ann", "a"), parse("place = myloc")),)},
+    {"advertisements": (WISH,)},
+    {"purged": {"age": []}},
+    {"purged": {1: 1}},
+    {"settled": None},
+    {"settled": Receipt(suppressed="x")},  # type: ignore[arg-type]
+    {"settled": Receipt(purged={"age": None})},  # type: ignore[dict-item]
+    {"told": Receipt(purged=None)},  # type: ignore[arg-type]
+    {"told": Receipt(number="x")},  # type: ignore[arg-type]
+    {"told": Receipt(lost=None)},  # type: ignore[arg-type]
+    {"told": Receipt(lost_more=None)},  # type: ignore[arg-type]
+    {"lost": (("p", "x"),)},
+    {"lost": (1,)},
+    {"refusals": (changed(Refused(1, "no"), number=None),)},
+    {"refusals": (changed(Refused(1, "no"), reason=[]),)},
+    {"has_advertised": 1},
+    {"accepted": HUGE},
+    {"sent_up_to": 1},
+    {"taken": 1, "confirmed": 1},
+]
 BAD: list[Any] = [
     Brokers(["far"]),  # type: ignore[arg-type]
     Brokers((1,)),  # type: ignore[arg-type]
@@ -111,6 +147,13 @@ BAD: list[Any] = [
     Replay("ann", "here", 1, changed(STATE, seen=((1, 2),)), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, seen=(("p", 2, 3),)), (), is_last=True),
     Replay("ann", "here", 1, changed(STATE, seen=(("p", 2, bytes(2**11 + 1)),)), (), is_last=True),
+    *(Replay("ann", "here", 1, changed(STATE, **fields), (), is_last=True) for fields in BAD_STATES),
+    Replay("ann", "here", 1, STATE, (changed(ITEM, queued_at=float("nan")),), is_last=True),
+    Replay("ann", "here", 1, STATE, (changed(ITEM, queued_at=HUGE),), is_last=True),
+    Replay("ann", "here", 1, STATE, (changed(ITEM, number=HUGE),), is_last=True),
+    Replay("ann", "here", 1, STATE, (changed(ITEM, subscriptions=None),), is_last=True),
+    Relocate("ann", "here", "left", HUGE),
+    Wishes("ann", "here", 1, (Advertise(("ann", "a"), parse("place = myloc")),)),
     AskWishes("ann", "here", "", 1),
     AskWishes("ann", "here", "left", None),  # type: ignore[arg-type]
     Wishes("ann", "here", 1, [WISH]),  # type: ignore[arg-type]
@@ -133,7 +176,7 @@ BAD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("message", BAD, ids=repr)
+@pytest.mark.parametrize("message", BAD, ids=shown)
 def test_what_no_honest_broker_sends_closes_its_link_and_no_other(message):
     broker = joined()
     effects = broker.handle(Arrived("left", Frame(1, 0, message)), 0.0)
@@ -205,8 +248,19 @@ HERE = Connection("left", 1, 0.0)
         Attach("ann", mode="carry", log=(changed(HERE, at=float("nan")),)),
         Attach("ann", mode="carry", log=(HERE,) * (LOG_MAX + 1)),
         Attach("ann", mode="carry", wanted=(changed(WISH, id=("bob", "a")),)),
+        Attach("ann", mode="carry", log=(changed(HERE, at=HUGE),)),
+        Attach("ann", mode="carry", log=(changed(HERE, at=-HUGE),)),
+        Attach("ann", mode="carry", log=(changed(HERE, attempt=HUGE),)),
+        Attach("ann", mode="proxy", origin="left", renewed_at=HUGE),
+        Attach("ann", attempt=HUGE),
+        Attach("ann", since=-HUGE),
+        Attach("ann", received=-HUGE),
+        Attach("ann", receipt=HUGE),
+        Attach("ann", state=State({"location": "hall"}, HUGE)),
+        Attach("ann", wanted=(changed(WISH, expires=HUGE),)),
+        Attach("ann", wanted=(changed(WISH, queue=QueueRules(count_max=HUGE)),)),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_a_greeting_that_no_honest_client_sends_closes_its_connection(attach):
     broker = joined()
@@ -215,6 +269,31 @@ def test_a_greeting_that_no_honest_client_sends_closes_its_connection(attach):
     assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["ann's"]
     assert len(broker.sessions) == 0
     assert broker.collecting == {}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Request(HUGE, Publish(event({"x": 1}, publisher="ann", sequence=1))),
+        Request(1, Publish(event({"x": 1}, publisher="ann", sequence=HUGE))),
+        Request(1, Publish(event({"x": 1}, publisher="ann", sequence=1, expires_at=HUGE))),
+        Request(1, State({"location": "hall"}, HUGE)),
+        Received(HUGE),
+    ],
+    ids=shown,
+)
+def test_a_number_that_nothing_can_be_reckoned_with_closes_its_connection(said):
+    broker = joined()
+    broker.handle(Heard("ann's", Attach("ann")), 0.0)
+    effects = broker.handle(Heard("ann's", said), 0.0)
+    assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["ann's"]
+
+
+def test_numbers_are_those_that_can_be_reckoned_with():
+    assert all(map(is_number, (0, -1, 0.5, 2**63, -1e18)))
+    assert not any(map(is_number, (True, None, "1", 2**63 + 1, 1e300, float("inf"), float("nan"), 10**400)))
+    assert all(map(is_whole, (0, -1, 2**63 - 1)))
+    assert not any(map(is_whole, (True, 0.0, None, 2**63, -HUGE)))
 
 
 def test_a_move_out_from_nobody_closes_the_connection():
@@ -252,7 +331,7 @@ def test_a_broker_that_never_answers_is_given_up_when_it_would_keep_nothing_any_
         Elsewhere("ann", "here", 1, ""),
         Brokers(("far",)),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_what_no_honest_broker_puts_into_a_packet_closes_the_link(message):
     broker = joined_in_a_graph()

@@ -4,7 +4,6 @@ A message that was decoded from the wire has the right shape already; one that a
 simulated network made may hold anything. Whatever is wrong raises `PeerFault` with a reason that the client can read.
 """
 
-import math
 from typing import Any
 
 from godwit.broker.messages import (
@@ -14,6 +13,7 @@ from godwit.broker.messages import (
     Connection,
     Publish,
     QueueRules,
+    Receipt,
     Received,
     Request,
     State,
@@ -36,11 +36,16 @@ __all__ = [
     "check_event",
     "check_filter",
     "check_id",
+    "check_lost",
+    "check_purged",
+    "check_receipt",
     "check_received",
     "check_request",
     "check_state",
     "check_values",
     "check_wish",
+    "is_number",
+    "is_whole",
     "shown",
 ]
 
@@ -48,6 +53,10 @@ FILTER_TYPES = (Some, Only, Missing, And, Or)
 SHOWN_CHARS_MAX = 200
 KNOWN_MAX = 4_096
 STATE_MAX = 64
+WHOLE_MAX = 2**63 - 1
+NUMBER_MAX = 2.0**63
+PURGED_MAX = 64  # rules
+LOST_MAX = 10_000  # events named in one receipt
 TRIED_MAX = 16
 
 _known: dict[int, Event] = {}  # events that were checked lately, by their address
@@ -58,24 +67,20 @@ def check_attach(message: Attach) -> None:
     if type(message) is not Attach:
         raise PeerFault(f"the first message is {_kind(message)}: it must be Attach")
     _check_name("the client's name", message.client)
-    if type(message.received) is not int or message.received < 0:
-        raise PeerFault(f"Attach.received is {message.received!r}: it must be a whole number, 0 or more")
-    for value, kind in ((message.session, str), (message.quench, bool), (message.receipt, int)):
-        if type(value) is not kind:
-            raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
+    if not is_whole(message.received) or message.received < 0:
+        raise PeerFault(f"Attach.received is {shown(message.received)}: it must be a whole number, 0 or more")
+    if [type(message.session), type(message.quench)] != [str, bool] or not is_whole(message.receipt):
+        raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
     if type(message.replicated) is not bool:
         raise PeerFault("Attach.replicated must be a bool")
-    kinds: list[type] = [type(value) for value in (message.home, message.attempt, message.since, message.wanted)]
-    if kinds != [str, int, int, tuple] or type(message.mode) is not str:
-        raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, and wanted a tuple")
     if type(message.log) is not tuple or not all(map(_is_connection, message.log)):
         raise PeerFault("Attach.log must be a tuple of connections: a broker's name, an attempt and a time each")
-    kinds = [type(value) for value in (message.home, message.attempt, message.since, message.wanted, message.tried)]
-    if kinds != [str, int, int, tuple, tuple] or type(message.mode) is not str:
+    kinds = [type(value) for value in (message.home, message.mode, message.wanted, message.tried)]
+    if kinds != [str, str, tuple, tuple] or not (is_whole(message.attempt) and is_whole(message.since)):
         raise PeerFault("Attach.home and mode must be texts, attempt and since whole numbers, wanted and tried tuples")
     if len(message.tried) > TRIED_MAX or any(type(name) is not str or not name for name in message.tried):
         raise PeerFault(f"Attach.tried names brokers, {TRIED_MAX} at most")
-    if type(message.origin) is not str or not _is_number(message.renewed_at):
+    if type(message.origin) is not str or not is_number(message.renewed_at):
         raise PeerFault("Attach.origin must be a text and renewed_at a time in seconds")
     for wish in message.wanted:
         if type(wish) is not Subscribe and type(wish) is not Advertise:
@@ -89,7 +94,7 @@ def check_attach(message: Attach) -> None:
 
 def check_received(message: Received, sent_up_to: int) -> None:
     """Raise `PeerFault` unless this confirms something that was sent."""
-    if type(message) is not Received or type(message.number) is not int or message.number <= 0:
+    if type(message) is not Received or not is_whole(message.number) or message.number <= 0:
         raise PeerFault("Received.number must be a whole number above 0")
     if message.number > sent_up_to:
         raise PeerFault(f"Received({message.number}), but the last delivery that was sent is {sent_up_to}")
@@ -97,7 +102,7 @@ def check_received(message: Received, sent_up_to: int) -> None:
 
 def check_between(message: Between) -> None:
     """Raise `PeerFault` unless this asks for some events of a publisher."""
-    if type(message.publisher) is not str or type(message.after) is not int or type(message.through) is not int:
+    if type(message.publisher) is not str or not is_whole(message.after) or not is_whole(message.through):
         raise PeerFault("Between needs the name of a publisher and two whole numbers")
     if not 0 <= message.after < message.through:
         raise PeerFault(f"Between {message.after} and {message.through} there is nothing to ask for")
@@ -107,8 +112,8 @@ def check_request(message: Request) -> None:
     """Raise `PeerFault` unless this is a well-formed Request."""
     if type(message) is not Request:
         raise PeerFault(f"{_kind(message)} is no message of a client")
-    if type(message.number) is not int or message.number <= 0:
-        raise PeerFault(f"Request.number is {message.number!r}: it must be a whole number above 0")
+    if not is_whole(message.number) or message.number <= 0:
+        raise PeerFault(f"Request.number is {shown(message.number)}: it must be a whole number above 0")
     wish: Any = message.wish
     kind = type(wish)
     if kind is Publish:
@@ -145,7 +150,7 @@ def check_values(values: Any) -> None:
 
 def check_dwell(dwell_s: Any) -> None:
     """Raise `PeerFault` unless this is a time that a state lasts, or nothing."""
-    if dwell_s is not None and not (_is_number(dwell_s) and dwell_s > 0):
+    if dwell_s is not None and not (is_number(dwell_s) and dwell_s > 0):
         raise PeerFault(f"a state that lasts for {shown(dwell_s)}: it must be seconds above 0, or nothing")
 
 
@@ -154,8 +159,8 @@ def check_wish(wish: Subscribe | Advertise) -> None:
     _check_own_id(wish.id)
     check_filter(wish.filter)
     if isinstance(wish, Subscribe):
-        if wish.expires is not None and not _is_number(wish.expires):
-            raise PeerFault(f"Subscribe.expires is {wish.expires!r}: it must be a time in seconds, or nothing")
+        if wish.expires is not None and not is_number(wish.expires):
+            raise PeerFault(f"Subscribe.expires is {shown(wish.expires)}: it must be a time in seconds, or nothing")
         if wish.queue is not None:
             _check_rules(wish.queue)
 
@@ -175,9 +180,51 @@ def check_id(id: Any) -> None:
         raise PeerFault(f"an entry named {shown(id)}: a name is a pair of texts")
 
 
+def is_whole(value: Any) -> bool:
+    """Whether this is a whole number that fits the wire: any longer one may not even be written down."""
+    return type(value) is int and -WHOLE_MAX <= value <= WHOLE_MAX
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is a number that can be reckoned with: finite, and its sums and multiples are, too."""
+    return type(value) in (int, float) and -NUMBER_MAX <= value <= NUMBER_MAX  # not so for NaN
+
+
+def check_receipt(receipt: Any) -> None:
+    """Raise `PeerFault` unless the figures of a receipt can be added up."""
+    if type(receipt) is not Receipt or type(receipt.session_lost) is not bool:
+        raise PeerFault(f"a receipt is {shown(receipt)}")
+    counts = (receipt.replayed, receipt.suppressed, receipt.expired, receipt.lost_more, receipt.number)
+    if any(not is_whole(count) or count < 0 for count in counts):
+        raise PeerFault(f"the counts of a receipt are whole numbers, 0 or more: {shown(receipt)}")
+    check_purged(receipt.purged)
+    check_lost(receipt.lost)
+
+
+def check_purged(purged: Any) -> None:
+    """Raise `PeerFault` unless this says how many events each rule has purged."""
+    if type(purged) is not dict or len(purged) > PURGED_MAX:
+        raise PeerFault(f"a table of at most {PURGED_MAX} rules is needed, not {shown(purged)}")
+    for rule, count in purged.items():
+        if type(rule) is not str or not is_whole(count) or count < 0:
+            raise PeerFault(f"a rule {shown(rule)} that has purged {shown(count)} events")
+
+
+def check_lost(lost: Any) -> None:
+    """Raise `PeerFault` unless these are the ids of events that were lost."""
+    if type(lost) is not tuple or len(lost) > LOST_MAX:
+        raise PeerFault(f"the events that were lost are a tuple of at most {LOST_MAX}")
+    for id in lost:
+        if type(id) is not tuple or len(id) != 2 or type(id[0]) is not str or not is_whole(id[1]):
+            raise PeerFault(f"an event named {shown(id)} that was lost")
+
+
 def shown(thing: object) -> str:
     """What a peer sent, short enough to be said back to it."""
-    text = repr(thing)
+    try:
+        text = repr(thing)
+    except (ValueError, RecursionError):  # a number of too many digits, or too much within each other
+        return _kind(thing)
     return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
 
 
@@ -212,15 +259,15 @@ def _check_event(event: Event) -> None:
                     checked_value(one)
         except BadValue as error:
             raise PeerFault(f"attribute {name!r}: {error}") from None
-    if type(event.publisher) is not str or type(event.sequence) is not int:
+    if type(event.publisher) is not str or not is_whole(event.sequence):
         raise PeerFault("an event's publisher must be a text and its sequence a whole number")
     if event.payload is not None and type(event.payload) is not bytes:
         raise PeerFault("an event's payload must be bytes, or nothing")
     if event.content_type is not None and type(event.content_type) is not str:
         raise PeerFault("an event's content type must be a text, or nothing")
     for at in (event.published_at, event.expires_at):
-        if at is not None and not _is_number(at):
-            raise PeerFault(f"an event's time is {at!r}: it must be in seconds, or nothing")
+        if at is not None and not is_number(at):
+            raise PeerFault(f"an event's time is {shown(at)}: it must be in seconds, or nothing")
     if event.to is not None:
         check_filter(event.to)
 
@@ -231,11 +278,11 @@ def _check_rules(rules: QueueRules) -> None:
     for attribute in (rules.newest_per, rules.high_water, rules.importance):
         if attribute is not None:
             _check_name("an attribute that a rule of the queue names", attribute)
-    if rules.age_s_max is not None and not (_is_number(rules.age_s_max) and rules.age_s_max >= 0):
-        raise PeerFault(f"age_s_max is {rules.age_s_max!r}: it must be seconds, 0 or more")
+    if rules.age_s_max is not None and not (is_number(rules.age_s_max) and rules.age_s_max >= 0):
+        raise PeerFault(f"age_s_max is {shown(rules.age_s_max)}: it must be seconds, 0 or more")
     for budget in (rules.count_max, rules.bytes_max):
-        if budget is not None and (type(budget) is not int or budget < 0):
-            raise PeerFault(f"a budget of a queue is {budget!r}: it must be a whole number, 0 or more")
+        if budget is not None and (not is_whole(budget) or budget < 0):
+            raise PeerFault(f"a budget of a queue is {shown(budget)}: it must be a whole number, 0 or more")
 
 
 def _check_own_id(id: tuple[str, str]) -> None:
@@ -252,14 +299,11 @@ def _check_name(what: str, name: str) -> None:
 def _is_connection(entry: Any) -> bool:
     return (
         type(entry) is Connection
-        and [type(entry.broker), type(entry.attempt)] == [str, int]
+        and type(entry.broker) is str
         and entry.broker != ""
-        and _is_number(entry.at)
+        and is_whole(entry.attempt)
+        and is_number(entry.at)
     )
-
-
-def _is_number(value: Any) -> bool:
-    return (type(value) is float and math.isfinite(value)) or type(value) is int
 
 
 def _kind(thing: object) -> str:

@@ -52,7 +52,7 @@ from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.trace import Record
 
-__all__ = ["CompleteMerge", "MergeBounds", "check_delivery"]
+__all__ = ["CompleteMerge", "MergeBounds"]
 
 MISSING_MAX = 1_000  # of a publisher, kept until they come or are passed over
 
@@ -277,6 +277,8 @@ class CompleteMerge:
 
     def on_covered(self, replica: NodeId, message: Covered, now: float) -> list[Effect]:
         """An answer: the replica has passed what it was asked about, or as much as fits."""
+        if type(message.publisher) is not str:
+            raise PeerFault(f"an answer about a publisher named {shown(message.publisher)}")
         question, _ = self.asked[replica].get(message.publisher, (None, 0.0))
         _check_covered(message, question)
         publisher, asked = message.publisher, self.asked[replica]
@@ -315,17 +317,6 @@ class CompleteMerge:
                     self._has_forgotten = True
         self._sources[publisher] = source
         return source
-
-
-def check_delivery(message: Delivery) -> None:
-    """`PeerFault` unless this is an event with a number, and a predecessor that is earlier."""
-    if type(message.number) is not int or type(message.event) is not Event or type(message.subscriptions) is not tuple:
-        raise PeerFault("a Delivery needs a number, an event and subscriptions")
-    check_event(message.event)
-    publisher, sequence = message.event.id
-    predecessor = message.predecessor
-    if type(predecessor) is not int or not -1 <= predecessor < sequence:
-        raise PeerFault(f"event {sequence} of {publisher} names {predecessor!r} as the one before it")
 
 
 def _check_covered(message: Covered, question: Between | None) -> None:

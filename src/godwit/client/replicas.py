@@ -54,8 +54,9 @@ from godwit.broker.effects import (
 )
 from godwit.broker.messages import Attach, Covered, Delivery, NodeId, QueueRules, Receipt
 from godwit.broker.seen import Seen
+from godwit.client.checking import check_delivery
 from godwit.client.client import Client, ClientConfig
-from godwit.client.complete import CompleteMerge, MergeBounds, check_delivery
+from godwit.client.complete import CompleteMerge, MergeBounds
 from godwit.client.quenching import Topic
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Event, event

@@ -2,8 +2,20 @@
 
 from typing import Any
 
-from godwit.broker.checking import check_event, check_filter, check_id, check_state, check_wish, shown
-from godwit.broker.messages import Advertise, Receipt, Refused, SessionState, Subscribe, Waiting
+from godwit.broker.checking import (
+    check_event,
+    check_filter,
+    check_id,
+    check_lost,
+    check_purged,
+    check_receipt,
+    check_state,
+    check_wish,
+    is_number,
+    is_whole,
+    shown,
+)
+from godwit.broker.messages import Advertise, Refused, SessionState, Subscribe, Waiting
 from godwit.errors import PeerFault
 from godwit.filters.references import is_open
 from godwit.mobility.messages import Collected, Prefetch, Proxy, Replay, Wishes
@@ -21,7 +33,7 @@ def check_move(message: Any) -> None:
     names = [getattr(message, field) for field in ("client", "home", "to", "via", "by") if hasattr(message, field)]
     if any(type(name) is not str or not name for name in names):
         raise PeerFault(f"{shown(message)}: clients and brokers have names")
-    if any(type(getattr(message, field, 0)) is not int for field in ("attempt", "latest", "life")):
+    if not all(is_whole(getattr(message, field, 0)) for field in ("attempt", "latest", "life")):
         raise PeerFault(f"{shown(message)}: attempts are whole numbers")
     if isinstance(message, Replay | Collected):
         _check_items(message)
@@ -33,7 +45,7 @@ def check_move(message: Any) -> None:
     if isinstance(message, Collected):
         _check_seen(message.seen)
     if isinstance(message, Wishes):
-        _check_wishes(message)
+        _check_held(message.wanted, (Subscribe, Advertise), message.client)
     if isinstance(message, Prefetch | Proxy):
         _check_advertisements(message)
 
@@ -56,32 +68,33 @@ def _check_items(message: Replay | Collected) -> None:
     if type(message.items) is not tuple or type(message.is_last) is not bool:
         raise PeerFault(f"a {kind} needs a tuple of items, and a bool")
     for item in message.items:
-        kinds = (type(item), type(getattr(item, "number", None)), type(getattr(item, "subscriptions", None)))
-        if kinds != (Waiting, int, tuple) or type(item.queued_at) not in (int, float):
+        if type(item) is not Waiting or not is_whole(item.number) or not is_number(item.queued_at):
             raise PeerFault(f"an item of a {kind} is {shown(item)}")
         check_event(item.event)
-        if any(type(name) is not str for name in item.subscriptions):
+        if type(item.subscriptions) is not tuple or any(type(name) is not str for name in item.subscriptions):
             raise PeerFault(f"an item of a {kind} is for subscriptions that have no names")
 
 
 def _check_state(state: SessionState, client: str) -> None:
     if type(state) is not SessionState or state.client != client or type(state.name) is not str:
         raise PeerFault(f"the state in a Replay is {shown(state)}")
-    if any(type(getattr(state, field)) is not int or getattr(state, field) < 0 for field in COUNTS):
+    if type(state.has_advertised) is not bool:
+        raise PeerFault(f"whether a session has advertised is {shown(state.has_advertised)}")
+    if any(not is_whole(getattr(state, field)) or getattr(state, field) < 0 for field in COUNTS):
         raise PeerFault(f"the counts of a session are whole numbers: {shown(state)}")
-    if type(state.purged) is not dict or type(state.settled) is not Receipt or type(state.told) is not Receipt:
-        raise PeerFault(f"the receipts of a session are {shown(state)}")
-    tuples: tuple[Any, ...] = (state.refusals, state.subscriptions, state.advertisements, state.lost, state.seen)
-    if any(type(each) is not tuple for each in tuples) or any(
-        type(refusal) is not Refused for refusal in state.refusals
-    ):
-        raise PeerFault(f"the lists of a session are tuples: {shown(state)}")
-    for kind, wishes in ((Subscribe, state.subscriptions), (Advertise, state.advertisements)):
-        for wish in wishes:
-            if type(wish) is not kind:
-                raise PeerFault(f"a session that holds {shown(wish)}")
-            check_id(wish.id)
-            check_filter(wish.filter)
+    if not state.confirmed <= state.sent_up_to <= state.taken:
+        raise PeerFault(f"a session that has confirmed or sent what it has not taken in: {shown(state)}")
+    check_purged(state.purged)
+    check_receipt(state.settled)
+    check_receipt(state.told)
+    check_lost(state.lost)
+    if type(state.refusals) is not tuple or len(state.refusals) > WISHES_MAX:
+        raise PeerFault(f"the refusals of a session are a tuple of at most {WISHES_MAX}")
+    for refusal in state.refusals:
+        if type(refusal) is not Refused or not is_whole(refusal.number) or type(refusal.reason) is not str:
+            raise PeerFault(f"a session that has refused with {shown(refusal)}")
+    _check_held(state.subscriptions, (Subscribe,), client)
+    _check_held(state.advertisements, (Advertise,), client)
     if state.state is not None:
         check_state(state.state)
     _check_seen(state.seen)
@@ -99,12 +112,15 @@ def _check_seen(data: Any) -> None:
             raise PeerFault(f"a session that has seen {shown(seen)}")
 
 
-def _check_wishes(message: Wishes) -> None:
-    if type(message.wanted) is not tuple or len(message.wanted) > WISHES_MAX:
-        raise PeerFault(f"Wishes.wanted must be a tuple of at most {WISHES_MAX}")
-    for wish in message.wanted:
-        if type(wish) is not Subscribe and type(wish) is not Advertise:
+def _check_held(wishes: Any, kinds: tuple[type, ...], client: str) -> None:
+    """`PeerFault` unless a session of the client can hold these."""
+    if type(wishes) is not tuple or len(wishes) > WISHES_MAX:
+        raise PeerFault(f"what a client wants must be a tuple of at most {WISHES_MAX}")
+    for wish in wishes:
+        if type(wish) not in kinds:
             raise PeerFault(f"a client that wants {shown(wish)}")
         check_wish(wish)
-        if wish.id[0] != message.client:
-            raise PeerFault("Wishes.wanted holds what the client itself has asked for")
+        if wish.id[0] != client:
+            raise PeerFault(f"{shown(wish.id)} is nothing that {client!r} itself has asked for")
+        if type(wish) is Advertise and is_open(wish.filter):
+            raise PeerFault("an advertisement on the client's own state, which no broker accepts")

@@ -26,7 +26,7 @@ replay loses nothing and overtakes nothing: publishers move by the same protocol
    subscriptions. A question that gets no answer is asked again, since a broker on the way may have lost its memory.
 7. A broker that was superseded goes on keeping what comes while a session may still be on its way to it, and passes
    both on; who asks it meanwhile is referred to the one that superseded it. A session that comes where nobody waits
-   for it stays there until somebody asks.
+   for it stays there until somebody asks. One of which only a part comes goes on with that part after `RELOCATE_S`.
 8. Where the session is not, those are asked whom the client has greeted in vain since (`Attach.tried`): one of them may
    have it, and whoever knew that has lost its disk. When it is found or given up, they are told that any other is
    `Over`. No session is begun for a client that has gone again.
@@ -34,6 +34,8 @@ replay loses nothing and overtakes nothing: publishers move by the same protocol
    goes on with it under another name, by which the client knows that its numbers do not count.
 10. Whatever dies with a disk (a session, its queue, what was kept for one on its way, a replay in hand), the client
    comes in, and its receipt says that the session is lost.
+11. A client whose session is on its way waits for it, in whatever mode it comes again. What it brings, what comes for
+   it and what is replayed is bounded as in a session, and who waits counts as a session does.
 
 The proof above is the tree's. `graph_roaming.py` has what the graph family does instead; `ways.py`, how messages get
 from any broker to any other.
@@ -54,11 +56,10 @@ from msgspec import structs
 from godwit.broker.broker import EVERYTHING, BrokerConfig
 from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
-from godwit.broker.messages import Attach, Bye, EntryId, NodeId, State, Subscribe
+from godwit.broker.messages import Attach, Bye, EntryId, NodeId, State
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
-from godwit.filters.filters import any_of
 from godwit.mobility import handoffs
 from godwit.mobility.arrivals import Arrival
 from godwit.mobility.checking import check_move
@@ -140,15 +141,17 @@ class MobileBroker(PublisherBroker):
         check_attach(message)
         if message.mode not in MODES:
             raise PeerFault(f"Attach.mode is {shown(message.mode)}: allowed are {', '.join(MODES)}")
-        if message.mode in handoffs.WAYS:
+        self._check_attach(connection, message)
+        session, arrival = self.sessions.session(message.client), self.arrivals.get(message.client)
+        if session is None and arrival is None and not self._has_room():
+            reason = f"this broker has no room for more than {self.config.limits.sessions_max} sessions"
+            return [Tell(connection, Bye(reason)), Close(connection, reason)]
+        if arrival is None and message.mode in handoffs.WAYS:
             return handoffs.WAYS[message.mode](self, connection, message, now)
-        session = self.sessions.session(message.client)
         moved = self.moved.get(message.client)
         if moved is not None and moved.attempt > message.since:  # we know better where its session went
             message = structs.replace(message, home=moved.to)
-        arrival = self.arrivals.get(message.client)
         if arrival is None and MODES[message.mode].for_publishers:  # publishers.py
-            self._check_attach(connection, message)
             return super()._on_attach(connection, message, now)
         if message.home == self.name and session is None and message.session and message.tried:
             message = structs.replace(message, home=message.tried[-1])  # we have lost our memory of where it went
@@ -160,11 +163,7 @@ class MobileBroker(PublisherBroker):
         if message.home in ("", self.name) or (session is not None and session.name == message.session):
             stays = self._stay(message.client, message.attempt, now)
             return stays + super()._on_attach(connection, message, now) + self._say_over(message, now)
-        self._check_attach(connection, message)
         effects: list[Effect] = []
-        if session is None and len(self.sessions) + len(self.arrivals) >= self.config.limits.sessions_max:
-            reason = f"this broker has no room for more than {self.config.limits.sessions_max} sessions"
-            return [Tell(connection, Bye(reason)), Close(connection, reason)]
         if session is not None:  # a left-over of long ago
             effects += self._stay(message.client, message.attempt, now)
             ended = self.sessions.end(message.client, now, "its client has another session")
@@ -176,8 +175,7 @@ class MobileBroker(PublisherBroker):
         return effects + self._ask(arrival, now)
 
     def _on_attach_again(self, arrival: Arrival, connection: str, message: Attach, now: float) -> list[Effect]:
-        """A client that we wait for comes over another connection: go on waiting, with this one."""
-        self._check_attach(connection, message)
+        """A client that we wait for comes over another connection: go on waiting, with this one, in every mode."""
         effects: list[Effect] = []
         if arrival.next is not None and arrival.next.attempt >= message.attempt:
             return [Tell(connection, Bye("the client is elsewhere")), Close(connection, "the client is elsewhere")]
@@ -190,7 +188,10 @@ class MobileBroker(PublisherBroker):
         arrival.attach, arrival.connection, arrival.is_superseded = message, connection, False
         arrival.trail = list(message.tried)
         self._expect(arrival, effects, now)
-        return effects
+        return effects if arrival.asks else effects + self._ask(arrival, now)
+
+    def _has_room(self) -> bool:
+        return len(self.sessions) + len(self.arrivals) < self.config.limits.sessions_max
 
     def _check_attach(self, connection: str, message: Attach) -> None:
         limits = self.config.limits
@@ -207,15 +208,7 @@ class MobileBroker(PublisherBroker):
         """Subscribe and advertise for a client whose session is not here: for all that the session may hold."""
         client = arrival.attach.client
         for wish in arrival.attach.wanted:
-            name = wish.id[1]
-            if isinstance(wish, Subscribe):
-                before = arrival.subscriptions.get(name)
-                if before is not None and before.filter != wish.filter:  # replaced, and perhaps not yet
-                    wish = Subscribe(wish.id, any_of(before.filter, wish.filter), wish.expires, wish.queue)
-                arrival.subscriptions[name] = wish
-            else:
-                known = arrival.advertisements.get(name)
-                arrival.advertisements[name] = wish.filter if known is None else any_of(known, wish.filter)
+            arrival.want(wish, self.config.limits, self.movements)
         for name, filter in arrival.advertisements.items():
             self._carry_out(self.routing.advertise((client, name), filter, now), effects, now)
         if self.config.advertisements == "optional" and not arrival.advertisements:
@@ -367,18 +360,24 @@ class MobileBroker(PublisherBroker):
         is_first = arrival is None or not arrival.parts
         if is_first != (message.state is not None):  # not raised: it may have been held, and its link be another's now
             return [Trace(Record("fault", peer, "Replay", detail="parts that do not follow each other"))]
+        effects: list[Effect] = []
         if arrival is None:  # rule 7
+            if not self._has_room():
+                return [Trace(Record("lost", message.client, "Replay", detail="no room for one more session"))]
             attach = Attach(message.client, attempt=message.attempt)
             arrival = self.arrivals[message.client] = Arrival(attach, None)
-        arrival.parts.append(message)
+            arrival.gives_up_at = now + RELOCATE_S
+            effects += self._ask(arrival, now)
+        for event in arrival.take(message, self.config.limits):
+            effects.append(Trace(Record("lost", message.client, "", *event.id, detail="no room in the queue")))
         if not message.is_last:
-            return []
+            return effects
         _remember(self.had, message.client, message.attempt)
         flushes = (message.client, message.attempt, peer)
         if not message.has_published or self._flushed_by_all(flushes):
-            return [*self._drop_flushed(flushes), *self._give_up(arrival, now)]
+            return [*effects, *self._drop_flushed(flushes), *self._give_up(arrival, now)]
         arrival.flushes, arrival.gives_up_at = flushes, now + FLUSH_S
-        return [StartTimer(("relocate", message.client), now + ASK_AGAIN_S)]
+        return [*effects, StartTimer(("relocate", message.client), now + ASK_AGAIN_S)]
 
     def _awaited(self, message: Superseded | NotHere | Elsewhere | Wishes) -> Arrival | None:
         """The arrival that an answer is for, if it is still waited for."""

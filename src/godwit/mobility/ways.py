@@ -6,7 +6,8 @@ a message travels in a packet, behind all that was sent to the same broker befor
 
 *Rules.*
 1. A broker whose tables are not whole yet holds these messages back as it holds events, for `HOLD_S` at most.
-2. A message to a broker that nobody has told of yet waits until somebody does; `UNSENT_MAX` of them at most.
+2. A message to a broker that nobody has told of yet waits until somebody does, for `UNSENT_S` at most: a client may
+   have made up the name. `UNSENT_MAX` of them wait, `UNSENT_EACH_MAX` for one broker; what goes unsent is on record.
 3. Names are gathered for `GATHER_S` before they are passed on: when a network of n brokers starts, each link bears a
    few messages of many names, and not n of one.
 4. What no honest broker sends is a `PeerFault`, before anything is changed.
@@ -33,6 +34,9 @@ GATHER_S = 0.05
 NEWS_TIMER = ("brokers",)
 BROKERS_MAX = 100_000
 UNSENT_MAX = 10_000
+UNSENT_EACH_MAX = 1_000
+UNSENT_S = 120.0  # who asks for a session waits no longer, either
+UNSENT_TIMER = "unsent"
 
 Handler = Callable[[Any, NodeId, Any, float], list[Effect]]
 
@@ -58,6 +62,7 @@ class ReachingBroker(FollowingBroker):
         self.news: dict[NodeId, None] = {}  # brokers that neighbours have still to hear of
         self.held: list[tuple[NodeId, Any]] = []  # messages that came before the tables are whole
         self.unsent: dict[NodeId, list[Any]] = {}  # to brokers that we know no way to
+        self.unsent_count = 0
 
     @property
     def graph(self) -> GraphRouting | None:
@@ -92,11 +97,14 @@ class ReachingBroker(FollowingBroker):
             effects.append(StartTimer(NEWS_TIMER, now + GATHER_S))
         self.news.update(dict.fromkeys(new))
         for name in new:
-            effects += [effect for unsent in self.unsent.pop(name, ()) for effect in self._send_to(name, unsent, now)]
+            effects += self._send_waiting(name, now)
         return effects + self._on_reached(new, now)
 
     def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
-        """As every broker; and pass on what was gathered of who is where."""
+        """As every broker; pass on what was gathered of who is where; and keep no message that cannot be sent."""
+        if input.key[0] == UNSENT_TIMER:
+            lost = self._take_unsent(input.key[1])
+            return [effect for message in lost for effect in _not_sent(input.key[1], message)]
         if input.key != NEWS_TIMER:
             return super().on_timer_due(input, now)
         news, self.news = self.news, {}
@@ -157,11 +165,29 @@ class ReachingBroker(FollowingBroker):
             effects += self._tell([broker], message, now)
         elif broker in self.ways:
             self._send_on(self.ways[broker], message, effects, now)
-        elif sum(map(len, self.unsent.values())) < UNSENT_MAX:  # we have lost our memory, and shall hear of it
-            self.unsent.setdefault(broker, []).append(message)
+        elif self.unsent_count < UNSENT_MAX and len(self.unsent.get(broker, ())) < UNSENT_EACH_MAX:
+            if broker not in self.unsent:  # we have lost our memory, and shall hear of it
+                self.unsent[broker] = []
+                effects.append(StartTimer((UNSENT_TIMER, broker), now + UNSENT_S))
+            self.unsent[broker].append(message)
+            self.unsent_count += 1
         else:
-            effects.append(Trace(Record("lost", broker, type(message).__name__, detail="no way to this broker")))
+            effects += _not_sent(broker, message)
         return effects
+
+    def _send_waiting(self, broker: NodeId, now: float) -> list[Effect]:
+        """A broker is known from now on: send it what waits."""
+        if broker not in self.unsent:
+            return []
+        effects: list[Effect] = [StopTimer((UNSENT_TIMER, broker))]
+        for message in self._take_unsent(broker):
+            effects += self._send_to(broker, message, now)
+        return effects
+
+    def _take_unsent(self, broker: NodeId) -> list[Any]:
+        waiting = self.unsent.pop(broker, [])
+        self.unsent_count -= len(waiting)
+        return waiting
 
     def _send_on(self, peer: NodeId, message: Any, effects: list[Effect], now: float) -> None:
         self.links[peer].send(message, effects, now)
@@ -172,3 +198,11 @@ class ReachingBroker(FollowingBroker):
         if self.graph is not None:
             self._carry_out(self.graph.tell(targets, message), effects, now)
         return effects
+
+
+def _not_sent(broker: NodeId, message: Any) -> list[Effect]:
+    """A message is given up, on record, with the events that it holds."""
+    name, detail = type(message).__name__, "no way to this broker"
+    ids = [item.event.id for item in getattr(message, "items", ())]
+    records = [Record("lost", message.client, name, id[0], id[1], detail=detail) for id in ids]
+    return [Trace(record) for record in (Record("lost", broker, name, detail=detail), *records)]
