@@ -58,7 +58,8 @@ def arrivals(folder: Path) -> dict[str, list[tuple[float, str, str]]]:
     """By client, when it connected to another broker than the one before, which one that was, and the new one."""
     found: dict[str, list[tuple[float, str, str]]] = {}
     last: dict[str, str] = {}
-    clients = {node for (node, message) in rows(folder, "handled", "node", "message") if message == "Attached"}
+    clients = {node for node, message in rows(folder, "handled", "node", "message") if message == "Attached"}
+    clients |= set(deliveries(folder))
     for at, node, peer in rows(folder, "link_up", "at", "node", "peer"):
         if node in clients:
             if node in last and last[node] != peer:
