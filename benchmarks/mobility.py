@@ -5,7 +5,7 @@ mode some clients move again and again, one at a time, each time to a broker dra
 nothing of control under way, so that all that is counted belongs to the move. Counted are messages between brokers,
 each hop, acknowledgements and events apart; a session that is sent counts as a message, with the bytes of its events.
 The gap is from the moment a client is connected to its new broker to the first event that then comes to it (or, where
-the publisher moves, that comes from it to anybody).
+the publisher moves, that comes from it to anybody). PREFETCHING knows the next broker; proxies are the five nearest.
 
 The curve moves one subscriber over a given number of hops, in overlays from 40 to 1,093 brokers: the messages must
 depend on the hops alone.
@@ -31,6 +31,8 @@ from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
 from godwit.mobility import MobileBroker
 from godwit.mobility.modes import MODES
+from godwit.mobility.predictors import Itineraries
+from godwit.mobility.publishers import PublisherConfig
 from godwit.reproduce.tables import CONTROL
 from godwit.simulator.topologies import Overlay, balanced_tree, leaves, random_tree
 from godwit.simulator.world import World
@@ -39,6 +41,8 @@ from godwit.trace import Record
 SEED = 1
 STAYING = 100  # clients that do not move
 MOVING = 10
+VISITS = 20  # of each
+PROXIES = 5
 AWAY_S = 3.0
 CALM_S = 15.0  # after a move, until nothing of it is under way any more
 EVERY_S = 0.1  # a publisher publishes
@@ -61,15 +65,37 @@ class Town:
         beside: dict[str, dict[str, float]] = {broker: {} for broker in overlay.brokers}
         for link in overlay.links:
             beside[link.a][link.b] = beside[link.b][link.a] = link.cost
+        self.neighbours = {broker: tuple(others) for broker, others in beside.items()}
+        places = leaves(overlay)
+        self.visits = {f"{who}{k}": self._way(places) for who in "ps" for k in range(MOVING)}
         config = BrokerConfig(advertisements="required")
+        nearest = {place: self._nearest(place, set(places)) for place in places} if mode == "proxy" else {}
+        moving = PublisherConfig(nearest=nearest, predictor=Itineraries(self.visits))
         for name in overlay.brokers:
-            self.world.add_broker(name, partial(MobileBroker, name, beside[name], config), journaled=False)
+            make = partial(MobileBroker, name, beside[name], config, moving=moving)
+            self.world.add_broker(name, make, journaled=False)
         for link in overlay.links:
             self.world.wire(link.a, link.b, link.latency_s, None)
             self.world.connect(link.a, link.b)
         self.world.run(20.0)
-        self.neighbours = {broker: tuple(others) for broker, others in beside.items()}
         self._populate()
+
+    def _way(self, places: tuple[str, ...]) -> tuple[str, ...]:
+        """The brokers that a client visits, none twice in a row: known beforehand, so that they can be predicted."""
+        way = [self.rng.choice(places)]
+        while len(way) <= VISITS:
+            way.append(self.rng.choice([place for place in places if place != way[-1]]))
+        return tuple(way)
+
+    def _nearest(self, start: str, places: set[str]) -> tuple[str, ...]:
+        """The nearest brokers of some, in hops, the first one first."""
+        found: list[str] = []
+        seen, frontier = {start}, [start]
+        while frontier and len(found) < PROXIES:
+            found += [broker for broker in frontier if broker in places]
+            frontier = [n for broker in frontier for n in self.neighbours[broker] if n not in seen]
+            seen.update(frontier)
+        return tuple(found[:PROXIES])
 
     def _populate(self) -> None:
         """As many publishers as move, each with a publication; each is wanted by some of those who stay and by one."""
@@ -84,7 +110,8 @@ class Town:
 
     def _come(self, name: str, mode: str) -> None:
         self.world.add_client(name, Client(name, ClientConfig(mode=mode)))
-        self.go_to(name, self.rng.choice(leaves(self.overlay)))
+        way = self.visits.get(name)
+        self.go_to(name, self.rng.choice(leaves(self.overlay)) if way is None else way[0])
 
     def go_to(self, name: str, broker: str) -> None:
         """Connect a client."""
@@ -112,6 +139,10 @@ class Town:
         self.go_to(name, to)
         self.world.run(begins + AWAY_S + CALM_S)
         self.waits_for = None
+
+    def move_on(self, k: int, number: int) -> None:
+        """The k-th mobile client moves to the next broker on its way."""
+        self.move(k, self.visits[f"p{k}" if self.moves_publisher else f"s{k}"][number])
 
     def _publish(self, name: str, k: int, _: Any) -> None:
         machine = self.world.nodes[name].machine
@@ -151,12 +182,12 @@ def by_mode(overlay: Overlay, where: str, mode: str, moves: int) -> Iterator[Row
     counted.world.traces_messages = True
     gaps: list[float] = []
     for number in range(moves):
-        counted.move(number % MOVING, counted.rng.choice(leaves(overlay)))
+        counted.move_on(number % MOVING, number // MOVING + 1)
         if counted.gap is not None:
             gaps.append(counted.gap)
     started = perf_counter()
     for number in range(moves):
-        timed.move(number % MOVING, timed.rng.choice(leaves(overlay)))
+        timed.move_on(number % MOVING, number // MOVING + 1)
     seconds = perf_counter() - started
     name = f"{where} {mode}"
     yield Row(name, "control messages a move", counted.messages / moves, "messages")
