@@ -30,7 +30,6 @@ it wants to subscribe to is lost while it is away.
 5. A prediction that turns out wrong is withdrawn: the broker where the publisher is, and was not expected, tells the
    one it came from, which tells the one that waits. One that comes back to the broker it has left was not expected
    there either.
-
 6. A publisher may overtake itself: what it says here does not wait for what it said at the last broker, and may still
    be under way. Clients keep the order and drop what comes too late, on record.
 
@@ -119,9 +118,7 @@ class PublisherBroker(FlushingBroker):
         self.moving = moving
         self.publishers: dict[NodeId, Present] = {}
         self.holdings: dict[NodeId, Holding] = {}
-        self.predicted: dict[
-            NodeId, tuple[NodeId, int]
-        ] = {}  # where those who left were said to go, after which attempt
+        self.predicted: dict[NodeId, tuple[NodeId, int]] = {}  # where who left was said to go, after which attempt
 
     # ------------------------------------------------------------ it comes
 

@@ -21,7 +21,8 @@ replay loses nothing and overtakes nothing: publishers move by the same protocol
 3. A broker that has given a session away remembers to whom, and sends on who asks later. A broker that still waits for
    a session which another asks for gives it on when it has come.
 4. After a relocation nothing is left at the old broker but that memory, which is bounded.
-5. What a relocation costs grows with the distance between the two brokers, not with the network.
+5. What a relocation costs grows with the distance between the two brokers, not with the network. (In the graph family
+   it grows with the network: `graph_roaming.py`.)
 6. A broker whose tables are not whole yet holds these messages back as it holds events: they must not overtake
    subscriptions. A question that gets no answer is asked again, since a broker on the way may have lost its memory.
 7. A broker that was superseded goes on keeping what comes while a session may still be on its way to it, and passes
@@ -447,9 +448,7 @@ class MobileBroker(PublisherBroker):
             reason = "the client is elsewhere"
             effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
             arrival.connection = None
-        if (
-            arrival.asks > 1 or arrival.parts
-        ):  # an answer to one of several questions: another may have set the session going to us
+        if arrival.asks > 1 or arrival.parts:  # another of our questions may have set the session going to us
             arrival.is_superseded, arrival.superseded_by = True, message.by
             after = arrival.next
             is_known = after is None or message.by in (self.name, after.to)

@@ -32,7 +32,7 @@ from msgspec import structs
 
 from godwit.reproduce.claims import Setting
 from godwit.reproduce.runs import traced
-from godwit.reproduce.tables import CONTROL, EventId, arrivals, deliveries, rows
+from godwit.reproduce.tables import CONTROL, EventId, arrivals, deliveries, overtaken, rows
 from godwit.simulator.scenario import Clients, OverlaySpec, Rate, Roaming, Routing, Run, Scenario
 from godwit.simulator.workloads import WorkloadSpec
 
@@ -138,26 +138,13 @@ def figures(folder: Path, twin: Path) -> Figures:
         owed=sum(len(set(events)) for events in owed.values()),
         lost=sum(len(set(events) - set(got.get(client, ()))) for client, events in owed.items()),
         twice=sum(len(events) - len(set(events)) for events in got.values()),
-        out_of_order=sum(map(_overtaken, got.values())),
+        out_of_order=sum(map(overtaken, got.values())),
         control_per_move=(ours["messages"] - theirs["messages"]) / share,
         bytes_per_move=(ours["bytes"] - theirs["bytes"]) / share,
         air_per_move=(ours["air"] - theirs["air"]) / share,
         gap_s=median(gaps) if gaps else None,
         new_gap_s=median(new_gaps) if new_gaps else None,
     )
-
-
-def _overtaken(events: list[EventId]) -> int:
-    """How many events came first after a later one of the same publisher."""
-    highest: dict[str, int] = {}
-    seen: set[EventId] = set()
-    found = 0
-    for publisher, number in events:
-        if (publisher, number) not in seen:
-            found += number < highest.get(publisher, 0)
-            highest[publisher] = max(number, highest.get(publisher, 0))
-        seen.add((publisher, number))
-    return found
 
 
 def _old_down(folder: Path, came: Mapping[str, list[tuple[float, str, str]]]) -> int:

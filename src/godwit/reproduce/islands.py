@@ -6,19 +6,20 @@ from pathlib import Path
 from godwit import trace
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.runs import traced
-from godwit.reproduce.tables import rows
+from godwit.reproduce.tables import deliveries, overtaken, rows
 from godwit.simulator.replication_experiment import PAPER_TABLE, replication_table, verdicts
 from godwit.simulator.scenario import named, with_changes
 from godwit.trace import TraceWriter
 
 __all__ = ["ad_hoc", "replication"]
 
+RUNS = {True: 50, False: 10}  # of each filter; full or not
 TICKS = {True: "✓", False: "✗"}
 
 
 def replication(setting: Setting) -> Claim:
     """H1: which properties hold in every run, by filter."""
-    seeds = range(setting.seed, setting.seed + (50 if setting.full else 10))
+    seeds = range(setting.seed, setting.seed + RUNS[setting.full])
     folder = setting.folder / "traces" / "replication"
     with TraceWriter(folder, {"seeds": list(seeds)}) as sink:
         for done, seed in enumerate(seeds, start=1):
@@ -51,14 +52,10 @@ def ad_hoc(setting: Setting) -> Claim:
         for kind in ("elected", "merged"):
             counts[kind] += len(rows(folder, kind, "node"))
         polls += sum(detail == "Poll" for (detail,) in rows(folder, "handled", "detail"))
-        seen: set[tuple[str, str, int]] = set()
-        last: dict[tuple[str, str], int] = {}
-        for node, publisher, sequence in rows(folder, "delivered", "node", "publisher", "sequence"):
-            counts["delivered"] += 1
-            counts["doubled"] += (node, publisher, sequence) in seen
-            counts["overtaken"] += sequence < last.get((node, publisher), 0)
-            seen.add((node, publisher, sequence))
-            last[node, publisher] = max(sequence, last.get((node, publisher), 0))
+        for events in deliveries(folder).values():
+            counts["delivered"] += len(events)
+            counts["doubled"] += len(events) - len(set(events))
+            counts["overtaken"] += overtaken(events)
     return Claim(
         key="H6",
         where="§3.1",

@@ -67,7 +67,7 @@ def relocating(setting: Setting) -> Claim:
         paper="complete, ordered, no duplicates",
         ours="; ".join(told),
         holds=holds,
-        note="Six publishers at different brokers; nobody says good-bye. The graph family is ours.",
+        note="Several publishers at different brokers; nobody says good-bye. The graph family is ours.",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from godwit import trace
 from godwit.mobility import messages
 
-__all__ = ["CONTROL", "arrivals", "deliveries", "hops", "ids", "rows"]
+__all__ = ["CONTROL", "arrivals", "deliveries", "hops", "ids", "overtaken", "rows"]
 
 CONTROL: tuple[str, ...] = (
     *("Advertise", "Unadvertise", "Subscribe", "Unsubscribe"),
@@ -65,4 +65,17 @@ def arrivals(folder: Path) -> dict[str, list[tuple[float, str, str]]]:
             if node in last and last[node] != peer:
                 found.setdefault(node, []).append((at, last[node], peer))
             last[node] = peer
+    return found
+
+
+def overtaken(events: list[EventId]) -> int:
+    """How many events came first after a later one of the same publisher."""
+    highest: dict[str, int] = {}
+    seen: set[EventId] = set()
+    found = 0
+    for publisher, number in events:
+        if (publisher, number) not in seen:
+            found += number < highest.get(publisher, 0)
+            highest[publisher] = max(number, highest.get(publisher, 0))
+        seen.add((publisher, number))
     return found
