@@ -63,6 +63,15 @@ def test_table_1_is_the_papers_and_a_checker_that_sees_nothing_is_seen(
     assert not islands.replication(setting).holds
 
 
+def test_islands_elect_and_merge_and_two_leaders_at_the_end_are_seen(
+    monkeypatch: pytest.MonkeyPatch, setting: Setting
+) -> None:
+    monkeypatch.setitem(islands.AD_HOC_RUNS, False, 1)
+    assert islands.ad_hoc(setting).holds
+    monkeypatch.setattr(islands, "_leaders", lambda folder: 2)
+    assert not islands.ad_hoc(setting).holds
+
+
 def test_a_paper_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(GodwitError, match=r"no paper 'nosuch'.*mobile, pubmob, rebeca"):
         list(claims_of("nosuch", Setting(folder=Path())))

@@ -14,6 +14,7 @@ from godwit.trace import TraceWriter
 __all__ = ["ad_hoc", "replication"]
 
 RUNS = {True: 50, False: 10}  # of each filter; full or not
+AD_HOC_RUNS = {True: 10, False: 3}
 TICKS = {True: "✓", False: "✗"}
 
 
@@ -44,7 +45,7 @@ def ad_hoc(setting: Setting) -> Claim:
     """H6: elections, refreshes, merges."""
     counts: Counter[str] = Counter()
     polls = leaderless = 0
-    seeds = range(setting.seed, setting.seed + (10 if setting.full else 3))
+    seeds = range(setting.seed, setting.seed + AD_HOC_RUNS[setting.full])
     for seed in seeds:
         scenario = with_changes(named("adhoc"), [f"name=adhoc_{seed}"])
         folder = traced(scenario, seed, setting.folder, setting.progress)[0]

@@ -13,18 +13,17 @@ of them holds for another must come; when no lease has ended.
 from collections.abc import Callable, Iterable
 from math import dist
 from random import Random
-from statistics import median
 from time import perf_counter
 from typing import Any
 
 from godwit.mobility.device import AdHocConfig
 from godwit.simulator.adhoc_world import AdHocWorld, Pair, converge_s
-from godwit.simulator.scenario import Scenario, named, with_changes
+from godwit.simulator.scenario import Scenario
 from godwit.simulator.summary import Summary, percentile_ms
 from godwit.simulator.workloads import workload_of
-from godwit.trace import Record, TraceSink
+from godwit.trace import TraceSink
 
-__all__ = ["Walk", "ad_hoc_experiment", "ad_hoc_run", "row_of"]
+__all__ = ["Walk", "ad_hoc_run", "settle_s_least"]
 
 STEP_S = 0.5
 ROW_SHARE = 0.9  # of the range, between two who stand in a row
@@ -178,72 +177,6 @@ class _Run:
             wall_s=wall_s,
             violations=tuple(broken[:VIOLATIONS_MAX]),
         )
-
-
-# ---------------------------------------------------------------- the experiment
-
-
-class Rows:
-    """A trace in memory."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[float, str, Record]] = []
-
-    def write(self, at: float, node: str, record: Record) -> None:
-        """Keep a row."""
-        self.rows.append((at, node, record))
-
-
-def ad_hoc_experiment(seeds: Iterable[int], changes: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Claim H6: the shipped scenario for each seed, and what its trace says. [mobile §3.1]"""
-    scenario = with_changes(named("adhoc"), list(changes))
-    found: list[dict[str, Any]] = []
-    for seed in seeds:
-        trace = Rows()
-        summary = ad_hoc_run(scenario, seed, trace=trace)
-        found.append({"seed": seed, "held": summary.held, **row_of(trace.rows)})
-    return found
-
-
-def row_of(rows: Iterable[tuple[float, str, Record]]) -> dict[str, Any]:
-    """From the rows of a trace alone: elections, merges and how long they took; polls; what came twice, or too late."""
-    changed_at = 0.0
-    leaders: dict[str, None] = {}
-    without: list[float] = []  # how long it took from a change to the election that followed
-    apart: list[float] = []
-    got: dict[tuple[str, str], int] = {}
-    row = dict.fromkeys(("published", "delivered", "duplicated", "out_of_order", "elected", "merged", "polls"), 0)
-    seen: set[tuple[str, str, int]] = set()
-    for at, node, record in rows:
-        match record.kind:
-            case "link_up" | "link_down":
-                changed_at = at
-            case "elected":
-                row["elected"] += 1
-                leaders[node] = None
-                without.append(at - changed_at)
-            case "resigned":
-                leaders.pop(node, None)
-            case "merged":
-                row["merged"] += 1
-                apart.append(at - changed_at)
-            case "published":
-                row["published"] += 1
-            case "handled":
-                row["polls"] += record.detail == "Poll"
-            case "delivered":
-                row["delivered"] += 1
-                key = (node, record.publisher)
-                row["duplicated"] += (*key, record.sequence) in seen
-                row["out_of_order"] += record.sequence < got.get(key, 0)
-                seen.add((*key, record.sequence))
-                got[key] = max(record.sequence, got.get(key, 0))
-    return {
-        **row,
-        "leaders_left": len(leaders),
-        "election_s": round(median(without), 3) if without else None,
-        "merge_s": round(median(apart), 3) if apart else None,
-    }
 
 
 def settle_s_least(lease_s: float) -> float:
