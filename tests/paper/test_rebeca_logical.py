@@ -118,7 +118,7 @@ def _said(attributes: dict[str, Any], machine: Client, now: float) -> list[Effec
 
 
 def _is(state: dict[str, Any], machine: Client, now: float) -> list[Effect]:
-    return machine.set_state(state, now)
+    return machine.set_context(state, now)
 
 
 # ------------------------------------------------------------ Fig. 9
@@ -169,7 +169,7 @@ def test_a_filter_follows_what_a_client_can_still_afford() -> None:
     network.come("P", "B4")
 
     def has(money: int) -> None:
-        network.world.command("C", lambda machine, now: machine.set_state({"money": money}, now, dwell_s=1.0))
+        network.world.command("C", lambda machine, now: machine.set_context({"money": money}, now, dwell_s=1.0))
         network.run(2.0)
 
     def on_sale(*prices: int) -> list[int]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Advertise, Attach, Bye, Connection, Publish, Request, State, Subscribe, Waiting
+from godwit.broker.messages import Advertise, Attach, Bye, Connection, Context, Publish, Request, Subscribe, Waiting
 from godwit.broker.session import Session
 from godwit.filters.events import event
 from godwit.filters.language import parse
@@ -77,7 +77,7 @@ def act(net: RoamingNetwork, step: tuple[Any, ...], attempt: int) -> int:
             wishes: dict[str, Any] = {
                 "subscribe": Subscribe((client, "h"), FILTER),
                 "publish": Publish(event({"x": 3}, publisher=client, sequence=number)),
-                "state": State({"place": "hall"}, 1.0),
+                "context": Context({"place": "hall"}, 1.0),
             }
             net.say(at, connection, Request(number, wishes[what]))
         case ("wait", seconds):

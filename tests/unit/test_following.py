@@ -9,7 +9,7 @@ from msgspec import structs
 
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Arrived, Effect, LinkUp, Send
-from godwit.broker.messages import Ack, Frame, Goodbye, Hello, State
+from godwit.broker.messages import Ack, Context, Frame, Goodbye, Hello
 from godwit.client.client import Client
 from godwit.filters.language import parse
 from godwit.mobility import Drift, MobileBroker, Movements, line
@@ -50,13 +50,13 @@ def _said(attributes: dict[str, Any], machine: Client, now: float) -> list[Effec
 def test_a_client_remembers_its_state_and_moves_in_it() -> None:
     network = street()
     network.come("C", "B1")
-    network.world.command("C", lambda machine, now: machine.set_state({"money": 3}, now, dwell_s=2.0))
+    network.world.command("C", lambda machine, now: machine.set_context({"money": 3}, now, dwell_s=2.0))
     walk(network, "4", dwell_s=None)
     network.settle()
-    assert network.client("C").state == {"money": 3, "location": "4"}
+    assert network.client("C").context == {"money": 3, "location": "4"}
     session = network.broker("B1").sessions.session("C")
     assert session is not None
-    assert session.own == State({"money": 3, "location": "4"}, 2.0)
+    assert session.context == Context({"money": 3, "location": "4"}, 2.0)
 
 
 def test_steps_around_a_place_without_a_graph_are_refused() -> None:
@@ -146,7 +146,7 @@ def test_a_change_of_what_no_filter_refers_to_is_told_to_nobody() -> None:
     network.settle()
     network.world.handled.clear()
     network.world.command(
-        "C", lambda machine, now: machine.set_state({"location": "4", "mood": "fine"}, now, dwell_s=1)
+        "C", lambda machine, now: machine.set_context({"location": "4", "mood": "fine"}, now, dwell_s=1)
     )
     network.settle()
     assert Changed not in network.world.handled

@@ -47,6 +47,7 @@ from godwit.broker.messages import (
     Attach,
     Between,
     Bye,
+    Context,
     EntryId,
     Frame,
     Goodbye,
@@ -56,7 +57,6 @@ from godwit.broker.messages import (
     Publish,
     Received,
     Request,
-    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -83,6 +83,10 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     reduction: str = "covering"  # tree family: see reductions.py
     excess_max: float = 0.0  # imperfect merging lets in at most this share besides
     advertisements: Literal["required", "optional", "off"] = "optional"
+    strategy: Literal["gsf", "spcf"] = "gsf"  # graph family: who hears of a subscription (graph.py, spcf.py)
+    matching: Literal["source", "hops"] = "source"  # graph family: where an event is matched (hops.py)
+    overlay: tuple[tuple[NodeId, NodeId, float], ...] = ()  # matching at hops: every link and its cost
+    asserted: tuple[str, ...] = ()  # the attributes of contexts that the server alone says, and no client
     link: LinkConfig = LinkConfig()
     limits: Limits = Limits()
 
@@ -274,15 +278,15 @@ class Broker:
             case Unadvertise(id=id):
                 effects.append(Trace(Record("unadvertised", id[0], subscription=id[1])))
                 self._carry_out(routing.unadvertise(id, now), effects, now)
-            case State():
-                self._on_state(connection, effects, now)
+            case Context():
+                self._on_context(connection, effects, now)
         return effects
 
     def _subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
         """Let routing know what a client here wants."""
         self._carry_out(self.routing.subscribe(id, filter, now), effects, now)
 
-    def _on_state(self, connection: str, effects: list[Effect], now: float) -> None:
+    def _on_context(self, connection: str, effects: list[Effect], now: float) -> None:
         """A client's own state has changed; what mobility adds to brokers follows it."""
 
     def _without(self, removed: Removed, now: float, ended: NodeId | None = None) -> list[Effect]:

@@ -11,17 +11,18 @@ from godwit.broker.messages import (
     Attach,
     Between,
     Connection,
+    Context,
     Publish,
     QueueRules,
     Receipt,
     Received,
     Request,
-    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
 from godwit.errors import BadValue, PeerFault
+from godwit.filters.contexts import CONTEXT_MAX
 from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, Event
 from godwit.filters.filters import And, Missing, Only, Or, Some, literals
 from godwit.filters.references import is_open
@@ -32,6 +33,7 @@ __all__ = [
     "TRIED_MAX",
     "check_attach",
     "check_between",
+    "check_context",
     "check_dwell",
     "check_event",
     "check_filter",
@@ -41,7 +43,6 @@ __all__ = [
     "check_receipt",
     "check_received",
     "check_request",
-    "check_state",
     "check_values",
     "check_wish",
     "is_number",
@@ -52,7 +53,7 @@ __all__ = [
 FILTER_TYPES = (Some, Only, Missing, And, Or)
 SHOWN_CHARS_MAX = 200
 KNOWN_MAX = 4_096
-STATE_MAX = 64
+
 WHOLE_MAX = 2**63 - 1
 NUMBER_MAX = 2.0**63
 PURGED_MAX = 64  # rules
@@ -88,8 +89,8 @@ def check_attach(message: Attach) -> None:
         check_wish(wish)
         if type(wish) is Advertise and is_open(wish.filter):
             raise PeerFault("Attach.wanted holds what was accepted, and an advertisement on the own state never was")
-    if message.state is not None:
-        check_state(message.state)
+    if message.context is not None:
+        check_context(message.context)
 
 
 def check_received(message: Received, sent_up_to: int) -> None:
@@ -122,26 +123,26 @@ def check_request(message: Request) -> None:
         check_wish(wish)
     elif kind is Unsubscribe or kind is Unadvertise:
         _check_own_id(wish.id)
-    elif kind is State:
-        check_state(wish)
+    elif kind is Context:
+        check_context(wish)
     else:
         raise PeerFault(f"{_kind(wish)} is nothing that a client can ask for")
 
 
-def check_state(state: Any) -> None:
-    """Raise `PeerFault` unless this is a client's own state."""
-    if type(state) is not State:
-        raise PeerFault(f"a state is {_kind(state)}")
-    check_values(state.values)
-    check_dwell(state.dwell_s)
+def check_context(context: Any) -> None:
+    """Raise `PeerFault` unless this is a client's context."""
+    if type(context) is not Context:
+        raise PeerFault(f"a context is {_kind(context)}")
+    check_values(context.values)
+    check_dwell(context.dwell_s)
 
 
 def check_values(values: Any) -> None:
-    """Raise `PeerFault` unless these are named values of a client's state."""
-    if type(values) is not dict or len(values) > STATE_MAX:
-        raise PeerFault(f"a state must be a table of at most {STATE_MAX} values")
+    """Raise `PeerFault` unless these are named values of a client's context."""
+    if type(values) is not dict or len(values) > CONTEXT_MAX:
+        raise PeerFault(f"a context must be a table of at most {CONTEXT_MAX} values")
     for name, value in values.items():
-        _check_name("a name in a state", name)
+        _check_name("a name in a context", name)
         try:
             checked_value(value)
         except BadValue as error:
@@ -149,9 +150,9 @@ def check_values(values: Any) -> None:
 
 
 def check_dwell(dwell_s: Any) -> None:
-    """Raise `PeerFault` unless this is a time that a state lasts, or nothing."""
+    """Raise `PeerFault` unless this is a time that a context lasts, or nothing."""
     if dwell_s is not None and not (is_number(dwell_s) and dwell_s > 0):
-        raise PeerFault(f"a state that lasts for {shown(dwell_s)}: it must be seconds above 0, or nothing")
+        raise PeerFault(f"a context that lasts for {shown(dwell_s)}: it must be seconds above 0, or nothing")
 
 
 def check_wish(wish: Subscribe | Advertise) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from godwit.broker.messages import FrameOrAck, NodeId
-from godwit.filters.events import Event
+from godwit.filters.events import Attributes, Event
 from godwit.trace import Record
 
 __all__ = [
@@ -61,9 +61,13 @@ class Arrived(msgspec.Struct, frozen=True, gc=False):
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A client's connection is there, named by the driver. On the client's side: one to the broker of that name."""
+    """A client's connection is there, named by the driver. On the client's side: one to the broker of that name.
+
+    On the broker's side `asserted` is what the driver knows of the client's context, by its token, and vouches for.
+    """
 
     connection: str
+    asserted: Attributes = {}
 
 
 class Closed(msgspec.Struct, frozen=True):

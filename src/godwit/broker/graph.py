@@ -67,7 +67,7 @@ from godwit.broker.packets import check_packet
 from godwit.broker.routing import Answer, Forward, Handed, Local, Met
 from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology
 from godwit.errors import PeerFault
-from godwit.filters.events import Event
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.matching.index import IndexMatcher
 from godwit.trace import Record
@@ -140,6 +140,10 @@ class GraphRouting:
         return []
 
     def unadvertise(self, id: EntryId, now: float) -> list[Answer]:
+        return []
+
+    def set_context(self, client: NodeId, context: Attributes | None, now: float) -> list[Answer]:
+        """GSF: a context is matched where an event is delivered, and nowhere else. [spcf §4]"""
         return []
 
     def publish(self, event: Event, now: float) -> list[Answer]:

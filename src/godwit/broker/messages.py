@@ -33,6 +33,7 @@ __all__ = [
     "Bye",
     "Carried",
     "Connection",
+    "Context",
     "Control",
     "Covered",
     "Delivery",
@@ -55,7 +56,6 @@ __all__ = [
     "Request",
     "SessionState",
     "Start",
-    "State",
     "Subscribe",
     "Synced",
     "Tail",
@@ -126,8 +126,8 @@ class Synced(msgspec.Struct, frozen=True, tag=True):
     what: Literal["everything", "advertisements", "subscriptions"] = "everything"
 
 
-class State(msgspec.Struct, frozen=True, tag=True):
-    """From a client: my own state, which `my.x` and `myloc` in my filters refer to, is this from now on. [rebeca §5]"""
+class Context(msgspec.Struct, frozen=True, tag=True):
+    """From a client: my context is this from now on. [spcf §3: setContext] `my.x` and `myloc` refer to it."""
 
     values: dict[str, Value]
     dwell_s: float | None = None  # for so long at least it stays each time; None: find out
@@ -252,7 +252,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     wanted: "tuple[Subscribe | Advertise, ...]" = ()  # for another broker than `home`: all that the session may hold
     mode: str = "relocate"  # how this client moves, by its name in `mobility/modes.py`
     replicated: bool = False  # one session of several: name the predecessor of each delivery [mobile §5]
-    state: State | None = None  # the client's own state, as far as the session may know it
+    context: Context | None = None  # the client's, as far as the session may know it
     tried: tuple[NodeId, ...] = ()  # brokers that were greeted since and have not answered, the last one last
     log: "tuple[Connection, ...]" = ()  # mode carry: brokers that may still keep something for it
     origin: NodeId = ""  # with proxies: the broker that they are near to, as `Attached` named it
@@ -294,7 +294,7 @@ class SessionState(msgspec.Struct, frozen=True):
     told: Receipt
     accepted_then: int
     seen: tuple[tuple[str, int, bytes], ...]  # publisher, highest number, bits (seen.py)
-    state: State | None = None  # the client's own
+    context: Context | None = None
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -322,7 +322,7 @@ class Request(msgspec.Struct, frozen=True, tag=True):
     """A numbered wish of the client. Ids of subscriptions and advertisements in it are `(client, name)`."""
 
     number: int
-    wish: Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | State
+    wish: Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context
 
 
 class Accepted(msgspec.Struct, frozen=True, tag=True):

@@ -20,7 +20,7 @@ import msgspec
 
 from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
 from godwit.broker.messages import EntryId, Message, NodeId
-from godwit.filters.events import Event
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 
 __all__ = ["Answer", "Forward", "Handed", "Local", "Met", "Routing"]
@@ -71,6 +71,9 @@ class Routing(Protocol):
 
     def unadvertise(self, id: EntryId, now: float) -> list[Answer]:
         """A client here publishes nothing more under `id`."""
+
+    def set_context(self, client: NodeId, context: Attributes | None, now: float) -> list[Answer]:
+        """The context of a client here is this from now on; None: it is no longer here. [spcf §3]"""
 
     def publish(self, event: Event, now: float) -> list[Answer]:
         """A client here publishes `event`."""

@@ -23,12 +23,12 @@ from godwit.broker.effects import Effect, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Advertise,
+    Context,
     Delivery,
     NodeId,
     Receipt,
     Refused,
     SessionState,
-    State,
     Subscribe,
     Waiting,
 )
@@ -49,13 +49,13 @@ DWELL_MARGIN = 0.5  # of the shortest of them, to be on the safe side
 
 
 class Binding(Protocol):
-    """Knows what filters on a client's own state mean."""
+    """Knows what filters on a client's context mean."""
 
     def why_not(self, filter: Filter) -> str | None:
         """Why nobody can say what a filter means, or None."""
 
-    def exact(self, filter: Filter, state: Mapping[str, Value]) -> Filter:
-        """The filter of a client in this state."""
+    def exact(self, filter: Filter, context: Mapping[str, Value]) -> Filter:
+        """The filter of a client in this context."""
 
 
 class Session:
@@ -73,11 +73,11 @@ class Session:
         self.subscriptions: dict[str, Subscribe] = {}
         self.advertisements: dict[str, Filter] = {}
         self.has_advertised = False
-        self.own = State({})  # the client's own state
-        self.own_since: float | None = None
+        self.context = Context({})  # the client's own
+        self.context_since: float | None = None
         self.dwells: deque[float] = deque(maxlen=DWELLS_KEPT)
         self.dwell_s: float | None = None  # that is reckoned with
-        self.exact: dict[str, Filter] = {}  # by subscription, the exact test of filters on the own state
+        self.exact: dict[str, Filter] = {}  # by subscription, the exact test of filters on the client's context
         self.has_published = False  # here: it does not move with the session
         self.queue = Queue(limits.window, limits.queue_events_max, limits.queue_bytes_max)
         self.seen = Seen(limits.seen_window, limits.seen_publishers_max)
@@ -89,21 +89,21 @@ class Session:
         self._told = Receipt()  # the same with the last receipt, which may have come or not
         self._accepted_then = 0  # when the last receipt was written
 
-    # ------------------------------------------------------------ the client's own state
+    # ------------------------------------------------------------ the client's context
 
-    def set_state(self, state: State, binding: Binding, now: float) -> None:
-        """The client's own state is this from now on: so are its exact tests. [rebeca §5.1: F0]"""
-        if self.own_since is not None:
-            self.dwells.append(now - self.own_since)
-        self.own, self.own_since = state, now
+    def set_context(self, context: Context, binding: Binding, now: float) -> None:
+        """The client's context is this from now on: so are its exact tests. [rebeca §5.1: F0]"""
+        if self.context_since is not None:
+            self.dwells.append(now - self.context_since)
+        self.context, self.context_since = context, now
         self._reckon_dwell()
         for name in self.exact:
-            self.exact[name] = binding.exact(self.subscriptions[name].filter, state.values)
+            self.exact[name] = binding.exact(self.subscriptions[name].filter, context.values)
 
     def _reckon_dwell(self) -> None:
         """How long states last: as the client says, or as the last ones did. Small changes change nothing."""
-        if self.own.dwell_s is not None:
-            self.dwell_s = self.own.dwell_s
+        if self.context.dwell_s is not None:
+            self.dwell_s = self.context.dwell_s
         elif len(self.dwells) < DWELLS_KEPT:
             self.dwell_s = None
         else:
@@ -111,10 +111,10 @@ class Session:
             if self.dwell_s is None or not DWELL_MARGIN * shortest / 2 <= self.dwell_s <= shortest:
                 self.dwell_s = DWELL_MARGIN * shortest or None
 
-    def come_to_terms(self, state: State | None, binding: Binding, now: float) -> None:
-        """The session has come to its client, which has brought along its state of now."""
-        if state is not None:
-            self.own, self.own_since = state, now
+    def come_to_terms(self, context: Context | None, binding: Binding, now: float) -> None:
+        """The session has come to its client, which has brought along its context of now."""
+        if context is not None:
+            self.context, self.context_since = context, now
             self._reckon_dwell()
         for name in self.subscriptions:
             self.set_exact(name, binding)
@@ -124,10 +124,10 @@ class Session:
         self.exact.pop(name, None)
         subscribe = self.subscriptions.get(name)
         if subscribe is not None and binding is not None and is_open(subscribe.filter):
-            self.exact[name] = binding.exact(subscribe.filter, self.own.values)
+            self.exact[name] = binding.exact(subscribe.filter, self.context.values)
 
     def wants(self, name: str, event: Event) -> bool:
-        """Whether the event matches a subscription, in the client's state of now."""
+        """Whether the event matches a subscription, in the client's context of now."""
         return self.exact.get(name, self.subscriptions[name].filter).matches(event)
 
     # ------------------------------------------------------------ going elsewhere
@@ -160,7 +160,7 @@ class Session:
             told=self._told,
             accepted_then=self._accepted_then,
             seen=self.seen.data(),
-            state=self.own if self.own_since is not None else None,
+            context=self.context if self.context_since is not None else None,
         )
 
     @classmethod
@@ -172,8 +172,8 @@ class Session:
         session.suppressed, session.lost, session.lost_more = state.suppressed, list(state.lost), state.lost_more
         session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
         session.seen.learn(state.seen)
-        if state.state is not None:
-            session.own, session.own_since = state.state, now
+        if state.context is not None:
+            session.context, session.context_since = state.context, now
             session._reckon_dwell()
         queue = session.queue
         for subscribe in state.subscriptions:

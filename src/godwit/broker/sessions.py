@@ -51,6 +51,7 @@ from godwit.broker.messages import (
     Attached,
     Between,
     Bye,
+    Context,
     Covered,
     EntryId,
     NodeId,
@@ -58,7 +59,6 @@ from godwit.broker.messages import (
     Received,
     Refused,
     Request,
-    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -75,7 +75,7 @@ __all__ = ["Removed", "Sessions", "Wish"]
 EXPIRY_TIMER: TimerKey = ("expiry",)
 SESSION_TIMER = "session"
 
-Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | State
+Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context
 
 
 class Removed(msgspec.Struct, frozen=True):
@@ -294,9 +294,9 @@ class Sessions:
                 session.has_advertised = True
             case Unadvertise(id=(_, name)):
                 del session.advertisements[name]
-            case State():
+            case Context():
                 assert self.binding is not None
-                session.set_state(wish, self.binding, now)
+                session.set_context(wish, self.binding, now)
         return wish, effects
 
     def reason_against(self, session: Session, wish: Wish, now: float) -> str | None:
@@ -308,7 +308,7 @@ class Sessions:
             if not self._is_advertised(session, wish.event):
                 return "the event matches none of your advertisements"
             return None
-        if isinstance(wish, State):
+        if isinstance(wish, Context):
             return None if self.binding is not None else "this broker does not follow the states of its clients"
         client, name = wish.id
         if client != session.client:

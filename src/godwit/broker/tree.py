@@ -44,7 +44,7 @@ from godwit.broker.messages import (
 from godwit.broker.reductions import REDUCTIONS, Change, Outgoing, intersects
 from godwit.broker.routing import Answer, Forward, Local
 from godwit.errors import PeerFault
-from godwit.filters.events import Event
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.references import is_open
 from godwit.matching.index import IndexMatcher
@@ -195,6 +195,10 @@ class TreeRouting:
                         _tell(neighbour, out.remove((m, sub)), Subscribe, Unsubscribe, answers)
 
     # ------------------------------------------------------------ events
+
+    def set_context(self, client: NodeId, context: Attributes | None, now: float) -> list[Answer]:
+        """A context is matched where an event is delivered, and nowhere else. [spcf §4: ASF]"""
+        return []
 
     def publish(self, event: Event, now: float) -> list[Answer]:
         return self.on_publish(Publish(event), HERE, now)

@@ -57,6 +57,7 @@ from godwit.broker.messages import (
     Attached,
     Bye,
     Connection,
+    Context,
     Delivery,
     NodeId,
     Publish,
@@ -66,7 +67,6 @@ from godwit.broker.messages import (
     Received,
     Refused,
     Request,
-    State,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -74,7 +74,7 @@ from godwit.broker.messages import (
 from godwit.broker.seen import Seen
 from godwit.client.checking import CHECKS
 from godwit.client.connections import ConnectionLog
-from godwit.client.quenching import STATE, Control, Outbox, Topic, Wish, topic_of
+from godwit.client.quenching import CONTEXT, Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Event, event
 from godwit.filters.filters import Filter
@@ -124,7 +124,7 @@ class Client:
         self.home: NodeId = ""  # the broker that it was last at
         self.attempt = 0  # how often it has greeted a broker
         self.wanted: dict[
-            Topic, Subscribe | Advertise | State
+            Topic, Subscribe | Advertise | Context
         ] = {}  # all that the application wants and says at present
         self.outbox = Outbox(config.buffer_events_max)
         self.sequence = config.sequence_start  # of the last event
@@ -138,7 +138,7 @@ class Client:
         self._strayed = False  # whether it has greeted another broker since
         self._brought: tuple[Subscribe | Advertise, ...] = ()  # what the last greeting said that the session may hold
         self._tried: dict[str, None] = {}  # whom it has greeted since, in vain as far as it knows
-        self._granted: dict[Topic, Subscribe | Advertise | State] = {}  # what of `wanted` the broker has accepted
+        self._granted: dict[Topic, Subscribe | Advertise | Context] = {}  # what of `wanted` the broker has accepted
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
         self._received = 0  # the last number of a delivery
@@ -202,20 +202,20 @@ class Client:
         return under_way + self.outbox.waiting()
 
     @property
-    def state(self) -> dict[str, Value]:
-        """Its own state, which `my.x` and `myloc` refer to."""
-        said = self.wanted.get(STATE)
-        return dict(said.values) if isinstance(said, State) else {}
+    def context(self) -> dict[str, Value]:
+        """Its own context, which `my.x` and `myloc` refer to."""
+        said = self.wanted.get(CONTEXT)
+        return dict(said.values) if isinstance(said, Context) else {}
 
-    def set_state(self, values: Mapping[str, Value], now: float, *, dwell_s: float | None = None) -> list[Effect]:
-        """Say what its own state is from now on. It stays so for `dwell_s` at least, if that is said. [rebeca §5]"""
-        return self._say(State({name: checked_value(value) for name, value in values.items()}, dwell_s))
+    def set_context(self, values: Mapping[str, Value], now: float, *, dwell_s: float | None = None) -> list[Effect]:
+        """Say what its context is from now on. It stays so for `dwell_s` at least, if that is said. [rebeca §5]"""
+        return self._say(Context({name: checked_value(value) for name, value in values.items()}, dwell_s))
 
     def move_to(self, place: Value, now: float, *, dwell_s: float | None = None) -> list[Effect]:
         """Say that it is at another place; all else stays as it is. [rebeca §5]"""
-        said = self.wanted.get(STATE)
-        dwell_s = said.dwell_s if dwell_s is None and isinstance(said, State) else dwell_s
-        return self.set_state({**self.state, LOCATION: place}, now, dwell_s=dwell_s)
+        said = self.wanted.get(CONTEXT)
+        dwell_s = said.dwell_s if dwell_s is None and isinstance(said, Context) else dwell_s
+        return self.set_context({**self.context, LOCATION: place}, now, dwell_s=dwell_s)
 
     def leave(self, now: float) -> list[Effect]:
         """Leave for good: what waits is sent, and the session ends. (Away, it ends when its time is over.)"""
@@ -248,7 +248,7 @@ class Client:
         under_way = any(not isinstance(request.wish, Publish) for request in self._under_way)
         return under_way or len(self.outbox) > self.outbox.events
 
-    def _say(self, wish: Subscribe | Advertise | State) -> list[Effect]:
+    def _say(self, wish: Subscribe | Advertise | Context) -> list[Effect]:
         self.wanted[topic_of(wish)] = wish
         return self._wait(wish)
 
@@ -323,7 +323,7 @@ class Client:
             self._since,
             self._brought,
             self.config.mode,
-            state=self._possible_state() if may_have_moved else None,
+            context=self._possible_context() if may_have_moved else None,
             tried=tried,
             log=log,
             origin=self._origin,
@@ -349,10 +349,10 @@ class Client:
         said = [wish for wish in (*self._granted.values(), *under_way) if isinstance(wish, Subscribe | Advertise)]
         return tuple(wish for wish in said if isinstance(wish, Advertise) or topic_of(wish) in self.wanted)
 
-    def _possible_state(self) -> State | None:
-        """The last state that the session may know."""
-        said = [self._granted.get(STATE), *(request.wish for request in self._under_way)]
-        return next((wish for wish in reversed(said) if isinstance(wish, State)), None)
+    def _possible_context(self) -> Context | None:
+        """The last context that the session may know."""
+        said = [self._granted.get(CONTEXT), *(request.wish for request in self._under_way)]
+        return next((wish for wish in reversed(said) if isinstance(wish, Context)), None)
 
     def _gone_away(self) -> list[Effect]:
         """There is no connection any more."""
@@ -457,7 +457,7 @@ class Client:
 
     def _grant(self, wish: Control) -> None:
         match wish:
-            case Subscribe() | Advertise() | State():
+            case Subscribe() | Advertise() | Context():
                 self._granted[topic_of(wish)] = wish
             case Unsubscribe(id=(_, name)):
                 self._granted.pop(("subscription", name), None)

@@ -24,31 +24,31 @@ the buffer fills up."
 from collections import OrderedDict
 from typing import Literal
 
-from godwit.broker.messages import Advertise, Publish, State, Subscribe, Unadvertise, Unsubscribe
+from godwit.broker.messages import Advertise, Context, Publish, Subscribe, Unadvertise, Unsubscribe
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 
-__all__ = ["STATE", "Control", "Outbox", "Topic", "Wish", "topic_of"]
+__all__ = ["CONTEXT", "Control", "Outbox", "Topic", "Wish", "topic_of"]
 
-Control = Subscribe | Unsubscribe | Advertise | Unadvertise | State
+Control = Subscribe | Unsubscribe | Advertise | Unadvertise | Context
 Wish = Control | Publish
 
-Topic = tuple[Literal["subscription", "advertisement", "unadvertisement", "event", "state"], str | int]
-"""What a wish is about: the name of a subscription or advertisement, the number of an event, or the client's state.
+Topic = tuple[Literal["subscription", "advertisement", "unadvertisement", "event", "context"], str | int]
+"""What a wish is about: the name of a subscription or advertisement, the number of an event, or the client's context.
 
 To take an advertisement back is a topic of its own, because it must stay behind the events that were advertised.
 """
 
 
-STATE: Topic = ("state", "")
+CONTEXT: Topic = ("context", "")
 
 
 def topic_of(wish: Wish) -> Topic:
     """What `wish` is about."""
     if isinstance(wish, Publish):
         return ("event", wish.event.sequence)
-    if isinstance(wish, State):
-        return STATE
+    if isinstance(wish, Context):
+        return CONTEXT
     if isinstance(wish, Subscribe | Unsubscribe):
         return ("subscription", wish.id[1])
     return ("advertisement" if isinstance(wish, Advertise) else "unadvertisement", wish.id[1])

@@ -3,13 +3,13 @@
 from typing import Any
 
 from godwit.broker.checking import (
+    check_context,
     check_event,
     check_filter,
     check_id,
     check_lost,
     check_purged,
     check_receipt,
-    check_state,
     check_wish,
     is_number,
     is_whole,
@@ -95,8 +95,8 @@ def _check_state(state: SessionState, client: str) -> None:
             raise PeerFault(f"a session that has refused with {shown(refusal)}")
     _check_held(state.subscriptions, (Subscribe,), client)
     _check_held(state.advertisements, (Advertise,), client)
-    if state.state is not None:
-        check_state(state.state)
+    if state.context is not None:
+        check_context(state.context)
     _check_seen(state.seen)
 
 

@@ -13,7 +13,7 @@ for the broker that is farthest, and replaces it when that makes a difference.
    are not known, any state is possible.
 
 *Paper.* [rebeca §5]. *Departures.* The paper's clients stay at one broker; here a client that turns up elsewhere brings
-its state along (`Attach.state`).
+its state along (`Attach.context`).
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from typing import Any
 from godwit.broker.broker import Broker, BrokerConfig
 from godwit.broker.effects import Arrived, Effect, Trace
 from godwit.broker.graph import GraphRouting
-from godwit.broker.messages import EntryId, NodeId, State, Subscribe
+from godwit.broker.messages import Context, EntryId, NodeId, Subscribe
 from godwit.broker.routing import Routing
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
@@ -55,27 +55,27 @@ class FollowingBroker(Broker):
 
     # ------------------------------------------------------------ clients here
 
-    def _state_of(self, client: NodeId) -> tuple[State, float | None]:
-        """The own state of a client here, and for how long each lasts."""
+    def _context_of(self, client: NodeId) -> tuple[Context, float | None]:
+        """The context of a client here, and for how long each lasts."""
         session = self.sessions.session(client)
-        return (State({}), None) if session is None else (session.own, session.dwell_s)
+        return (Context({}), None) if session is None else (session.context, session.dwell_s)
 
     def _subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
         if not is_open(filter):
             super()._subscribe(id, filter, effects, now)
             return
-        state, dwell_s = self._state_of(id[0])
+        context, dwell_s = self._context_of(id[0])
         if isinstance(self.routing, LocationTree):
-            self._carry_out(self.routing.follow(id, filter, state.values, dwell_s), effects, now)
+            self._carry_out(self.routing.follow(id, filter, context.values, dwell_s), effects, now)
             return
         assert isinstance(self.routing, GraphRouting)
-        possible = self.movements.possible(filter, state.values, self._farthest_s(), dwell_s)
+        possible = self.movements.possible(filter, context.values, self._farthest_s(), dwell_s)
         loosened = self.movements.loosened(filter, possible)
         if self.routing.local.get(id) != loosened:
             self._carry_out(self.routing.subscribe(id, loosened, now), effects, now)
 
-    def _on_state(self, connection: str, effects: list[Effect], now: float) -> None:
-        """Let routing know what a client's new state makes different. [rebeca §5.1]"""
+    def _on_context(self, connection: str, effects: list[Effect], now: float) -> None:
+        """Let routing know what a client's new context makes different. [rebeca §5.1]"""
         client = self.sessions.client_of(connection)
         assert client is not None
         effects.append(Trace(Record("moved", client)))

@@ -57,7 +57,7 @@ from msgspec import structs
 from godwit.broker.broker import EVERYTHING, BrokerConfig
 from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
-from godwit.broker.messages import Attach, Bye, EntryId, NodeId, State
+from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
@@ -218,13 +218,13 @@ class MobileBroker(PublisherBroker):
             self._subscribe((client, name), subscribe.filter, effects, now)
             effects += self.quenching.on_added(self.movements.weakest(subscribe.filter))
 
-    def _state_of(self, client: NodeId) -> tuple[State, float | None]:
-        """A client whose session is not here yet has brought its state along. [rebeca §6: both kinds at once]"""
+    def _context_of(self, client: NodeId) -> tuple[Context, float | None]:
+        """A client whose session is not here yet has brought its context along. [rebeca §6: both kinds at once]"""
         arrival = self.arrivals.get(client)
         if arrival is None:
-            return super()._state_of(client)
-        state = arrival.attach.state or State({})
-        return state, state.dwell_s
+            return super()._context_of(client)
+        context = arrival.attach.context or Context({})
+        return context, context.dwell_s
 
     def _forget_expected(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
         client = arrival.attach.client
@@ -391,8 +391,8 @@ class MobileBroker(PublisherBroker):
         effects: list[Effect] = [StopTimer(("relocate", client))]
         if arrival.flushes is not None:
             effects += self._drop_flushed(arrival.flushes)
-        session.come_to_terms(arrival.attach.state, self.movements, now)
-        arrival.attach = structs.replace(arrival.attach, state=session.own)
+        session.come_to_terms(arrival.attach.context, self.movements, now)
+        arrival.attach = structs.replace(arrival.attach, context=session.context)
         self.moved.pop(client, None)
         if following is None or self.graph is not None:
             self._settle_entries(arrival, session, effects, now)

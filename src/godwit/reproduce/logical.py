@@ -168,7 +168,7 @@ def _shop(reduction: str, seed: int, until_s: float, sink: TraceSink) -> None:
     def earn(name: str, _b: object, _c: object) -> None:
         money[name] = max(0, money[name] + rng.randint(-MONEY_STEP, MONEY_STEP))
         state = {"money": money[name]}
-        world.command(name, lambda client, now: client.set_state(state, now, dwell_s=DWELL_S))
+        world.command(name, lambda client, now: client.set_context(state, now, dwell_s=DWELL_S))
 
     def sell(price: int, _b: object, _c: object) -> None:
         world.command("shop", lambda client, now: client.publish({"price": price}, now))

@@ -20,6 +20,7 @@ from godwit.broker.messages import (
     Advertise,
     Attach,
     Attached,
+    Context,
     Covered,
     Delivery,
     Frame,
@@ -30,7 +31,6 @@ from godwit.broker.messages import (
     Received,
     Refused,
     Request,
-    State,
     Subscribe,
 )
 from godwit.filters.events import Event
@@ -130,7 +130,7 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)
     if kind is Follow:
         return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + 16 * len(message.values)
-    if kind in (Changed, State):
+    if kind in (Changed, Context):
         return 2 * HEADER_BYTES + 16 * len(message.values)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)

@@ -147,7 +147,7 @@ class Population(Stage):
 
     def _ask(self, kind: str, name: str, entry: str, filter: Filter | None, over_at: float | None = None) -> None:
         if filter is not None and is_open(filter):  # in the state that the client is in
-            filter = self.movements.exact(filter, self.client(name).state)
+            filter = self.movements.exact(filter, self.client(name).context)
         self.ledger.asked(kind, name, entry, filter, self.world.now, self._in_flight(), over_at=over_at)
         if self.trace is not None:
             text = "" if filter is None else to_text(filter)
