@@ -1,0 +1,122 @@
+"""Whatever machines send can be written and is read as it was; whatever else comes is a fault of the peer, no more."""
+
+import dataclasses
+import types
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from godwit.broker.messages import Frame, Packet, Publish
+from godwit.errors import PeerFault
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.filters.values import Value
+from godwit.runtime import wire
+from tests.property import strategies as own
+
+KINDS = wire._kinds()
+EVENTS = st.builds(
+    dataclasses.replace,
+    own.events(),
+    publisher=st.sampled_from(["", "p"]),
+    sequence=st.integers(0, 2**40),
+    payload=st.none() | st.binary(max_size=4),
+    published_at=st.none() | st.floats(0, 1e9),
+    to=st.none() | own.filters(3),
+)
+PARTS: dict[Any, SearchStrategy[Any]] = {
+    str: st.text(max_size=4),
+    int: st.integers(0, 2**40),
+    float: st.floats(0, 1e12),
+    bool: st.booleans(),
+    bytes: st.binary(max_size=4),
+    type(None): st.none(),
+    Event: EVENTS,
+    Filter: own.filters(3),
+    Value: own.values(),
+}
+
+
+def of_type(hint: Any) -> SearchStrategy[Any]:
+    """Anything that a field of this type may hold."""
+    if hint in PARTS:
+        return PARTS[hint]
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return messages(hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin in (Union, types.UnionType):
+        if hint == Filter | None:
+            return st.none() | own.filters(3)
+        return st.one_of([of_type(each) for each in arguments])
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return st.lists(of_type(arguments[0]), max_size=2).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(of_type, arguments))
+    assert origin is dict, hint
+    return st.dictionaries(of_type(arguments[0]), of_type(arguments[1]), max_size=2)
+
+
+def messages(kind: type) -> SearchStrategy[Any]:
+    hints = get_type_hints(kind)
+    if kind in (Frame, Packet):
+        hints["message"] = Publish
+    return st.builds(kind, **{field.name: of_type(hints[field.name]) for field in msgspec.structs.fields(kind)})
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_a_message_is_read_as_it_was_written(kind: type, data: st.DataObject) -> None:
+    message = data.draw(messages(kind))
+    for form in (wire.NATIVE, wire.JSON):
+        assert_same(form.decode(form.encode(message)), message)
+
+
+def assert_same(read: Any, written: Any) -> None:
+    """Equal, and of the same types all the way down: 1 is not 1.0, and not True."""
+    assert read == written
+    assert repr(read) == repr(written)
+
+
+@given(st.lists(st.sampled_from(KINDS).flatmap(messages), max_size=5), st.data())
+def test_where_a_stream_is_cut_makes_no_difference(written: list[Any], data: st.DataObject) -> None:
+    stream = wire.Frames.packed(written)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=4)))
+    frames = wire.Frames()
+    read = []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        read += frames.feed(stream[start:end])
+    assert read == written
+
+
+@given(st.one_of(st.binary(max_size=60), st.sampled_from(KINDS).flatmap(messages).map(wire.NATIVE.encode)), st.data())
+def test_whatever_comes_is_a_message_or_a_fault(seen: bytes, data: st.DataObject) -> None:
+    changed = bytearray(seen)
+    for at, byte in data.draw(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=4)):
+        if changed:
+            changed[at % len(changed)] = byte
+    for form in (wire.NATIVE, wire.JSON):
+        try:
+            form.decode(bytes(changed))
+        except PeerFault:
+            continue
+
+
+def test_a_frame_that_is_too_long_is_a_fault_before_it_has_come() -> None:
+    with pytest.raises(PeerFault, match="a frame of 101 bytes: at most 100 are allowed"):
+        wire.Frames(100).feed((101).to_bytes(4, "big"))
+
+
+def test_what_is_no_message_is_said_so() -> None:
+    with pytest.raises(PeerFault, match="no message"):
+        wire.NATIVE.decode(msgspec.msgpack.encode({"type": "Sing"}))
+
+
+def test_a_browser_may_write_a_filter_as_text() -> None:
+    seen = wire.JSON.decode(b'{"type": "Subscribe", "id": ["ann", "s"], "filter": "price < 10"}')
+    assert seen.filter == wire.parse("price < 10")
