@@ -13,6 +13,7 @@ has never heard of Godwit handles them well.
       SubscriptionError     an unknown subscription, or one that is there already
       PeerFault             a neighbour or client broke the protocol: its link is closed, the broker goes on
       ScenarioError         a scenario that cannot be run
+      JournalError          a broker's journal that cannot be read or written
       IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
 """
 
@@ -24,6 +25,7 @@ __all__ = [
     "FilterTooBig",
     "GodwitError",
     "IndexFileError",
+    "JournalError",
     "PeerFault",
     "ScenarioError",
     "SubscriptionError",
@@ -101,6 +103,10 @@ class ScenarioError(GodwitError, ValueError):
 
 class IndexFileError(GodwitError, ValueError):
     """A file that is no index, is not whole or was made by another version; or an index that no file can hold."""
+
+
+class JournalError(GodwitError):
+    """A broker's journal that cannot be read or written: names the file and what is wrong with it."""
 
 
 def _excerpt(source: str, line: int, column: int) -> tuple[str, int]:

@@ -35,7 +35,7 @@ from godwit.filters.language import from_json, parse, to_json
 from godwit.filters.values import Point, Value
 from godwit.mobility import messages as moving
 
-__all__ = ["FRAME_BYTES_MAX", "JSON", "NATIVE", "VERSION", "Codec", "Frames"]
+__all__ = ["FRAME_BYTES_MAX", "JSON", "NATIVE", "VERSION", "Codec", "Frames", "Intro"]
 
 VERSION = 1
 FRAME_BYTES_MAX = 16 * 2**20
@@ -43,6 +43,14 @@ LENGTH_BYTES = 4
 BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError, ValueError, TypeError)
 
 Convert = Callable[[Any], Any]
+
+
+class Intro(msgspec.Struct, frozen=True, tag=True):
+    """First on every native connection: which version I speak, and who I am."""
+
+    version: int = VERSION
+    broker: str = ""  # my name, if I am a broker
+    token: str = ""  # by which I may come in
 
 
 class Row(msgspec.Struct, array_like=True, frozen=True):
@@ -118,6 +126,11 @@ class Codec:
         """The message of a twin."""
         back = self._raise.get(type(twin))
         return twin if back is None else back(twin)
+
+    @staticmethod
+    def attributes(seen: dict[str, Any]) -> dict[str, Any]:
+        """Attributes that were written alone."""
+        return _attributes(seen)
 
     # ------------------------------------------------------------ types
 
@@ -310,7 +323,7 @@ def _kinds() -> list[type[msgspec.Struct]]:
     """Every message that brokers and clients send, but for those of ad hoc networks, which go over the air."""
     named = [getattr(room, name) for room in (between, moving) for name in room.__all__]
     structs_ = [kind for kind in named if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
-    return [kind for kind in structs_ if kind.__struct_config__.tag is not None]
+    return [Intro, *(kind for kind in structs_ if kind.__struct_config__.tag is not None)]
 
 
 NATIVE = Codec(_kinds(), as_json=False)
@@ -340,11 +353,11 @@ class Frames:
             parts.append(data)
         return b"".join(parts)
 
-    def feed(self, data: bytes) -> list[Any]:
-        """The messages that are whole now. `PeerFault`: the stream is of no use from here on."""
+    def feed(self, data: bytes) -> list[tuple[Any, bytes]]:
+        """The messages that are whole now, each with its bytes. `PeerFault`: the stream is of no use from here on."""
         buffer = self._buffer
         buffer += data
-        messages: list[Any] = []
+        messages: list[tuple[Any, bytes]] = []
         at = 0
         while len(buffer) - at >= LENGTH_BYTES:
             length = int.from_bytes(buffer[at : at + LENGTH_BYTES], "big")
@@ -353,7 +366,8 @@ class Frames:
             end = at + LENGTH_BYTES + length
             if len(buffer) < end:
                 break
-            messages.append(NATIVE.decode(bytes(buffer[at + LENGTH_BYTES : end])))
+            packed = bytes(buffer[at + LENGTH_BYTES : end])
+            messages.append((NATIVE.decode(packed), packed))
             at = end
         del buffer[:at]
         return messages

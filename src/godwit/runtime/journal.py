@@ -1,0 +1,156 @@
+"""The journal: what a broker was told, on disk before anything that it does about it leaves the process.
+
+*Theory.* A broker's state is a function of its inputs. So the disk holds the inputs, in batches: one row and one
+transaction each. Now and then the whole machine is written as a snapshot, and the batches before it go. After a crash
+the last snapshot is loaded and the batches behind it are handled again, with effects muted (`node.py`).
+
+| durability | a batch is safe when | survives |
+|---|---|---|
+| `full` | it is on the disk (fsync) | the end of the process, and of the power |
+| `relaxed` | the operating system has it | the end of the process |
+| `memory` | there is no journal | nothing: the broker comes back as a new life |
+
+*Rules.*
+1. `append` returns when the batch is safe. When it raises, nothing of the batch is in the journal, and it may be tried
+   again.
+2. A snapshot replaces what came before it in one transaction: there is no moment with neither.
+3. A journal that cannot be read is never overwritten: `JournalError` says what is wrong with which file.
+4. One process at a time: a second one that opens the same journal is refused.
+5. The numbers of batches count on over restarts.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Literal
+
+from godwit.errors import JournalError
+
+__all__ = ["DURABILITIES", "Durability", "Journal"]
+
+Durability = Literal["memory", "relaxed", "full"]
+DURABILITIES: tuple[Durability, ...] = ("memory", "relaxed", "full")
+
+FILE = "journal.sqlite"
+LOCK = "journal.lock"
+FORMAT = 1
+SYNCHRONOUS = {"relaxed": "OFF", "full": "FULL"}
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batches (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
+"""
+
+
+class Journal:
+    """The journal of one broker, in a folder of its own. To be used by one thread at a time."""
+
+    def __init__(self, folder: Path, broker: str, durability: Durability = "full") -> None:
+        assert durability in SYNCHRONOUS
+        self.folder = folder
+        self.bytes_since_snapshot = 0
+        self.snapshot_bytes = 0
+        self._lock = _locked(folder)
+        try:
+            with self._said_well():
+                self._disk = sqlite3.connect(
+                    folder / FILE, isolation_level=None, check_same_thread=False, cached_statements=32
+                )
+                self._disk.execute("PRAGMA journal_mode = WAL")
+                self._disk.execute(f"PRAGMA synchronous = {SYNCHRONOUS[durability]}")
+                self._disk.execute("PRAGMA wal_autocheckpoint = 4000")
+                self._disk.executescript(SCHEMA)
+                self._introduce(broker)
+                last = self._disk.execute("SELECT max(number) FROM batches").fetchone()[0]
+                snapshot = self._disk.execute("SELECT max(number) FROM snapshots").fetchone()[0]
+        except BaseException:
+            self._lock.close()
+            raise
+        self.number = max(last or 0, snapshot or 0)
+
+    def _introduce(self, broker: str) -> None:
+        """Whose journal it is, and of which format; a journal of another broker or format is refused."""
+        known = dict(self._disk.execute("SELECT name, value FROM about"))
+        if not known:
+            self._disk.execute("INSERT INTO about VALUES ('format', ?), ('broker', ?)", (FORMAT, broker))
+        elif known.get("format") != FORMAT:
+            raise JournalError(f"{self.folder / FILE} has format {known.get('format')}: this version reads {FORMAT}")
+        elif known.get("broker") != broker:
+            raise JournalError(f"{self.folder / FILE} is the journal of broker {known.get('broker')!r}, not {broker!r}")
+
+    def append(self, data: bytes) -> int:
+        """Write a batch; its number, once it is safe."""
+        with self._said_well():
+            self._disk.execute("INSERT INTO batches VALUES (?, ?)", (self.number + 1, data))
+        self.number += 1
+        self.bytes_since_snapshot += len(data)
+        return self.number
+
+    def snapshot(self, number: int, data: bytes) -> None:
+        """The machine as it was after batch `number`: what is older goes."""
+        with self._said_well():
+            self._disk.execute("BEGIN IMMEDIATE")
+            try:
+                self._disk.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (number, data))
+                self._disk.execute("DELETE FROM snapshots WHERE number < ?", (number,))
+                self._disk.execute("DELETE FROM batches WHERE number <= ?", (number,))
+                self._disk.execute("COMMIT")
+            except BaseException:
+                self._disk.execute("ROLLBACK")
+                raise
+        self.bytes_since_snapshot = 0
+        self.snapshot_bytes = len(data)
+
+    def last_snapshot(self) -> tuple[int, bytes] | None:
+        """The number of the last batch in it, and the machine."""
+        with self._said_well():
+            row = self._disk.execute("SELECT number, data FROM snapshots ORDER BY number DESC LIMIT 1").fetchone()
+        if row is not None:
+            self.snapshot_bytes = len(row[1])
+        return row
+
+    def batches(self, after: int) -> Iterator[bytes]:
+        """The batches behind a number, in order, without a hole."""
+        with self._said_well():
+            for number, data in self._disk.execute("SELECT number, data FROM batches WHERE number > ? ORDER BY number", (after,)):
+                if number != after + 1:
+                    raise JournalError(f"{self.folder / FILE}: batch {after + 1} is missing before batch {number}")
+                after = number
+                self.bytes_since_snapshot += len(data)
+                yield data
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with self._said_well():
+            self._disk.close()
+        self._lock.close()
+
+    @contextmanager
+    def _said_well(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise JournalError(f"{self.folder / FILE}: {error}") from error
+
+
+def _locked(folder: Path) -> IO[str]:
+    """Take the folder for this process."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("a+")
+    except OSError as error:
+        raise JournalError(f"{folder} cannot be written: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        holder = lock.read().strip()
+        lock.close()
+        raise JournalError(f"{folder} is in use by another broker (process {holder or 'unknown'})") from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock

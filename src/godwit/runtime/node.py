@@ -1,0 +1,364 @@
+"""A broker's machine on a real clock and a real disk: inputs in, batch by batch; effects out, once they are safe.
+
+*Theory.* Whatever comes (frames, messages, timers, connections) is an input. Inputs are gathered for one turn of the
+event loop, handled one after the other, and written to the journal as one batch. While the disk works, the next turn
+gathers the next batch: so under load batches grow, and the disk is asked as often as it can answer. The effects of a
+batch are carried out when it is safe, and all that goes to one peer goes in one write.
+
+After a crash the machine is made again from its last snapshot and the batches behind it; then it hears that every link
+and connection which it thinks open is gone. Links and sessions say again what was not acknowledged.
+
+*Rules.*
+1. No effect of an input leaves before the input is in the journal. (`durability` says what that is worth.)
+2. While the disk fails, nothing is taken in: the batch waits and is tried again, and `trouble` says why.
+3. A machine that raises has a fault of its own. What it did with that batch is forgotten: it is made again from the
+   journal, and all peers are let go. Without a journal only the peer that sent it is.
+4. The clock never goes back: the machine's time is the later of the wall clock and what it was told last.
+
+*Profile.* See BENCHMARKS.md. One joined write for each peer and turn is what decides at fan-out.
+"""
+
+import asyncio
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import time
+from typing import Any, Protocol
+
+import msgspec
+
+from godwit.broker.effects import (
+    Arrived,
+    Close,
+    Closed,
+    Effect,
+    Heard,
+    Input,
+    LinkDown,
+    LinkUp,
+    Opened,
+    Send,
+    StartTimer,
+    StopTimer,
+    Tell,
+    TimerDue,
+    TimerKey,
+    Trace,
+)
+from godwit.errors import JournalError
+from godwit.runtime.journal import Journal
+from godwit.runtime.wire import NATIVE
+from godwit.trace import Record
+
+__all__ = ["Machine", "Node", "Port"]
+
+SNAPSHOT_BYTES = 32 * 2**20
+RETRY_S = 1.0
+
+Entry = tuple[float, str, str, bytes]
+"""An input in the journal: when, its kind, the peer or connection or timer, and the message if there is one."""
+
+_ENTRIES: msgspec.msgpack.Decoder[list[tuple[float, str, str, bytes]]] = msgspec.msgpack.Decoder(list[Entry])
+
+
+class Machine(Protocol):
+    """What a node runs."""
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take one input; what is to be done because of it, in order."""
+
+
+class Port(Protocol):
+    """The near end of a link or of a client's connection."""
+
+    def send(self, message: Any) -> None:
+        """Have a message written at the next `flush`."""
+
+    def flush(self) -> None:
+        """Write what was sent, in one go."""
+
+    def close(self, reason: str) -> None:
+        """Write what was sent, and close."""
+
+
+class Node:
+    """One machine, its journal, its timers and its peers."""
+
+    def __init__(
+        self,
+        make: Callable[[], Machine],
+        journal: Journal | None = None,
+        *,
+        on_record: Callable[[Record, float], None] | None = None,
+        on_trouble: Callable[[str], None] | None = None,
+    ) -> None:
+        self._make = make
+        self._journal = journal
+        self._writer = ThreadPoolExecutor(1, "journal") if journal is not None else None
+        self._on_record = on_record
+        self._on_trouble = on_trouble
+        self.machine = make()
+        self.ports: dict[str, Port] = {}  # links by the peer's name, clients by the connection's
+        self.trouble = ""  # why nothing is taken in at present
+        self.now = 0.0
+        self._inputs: list[tuple[Input, bytes]] = []
+        self._entries: list[Entry] = []  # handled, and not yet given to the journal
+        self._effects: list[Effect] = []  # of these
+        self._asked: dict[TimerKey, float] = {}  # the timers that run, as far as the journal goes
+        self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
+        self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self._is_due = False  # a turn is
+        self._is_writing = False
+        self._is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        if journal is not None:
+            self._recover(journal)
+
+    # ------------------------------------------------------------ inputs
+
+    def tell(self, input: Input, packed: bytes = b"") -> None:
+        """The machine is to hear this; `packed`: the message in it, as it came."""
+        self._inputs.append((input, packed))
+        if not self._is_due and not self.trouble:
+            self._is_due = True
+            self._quiet.clear()
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Handle what has come since the last turn."""
+        self._is_due = False
+        if self._is_closed or self.trouble:
+            return
+        inputs, self._inputs = self._inputs, []
+        now = self.now = max(self.now, time())
+        handle, effects, entries = self.machine.handle, self._effects, self._entries
+        input: Input | None = None
+        try:
+            for input, packed in inputs:
+                effects += handle(input, now)
+                if self._journal is not None:
+                    entries.append(_entry(input, packed, now))
+        except Exception as error:  # noqa: BLE001 (rule 3: whatever it is)
+            self._on_fault(input, error)
+        if self._journal is None:
+            self._carry_out(self._taken_effects())
+            self._quiet.set()
+        elif not self._is_writing:
+            self._write()
+
+    def _taken_effects(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    # ------------------------------------------------------------ the journal
+
+    def _write(self) -> None:
+        """Give the journal what has been handled; carry its effects out when it is safe."""
+        if not self._entries:
+            self._carry_out(self._taken_effects())
+            self._quiet.set()
+            return
+        entries, self._entries = self._entries, []
+        effects = self._taken_effects()
+        self._is_writing = True
+        self._append(msgspec.msgpack.encode(entries), entries, effects)
+
+    def _append(self, batch: bytes, entries: list[Entry], effects: list[Effect]) -> None:
+        assert self._journal is not None and self._writer is not None
+        written = self._loop.run_in_executor(self._writer, self._journal.append, batch)
+        written.add_done_callback(lambda done: self._on_written(done, batch, entries, effects))
+
+    def _on_written(
+        self, done: "asyncio.Future[int]", batch: bytes, entries: list[Entry], effects: list[Effect]
+    ) -> None:
+        if done.cancelled() or self._is_closed:
+            return
+        error = done.exception()
+        if error is not None:  # rule 2
+            if not isinstance(error, JournalError):
+                raise error
+            if not self.trouble and self._on_trouble is not None:
+                self._on_trouble(str(error))
+            self.trouble = str(error)
+            self._loop.call_later(RETRY_S, self._append, batch, entries, effects)
+            return
+        was_in_trouble, self.trouble = bool(self.trouble), ""
+        self._is_writing = False
+        for entry in entries:
+            _note(_input(entry), self._open)
+        self._carry_out(effects)
+        if self._is_snapshot_due() and not self._entries:
+            self._snapshot()
+        elif self._entries:
+            self._write()
+        elif not self._inputs:
+            self._quiet.set()
+        if was_in_trouble and self._inputs:
+            self._turn()
+
+    def _is_snapshot_due(self) -> bool:
+        journal = self._journal
+        assert journal is not None
+        return journal.bytes_since_snapshot > max(SNAPSHOT_BYTES, journal.snapshot_bytes)
+
+    def _snapshot(self) -> None:
+        """Write the whole machine. Inputs wait meanwhile, in memory and on the wire."""
+        journal, writer = self._journal, self._writer
+        assert journal is not None and writer is not None
+        data = pickle.dumps((self.machine, self._asked, self._open, self.now), protocol=pickle.HIGHEST_PROTOCOL)
+        self._is_writing = True
+        done = self._loop.run_in_executor(writer, journal.snapshot, journal.number, data)
+        done.add_done_callback(lambda _: self._on_snapshot())
+
+    def _on_snapshot(self) -> None:
+        self._is_writing = False
+        if not self._is_closed:
+            self._write()
+
+    def _recover(self, journal: Journal) -> None:
+        """Make the machine again as it was. Called before anything is open."""
+        self.machine, self._asked, self._open = self._make(), {}, {}
+        after = 0
+        if (snapshot := journal.last_snapshot()) is not None:
+            after = snapshot[0]
+            self.machine, self._asked, self._open, self.now = pickle.loads(snapshot[1])  # noqa: S301 (our own disk)
+        for batch in journal.batches(after):
+            for entry in _ENTRIES.decode(batch):
+                input, self.now = _input(entry), entry[0]
+                if isinstance(input, TimerDue):
+                    self._asked.pop(input.key, None)
+                _note(input, self._open)
+                for effect in self.machine.handle(input, self.now):
+                    self._note_timer(effect)
+        for key, at in self._asked.items():
+            self._start(key, at)
+        for gone in list(self._open):
+            self.tell(gone)
+
+    def _on_fault(self, input: Input | None, error: Exception) -> None:
+        """The machine has a fault. (rule 3)"""
+        text = f"{type(error).__name__} in the broker's machine, at {type(input).__name__}: {error}"
+        if self._on_trouble is not None:
+            self._on_trouble(text)
+        if self._journal is None:
+            name = getattr(input, "connection", getattr(input, "peer", ""))
+            if (port := self.ports.pop(name, None)) is not None:
+                port.close("the broker could not handle what came")
+            return
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+        self._entries.clear()
+        self._effects.clear()
+        for port in list(self.ports.values()):
+            port.close("the broker starts again")
+        self.ports.clear()
+        self._recover(self._journal)
+
+    # ------------------------------------------------------------ effects
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        ports = self.ports
+        touched: dict[Port, None] = {}
+        for effect in effects:
+            kind = type(effect)
+            if kind is Tell or kind is Send:
+                name, message = (effect.connection, effect.message) if kind is Tell else (effect.peer, effect.frame)  # type: ignore[union-attr]
+                port = ports.get(name)
+                if port is not None:
+                    port.send(message)
+                    touched[port] = None
+            elif kind is Trace:
+                if self._on_record is not None:
+                    self._on_record(effect.record, self.now)  # type: ignore[union-attr]
+            elif kind is Close:
+                port = ports.pop(effect.peer, None)  # type: ignore[union-attr]
+                if port is not None:
+                    touched.pop(port, None)
+                    port.close(effect.reason)  # type: ignore[union-attr]
+            else:
+                self._note_timer(effect)
+                if kind is StartTimer:
+                    self._start(effect.key, effect.at)  # type: ignore[union-attr]
+                elif kind is StopTimer and (handle := self._timers.pop(effect.key, None)) is not None:  # type: ignore[union-attr]
+                    handle.cancel()
+        for port in touched:
+            port.flush()
+
+    def _note_timer(self, effect: Effect) -> None:
+        if isinstance(effect, StartTimer):
+            self._asked[effect.key] = effect.at
+        elif isinstance(effect, StopTimer):
+            self._asked.pop(effect.key, None)
+
+    def _start(self, key: TimerKey, at: float) -> None:
+        if (running := self._timers.pop(key, None)) is not None:
+            running.cancel()
+        self._timers[key] = self._loop.call_later(max(0.0, at - time()), self._on_timer, key, at)
+
+    def _on_timer(self, key: TimerKey, at: float) -> None:
+        self._timers.pop(key, None)
+        if self._asked.get(key) == at:
+            del self._asked[key]
+            self.tell(TimerDue(key))
+
+    # ------------------------------------------------------------ the end
+
+    async def quiet(self) -> None:
+        """Until all that has come is handled and safe, and its effects are carried out."""
+        await self._quiet.wait()
+
+    async def close(self) -> None:
+        """Handle what has come, and let go of everything."""
+        if not self.trouble:
+            await self.quiet()
+        self._is_closed = True
+        for handle in self._timers.values():
+            handle.cancel()
+        for port in list(self.ports.values()):
+            port.close("the broker stops")
+        if self._writer is not None and self._journal is not None:
+            self._writer.shutdown(wait=True)
+            self._journal.close()
+
+
+# ---------------------------------------------------------------- inputs on disk
+
+
+def _entry(input: Input, packed: bytes, now: float) -> Entry:
+    kind = type(input)
+    if kind is Arrived:
+        return (now, "arrived", input.peer, packed)  # type: ignore[union-attr]
+    if kind is Heard:
+        return (now, "heard", input.connection, packed)  # type: ignore[union-attr]
+    if kind is Opened:
+        return (now, "opened", input.connection, msgspec.msgpack.encode(input.asserted))  # type: ignore[union-attr]
+    return (now, kind.__name__, "", msgspec.msgpack.encode(input))
+
+
+def _input(entry: Entry) -> Input:
+    _, kind, name, data = entry
+    if kind == "opened":
+        return Opened(name, NATIVE.attributes(msgspec.msgpack.decode(data)))
+    if kind == "arrived":
+        return Arrived(name, NATIVE.decode(data))
+    if kind == "heard":
+        return Heard(name, NATIVE.decode(data))
+    return _DECODERS[kind].decode(data)
+
+
+_DECODERS: dict[str, Any] = {
+    kind.__name__: msgspec.msgpack.Decoder(kind) for kind in (LinkUp, LinkDown, Closed, TimerDue)
+}
+
+
+def _note(input: Input, open: dict[Input, None]) -> None:
+    """Keep in mind what is open, as what is to be heard when it is gone."""
+    if isinstance(input, LinkUp):
+        open[LinkDown(input.peer)] = None
+    elif isinstance(input, Opened):
+        open[Closed(input.connection)] = None
+    elif isinstance(input, LinkDown | Closed):
+        open.pop(input, None)
