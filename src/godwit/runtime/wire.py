@@ -29,7 +29,7 @@ from msgspec import Raw, structs
 from godwit.broker import messages as between
 from godwit.broker.messages import Frame, Packet
 from godwit.errors import GodwitError, PeerFault
-from godwit.filters.events import Event, flattened
+from godwit.filters.events import Attributes, Event, flattened
 from godwit.filters.filters import Filter
 from godwit.filters.language import from_json, parse, to_json
 from godwit.filters.values import Point, Value
@@ -315,7 +315,7 @@ def _plain_value(value: Any) -> Any:
 AS_THEY_ARE = {bool, int, float, str, datetime}
 PLAIN = (str, int, float, bool, bytes, None, type(None), str | None, int | None, float | None)
 VALUES = (Value,)
-CONTEXTS = (dict[str, Value],)
+CONTEXTS = (dict[str, Value], dict[str, Value | tuple[Value, ...]], Attributes)
 BEARING = {(Frame, "message"), (Packet, "message")}
 
 
