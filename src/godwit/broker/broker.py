@@ -66,6 +66,7 @@ from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
 from godwit.broker.sessions import Removed, Sessions
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
+from godwit.filters.contexts import key_of
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.trace import Record
@@ -103,7 +104,7 @@ class Broker:
         if config.family == "tree":  # on a tree there is no other way: what waits for a neighbour waits
             link = structs.replace(link, dead_after_s=None)
         self.links = {peer: Link(peer, incarnation, link) for peer in neighbours}
-        self.sessions = Sessions(config.limits, name, incarnation, config.advertisements)
+        self.sessions = Sessions(config.limits, name, incarnation, config.advertisements, config.asserted)
         self.quenching = Quenching()
         self.routing = self._new_routing(neighbours, incarnation)
 
@@ -199,7 +200,7 @@ class Broker:
 
     def on_opened(self, input: Opened, now: float) -> list[Effect]:
         """A client's connection is there: it has to say who it is."""
-        return []
+        return self.sessions.vouch(input.connection, input.asserted)
 
     def on_closed(self, input: Closed, now: float) -> list[Effect]:
         """A client's connection is gone."""
@@ -218,7 +219,9 @@ class Broker:
             if type(message) is Received:
                 return self.sessions.received(connection, message, now)
             if type(message) is Attach:
-                return self._on_attach(connection, message, now)
+                effects = self._on_attach(connection, message, now)
+                self.sessions.vouched(connection)  # turned away, perhaps
+                return effects
             if type(message) is Bye:
                 client = self.sessions.client_of(connection)
                 effects = self.quenching.detach(connection)
@@ -239,10 +242,13 @@ class Broker:
         check_attach(message)
         before = self.sessions.session(message.client)
         older = None if before is None else before.connection
+        context = {} if before is None else before.whole_context()
         attached = self.sessions.attach(connection, message, now)
         if self.sessions.client_of(connection) is None:
             return attached
         effects: list[Effect] = [] if older is None else self.quenching.detach(older)
+        if before is not None and key_of(before.whole_context()) != key_of(context):  # as its server vouches for now
+            self._on_context(connection, attached, now)
         if message.quench:
             effects += self.quenching.attach(connection, self.routing.wanted)
         effects += attached
@@ -280,6 +286,7 @@ class Broker:
                 self._carry_out(routing.unadvertise(id, now), effects, now)
             case Context():
                 self._on_context(connection, effects, now)
+                effects += self.quenching.on_context(connection, self.routing.wanted, now)
         return effects
 
     def _subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:

@@ -22,7 +22,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.errors import BadValue, PeerFault
-from godwit.filters.contexts import CONTEXT_MAX
+from godwit.filters.contexts import CONTEXT_NAME_MAX, why_too_large
 from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, Event
 from godwit.filters.filters import And, Missing, Only, Or, Some, literals
 from godwit.filters.references import is_open
@@ -43,6 +43,7 @@ __all__ = [
     "check_receipt",
     "check_received",
     "check_request",
+    "check_size",
     "check_values",
     "check_wish",
     "is_number",
@@ -91,6 +92,7 @@ def check_attach(message: Attach) -> None:
             raise PeerFault("Attach.wanted holds what was accepted, and an advertisement on the own state never was")
     if message.context is not None:
         check_context(message.context)
+        check_size(message.context.values)
 
 
 def check_received(message: Received, sent_up_to: int) -> None:
@@ -138,15 +140,34 @@ def check_context(context: Any) -> None:
 
 
 def check_values(values: Any) -> None:
-    """Raise `PeerFault` unless these are named values of a client's context."""
-    if type(values) is not dict or len(values) > CONTEXT_MAX:
-        raise PeerFault(f"a context must be a table of at most {CONTEXT_MAX} values")
+    """Raise `PeerFault` unless these are named values of a client's context, one or several of each name."""
+    if type(values) is not dict:
+        raise PeerFault(f"a context is {_kind(values)}: it must be a table of values")
     for name, value in values.items():
-        _check_name("a name in a context", name)
-        try:
+        if type(name) is not str or not 0 < len(name) <= CONTEXT_NAME_MAX:
+            raise PeerFault(f"a name in a context must be a text of 1 to {CONTEXT_NAME_MAX} characters")
+        _check_value(f"my.{name}", value)
+
+
+def check_size(values: Any) -> None:
+    """Raise `PeerFault` when a context is larger than a request could have made it."""
+    reason = why_too_large(values)
+    if reason is not None:
+        raise PeerFault(reason)
+
+
+def _check_value(what: str, value: Any) -> None:
+    """Raise `PeerFault` unless this is one value, or several."""
+    try:
+        if type(value) is not tuple:
             checked_value(value)
-        except BadValue as error:
-            raise PeerFault(f"my.{name}: {error}") from None
+        elif len(value) < 2:
+            raise PeerFault(f"{what} has a tuple of {len(value)}: one value stands alone, none is absent")
+        else:
+            for one in value:
+                checked_value(one)
+    except BadValue as error:
+        raise PeerFault(f"{what}: {error}") from None
 
 
 def check_dwell(dwell_s: Any) -> None:
@@ -248,18 +269,7 @@ def _check_event(event: Event) -> None:
     for name, value in event.attributes.items():
         if type(name) is not str or not 0 < len(name) <= NAME_LENGTH_MAX:
             raise PeerFault(f"an attribute's name must be a text of 1 to {NAME_LENGTH_MAX} characters")
-        try:
-            if type(value) is not tuple:
-                checked_value(value)
-            elif len(value) < 2:
-                raise PeerFault(
-                    f"attribute {name!r} has a tuple of {len(value)}: one value stands alone, none is absent"
-                )
-            else:
-                for one in value:
-                    checked_value(one)
-        except BadValue as error:
-            raise PeerFault(f"attribute {name!r}: {error}") from None
+        _check_value(f"attribute {name!r}", value)
     if type(event.publisher) is not str or not is_whole(event.sequence):
         raise PeerFault("an event's publisher must be a text and its sequence a whole number")
     if event.payload is not None and type(event.payload) is not bytes:
@@ -271,6 +281,10 @@ def _check_event(event: Event) -> None:
             raise PeerFault(f"an event's time is {shown(at)}: it must be in seconds, or nothing")
     if event.to is not None:
         check_filter(event.to)
+        if is_open(event.to):
+            raise PeerFault(
+                "an event's `to` refers to a client's own context (my.x, myloc): its publisher fills that in"
+            )
 
 
 def _check_rules(rules: QueueRules) -> None:

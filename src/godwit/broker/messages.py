@@ -129,7 +129,7 @@ class Synced(msgspec.Struct, frozen=True, tag=True):
 class Context(msgspec.Struct, frozen=True, tag=True):
     """From a client: my context is this from now on. [spcf §3: setContext] `my.x` and `myloc` refer to it."""
 
-    values: dict[str, Value]
+    values: dict[str, Value | tuple[Value, ...]]
     dwell_s: float | None = None  # for so long at least it stays each time; None: find out
 
 
@@ -295,6 +295,7 @@ class SessionState(msgspec.Struct, frozen=True):
     accepted_then: int
     seen: tuple[tuple[str, int, bytes], ...]  # publisher, highest number, bits (seen.py)
     context: Context | None = None
+    asserted: dict[str, Value | tuple[Value, ...]] = {}  # of its context, what the last connection's driver vouched for
 
 
 class Waiting(msgspec.Struct, frozen=True):

@@ -10,7 +10,10 @@ runs, so that the work is a small share of the time.
 1. A source's copy matches whatever a subscription known here matches, from the moment the source has heard of it.
 2. Merging is perfect, so the copy matches nothing else, until it would have more than `size_max` literals: then it is
    weakened, never strengthened. What is too much in it, so or by a removal, goes when the filter is made anew.
-3. A source is told the filter before its `Attached`, so that it can quench what it buffered while it was away.
+3. A source is told the filter before its `Attached`, so that it can quench what it buffered while it was away; and
+   after each `Context` of its that was accepted.
+4. The filter asks nothing of the sender's context: what of that is asserted (`BrokerConfig.asserted`) no source knows.
+   A routing family that does not know yet what is wanted from a context says `TRUE`, and so does the filter.
 
 *What is promised to a subscriber* (H2): an event that a source publishes after it has heard the filter with your
 subscription in it is not quenched. One that it publishes before, though you have subscribed, may be: quenching makes
@@ -32,7 +35,8 @@ from collections.abc import Callable, Iterable
 from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey
 from godwit.broker.messages import Quench
 from godwit.filters.algebra import covers
-from godwit.filters.filters import Filter, any_of
+from godwit.filters.contexts import without_sender
+from godwit.filters.filters import TRUE, Filter, any_of
 from godwit.filters.merging import merge_all
 
 __all__ = ["QUENCH_TIMER", "Quenching"]
@@ -66,7 +70,19 @@ class Quenching:
             self.held = self._with(self.held, filter)
         self._missed.clear()
         self._sources[connection] = None
+        if TRUE in wanted():
+            self.held = TRUE
         return [Tell(connection, Quench(self.held))]
+
+    def on_context(self, connection: str, wanted: Wanted, now: float) -> list[Effect]:
+        """A client's context is another. If it is a source, it waits to be told the filter anew. (rule 4)"""
+        if connection not in self._sources:
+            return []
+        assert self.held is not None
+        if TRUE not in wanted() or self.held == TRUE:
+            return [Tell(connection, Quench(self.held))]
+        self.held = TRUE
+        return [*self._told(), *self.on_removed(now)]
 
     def detach(self, connection: str) -> list[Effect]:
         """That connection is gone. One that never asked is no fault."""
@@ -79,6 +95,7 @@ class Quenching:
 
     def on_added(self, filter: Filter) -> list[Effect]:
         """Somebody wants what `filter` matches: sources must not quench it from now on."""
+        filter = without_sender(filter)
         if self.held is None:
             return []
         if not self._sources:
@@ -119,7 +136,7 @@ class Quenching:
         return [Tell(connection, message) for connection in self._sources]
 
     def _combined(self, wanted: Wanted) -> Filter:
-        filters = dict.fromkeys(wanted())
+        filters = dict.fromkeys(map(without_sender, wanted()))
         self._merged = len(filters)
         return merge_all(filters, size_max=self._size_max)
 

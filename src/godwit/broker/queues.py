@@ -378,7 +378,7 @@ def event_size(event: Event) -> int:
             size += len(value)
         elif type(value) is tuple:
             size += sum(VALUE_SIZE + len(one) if type(one) is str else VALUE_SIZE for one in value)
-    return size
+    return size if event.to is None else size + event.to.weight * VALUE_SIZE
 
 
 def _key(event: Event, attribute: str) -> Any:

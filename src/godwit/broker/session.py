@@ -15,7 +15,7 @@ figures of that one settled.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Protocol
 
 from godwit.broker.chains import Chain
@@ -34,10 +34,9 @@ from godwit.broker.messages import (
 )
 from godwit.broker.queues import Queue
 from godwit.broker.seen import Seen
-from godwit.filters.events import Event
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
-from godwit.filters.values import Value
 from godwit.trace import Record
 
 __all__ = ["Binding", "Session"]
@@ -54,7 +53,7 @@ class Binding(Protocol):
     def why_not(self, filter: Filter) -> str | None:
         """Why nobody can say what a filter means, or None."""
 
-    def exact(self, filter: Filter, context: Mapping[str, Value]) -> Filter:
+    def exact(self, filter: Filter, context: Attributes) -> Filter:
         """The filter of a client in this context."""
 
 
@@ -73,7 +72,9 @@ class Session:
         self.subscriptions: dict[str, Subscribe] = {}
         self.advertisements: dict[str, Filter] = {}
         self.has_advertised = False
-        self.context = Context({})  # the client's own
+        self.context = Context({})  # as the client says
+        self.asserted: Attributes = {}  # as the driver of its last connection vouches for
+        self._whole: Attributes = self.context.values  # both
         self.context_since: float | None = None
         self.dwells: deque[float] = deque(maxlen=DWELLS_KEPT)
         self.dwell_s: float | None = None  # that is reckoned with
@@ -91,14 +92,32 @@ class Session:
 
     # ------------------------------------------------------------ the client's context
 
-    def set_context(self, context: Context, binding: Binding, now: float) -> None:
-        """The client's context is this from now on: so are its exact tests. [rebeca §5.1: F0]"""
+    def whole_context(self) -> Attributes:
+        """All that is known of the client: what it says, and what is vouched for."""
+        return self._whole
+
+    def set_context(self, context: Context, binding: Binding | None, now: float) -> None:
+        """The client's context is this from now on: so are its exact tests. [rebeca §5.1: F0] [spcf §3: setContext]"""
         if self.context_since is not None:
             self.dwells.append(now - self.context_since)
         self.context, self.context_since = context, now
         self._reckon_dwell()
-        for name in self.exact:
-            self.exact[name] = binding.exact(self.subscriptions[name].filter, context.values)
+        self._know_whole(binding)
+
+    def set_asserted(self, asserted: Attributes, binding: Binding | None) -> None:
+        """Of the client's context, this is vouched for from now on."""
+        self.asserted = asserted
+        self._know_whole(binding)
+
+    def _know_whole(self, binding: Binding | None) -> None:
+        self._whole = {**self.context.values, **self.asserted} if self.asserted else self.context.values
+        if binding is not None:
+            for name in self.exact:
+                self.exact[name] = binding.exact(self.subscriptions[name].filter, self._whole)
+
+    def is_meant(self, event: Event) -> bool:
+        """Whether the event is for a client in this context. [spcf §3: publish]"""
+        return event.to is None or event.to.holds(self._whole)
 
     def _reckon_dwell(self) -> None:
         """How long states last: as the client says, or as the last ones did. Small changes change nothing."""
@@ -111,11 +130,12 @@ class Session:
             if self.dwell_s is None or not DWELL_MARGIN * shortest / 2 <= self.dwell_s <= shortest:
                 self.dwell_s = DWELL_MARGIN * shortest or None
 
-    def come_to_terms(self, context: Context | None, binding: Binding, now: float) -> None:
+    def come_to_terms(self, context: Context | None, asserted: Attributes, binding: Binding | None, now: float) -> None:
         """The session has come to its client, which has brought along its context of now."""
         if context is not None:
             self.context, self.context_since = context, now
             self._reckon_dwell()
+        self.set_asserted(asserted, None)
         for name in self.subscriptions:
             self.set_exact(name, binding)
 
@@ -124,7 +144,7 @@ class Session:
         self.exact.pop(name, None)
         subscribe = self.subscriptions.get(name)
         if subscribe is not None and binding is not None and is_open(subscribe.filter):
-            self.exact[name] = binding.exact(subscribe.filter, self.context.values)
+            self.exact[name] = binding.exact(subscribe.filter, self._whole)
 
     def wants(self, name: str, event: Event) -> bool:
         """Whether the event matches a subscription, in the client's context of now."""
@@ -161,6 +181,7 @@ class Session:
             accepted_then=self._accepted_then,
             seen=self.seen.data(),
             context=self.context if self.context_since is not None else None,
+            asserted=dict(self.asserted),
         )
 
     @classmethod
@@ -175,6 +196,7 @@ class Session:
         if state.context is not None:
             session.context, session.context_since = state.context, now
             session._reckon_dwell()
+        session.set_asserted(state.asserted, None)
         queue = session.queue
         for subscribe in state.subscriptions:
             session.subscriptions[subscribe.id[1]] = subscribe

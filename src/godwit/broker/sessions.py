@@ -25,8 +25,12 @@ reason and call `detach`.
 6. An event is queued once, however often it comes; subscriptions count while `now < expires`.
 7. `PeerFault` is raised before anything is changed.
 8. All that grows is bounded by `Limits`.
-9. A filter on the client's own state is tested here, as an event arrives, in the state of that moment: routing lets
-   through more. What routing let through in vain is a negative residue, and recorded. [rebeca §5.1]
+9. A filter on the client's own context is tested here, as an event arrives, in the context of that moment: routing
+   lets through more. What routing let through in vain is a negative residue, and recorded. [rebeca §5.1] So is an
+   event's `to`: a client whose context it does not match does not get the event, and that is recorded. [spcf §3]
+10. What the server asserts of a client's context (`BrokerConfig.asserted`) nobody else says: a `Context` with it is
+   refused, and events bear what the driver of the publisher's connection vouches for, whatever they bore before. A
+   session without a connection keeps what was vouched for last.
 
 *Paper.* [mobile §3.1] queueing for a user who is out of reach; [mobile §4.3] queue purging, duplicates;
 [rebeca §4] no move-out is needed; [motion §2.1] subscriptions expire by themselves (M5).
@@ -36,6 +40,8 @@ events in; what it let in before is still delivered.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from sys import intern
 from typing import Literal
 
 import msgspec
@@ -66,11 +72,12 @@ from godwit.broker.messages import (
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Binding, Session
 from godwit.errors import PeerFault
-from godwit.filters.events import Event
+from godwit.filters.contexts import SENDER, checked_context, why_too_large
+from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event
 from godwit.filters.references import is_open
 from godwit.trace import Record
 
-__all__ = ["Removed", "Sessions", "Wish"]
+__all__ = ["Removed", "Sessions", "Wish", "unmeant"]
 
 EXPIRY_TIMER: TimerKey = ("expiry",)
 SESSION_TIMER = "session"
@@ -86,6 +93,12 @@ class Removed(msgspec.Struct, frozen=True):
     effects: tuple[Effect, ...] = ()
 
 
+def unmeant(client: NodeId, event: Event) -> Trace:
+    """The record that an event was not for a client, in its context of that moment."""
+    detail = "its context is not whom the event is to"
+    return Trace(Record("unmeant", client, "", event.publisher, event.sequence, detail=detail))
+
+
 class Sessions:
     """All sessions of a border broker."""
 
@@ -95,11 +108,15 @@ class Sessions:
         broker: NodeId,
         incarnation: int = 1,
         advertisements: Literal["required", "optional", "off"] = "off",
+        asserted: tuple[str, ...] = (),
     ) -> None:
         self.limits = limits
         self.advertisements = advertisements
         self.broker = broker
-        self.binding: Binding | None = None  # None: clients' own states are not followed here
+        self.binding: Binding | None = None  # None: filters on the client's own context mean nothing here
+        self.asserted = asserted  # what of contexts no client says itself
+        self._stamps = tuple((name, intern(SENDER + name)) for name in asserted)
+        self._vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is
         self._prefix = f"{broker}/{incarnation}/"
         self._made = 0
         self._sessions: dict[NodeId, Session] = {}
@@ -122,6 +139,52 @@ class Sessions:
         session = self._attached.get(connection)
         return None if session is None else session.client
 
+    # ------------------------------------------------------------ what is vouched for
+
+    def vouch(self, connection: str, asserted: Attributes) -> list[Effect]:
+        """A connection is there, and its driver vouches for this of whoever comes over it."""
+        strange = [name for name in asserted if name not in self.asserted]
+        if strange:
+            allowed = ", ".join(self.asserted) or "none"
+            raise ValueError(f"Opened.asserted names {', '.join(strange)}; BrokerConfig.asserted allows {allowed}")
+        if not asserted:
+            return []
+        if len(self._vouched) >= self.limits.sessions_max:
+            return [Close(connection, f"more than {self.limits.sessions_max} connections have not said who they are")]
+        self._vouched[connection] = checked_context(asserted)
+        return []
+
+    def vouched(self, connection: str) -> Attributes:
+        """What is vouched for of whoever says `Attach` over a connection; it is asked for then, and forgotten."""
+        return self._vouched.pop(connection, {})
+
+    def welcome(self, session: Session, context: Context | None, asserted: Attributes | None, now: float) -> None:
+        """A session has come from elsewhere, or begins with what its client brings: what is its context here?
+
+        `asserted`: what is vouched for of the client that came for it; None: nobody came.
+        """
+        if context is None or any(name in context.values for name in self.asserted):
+            context = session.context  # a context that was refused, or will be
+        if any(name in context.values for name in self.asserted):  # where it comes from, a client may say this
+            claimed = {name: value for name, value in context.values.items() if name not in self.asserted}
+            context = Context(claimed, context.dwell_s)
+        held = session.asserted if asserted is None else asserted
+        held = {name: value for name, value in held.items() if name in self.asserted}
+        session.come_to_terms(None if context is session.context else context, held, self.binding, now)
+
+    def _vouched_for(self, session: Session, publish: Publish) -> Publish:
+        """The event with what is vouched for of its sender, in the place of what it says itself of that. (rule 10)"""
+        event, asserted = publish.event, session.asserted
+        attributes = event.attributes
+        if not asserted and not any(stamp in attributes for _, stamp in self._stamps):
+            return publish
+        said = dict(attributes)
+        for name, stamp in self._stamps:
+            said.pop(stamp, None)
+            if name in asserted:
+                said[stamp] = asserted[name]
+        return Publish(replace(event, attributes=said))
+
     # ------------------------------------------------------------ coming and going
 
     def attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
@@ -140,6 +203,7 @@ class Sessions:
         elif is_known and message.received > session.queue.sent_up_to:
             last = session.queue.sent_up_to
             raise PeerFault(f"Attach.received is {message.received}, but the last delivery that was sent is {last}")
+        session.set_asserted(self.vouched(connection), self.binding)
         return self._resume(session, connection, message, now, fresh=fresh, is_known=is_known)
 
     def _resume(
@@ -180,6 +244,7 @@ class Sessions:
 
     def detach(self, connection: str, now: float) -> list[Effect]:
         """A connection is gone; its session stays for a while. A connection without a session is no fault."""
+        self._vouched.pop(connection, None)
         session = self._attached.pop(connection, None)
         if session is None:
             return []
@@ -267,6 +332,8 @@ class Sessions:
         if number <= session.accepted:
             return None, [Tell(connection, Accepted(session.accepted))]
         session.accepted = number
+        if self._stamps and isinstance(wish, Publish):
+            wish = self._vouched_for(session, wish)
         reason = self.reason_against(session, wish, now)
         if reason is not None:
             refused = Refused(number, reason)
@@ -295,7 +362,6 @@ class Sessions:
             case Unadvertise(id=(_, name)):
                 del session.advertisements[name]
             case Context():
-                assert self.binding is not None
                 session.set_context(wish, self.binding, now)
         return wish, effects
 
@@ -307,9 +373,12 @@ class Sessions:
                 return "an event must name the client that publishes it, and be numbered from 1"
             if not self._is_advertised(session, wish.event):
                 return "the event matches none of your advertisements"
-            return None
+            return None if wish.event.to is None and not self._stamps else self._reason_against_event(wish.event)
         if isinstance(wish, Context):
-            return None if self.binding is not None else "this broker does not follow the states of its clients"
+            said = [name for name in self.asserted if name in wish.values]
+            if said:
+                return f"{', '.join(said)} of your context is not yours to say: this broker's server does"
+            return why_too_large(wish.values)
         client, name = wish.id
         if client != session.client:
             return f"{name!r} of {client!r} is not yours: ids begin with your own name, {session.client!r}"
@@ -329,6 +398,15 @@ class Sessions:
             return f"at most {limits.subscriptions_max} subscriptions are allowed"
         if wish.expires is not None and wish.expires <= now:
             return f"the subscription would be over before it began: expires is {wish.expires}, and it is {now}"
+        return None
+
+    def _reason_against_event(self, event: Event) -> str | None:
+        """Why an event with a `to`, or one that is stamped here, is refused."""
+        largest = self.limits.filter_literals_max
+        if event.to is not None and event.to.size > largest:
+            return f"a `to` of {event.to.size} literals: at most {largest} are allowed"
+        if len(event.attributes) > ATTRIBUTES_MAX:
+            return f"an event of {len(event.attributes)} attributes with its sender's: at most {ATTRIBUTES_MAX}"
         return None
 
     def _reason_against_open(self, wish: Subscribe | Advertise) -> str | None:
@@ -378,6 +456,8 @@ class Sessions:
                         names_of[session] = (name,)
                     elif name not in names:
                         names_of[session] = (*names, name)
+        if event.to is not None:
+            self._leave_out(event, names_of, effects)
         for session, names in names_of.items():
             if not session.seen.add(event.publisher, event.sequence):  # rule 6
                 session.suppressed += 1
@@ -393,6 +473,12 @@ class Sessions:
             elif session.queue.gone:
                 effects += session.gone()
         return effects
+
+    def _leave_out(self, event: Event, names_of: dict[Session, tuple[str, ...]], effects: list[Effect]) -> None:
+        """Leave out whom the event is not meant for. [spcf §3: publish]"""
+        for session in [session for session in names_of if not session.is_meant(event)]:
+            del names_of[session]
+            effects.append(unmeant(session.client, event))
 
     def received(self, connection: str, message: Received, now: float) -> list[Effect]:
         """The client has got every delivery up to a number: those may be forgotten, and more may be sent."""

@@ -27,7 +27,6 @@ and come twice, and are told apart by their own ids: at border brokers, and here
 displayer removes duplicates; [rebeca §4] a client reconnects with its last sequence number.
 """
 
-import dataclasses
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -74,12 +73,14 @@ from godwit.broker.messages import (
 from godwit.broker.seen import Seen
 from godwit.client.checking import CHECKS
 from godwit.client.connections import ConnectionLog
+from godwit.client.contexts import OwnContext, written
 from godwit.client.quenching import CONTEXT, Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
-from godwit.filters.events import Event, event
-from godwit.filters.filters import Filter
+from godwit.filters.contexts import of_sender
+from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import Filter, all_of
 from godwit.filters.references import LOCATION, is_open
-from godwit.filters.values import Value, checked_value
+from godwit.filters.values import Value
 from godwit.mobility.handoffs import SEEN_WINDOW
 from godwit.mobility.messages import MoveOut, Strike
 from godwit.mobility.modes import MODES
@@ -126,6 +127,7 @@ class Client:
         self.wanted: dict[
             Topic, Subscribe | Advertise | Context
         ] = {}  # all that the application wants and says at present
+        self.own = OwnContext()
         self.outbox = Outbox(config.buffer_events_max)
         self.sequence = config.sequence_start  # of the last event
         self.receipts: deque[Receipt] = deque(maxlen=config.receipts_max)
@@ -151,9 +153,20 @@ class Client:
     # ------------------------------------------------------------ what the application asks for
 
     def subscribe(
-        self, name: str, filter: Filter, now: float, *, expires: float | None = None, queue: QueueRules | None = None
+        self,
+        name: str,
+        filter: Filter,
+        now: float,
+        *,
+        sender: Filter | None = None,
+        expires: float | None = None,
+        queue: QueueRules | None = None,
     ) -> list[Effect]:
-        """Want what `filter` matches. A name that is there already gets this filter instead, with no gap."""
+        """Want what `filter` matches, from publishers whose context `sender` matches. [spcf §3: subscribe]
+
+        A name that is there already gets this filter instead, with no gap.
+        """
+        filter = filter if sender is None else all_of(filter, of_sender(sender))
         return self._say(Subscribe((self.name, name), filter, expires, queue))
 
     replace = subscribe
@@ -183,11 +196,13 @@ class Client:
             return []
         return self._wait(Unadvertise((self.name, name)))
 
-    def publish(self, said: Mapping[str, Any] | Event, now: float) -> list[Effect]:
-        """Publish an event: attributes, or an event whose publisher, number and time are filled in here."""
-        stamp: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
-        stamped = dataclasses.replace(said, **stamp) if isinstance(said, Event) else event(said, **stamp)
-        return self.publish_numbered(stamped)
+    def publish(self, said: Mapping[str, Any] | Event, now: float, *, to: Filter | None = None) -> list[Effect]:
+        """Publish an event, for those whose context `to` matches: attributes, or an event. [spcf §3: publish]
+
+        Its publisher, number, time and the context of its sender are filled in here.
+        """
+        details: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
+        return self.publish_numbered(written(said, self.context, to, **details))
 
     def publish_numbered(self, event: Event) -> list[Effect]:
         """Publish an event that has its number already: it may go through another broker, too. [mobile §5]"""
@@ -202,20 +217,26 @@ class Client:
         return under_way + self.outbox.waiting()
 
     @property
-    def context(self) -> dict[str, Value]:
-        """Its own context, which `my.x` and `myloc` refer to."""
+    def context(self) -> Attributes:
+        """Its own context, all parts in one: `my.x` and `myloc` refer to it, and others' `sender.x` and `to`."""
         said = self.wanted.get(CONTEXT)
-        return dict(said.values) if isinstance(said, Context) else {}
+        return said.values if isinstance(said, Context) else {}
 
-    def set_context(self, values: Mapping[str, Value], now: float, *, dwell_s: float | None = None) -> list[Effect]:
-        """Say what its context is from now on. It stays so for `dwell_s` at least, if that is said. [rebeca §5]"""
-        return self._say(Context({name: checked_value(value) for name, value in values.items()}, dwell_s))
+    def set_context(
+        self, values: Mapping[str, Any], now: float, *, part: str = "", dwell_s: float | None = None
+    ) -> list[Effect]:
+        """Say what a part of its context is from now on; other parts stay as they are. [spcf §3: setContext]
+
+        It stays so for `dwell_s` at least, if that is said. [rebeca §5]
+        """
+        context = self.own.say(part, values, dwell_s, instead=CONTEXT in self.outbox)
+        self.outbox.on_context(self.sequence)
+        return self._say(context)
 
     def move_to(self, place: Value, now: float, *, dwell_s: float | None = None) -> list[Effect]:
         """Say that it is at another place; all else stays as it is. [rebeca §5]"""
-        said = self.wanted.get(CONTEXT)
-        dwell_s = said.dwell_s if dwell_s is None and isinstance(said, Context) else dwell_s
-        return self.set_context({**self.context, LOCATION: place}, now, dwell_s=dwell_s)
+        dwell_s = self.own.dwell_s(LOCATION) if dwell_s is None else dwell_s
+        return self.set_context({LOCATION: place}, now, part=LOCATION, dwell_s=dwell_s)
 
     def leave(self, now: float) -> list[Effect]:
         """Leave for good: what waits is sent, and the session ends. (Away, it ends when its time is over.)"""
@@ -227,7 +248,10 @@ class Client:
             effects.append(Close(self.connection, "the client leaves"))
         effects += self._gone_away()
         self.session, self._received, self._receipt = "", 0, 0
+        if CONTEXT in self.wanted:
+            self.outbox.on_context(self.sequence)
         self.wanted.clear()
+        self.own.clear()
         self._log.clear()
         self._granted.clear()
         self._under_way.clear()
@@ -323,7 +347,7 @@ class Client:
             self._since,
             self._brought,
             self.config.mode,
-            context=self._possible_context() if may_have_moved else None,
+            context=self._possible_context() if may_have_moved or self._brought else None,
             tried=tried,
             log=log,
             origin=self._origin,
@@ -388,9 +412,10 @@ class Client:
         self._receipt = message.receipt.number
         if resumed:
             self._acknowledged(message.accepted)
+            effects = self._heed_quench()  # which came before this, and after whatever was accepted
             connection = cast(str, self.connection)
-            again: list[Effect] = [Tell(connection, request) for request in self._under_way]
-            return again + self._sent(self.config.in_flight_max)
+            effects += [Tell(connection, request) for request in self._under_way]
+            return effects + self._sent(self.config.in_flight_max)
         is_first = self.session == "" and message.fresh  # all we have ever said waits in its order
         self.session = message.session
         self._received = 0
@@ -414,7 +439,12 @@ class Client:
         if events or self.outbox.events or self._begins_anew:  # or the next broker advertises for us already
             former = {topic_of(wish): wish for wish in said if isinstance(wish, Advertise)}
         former = {topic: wish for topic, wish in former.items() if topic not in self.wanted}
-        self.outbox.put_first([*self.wanted.values(), *former.values(), *events])
+        context = [
+            wish for wish in self.wanted.values() if isinstance(wish, Context)
+        ]  # first: it decides what is meant
+        wanted = [wish for wish in self.wanted.values() if not isinstance(wish, Context)]
+        self.own.begin_anew(context[0] if context else None)
+        self.outbox.put_first([*context, *wanted, *former.values(), *events])
         for wish in former.values():
             self.outbox.put(Unadvertise(wish.id))
         for topic, brought in {topic_of(wish): wish for wish in self._brought}.items():
@@ -436,6 +466,7 @@ class Client:
         self._acknowledged(message.number - 1)
         if not self._under_way or self._under_way[0].number != message.number:
             return []
+        effects: list[Effect] = []
         wish = self._under_way.popleft().wish
         self.refusals.append(Refusal(wish, message.reason))
         topic = topic_of(wish)
@@ -443,10 +474,17 @@ class Client:
             del self.wanted[topic]
             if topic in self._granted:
                 self.wanted[topic] = self._granted[topic]
+        if isinstance(wish, Context):
+            corrected = self.own.on_refused(wish, instead=CONTEXT in self.outbox)
+            if corrected is not None:
+                self.wanted[CONTEXT] = corrected
+                self.outbox.put(corrected)
+            self.outbox.on_context(self.sequence)
+            effects = self._heed_quench()
         publisher, sequence = wish.event.id if isinstance(wish, Publish) else ("", -1)
         kind, number, why = type(wish).__name__, message.number, message.reason
         record = Record("refused", self.name, kind, publisher, sequence, number=number, detail=why)
-        return [Trace(record), *self._sent(self.config.in_flight_max)]
+        return [Trace(record), *effects, *self._sent(self.config.in_flight_max)]
 
     def _acknowledged(self, number: int) -> None:
         under_way = self._under_way
@@ -457,8 +495,11 @@ class Client:
 
     def _grant(self, wish: Control) -> None:
         match wish:
-            case Subscribe() | Advertise() | Context():
+            case Subscribe() | Advertise():
                 self._granted[topic_of(wish)] = wish
+            case Context():
+                self._granted[CONTEXT] = wish
+                self.own.on_accepted(wish)
             case Unsubscribe(id=(_, name)):
                 self._granted.pop(("subscription", name), None)
             case Unadvertise(id=(_, name)):
@@ -503,7 +544,14 @@ class Client:
         """What anybody wants is this, today. [mobile §3.2]"""
         if not self.config.quench:
             raise PeerFault("a Quench that was not asked for")
-        return [self._record("quenched", event) for event in self.outbox.on_quench(message.filter)]
+        self.outbox.on_quench(message.filter)
+        return self._heed_quench() if self.is_attached or CONTEXT not in self.wanted else []
+
+    def _heed_quench(self) -> list[Effect]:
+        """Discard what nobody wants, if all that was said of our context is answered and the broker spoke after it."""
+        if CONTEXT in self.outbox or any(isinstance(request.wish, Context) for request in self._under_way):
+            return []
+        return [self._record("quenched", event) for event in self.outbox.on_settled()]
 
     def on_strike(self, message: Strike, now: float) -> list[Effect]:
         """Some brokers keep nothing for us any more. [mobile §4.3]"""

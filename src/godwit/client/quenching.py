@@ -9,11 +9,16 @@ not want; when it wants them all, the oldest of all goes, and that one is *lost*
 When the source is connected and knows the combined filter of today, events that it does not match are quenched: as they
 are published, and those in the buffer before they are sent.
 
+What a border broker knows of others' wishes may depend on the contexts of its clients: who wants nothing from such a
+source does not let it know. So a source that has set its context does not quench until it has heard a filter which
+the broker made knowing that context, and never what it published in another one.
+
 *Rules.*
 1. Without a combined filter nothing is quenched.
 2. An event that waits is discarded only for want of room or because the filter *heard on this connection* does not
    match it.
-3. Finding the event to discard does not look at all of them: what the filter does not want is noted when it comes.
+3. Nor is an event discarded by a filter that was made for another context than its own.
+4. Finding the event to discard does not look at all of them: what the filter does not want is noted when it comes.
 
 *Paper.* [mobile §3.2], claim H2: "save all events in the buffer at the beginning of a disconnection in case a new
 subscription not known to the ES matches them. When the buffer overflows, however, the ES can then start to discard
@@ -67,6 +72,8 @@ class Outbox:
         self._unwanted: OrderedDict[int, None] = OrderedDict()  # of these, those that the filter does not match
         self._filter: Filter | None = None  # the last known
         self._is_of_today = False  # it was heard on this connection
+        self._is_of_context = True  # and made knowing the source's context
+        self._in_context_after = 0  # events with higher numbers were published in that
 
     def __len__(self) -> int:
         return len(self._wishes)
@@ -89,21 +96,37 @@ class Outbox:
         """No connection: from now on it is not known what the filter is, only what it was."""
         self._is_of_today = False
 
-    def on_quench(self, filter: Filter) -> list[Event]:
-        """The combined filter is this, today. What nobody wants any more leaves the buffer and is returned."""
-        self._filter = filter
-        self._is_of_today = True
-        waiting = [self._wishes[("event", number)] for number in self._events]
-        quenched = [wish.event for wish in waiting if isinstance(wish, Publish) and not filter.matches(wish.event)]
+    def on_context(self, sequence: int) -> None:
+        """The source's context is another for events above `sequence`: no filter is known for it. (rule 3)"""
+        self._is_of_context, self._in_context_after = False, sequence
         self._unwanted.clear()
+
+    def on_quench(self, filter: Filter) -> None:
+        """The combined filter is this, today; for which context, `on_settled` says."""
+        self._filter = filter
+        self._is_of_today, self._is_of_context = True, False
+        self._unwanted.clear()
+
+    def on_settled(self) -> list[Event]:
+        """The last filter was made knowing the source's context. What nobody wants leaves the buffer, returned."""
+        if not self._is_of_today:
+            return []
+        self._is_of_context = True
+        waiting = [self._wishes[("event", number)] for number in self._events]
+        quenched = [wish.event for wish in waiting if isinstance(wish, Publish) and self._is_unwanted(wish.event)]
         for event in quenched:
             self._discard(event.sequence)
         self.quenched += len(quenched)
         return quenched
 
+    def _is_unwanted(self, event: Event) -> bool:
+        """Whether the last known filter is for this event's context, and does not match."""
+        is_for_it = self._is_of_context and event.sequence > self._in_context_after
+        return is_for_it and self._filter is not None and not self._filter.matches(event)
+
     def quenches(self, event: Event) -> bool:
         """Whether `event` need not be sent, and was counted as quenched. [mobile §3.2]"""
-        if self._filter is None or not self._is_of_today or self._filter.matches(event):
+        if not self._is_of_today or not self._is_unwanted(event):
             return False  # "If e matches c_all … the event is forwarded to the EB as usual"
         self.quenched += 1
         return True
@@ -117,7 +140,7 @@ class Outbox:
             return None
         number = wish.event.sequence
         self._events[number] = None
-        if self._filter is not None and not self._filter.matches(wish.event):
+        if self._is_unwanted(wish.event):
             self._unwanted[number] = None
         return self._make_room() if len(self._events) > self._events_max else None
 
@@ -153,7 +176,7 @@ class Outbox:
                 number = wish.event.sequence
                 self._events[number] = None
                 self._events.move_to_end(number, last=False)
-                if self._filter is not None and not self._filter.matches(wish.event):
+                if self._is_unwanted(wish.event):
                     self._unwanted[number] = None
                     self._unwanted.move_to_end(number, last=False)
 

@@ -29,7 +29,6 @@ once more, which the first may still have in hand: so they go before the new one
 *Paper.* [mobile §5, Table 1]; EB1, EB2 → replicas; ED → this machine; ES → `publish`.
 """
 
-import dataclasses
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -57,10 +56,12 @@ from godwit.broker.seen import Seen
 from godwit.client.checking import check_delivery
 from godwit.client.client import Client, ClientConfig
 from godwit.client.complete import CompleteMerge, MergeBounds
+from godwit.client.contexts import written
 from godwit.client.quenching import Topic
 from godwit.errors import PeerFault, SubscriptionError
-from godwit.filters.events import Event, event
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
+from godwit.filters.values import Value
 from godwit.trace import Record
 
 __all__ = ["FILTERS", "ReplicaConfig", "ReplicatedClient"]
@@ -128,11 +129,14 @@ class ReplicatedClient:
         filter: Filter,
         now: float,
         *,
+        sender: Filter | None = None,
         expires: float | None = None,
         queue: QueueRules | None = None,
     ) -> list[Effect]:
-        """Want what `filter` matches, at every replica."""
-        return self._all(lambda client: client.subscribe(name, filter, now, expires=expires, queue=queue), now)
+        """Want what `filter` matches, from publishers whose context `sender` matches, at every replica."""
+        return self._all(
+            lambda client: client.subscribe(name, filter, now, sender=sender, expires=expires, queue=queue), now
+        )
 
     def unsubscribe(self, name: str, now: float) -> list[Effect]:
         """Want nothing more under `name`, at any replica."""
@@ -146,10 +150,25 @@ class ReplicatedClient:
         """Publish nothing more under `name`."""
         return self._wanting(("advertisement", name), lambda client: client.unadvertise(name, now), now)
 
-    def publish(self, said: Mapping[str, Any] | Event, now: float) -> list[Effect]:
-        """Publish an event, through all replicas or through one, under one number."""
-        stamp: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
-        stamped = dataclasses.replace(said, **stamp) if isinstance(said, Event) else event(said, **stamp)
+    @property
+    def context(self) -> Attributes:
+        """Its own context, as the first replica has it or is to hear it."""
+        return next(iter(self.clients.values())).context
+
+    def set_context(
+        self, values: Mapping[str, Any], now: float, *, part: str = "", dwell_s: float | None = None
+    ) -> list[Effect]:
+        """Say to every replica what a part of its context is from now on. [spcf §3: setContext]"""
+        return self._all(lambda client: client.set_context(values, now, part=part, dwell_s=dwell_s), now)
+
+    def move_to(self, place: Value, now: float, *, dwell_s: float | None = None) -> list[Effect]:
+        """Say to every replica that it is at another place. [rebeca §5]"""
+        return self._all(lambda client: client.move_to(place, now, dwell_s=dwell_s), now)
+
+    def publish(self, said: Mapping[str, Any] | Event, now: float, *, to: Filter | None = None) -> list[Effect]:
+        """Publish an event, through all replicas or through one, under one number and as of one context."""
+        details: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
+        stamped = written(said, self.context, to, **details)
         self.sequence += 1
         if self.config.publish == "all":
             return self._all(lambda client: client.publish_numbered(stamped), now)

@@ -26,7 +26,7 @@ from sys import intern
 from typing import Any
 
 from godwit.errors import BadEvent, BadValue
-from godwit.filters.events import Attributes, Event, flattened
+from godwit.filters.events import NAME_LENGTH_MAX, Attributes, Event, flattened
 from godwit.filters.filters import (
     TRUE,
     And,
@@ -48,6 +48,7 @@ from godwit.filters.values import Value, identity
 __all__ = [
     "CONTEXT_BYTES_MAX",
     "CONTEXT_MAX",
+    "CONTEXT_NAME_MAX",
     "SENDER",
     "Bound",
     "Described",
@@ -60,12 +61,15 @@ __all__ = [
     "of_sender",
     "sender_part",
     "stamped",
+    "why_too_large",
     "without_sender",
 ]
 
 SENDER = "sender."
 CONTEXT_MAX = 64
 """How many attributes a context has at most."""
+CONTEXT_NAME_MAX = NAME_LENGTH_MAX - len(SENDER)
+"""How long a name in a context may be, so that an event can bear it."""
 CONTEXT_BYTES_MAX = 4_096
 """How large a context may be: the bytes of its names and texts, and eight for any other value."""
 
@@ -76,11 +80,21 @@ def checked_context(values: Mapping[str, Any]) -> Attributes:
         context = flattened(values)
     except BadEvent as error:
         raise BadValue(f"a context: {error}") from None
-    if len(context) > CONTEXT_MAX:
-        raise BadValue(f"a context of {len(context)} attributes: at most {CONTEXT_MAX} are allowed")
-    if (size := size_of(context)) > CONTEXT_BYTES_MAX:
-        raise BadValue(f"a context of {size} bytes: at most {CONTEXT_BYTES_MAX} are allowed")
+    for name in context:
+        if len(name) > CONTEXT_NAME_MAX:
+            raise BadValue(f"a context: the name {name[:60]!r}… is longer than {CONTEXT_NAME_MAX} characters")
+    if (reason := why_too_large(context)) is not None:
+        raise BadValue(reason)
     return context
+
+
+def why_too_large(context: Attributes) -> str | None:
+    """Why nobody takes a context of this size, or None."""
+    if len(context) > CONTEXT_MAX:
+        return f"a context of {len(context)} attributes: at most {CONTEXT_MAX} are allowed"
+    if (size := size_of(context)) > CONTEXT_BYTES_MAX:
+        return f"a context of {size} bytes: at most {CONTEXT_BYTES_MAX} are allowed"
+    return None
 
 
 def size_of(context: Attributes) -> int:

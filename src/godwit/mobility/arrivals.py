@@ -14,7 +14,7 @@ from godwit.broker.limits import Limits
 from godwit.broker.messages import Advertise, Attach, NodeId, Subscribe
 from godwit.broker.queues import event_size
 from godwit.broker.session import Binding
-from godwit.filters.events import Event
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, any_of
 from godwit.filters.references import is_open
 from godwit.mobility.graph_roaming import FlushKey
@@ -26,9 +26,10 @@ __all__ = ["Arrival"]
 class Arrival:
     """A client that is here and whose session is not yet."""
 
-    def __init__(self, attach: Attach, connection: str | None) -> None:
+    def __init__(self, attach: Attach, connection: str | None, asserted: Attributes | None = None) -> None:
         self.attach = attach
         self.connection = connection
+        self.asserted = asserted  # what is vouched for of its context; None: it has not come itself
         self.subscriptions: dict[str, Subscribe] = {}
         self.advertisements: dict[str, Filter] = {}
         self.buffer: list[tuple[Event, tuple[str, ...]]] = []  # what has come for it meanwhile

@@ -10,6 +10,8 @@ from godwit.broker.checking import (
     check_lost,
     check_purged,
     check_receipt,
+    check_size,
+    check_values,
     check_wish,
     is_number,
     is_whole,
@@ -97,6 +99,9 @@ def _check_state(state: SessionState, client: str) -> None:
     _check_held(state.advertisements, (Advertise,), client)
     if state.context is not None:
         check_context(state.context)
+        check_size(state.context.values)
+    check_values(state.asserted)
+    check_size(state.asserted)
     _check_seen(state.seen)
 
 

@@ -131,6 +131,8 @@ class EventBroker(Broker):
             session.subscriptions[name] = subscribe
             session.queue.set_rules(name, subscribe.queue, now)
         session.advertisements, session.has_advertised = newer.advertisements, newer.has_advertised
+        context = newer.context if newer.context_since is not None else None
+        self.sessions.welcome(session, context, newer.asserted, now)
         for item in in_sender_order([*older.queue.waiting(), *newer.queue.waiting()]):
             session.queue.put(item.event, item.subscriptions, now)
         session.seen.learn(older.seen.data())

@@ -58,7 +58,9 @@ class FollowingBroker(Broker):
     def _context_of(self, client: NodeId) -> tuple[Context, float | None]:
         """The context of a client here, and for how long each lasts."""
         session = self.sessions.session(client)
-        return (Context({}), None) if session is None else (session.context, session.dwell_s)
+        if session is None:
+            return Context({}), None
+        return Context(dict(session.whole_context())), session.dwell_s
 
     def _subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
         if not is_open(filter):

@@ -231,7 +231,7 @@ def _begin(broker: "MobileBroker", old: Session | None, connection: str, message
             effects += broker.quenching.detach(old.connection)
         old, removed = sessions.release(client, now, "its client has begun another session")
         effects += removed.effects
-    session.come_to_terms(message.context, broker.movements, now)
+    sessions.welcome(session, message.context, sessions.vouched(connection), now)
     if message.quench:
         effects += broker.quenching.attach(connection, broker.routing.wanted)
     effects += sessions.adopt(session, connection, structs.replace(message, session="", received=0, receipt=0), now)

@@ -27,7 +27,7 @@ places to add and to remove; we send the state, and each broker works out both.
 from collections.abc import Iterable
 from typing import Any
 
-from godwit.broker.checking import check_dwell, check_filter, check_id, check_values, shown
+from godwit.broker.checking import check_dwell, check_filter, check_id, check_size, check_values, shown
 from godwit.broker.messages import EntryId, Message, NodeId
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.tree import ENTRIES_MAX, HERE, SUBSCRIPTIONS, TreeRouting
@@ -323,6 +323,7 @@ def _in_matcher(source: NodeId, id: EntryId) -> tuple[str, ...]:
 
 def _check_times(message: Follow | Changed) -> None:
     check_values(message.values)
+    check_size(message.values)
     check_dwell(message.dwell_s)
     for spent_s in (message.spent_s, message.link_s):
         if spent_s is not None and not (type(spent_s) in (int, float) and 0 <= spent_s < SPENT_S_MAX):

@@ -13,7 +13,8 @@ is for each attribute (`movement_graphs.py`) and puts it into the filter.
    union of its possible sets, or under a complement the intersection.
 2. More steps never match less.
 3. With no step the state is as it is: that is the exact test, and a reference without a value makes its literal match
-   nothing. With steps, a value that is not known, or of which nobody says how it changes, may be anything.
+   nothing. A reference with several values means any of them. With steps, a value that is not known, or of which
+   nobody says how it changes, may be anything.
 4. Where possible values are equal for two states, they are equal for all steps from there on.
 
 *Paper.* [rebeca §5.1, §5.3]. *Symbols.* Δ → `dwell_s`; δ_i → the round trip of link i; F_i → the filter loosened for
@@ -28,22 +29,26 @@ future work in [rebeca §6].
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
-from godwit.errors import BadValue
+from godwit.errors import BadValue, FilterTooBig
 from godwit.filters import regions, sets
-from godwit.filters.filters import And, Filter, Missing, Or, Some, all_of, any_of, literals, only, some
+from godwit.filters.contexts import values_of
+from godwit.filters.events import Attributes
+from godwit.filters.filters import FALSE, And, Filter, Missing, Or, Some, all_of, any_of, literals, only, some
 from godwit.filters.references import OpenSet, Reference, references_of
 from godwit.filters.relations import unions
 from godwit.filters.sets import EVERYTHING, NOTHING, Complement, ValueSet, complement
-from godwit.filters.values import Kind, Point, Value, kind_of
+from godwit.filters.values import Kind, Point, Value, distinct_sorted, kind_of
 from godwit.mobility.movement_graphs import Drift, Movement, MovementGraph
 
 __all__ = ["ANYTHING", "Anything", "Around", "Between", "Movements", "OneOf", "Possible", "Rule", "State", "steps"]
 
 STEPS_MAX = 1_000_000
+COMBINATIONS_MAX = 64
 
-State = Mapping[str, Value]
+State = Attributes
 Rule = Literal["bound", "paper", "anything"]
 """How many steps to reckon with: `bound` and `paper` see above, `anything`: any number, as with flooding."""
 
@@ -114,8 +119,29 @@ class Movements:
         return None
 
     def exact(self, filter: Filter, state: State) -> Filter:
-        """The filter of a client whose state is just this: F_0. [rebeca §5.1: "perfect client-side filtering"]"""
-        return self.loosened(filter, {name: OneOf((value,)) for name, value in state.items()})
+        """The filter of a client whose state is just this: F_0. [rebeca §5.1: "perfect client-side filtering"]
+
+        A literal on something that has several values holds when it holds for one of them; when there are more than
+        `COMBINATIONS_MAX` ways to fill it in, or the filter grows too big by that, never.
+        """
+        try:
+            return self._exact(filter, state)
+        except FilterTooBig:
+            return FALSE
+
+    def _exact(self, filter: Filter, state: State) -> Filter:
+        match filter:
+            case And(parts=parts):
+                return all_of(*(self._exact(part, state) for part in parts))
+            case Or(parts=parts):
+                return any_of(*(self._exact(part, state) for part in parts))
+        waiting = _open_set(filter)
+        names = () if waiting is None else tuple(reference.name for reference in waiting.references)
+        known = {name: values_of(state[name]) for name in names if name in state}
+        if math.prod(map(len, known.values())) > COMBINATIONS_MAX:
+            return Some(filter.attribute, NOTHING)
+        ways = product(*([(name, OneOf((value,))) for value in values] for name, values in known.items()))
+        return any_of(*(self.loosened(filter, dict(way)) for way in ways))
 
     def weakest(self, filter: Filter) -> Filter:
         """The filter of a client in any state."""
@@ -129,8 +155,14 @@ class Movements:
         count = steps(elapsed_s, dwell_s, self.rule)
         return {name: self._after(name, state[name], count) if name in state else ANYTHING for name in names}
 
-    def _after(self, name: str, value: Value, count: int) -> Possible:
+    def _after(self, name: str, value: Value | tuple[Value, ...], count: int) -> Possible:
         movement = self.movements.get(name)
+        if type(value) is tuple:
+            found = [self._after(name, one, count) for one in value]
+            if not all(isinstance(each, OneOf) for each in found):
+                return ANYTHING
+            return OneOf(distinct_sorted(one for each in found for one in each.values))  # type: ignore[union-attr]
+        assert not isinstance(value, tuple)
         match movement:
             case MovementGraph() if movement.has(value):
                 return OneOf(movement.ploc(value, count))

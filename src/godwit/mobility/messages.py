@@ -90,7 +90,7 @@ class Follow(msgspec.Struct, frozen=True, tag=True):
 
     id: EntryId
     filter: Filter  # open
-    values: dict[str, Value]  # of what the filter refers to
+    values: dict[str, Value | tuple[Value, ...]]  # of what the filter refers to
     dwell_s: float | None  # for so long at least each state lasts; None: nobody knows
     spent_s: float | None  # round trips from the border broker to me; None: nobody knows
     link_s: float | None  # the round trip of the link between us, as I have measured it; None: not yet
@@ -100,7 +100,7 @@ class Changed(msgspec.Struct, frozen=True, tag=True):
     """The same with the filter that you know: the state, or the times, are these from now on. [rebeca §5.1]"""
 
     id: EntryId
-    values: dict[str, Value]
+    values: dict[str, Value | tuple[Value, ...]]
     dwell_s: float | None
     spent_s: float | None
     link_s: float | None

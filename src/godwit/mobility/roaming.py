@@ -59,6 +59,7 @@ from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
 from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
 from godwit.broker.session import Session
+from godwit.broker.sessions import unmeant
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.mobility import handoffs
@@ -169,7 +170,7 @@ class MobileBroker(PublisherBroker):
             effects += self._stay(message.client, message.attempt, now)
             ended = self.sessions.end(message.client, now, "its client has another session")
             effects += self._without(ended, now, message.client)
-        arrival = self.arrivals[message.client] = Arrival(message, connection)
+        arrival = self.arrivals[message.client] = Arrival(message, connection, self.sessions.vouched(connection))
         self._expect(arrival, effects, now)
         arrival.gives_up_at = now + RELOCATE_S
         effects.append(Trace(Record("relocating", message.client, detail=f"{message.home} to {self.name}")))
@@ -187,6 +188,7 @@ class MobileBroker(PublisherBroker):
             effects += self._supersede(arrival.next, message.attempt, now)
             arrival.next = None
         arrival.attach, arrival.connection, arrival.is_superseded = message, connection, False
+        arrival.asserted = self.sessions.vouched(connection)
         arrival.trail = list(message.tried)
         self._expect(arrival, effects, now)
         return effects if arrival.asks else effects + self._ask(arrival, now)
@@ -224,6 +226,8 @@ class MobileBroker(PublisherBroker):
         if arrival is None:
             return super()._context_of(client)
         context = arrival.attach.context or Context({})
+        if arrival.asserted:
+            context = Context({**context.values, **arrival.asserted}, context.dwell_s)
         return context, context.dwell_s
 
     def _forget_expected(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
@@ -391,7 +395,7 @@ class MobileBroker(PublisherBroker):
         effects: list[Effect] = [StopTimer(("relocate", client))]
         if arrival.flushes is not None:
             effects += self._drop_flushed(arrival.flushes)
-        session.come_to_terms(arrival.attach.context, self.movements, now)
+        self.sessions.welcome(session, arrival.attach.context, arrival.asserted, now)
         arrival.attach = structs.replace(arrival.attach, context=session.context)
         self.moved.pop(client, None)
         if following is None or self.graph is not None:
@@ -402,7 +406,9 @@ class MobileBroker(PublisherBroker):
         for event, names in arrival.buffer:
             held = [session.subscriptions[name] for name in names if name in session.subscriptions]
             wanting = tuple(one.id[1] for one in held if session.wants(one.id[1], event))
-            if wanting and session.seen.add(event.publisher, event.sequence):
+            if wanting and not session.is_meant(event):
+                effects.append(unmeant(client, event))
+            elif wanting and session.seen.add(event.publisher, event.sequence):
                 session.queue.put(event, wanting, now)
         effects += session.gone()
         if following is not None and self.graph is None:

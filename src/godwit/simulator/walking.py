@@ -67,7 +67,7 @@ class Walkers(Population):
         walking, rng = self.scenario.clients.walking, self.steps_of[name]
         assert self.ground is not None
         client = self.client(name)
-        ways = self.ground.after(client.context[LOCATION])
+        ways = self.ground.after(client.context[LOCATION])  # type: ignore[arg-type]
         is_new = self.world.now - self.turned_up.get(name, 0.0) < walking.dwell_s
         if ways and client.is_attached and not is_new:
             self.walked += 1
