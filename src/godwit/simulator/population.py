@@ -12,7 +12,7 @@ from godwit.filters.contexts import of_sender, stamped
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter, all_of
 from godwit.filters.language import to_text
-from godwit.filters.references import bind, is_open
+from godwit.filters.references import is_open
 from godwit.simulator.inspection import (
     is_answered,
 )
@@ -186,7 +186,7 @@ class Population(Stage):
         def publish(client: Client, now: float) -> list[Effect]:
             expires_at = None if expires_s is None else now + expires_s
             event = Event(attributes, name, client.sequence + 1, payload, published_at=now, expires_at=expires_at)
-            meant = None if to is None else bind(to, own)
+            meant = None if to is None else self.movements.exact(to, own)
             self.ledger.published(replace(stamped(event, own), to=meant), self.world.now)
             return client.publish(event, now, to=to)
 
