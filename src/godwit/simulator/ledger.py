@@ -16,8 +16,8 @@ A client's *context* is such a list of versions, too: it matters for events that
 owed only if the client was meant all the time, in the same sense, and permitted if it was at some moment. What filters
 ask of a *sender* needs nothing of this: its context is in the event, as of when it was published.
 
-Where routing follows the paper by the letter (`steady_only`), a context that is changing has a gap [spcf §3.1.2], and
-owed is only what is published and wanted in contexts that have settled.
+Where routing follows the paper by the letter (`steady_only`), a context that is changing has a gap [spcf §3.1.2]: owed
+is only what is published in a context that has settled, to everybody or to one that has settled, too.
 
 *Rules.*
 1. Time here is the simulator's, never a node's clock.
@@ -270,12 +270,12 @@ class Ledger:
 
     def means(self, fact: Fact, client: str, meant: Container[Situation | None]) -> bool:
         """Whether an event is owed to the client as far as contexts go. `meant`: the situations that it means."""
-        context = self.contexts.get(client)
-        if self.steady_only and context is not None and not context.is_steady(fact):
-            return False
         if fact.event.to is None:
             return True
-        return fact.event.to.holds({}) if context is None else context.owes(fact, meant)
+        context = self.contexts.get(client)
+        if context is None:
+            return fact.event.to.holds({})
+        return context.owes(fact, meant) and (not self.steady_only or context.is_steady(fact))
 
     def may_mean(self, fact: Fact, client: str, delivered_at: float, meant: Container[Situation | None]) -> bool:
         """Whether the client may have been meant when the event came to it."""

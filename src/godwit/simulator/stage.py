@@ -150,8 +150,8 @@ class Stage:
             limits=Limits() if session_s is None else Limits(session_expiry_s=session_s),
         )
         self.config = config
-        self.ledger.steady_only = at_hops
-        self.tracks_contexts = scenario.contexts.is_on or scenario.fire.is_on or at_hops
+        self.ledger.steady_only = at_hops and routing.strategy == "spcf"
+        self.tracks_contexts = scenario.contexts.is_on or scenario.fire.is_on or self.ledger.steady_only
         moving = publisher_config(scenario.clients.roaming, places_of(scenario, self.overlay), self._visits())
         world.size_of = sizes(network.control_bytes, network.event_bytes)
         for name in self.overlay.brokers:
