@@ -21,6 +21,7 @@ from godwit.broker.messages import (
     Attach,
     Attached,
     Context,
+    ContextAdded,
     Covered,
     Delivery,
     Frame,
@@ -32,6 +33,7 @@ from godwit.broker.messages import (
     Refused,
     Request,
     Subscribe,
+    Unneeded,
 )
 from godwit.filters.events import Event
 from godwit.mobility.adhoc_messages import Carried, Relayed
@@ -132,6 +134,10 @@ def size_of(message: Any) -> int:
         return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + 16 * len(message.values)
     if kind in (Changed, Context):
         return 2 * HEADER_BYTES + 16 * len(message.values)
+    if kind is ContextAdded:
+        return 2 * HEADER_BYTES + (16 if type(message.described) is dict else LITERAL_BYTES) * len(message.described)
+    if kind is Unneeded:
+        return HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
     if kind is Relayed:
