@@ -420,4 +420,4 @@ class Broker:
 
 def context_of_session(session: Session) -> Attributes:
     """What is true of a client, as `Event.to` and contexts of publishers see it."""
-    return session.context.values
+    return session.whole_context()
