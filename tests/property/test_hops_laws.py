@@ -11,14 +11,12 @@ quiet the laws must hold:
 Routings with a planted fault break the law.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from godwit.broker.hops import Contexts, HopRouting
+from godwit.broker.hops import HopRouting
 from godwit.broker.topology import shortest_path_trees
 from godwit.filters.contexts import content_part, key_of, of_sender, sender_part
 from godwit.filters.filters import TRUE, Filter, all_of, any_of, missing, some

@@ -40,6 +40,7 @@ EVENTS_MAX = 300
 WALKING_PROBABILITY = 0.15
 CONTEXTS_PROBABILITY = 0.4  # in the tree family
 GRAPH_CONTEXTS_PROBABILITY = 0.75
+GROWN_UP_S = 65.0  # until brokers of a graph are sure what is wanted, and let sources quench
 HOPS_PROBABILITY = 0.4  # where nobody roams and no disk is lost
 QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
@@ -177,7 +178,7 @@ def takes_modes(scenario: Scenario) -> bool:
 
 def without_contexts(scenario: Scenario) -> Scenario:
     """The scenario as it would have been drawn before there were contexts."""
-    routing = structs.replace(scenario.routing, strategy="gsf", matching="source")
+    routing = structs.replace(scenario.routing, strategy="gsf", matching="source", contexts_max=64)
     return structs.replace(scenario, routing=routing, contexts=Contexts())
 
 
@@ -188,6 +189,8 @@ def _with_contexts(scenario: Scenario, rng: Random) -> Scenario:
         strategy = rng.choice(("gsf", "spcf", "spcf"))
         at_hops = rng.random() < HOPS_PROBABILITY and _takes_hops(scenario)
         routing = structs.replace(scenario.routing, strategy=strategy, matching="hops" if at_hops else "source")
+        if strategy == "spcf":
+            routing = structs.replace(routing, contexts_max=rng.choice((64, 64, 2, 1)))
         scenario = structs.replace(scenario, routing=routing)
     if rng.random() >= (GRAPH_CONTEXTS_PROBABILITY if is_graph else CONTEXTS_PROBABILITY):
         return scenario
@@ -204,6 +207,8 @@ def _with_contexts(scenario: Scenario, rng: Random) -> Scenario:
         role_share=rng.choice((0.0, 0.0, 0.6)),
     )
     scenario = structs.replace(scenario, contexts=contexts)
+    if is_graph and scenario.routing.quenching:
+        scenario = structs.replace(scenario, run=structs.replace(scenario.run, warmup_s=GROWN_UP_S))
     check(scenario)
     return scenario
 

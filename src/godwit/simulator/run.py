@@ -25,6 +25,7 @@ from godwit.simulator.faults import drawn_faults
 from godwit.simulator.inspection import (
     entries_in,
     events_queued,
+    idle_entries,
     is_answered,
     is_quiet,
     queue_lengths,
@@ -72,6 +73,7 @@ class Simulation(Misfortune):
                 progress(share)
         if scenario.run.judge:
             self._check_calm("settling")
+            self._check_idle()
         if scenario.run.leave:
             self._leave()
         verdict = Verdict()
@@ -173,6 +175,12 @@ class Simulation(Misfortune):
         for name in self.homes:
             if not is_answered(self.client(name)):
                 self._violate("settles", f"requests of the client are unanswered after {when}", name)
+
+    def _check_idle(self) -> None:
+        """A broker holds only what somebody there may publish, as far as contexts go. [spcf §3.1.2]"""
+        for name in self.overlay.brokers:
+            if idle := idle_entries(self.broker(name)):
+                self._violate("no garbage", f"{idle} subscriptions ask for none of the contexts here", name)
 
     def _leave(self) -> None:
         """Everyone leaves, and the tables must be empty."""

@@ -127,6 +127,7 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True):
     advertisements: Literal["required", "optional", "off"] = "optional"  # tree family
     strategy: Literal["gsf", "spcf"] = "gsf"  # graph family: who hears of a subscription [spcf §3.1, §4]
     matching: Literal["source", "hops"] = "source"  # graph family: where events are matched; hops: [spcf] by the letter
+    contexts_max: Least = 64  # spcf: contexts of its clients that a broker tells of before it sums them up
     quenching: bool = False  # sources hold the merged OR of all subscriptions [mobile §3.2]
 
 

@@ -144,6 +144,7 @@ class Stage:
             advertisements=routing.advertisements if routing.family == "tree" else "off",
             strategy=routing.strategy,
             matching=routing.matching,
+            contexts_max=routing.contexts_max,
             overlay=tuple((link.a, link.b, link.cost) for link in self.overlay.links) if at_hops else (),
             asserted=(ROLE,) if scenario.contexts.role_share else (),
             link=LinkConfig(dead_after_s=dead_after_s),
