@@ -61,11 +61,15 @@ class Edge:
             self.clients[name] = Client(name, ClientConfig(**config))
         if name in self.at:
             self.go(name)
-        self.at[name] = at
-        self.take(at, self.brokers[at].handle(Opened(name, asserted or {}), self.now))
-        self.take(name, self.clients[name].handle(Opened(at), self.now))
+        self.arrive(name, at, asserted or {})
         self.settle()
         return self.clients[name]
+
+    def arrive(self, name: str, at: str, asserted: Attributes) -> None:
+        """A client connects, and what it says is under way."""
+        self.at[name] = at
+        self.take(at, self.brokers[at].handle(Opened(name, asserted), self.now))
+        self.take(name, self.clients[name].handle(Opened(at), self.now))
 
     def go(self, name: str) -> None:
         """The connection of a client breaks, with whatever is under way on it."""
