@@ -19,6 +19,7 @@ from godwit.filters.events import Attributes, event
 from godwit.filters.filters import And, Filter, Or
 from godwit.filters.language import parse
 from godwit.filters.references import bind, references_of
+from tests.property.strategies import many
 from tests.unit.context_edge import Edge
 
 CLIENTS = ("p", "q", "r")
@@ -147,9 +148,19 @@ def _stamp(context: Attributes) -> dict[str, Any]:
     return {f"sender.{name}": value for name, value in context.items()}
 
 
-@given(st.lists(steps, max_size=40))
-def test_an_event_is_delivered_if_and_only_if_it_is_wanted_and_its_receiver_is_meant(taken: list[Any]) -> None:
+beginnings = st.tuples(vouched, contexts, filters, asked)
+
+
+@many(3)
+@given(st.lists(beginnings, min_size=3, max_size=3), st.lists(steps, max_size=40))
+def test_an_event_is_delivered_if_and_only_if_it_is_wanted_and_its_receiver_is_meant(
+    begun: list[Any], taken: list[Any]
+) -> None:
     run = Run()
+    for name, (asserted, context, text, sender) in zip(CLIENTS, begun, strict=True):
+        run.take(("come", name, asserted))
+        run.take(("set", name, "", context))
+        run.take(("want", name, "f", text, sender))
     for step in taken:
         run.take(step)
     for name, truth in run.truth.items():
