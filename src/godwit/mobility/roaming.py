@@ -227,7 +227,7 @@ class MobileBroker(PublisherBroker):
         arrival = self.arrivals.get(client)
         if arrival is None:
             return super()._context_of(client)
-        context = arrival.attach.context or Context({})
+        context = self.sessions.sayable(arrival.attach.context) or Context({})
         if arrival.asserted:
             context = Context({**context.values, **arrival.asserted}, context.dwell_s)
         return context, context.dwell_s
