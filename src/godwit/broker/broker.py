@@ -259,10 +259,10 @@ class Broker:
         effects: list[Effect] = [] if older is None else self.quenching.detach(older)
         if before is not None and key_of(before.whole_context()) != key_of(context):  # as its server vouches for now
             self._on_context(connection, attached, now)
+        self._tell_context(message.client, effects, now)  # first: what is wanted from it may not be known yet
         if message.quench:
             effects += self.quenching.attach(connection, self.routing.wanted)
         effects += attached
-        self._tell_context(message.client, effects, now)
         if before is None and self.config.advertisements == "optional":
             self._advertise_everything(message.client, effects, now)
         return effects
