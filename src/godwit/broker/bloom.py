@@ -1,15 +1,18 @@
 """Bloom filters: a set in a few bits for each element, that may say yes wrongly and never says no wrongly.
 
 *Theory.* Each element sets `hashes` bits out of `bits`. With n elements and a wanted rate p of false positives,
-bits = -n ln p / (ln 2)² and hashes = (bits / n) ln 2 are best. The positions of an element follow from two numbers, as
-first + i · second: so an element is hashed once, and its positions in a filter of any size are two sums away.
+bits = -n ln p / (ln 2)² and hashes = (bits / n) ln 2 are best. One hash of an element gives sixteen numbers; its
+positions in a filter of any size are the first of them, modulo that size. So an element is hashed once.
+
+To sum up two numbers, first + i · second, would be quicker, and is what large filters do. In small ones positions then
+coincide: five elements at a rate of 1 % gave 3 %, and at 0.1 % 1.7 %. Ours are small.
 
 *Rules.*
 1. What was put in is found, always.
 2. The same elements give the same bytes, in whatever order and in whatever process.
 3. A filter of nothing has no bits, and finds nothing.
 
-*Wire form.* One byte says how many bits each element sets. The others are the bits, from the lowest of the first byte on.
+*Wire form.* One byte says how many bits each element sets. The others are the bits, the lowest of each byte first.
 
 *Paper.* [spcf §3.1.1]: the contexts that a publisher's filter matches are encoded in a Bloom filter.
 
@@ -19,6 +22,7 @@ code, and do not say how their bytes look; what is needed is some hundred bits i
 """
 
 import math
+import struct
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
@@ -30,7 +34,7 @@ __all__ = ["RATE", "BloomFilter", "check_bloom", "shape_of"]
 RATE = 0.01
 """How often a filter says yes of an element that was not put in, unless told otherwise."""
 BYTES_MAX = 1 << 20
-HASHES_MAX = 32
+HASHES_MAX = 16  # enough for rates down to 0.002 %
 HASHED_MAX = 1 << 16
 
 
@@ -62,9 +66,8 @@ class BloomFilter:
         count, hashes = shape_of(len(elements), rate)
         bits = 0
         for element in elements:
-            first, second = _hashed(element)
-            for i in range(hashes):
-                bits |= 1 << (first + i * second) % count
+            for number in _hashed(element)[:hashes]:
+                bits |= 1 << number % count
         return cls(bytes([hashes]) + bits.to_bytes(count // 8, "little"))
 
     def __contains__(self, element: str) -> bool:
@@ -72,8 +75,7 @@ class BloomFilter:
         count, bits = self._count, self._bits
         if not count:
             return False
-        first, second = _hashed(element)
-        return all(bits >> (first + i * second) % count & 1 for i in range(self._hashes))
+        return all(bits >> number % count & 1 for number in _hashed(element)[: self._hashes])
 
     def wire(self) -> bytes:
         """The filter as bytes."""
@@ -90,7 +92,6 @@ def check_bloom(wire: object) -> None:
 
 
 @lru_cache(maxsize=HASHED_MAX)
-def _hashed(element: str) -> tuple[int, int]:
-    """Two numbers that all positions of an element follow from; the second is odd, so that it is never 0."""
-    digest = blake2b(element.encode(), digest_size=16).digest()
-    return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little") | 1
+def _hashed(element: str) -> tuple[int, ...]:
+    """Sixteen numbers that an element's positions follow from."""
+    return struct.unpack("<16I", blake2b(element.encode(), digest_size=64).digest())
