@@ -1,4 +1,4 @@
-"""Matching at every hop, what laws and the paper's sentences leave open: faults, bounds, restarts, brokers around it."""
+"""Matching at every hop, beside its laws and the paper's sentences: faults, bounds, restarts, brokers around it."""
 
 import pickle
 from functools import partial
