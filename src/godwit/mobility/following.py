@@ -90,11 +90,11 @@ class FollowingBroker(Broker):
     def _farthest_s(self) -> float | None:
         """The round trip to the broker that is farthest, guessed from the slowest link here; graph family."""
         assert isinstance(self.routing, GraphRouting | HopRouting)
-        view = self.routing.topology if isinstance(self.routing, GraphRouting) else self.routing
         known = [link.round_trip_s for link in self.links.values() if link.round_trip_s is not None]
         if not known:
             return None
-        return SLACK * max(known) * view.hops_max()
+        routing = self.routing
+        return SLACK * max(known) * (routing if isinstance(routing, HopRouting) else routing.topology).hops_max()
 
     # ------------------------------------------------------------ neighbours
 
