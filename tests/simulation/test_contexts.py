@@ -106,7 +106,7 @@ def test_spcf_delivers_exactly_what_gsf_delivers_while_publishers_change_their_c
     """No gap: what a client publishes right after a change of context reaches all who ask for the new one."""
     base = with_changes(SPCF, ["contexts.to_share=0", "contexts.sender_share=1", "contexts.changes_per_s=15"])
     base = with_changes(base, ["contexts.kind=ranges", "contexts.values=10", "churn={burst_s=100}"])
-    routes = ([], ["routing.strategy=gsf"])
+    routes: list[list[str]] = [[], ["routing.strategy=gsf"]]
     spcf, gsf = (pairs(with_changes(base, changes), seed) for changes in routes)
     assert spcf == gsf
     assert len(gsf) > 50
@@ -117,7 +117,7 @@ def test_spcf_gsf_and_the_tree_deliver_the_same_where_contexts_stay(seed: int) -
     tree = ["overlay={kind='random_tree', brokers=6}", "workload.kind=random", "workload.selectivity=0.5"]
     base = with_changes(SPCF, [*tree, "contexts.kind=ranges"])
     as_tree = ["routing={family='tree', reduction='flooding', advertisements='off'}"]
-    routes = ([], ["routing.strategy=gsf"], ["routing.matching=hops"], as_tree)
+    routes: list[list[str]] = [[], ["routing.strategy=gsf"], ["routing.matching=hops"], as_tree]
     found = [pairs(with_changes(base, changes), seed) for changes in routes]
     assert found[0] == found[1] == found[2] == found[3]
     assert len(found[0]) > 50
