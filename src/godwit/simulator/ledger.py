@@ -274,7 +274,7 @@ class Ledger:
             return True
         context = self.contexts.get(client)
         if context is None:
-            return fact.event.to.holds({})
+            return fact.event.to.holds(self.asserted.get(client, {}))
         return context.owes(fact, meant) and (not self.steady_only or context.is_steady(fact))
 
     def may_mean(self, fact: Fact, client: str, delivered_at: float, meant: Container[Situation | None]) -> bool:
@@ -282,7 +282,9 @@ class Ledger:
         if fact.event.to is None:
             return True
         context = self.contexts.get(client)
-        return fact.event.to.holds({}) if context is None else context.permits(fact, delivered_at, meant)
+        if context is None:
+            return fact.event.to.holds(self.asserted.get(client, {}))
+        return context.permits(fact, delivered_at, meant)
 
     def is_published_steadily(self, fact: Fact) -> bool:
         """Whether the event's publisher was in the context that it bears, and that had settled, when it entered."""
