@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from godwit.filters import contexts
 from godwit.filters.algebra import covers
 from godwit.filters.contexts import (
     LISTED_MAX,
@@ -27,7 +26,7 @@ from godwit.filters.contexts import (
     stamped,
     without_sender,
 )
-from godwit.filters.events import Attributes, Event
+from godwit.filters.events import Attributes, Event, values_of
 from godwit.filters.filters import TRUE, Filter, all_of, any_of, attributes_of, only, some
 from godwit.filters.references import Reference, bind, is_open, references_of
 from godwit.filters.references import one_of as open_one_of
@@ -144,8 +143,8 @@ def test_contexts_of_one_key_are_those_that_no_filter_tells_apart(one: Attribute
             if name not in elsewhere:
                 continue
             exactly = all_of(
-                *(some(name, one_of([value])) for value in contexts.values_of(there[name])),
-                only(name, one_of(contexts.values_of(there[name]))),
+                *(some(name, one_of([value])) for value in values_of(there[name])),
+                only(name, one_of(values_of(there[name]))),
             )
             assert exactly.holds(there)
             assert not same or exactly.holds(elsewhere)
@@ -156,8 +155,7 @@ def test_contexts_of_one_key_are_those_that_no_filter_tells_apart(one: Attribute
 def _meaning(context: Attributes) -> dict[str, frozenset[Any]]:
     """What a filter can find out: for each attribute which values there are."""
     return {
-        name: frozenset((type(value) is bool, value) for value in contexts.values_of(values))
-        for name, values in context.items()
+        name: frozenset((type(value) is bool, value) for value in values_of(values)) for name, values in context.items()
     }
 
 
@@ -200,7 +198,7 @@ def test_bounds_hold_every_value_of_every_context_and_list_few(several: list[dic
         assert context.keys() <= around.keys()
         for name, bound in around.items():
             assert name in context or bound.optional
-            for value in contexts.values_of(context[name]) if name in context else ():
+            for value in values_of(context[name]) if name in context else ():
                 assert bound.values.contains(value)
     for bound in around.values():
         assert bound.optional == any(bound.attribute not in context for context in several)

@@ -39,7 +39,7 @@ from sys import intern
 from typing import Any
 
 from godwit.errors import BadEvent, BadValue, FilterError, Unbound
-from godwit.filters.events import NAME_LENGTH_MAX, Attributes, Event, flattened
+from godwit.filters.events import NAME_LENGTH_MAX, Attributes, Event, flattened, values_of
 from godwit.filters.filters import (
     TRUE,
     And,
@@ -137,11 +137,6 @@ def size_of(context: Attributes) -> int:
 
 def _bytes(value: Value) -> int:
     return 8 + len(value.encode()) if isinstance(value, str) else 8
-
-
-def values_of(value: Value | tuple[Value, ...]) -> tuple[Value, ...]:
-    """One value, or several, as a tuple."""
-    return value if type(value) is tuple else (value,)  # type: ignore[return-value]
 
 
 def key_of(context: Attributes) -> Any:
