@@ -109,7 +109,7 @@ def test_all_values_may_lie_in_the_sets_of_different_values(text: str, mine: Att
     ],
 )
 def test_several_values_by_example(text: str, bound_text: str) -> None:
-    mine = {
+    mine: Attributes = {
         "roles": ("pilot", "medic"),
         "limits": (3, 9),
         "patterns": ("a%", "%b"),

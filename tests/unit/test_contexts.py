@@ -132,12 +132,12 @@ def _wrongly_told(seed: int, measure: Callable[[Described, Described], float]) -
         described[at] = bounds_of((described[at], context))
     wrong = 0
     for _ in range(100):
-        at = near()
+        place = near()
         role, least = chance.choice(ROLES), chance.randint(0, 100)
         for text in (
             f"role = '{role}' AND battery > {least}",
-            f"role = '{role}' AND location WITHIN circle({at.lon}, {at.lat}, 2000)",
-            f"battery < {least} AND location WITHIN circle({at.lon}, {at.lat}, 2000)",
+            f"role = '{role}' AND location WITHIN circle({place.lon}, {place.lat}, 2000)",
+            f"battery < {least} AND location WITHIN circle({place.lon}, {place.lat}, 2000)",
         ):
             filter = parse(text)
             for group, each in zip(groups, described, strict=True):

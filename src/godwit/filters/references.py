@@ -159,7 +159,7 @@ def sets_made(values: OpenSet, context: Attributes, vicinity: Vicinity | None = 
     for operands in _choices(values, context):
         try:
             made.append(
-                _around(*operands, vicinity) if values.builder == "vicinity" else _BUILDERS[values.builder](*operands)
+                _BUILDERS[values.builder](*operands) if values.builder in _BUILDERS else _around(operands, vicinity)
             )
         except BadValue:
             continue
@@ -233,7 +233,8 @@ def _open_set(literal: Literal) -> OpenSet | None:
     return values if isinstance(values, OpenSet) else None
 
 
-def _around(place: Value, steps: int, vicinity: Vicinity | None) -> ValueSet:
+def _around(operands: tuple[Any, ...], vicinity: Vicinity | None) -> ValueSet:
+    place, steps = operands
     if vicinity is not None:
         return vicinity(place, steps)
     if steps:

@@ -1,6 +1,6 @@
 """What the grammar's phrases mean: the parser calls one method here for each phrase it has read, innermost first.
 
-*Theory.* An operand is an attribute, a value, a reference to the subscriber's state, or a set such as `circle(…)`. A
+*Theory.* An operand is an attribute, a value, a reference to the subscriber's context, or a set such as `circle(…)`. A
 comparison of operands is a `Claim`: an attribute, a value set, and whether it is denied. A quantifier makes it a
 literal. AND and OR become a `Group`, which a NOT only marks; `filter_of` carries every NOT down to the literals in one
 walk at the end, so that no nesting of NOTs costs more than the text is long.
