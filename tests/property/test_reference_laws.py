@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from godwit.errors import BadValue
+from godwit.filters.algebra import covers, intersects
 from godwit.filters.events import Attributes, Event, values_of
 from godwit.filters.filters import Filter, Some, any_of, negation
 from godwit.filters.language import parse, to_text
@@ -27,8 +29,10 @@ COMPARISONS = (
     "x WITHIN circle(my.a, my.b)",
     "x WITHIN circle(5, 5, my.b)",
 )
-SIMPLE = tuple(text for text in COMPARISONS if "LIKE" not in text and "circle" not in text)
-"""Those whose union is one set, if all values are of one kind."""
+ONE_SET = tuple(text for text in COMPARISONS if "LIKE" not in text and "circle" not in text)
+"""Those that are one set for any values of one kind."""
+UNKNOWN = Some("x", NOTHING)
+FORMS = ("{}", "NOT {}", "ALL {}", "NOT ALL {}", "{} AND y = 1", "{} OR y = 1", "NOT ({} AND y = 1)")
 
 OF_ALL_KINDS = draw.attributes(("a", "b"))
 NUMBERS = draw.attributes(("a", "b"), draw.values(Kind.NUMBER))
@@ -41,7 +45,9 @@ MINE = st.one_of(OF_ALL_KINDS, NUMBERS, PLACES, GEOGRAPHY)
 
 def vicinity(place: Any, steps: int) -> ValueSet:
     """A place and the one that is called after it."""
-    return places([place, place + "b"][: steps + 1]) if isinstance(place, str) else NOTHING
+    if not isinstance(place, str):
+        raise BadValue(f"{place!r} is no place")
+    return places([place, place + "b"][: steps + 1])
 
 
 def bound(filter: Filter, context: Attributes) -> Filter:
@@ -69,23 +75,47 @@ def test_a_reference_with_several_values_matches_with_any_of_them(text: str, min
 
 @draw.many(3)
 @given(st.sampled_from(COMPARISONS), st.sampled_from(("{}", "ALL {}")), MINE, draw.events(("x",)))
-def test_a_bound_not_is_the_not_of_what_is_bound_or_both_are_unknown(
+def test_a_bound_not_is_the_not_of_what_is_bound_unless_nothing_fits(
     text: str, form: str, mine: Attributes, event: Event
 ) -> None:
     filter = parse(form.format(text))
     yes, no = bound(filter, mine), bound(negation(filter), mine)
-    if yes == Some("x", NOTHING) == no:
+    if yes == no == UNKNOWN:
+        assert all(bound(negation(filter), one) == UNKNOWN for one in choices(filter, mine))
         return
     assert no.matches(event) == negation(yes).matches(event)
 
 
 @draw.many(2)
-@given(st.sampled_from(SIMPLE), NUMBERS | PLACES, draw.events(("x",)))
+@given(st.sampled_from(ONE_SET), NUMBERS | PLACES, draw.events(("x",)))
 def test_all_values_may_lie_in_the_sets_of_different_values(text: str, mine: Attributes, event: Event) -> None:
     filter, one_by_one = bound(parse(f"ALL {text}"), mine), bound(parse(text), mine)
     if "x" in event.attributes:
         each = [one_by_one.matches(Event({"x": value})) for value in values_of(event.attributes["x"])]
         assert filter.matches(event) == all(each)
+
+
+OPEN = st.builds(str.format, st.sampled_from(FORMS), st.sampled_from(COMPARISONS)).map(parse)
+
+
+@draw.many(4)
+@given(OPEN, OPEN, MINE, draw.events(("x", "y"), draw.values(Kind.NUMBER, Kind.TEXT)))
+def test_what_is_said_of_open_filters_holds_for_contexts_with_several_values(
+    f: Filter, g: Filter, mine: Attributes, event: Event
+) -> None:
+    matched_f, matched_g = bound(f, mine).matches(event), bound(g, mine).matches(event)
+    if matched_g and not matched_f:
+        assert not covers(f, g)
+    if matched_f and matched_g:
+        assert intersects(f, g)
+
+
+def test_open_filters_that_exclude_each_other_do_so_for_each_of_several_values() -> None:
+    f, g = parse("role = my.roles"), parse("NOT role = my.roles")
+    assert not intersects(f, g)
+    mine: Attributes = {"roles": ("medic", "pilot")}
+    for role in ("medic", "pilot", "press", ("medic", "press")):
+        assert bound(f, mine).matches(Event({"role": role})) is not bound(g, mine).matches(Event({"role": role}))
 
 
 @pytest.mark.parametrize(
@@ -100,8 +130,10 @@ def test_all_values_may_lie_in_the_sets_of_different_values(text: str, mine: Att
         ("my.limits <= price <= my.limits", "price BETWEEN 3 AND 9"),
         ("role LIKE my.patterns", "role LIKE 'a%' OR role LIKE '%b'"),
         ("role NOT LIKE my.patterns", "role NOT LIKE 'a%' AND role NOT LIKE '%b'"),
-        ("ALL role LIKE my.patterns", "role IN ()"),
-        ("NOT ALL role LIKE my.patterns", "role IN ()"),
+        ("ALL role LIKE my.patterns", "ALL role LIKE 'a%' OR ALL role LIKE '%b'"),
+        ("NOT ALL role LIKE my.patterns", "ANY role NOT LIKE 'a%' AND ANY role NOT LIKE '%b'"),
+        ("ALL role = my.roles", "ALL role IN ('medic', 'pilot')"),
+        ("x < my.kinds", "x < 5 OR x < 'm'"),
         ("p WITHIN circle(my.homes, my.limits)", "p WITHIN circle(8, 47, 9) OR p WITHIN circle(9, 47, 9)"),
         ("p WITHIN circle(my.mixed, 5)", "p WITHIN circle(8, 47, 5)"),
         ("x < my.mixed", "x < 'here'"),
@@ -115,5 +147,6 @@ def test_several_values_by_example(text: str, bound_text: str) -> None:
         "patterns": ("a%", "%b"),
         "homes": (Point(8, 47), Point(9, 47)),
         "mixed": ("here", Point(8, 47)),
+        "kinds": (5, "m", 3, True),
     }
     assert to_text(bind(parse(text), mine)) == bound_text

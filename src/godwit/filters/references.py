@@ -10,11 +10,11 @@ what lies two steps around.
 1. An open set relates to no other set but itself, so `covers` and `intersects` of open filters hold for every context.
 2. A reference that the context lacks, or whose value does not fit (a text where a number of metres is wanted), makes
    its literal `Some(attr, NOTHING)`, whatever its sign: unknown, in SQL's words, and neither it nor its NOT matches.
-3. A reference with several values stands for any of them: its literal holds the union of the sets made with each. Of
-   values that do not fit the others are enough. So the NOT of a bound filter is the bound NOT.
-4. A union that no simple set says becomes an OR of literals, or under NOT an AND. Where quantifiers do not allow that
-   (`ALL x LIKE my.patterns`), the literal is unknown as in rule 2.
-5. Equal open sets are equal: `IN (my.a, 1)` and `IN (1, my.a)` have the same operands in the same order.
+3. A reference with several values stands for any of them. Where that is one set, it is the union: `IN (my.roles)` is a
+   list, `< my.limits` goes up to the highest, `WITHIN my.homes(2)` is around all. Otherwise (`LIKE my.patterns`,
+   circles, limits of several kinds) the literal becomes an OR of one for each value, or under a complement an AND: so
+   the NOT of a bound filter is the bound NOT, as rule 1 needs. Of values that do not fit the others are enough.
+4. Equal open sets are equal: `IN (my.a, 1)` and `IN (1, my.a)` have the same operands in the same order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ from typing import Any
 from godwit.errors import BadValue, FilterError, Unbound
 from godwit.filters import regions, sets
 from godwit.filters.events import Attributes, values_of
-from godwit.filters.filters import And, Filter, Literal, Missing, Only, Or, Some, all_of, any_of, literals, only, some
+from godwit.filters.filters import And, Filter, Literal, Missing, Or, Some, all_of, any_of, literals, only, some
 from godwit.filters.relations import unions
 from godwit.filters.sets import NOTHING, Complement, ValueSet, complement
 from godwit.filters.values import ORDERED_KINDS, Kind, Point, Value, checked_value, distinct_sorted, identity, kind_of
@@ -154,7 +154,7 @@ def bind(filter: Filter, context: Attributes, vicinity: Vicinity | None = None) 
 
 
 def sets_made(values: OpenSet, context: Attributes, vicinity: Vicinity | None = None) -> list[ValueSet]:
-    """The sets that an open set becomes, one for each choice among several values; none when nothing fits."""
+    """The sets that an open set becomes, for any of several values; none when nothing fits. (rule 3)"""
     made: list[ValueSet] = []
     for operands in _choices(values, context):
         try:
@@ -163,7 +163,7 @@ def sets_made(values: OpenSet, context: Attributes, vicinity: Vicinity | None = 
             )
         except BadValue:
             continue
-    return made
+    return unions(made) if values.builder == "vicinity" and len(made) > 1 else made
 
 
 def _choices(values: OpenSet, context: Attributes) -> Iterable[tuple[Any, ...]]:
@@ -197,7 +197,7 @@ def _furthest(values: tuple[Any, ...], *, lowest: bool) -> tuple[Any, ...]:
 
 
 def replaced(filter: Filter, change: Callable[[OpenSet], Sequence[ValueSet]]) -> Filter:
-    """The filter with each open set replaced by the union of what `change` makes of it; none match nothing."""
+    """The filter with each open set replaced by any of what `change` makes of it; of nothing, by what never matches."""
     match filter:
         case And(parts=parts):
             return all_of(*(replaced(part, change) for part in parts))
@@ -208,22 +208,12 @@ def replaced(filter: Filter, change: Callable[[OpenSet], Sequence[ValueSet]]) ->
         return filter
     assert not isinstance(filter, Missing)
     made = change(waiting)
-    return _with_any(filter, made if len(made) < 2 else unions(made))
-
-
-def _with_any(literal: Some | Only, made: Sequence[ValueSet]) -> Filter:
-    """The literal with the union of `made` in place of its open set. (rules 3, 4)"""
-    attribute, denied = literal.attribute, isinstance(literal.values, Complement)
-    found = [complement(values) for values in made] if denied else made
-    if len(found) == 1:
-        return (some if isinstance(literal, Some) else only)(attribute, found[0])
-    if found and isinstance(literal, Some) is not denied:
-        return (
-            all_of(*(only(attribute, one) for one in found))
-            if denied
-            else any_of(*(some(attribute, one) for one in found))
-        )
-    return Some(attribute, NOTHING)
+    if not made:
+        return Some(filter.attribute, NOTHING)
+    literal = some if isinstance(filter, Some) else only
+    if isinstance(filter.values, Complement):
+        return all_of(*(literal(filter.attribute, complement(values)) for values in made))
+    return any_of(*(literal(filter.attribute, values) for values in made))
 
 
 def _open_set(literal: Literal) -> OpenSet | None:
