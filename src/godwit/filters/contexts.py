@@ -62,6 +62,7 @@ from godwit.filters.values import Kind, Point, Value, distinct_sorted, identity,
 __all__ = [
     "CONTEXT_BYTES_MAX",
     "CONTEXT_MAX",
+    "CONTEXT_NAME_MAX",
     "LISTED_MAX",
     "SENDER",
     "Bound",
@@ -77,6 +78,8 @@ __all__ = [
     "of_sender",
     "sender_part",
     "stamped",
+    "values_of",
+    "why_too_large",
     "without_sender",
 ]
 
@@ -97,13 +100,11 @@ def checked_context(values: Mapping[str, Any]) -> Attributes:
     if not isinstance(values, Mapping):
         raise BadValue(f"a context is a table of names and values, and this is a {type(values).__name__}")
     if len(values) > CONTEXT_MAX:
-        raise BadValue(f"a context of {len(values)} attributes: at most {CONTEXT_MAX} are allowed")
+        raise BadValue(_too_many(values))
     try:
         context = flattened(values)
     except BadEvent as error:
         raise BadValue(f"a context: {error}") from None
-    if len(context) > CONTEXT_MAX:
-        raise BadValue(f"a context of {len(context)} attributes: at most {CONTEXT_MAX} are allowed")
     for name in context:
         if len(name) > CONTEXT_NAME_MAX:
             raise BadValue(
@@ -112,9 +113,22 @@ def checked_context(values: Mapping[str, Any]) -> Attributes:
             )
         if name.startswith((SENDER, MY)):
             raise BadValue(f"a context: attribute {name!r}: {_plainly(name)}")
-    if (size := size_of(context)) > CONTEXT_BYTES_MAX:
-        raise BadValue(f"a context of {size} bytes: at most {CONTEXT_BYTES_MAX} are allowed")
+    if (reason := why_too_large(context)) is not None:
+        raise BadValue(reason)
     return context
+
+
+def why_too_large(context: Attributes) -> str | None:
+    """Why nobody takes a context of this size, or None."""
+    if len(context) > CONTEXT_MAX:
+        return _too_many(context)
+    if (size := size_of(context)) > CONTEXT_BYTES_MAX:
+        return f"a context of {size} bytes: at most {CONTEXT_BYTES_MAX} are allowed"
+    return None
+
+
+def _too_many(values: Mapping[str, Any]) -> str:
+    return f"a context of {len(values)} attributes: at most {CONTEXT_MAX} are allowed"
 
 
 def checked_context_filter(filter: Filter) -> Filter:
