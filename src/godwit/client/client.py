@@ -76,7 +76,7 @@ from godwit.client.connections import ConnectionLog
 from godwit.client.contexts import OwnContext, written
 from godwit.client.quenching import CONTEXT, Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
-from godwit.filters.contexts import of_sender
+from godwit.filters.contexts import checked_context_filter, of_sender
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, all_of
 from godwit.filters.references import LOCATION, is_open
@@ -166,7 +166,7 @@ class Client:
 
         A name that is there already gets this filter instead, with no gap.
         """
-        filter = filter if sender is None else all_of(filter, of_sender(sender))
+        filter = filter if sender is None else all_of(filter, of_sender(checked_context_filter(sender)))
         return self._say(Subscribe((self.name, name), filter, expires, queue))
 
     replace = subscribe

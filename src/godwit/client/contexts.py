@@ -28,7 +28,7 @@ from typing import Any
 
 from godwit.broker.messages import Context
 from godwit.errors import BadEvent, BadValue, FilterError
-from godwit.filters.contexts import SENDER, checked_context, stamped
+from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, stamped
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
@@ -140,8 +140,8 @@ def written(said: Mapping[str, Any] | Event, context: Attributes, to: Filter | N
         if name.startswith(SENDER):
             raise BadEvent(f"attribute {name!r}: what begins with {SENDER!r} is written by set_context, and not here")
     to = made.to if to is None else to
-    if to is not None and is_open(to):
-        to = _bound(to, context)
+    if to is not None:
+        to = _bound(checked_context_filter(to), context) if is_open(to) else checked_context_filter(to)
     if to is not made.to:
         made = dataclasses.replace(made, to=to)
     if not context:
