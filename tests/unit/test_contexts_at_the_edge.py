@@ -95,6 +95,14 @@ def test_a_context_that_no_broker_takes_is_an_error_and_changes_nothing(values: 
     assert client.context == {"a": 1, "b": 1}
 
 
+@pytest.mark.parametrize("dwell_s", [0, -1.0, float("nan"), float("inf"), "long"])
+def test_a_stay_that_is_no_time_is_an_error_and_changes_nothing(dwell_s: Any) -> None:
+    client = attached()
+    with pytest.raises(BadValue, match="seconds above 0"):
+        client.set_context({"a": 1}, 0.0, dwell_s=dwell_s)
+    assert client.context == {}
+
+
 def test_parts_that_are_too_much_together_are_an_error_of_the_one_that_comes_later() -> None:
     client = attached()
     client.set_context({f"a{n}": n for n in range(CONTEXT_MAX)}, 0.0)

@@ -439,12 +439,9 @@ class Client:
         if events or self.outbox.events or self._begins_anew:  # or the next broker advertises for us already
             former = {topic_of(wish): wish for wish in said if isinstance(wish, Advertise)}
         former = {topic: wish for topic, wish in former.items() if topic not in self.wanted}
-        context = [
-            wish for wish in self.wanted.values() if isinstance(wish, Context)
-        ]  # first: it decides what is meant
-        wanted = [wish for wish in self.wanted.values() if not isinstance(wish, Context)]
-        self.own.begin_anew(context[0] if context else None)
-        self.outbox.put_first([*context, *wanted, *former.values(), *events])
+        wanted = sorted(self.wanted.values(), key=lambda wish: not isinstance(wish, Context))  # by it we are meant
+        self.own.begin_anew(wanted[0] if wanted and isinstance(wanted[0], Context) else None)
+        self.outbox.put_first([*wanted, *former.values(), *events])
         for wish in former.values():
             self.outbox.put(Unadvertise(wish.id))
         for topic, brought in {topic_of(wish): wish for wish in self._brought}.items():
