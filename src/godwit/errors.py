@@ -9,7 +9,7 @@ has never heard of Godwit handles them well.
       FilterError           a filter that cannot be used
         FilterSyntaxError     its text does not parse; knows where, and what would have been right
         FilterTooBig          it is larger or deeper than the limits allow
-        Unbound               it refers to the subscriber's own state, which nobody has filled in
+        Unbound               it refers to the subscriber's own context, which nobody has filled in
       SubscriptionError     an unknown subscription, or one that is there already
       PeerFault             a neighbour or client broke the protocol: its link is closed, the broker goes on
       ScenarioError         a scenario that cannot be run
@@ -77,7 +77,7 @@ class FilterTooBig(FilterError):
 
 
 class Unbound(FilterError):
-    """A filter still refers to the subscriber's own state (`my.x`, `myloc`): bind `names` before matching."""
+    """A filter still refers to the subscriber's own context (`my.x`, `myloc`): bind `names` before matching."""
 
     def __init__(self, *names: str) -> None:
         super().__init__(*names)

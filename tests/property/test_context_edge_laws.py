@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.filters.events import Attributes, event
-from godwit.filters.filters import And, Filter, Or
+from godwit.filters.filters import And, Filter, Or, Some
 from godwit.filters.language import parse
 from godwit.filters.references import bind, references_of
+from godwit.filters.sets import NOTHING, Complement
 from tests.property.strategies import many
 from tests.unit.context_edge import Edge
 
@@ -63,8 +64,11 @@ def holds(filter: Filter, attributes: Attributes, own: Attributes) -> bool:
         return any(holds(part, attributes, own) for part in filter.parts)
     names = [reference.name for reference in references_of(filter) if reference.name in own]
     several = [value if isinstance(value, tuple) else (value,) for value in (own[name] for name in names)]
-    ways = (dict(zip(names, way, strict=True)) for way in product(*several))
-    return any(bind(filter, way).holds(attributes) for way in ways)
+    bound = [bind(filter, dict(zip(names, way, strict=True))) for way in product(*several)]
+    if isinstance(getattr(filter, "values", None), Complement):  # the opposite of any, as far as values fit
+        fitting = [each for each in bound if each != Some(filter.attribute, NOTHING)]
+        return fitting != [] and all(each.holds(attributes) for each in fitting)
+    return any(each.holds(attributes) for each in bound)
 
 
 class Truth:

@@ -26,9 +26,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from godwit.broker.checking import is_number
 from godwit.broker.messages import Context
 from godwit.errors import BadEvent, BadValue, FilterError
-from godwit.filters.contexts import SENDER, checked_context, stamped
+from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, stamped
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
@@ -52,6 +53,8 @@ class OwnContext:
 
     def say(self, part: str, values: Mapping[str, Any], dwell_s: float | None, *, instead: bool) -> Context:
         """The whole context when `part` says this; `instead`: of what was said last and is not sent yet."""
+        if dwell_s is not None and not (is_number(dwell_s) and dwell_s > 0):
+            raise BadValue(f"a context that lasts for {dwell_s!r}: it must be seconds above 0, or None")
         parts = {name: said for name, said in self.parts.items() if name != part}
         parts[part] = (checked_context(values), dwell_s)
         context = _whole(parts)
@@ -140,8 +143,8 @@ def written(said: Mapping[str, Any] | Event, context: Attributes, to: Filter | N
         if name.startswith(SENDER):
             raise BadEvent(f"attribute {name!r}: what begins with {SENDER!r} is written by set_context, and not here")
     to = made.to if to is None else to
-    if to is not None and is_open(to):
-        to = _bound(to, context)
+    if to is not None:
+        to = _bound(checked_context_filter(to), context) if is_open(to) else checked_context_filter(to)
     if to is not made.to:
         made = dataclasses.replace(made, to=to)
     if not context:
