@@ -18,24 +18,31 @@ contexts, in every strategy, as `broker/sessions.py` does; that is work too.
 all others, which is the best it can have. A context that subscriptions ask about is encoded as content (`sender.x`).
 """
 
+import gc
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from time import thread_time_ns
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from godwit.broker.bloom import RATE, BloomFilter
 from godwit.broker.effects import StartTimer
 from godwit.broker.graph import GraphRouting
+from godwit.broker.hops import HopRouting, Row
 from godwit.broker.messages import NodeId
 from godwit.broker.routing import Answer, Forward, Local, Routing
-from godwit.broker.tree import TreeRouting
+from godwit.broker.spcf import SpcfRouting
+from godwit.broker.tree import HERE, TreeRouting
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.matching.naive import NaiveMatcher
 from godwit.simulator.topologies import LinkSpec, Overlay
 
-__all__ = ["MATCHERS", "STRATEGIES", "Net", "Plain", "Sum", "net_of", "spanning_tree"]
+__all__ = ["STRATEGIES", "Net", "Plain", "Sum", "by_turns", "net_of", "no_garbage", "spanning_tree", "spcf_net"]
+
+T = TypeVar("T")
 
 NEWBORN: tuple[str, ...] = ("newborn",)
 
@@ -169,6 +176,26 @@ class Net:
             step = self.steps[step]
 
 
+def by_turns(nets: Iterable[Net], work: Sequence[T], chunk: int) -> Iterator[tuple[Net, Sequence[T]]]:
+    """Each net with some of the work, then each with some more: whatever else the machine does hits all alike."""
+    for first in range(0, len(work), chunk):
+        for net in nets:
+            yield net, work[first : first + chunk]
+
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """While times are taken the collector of garbage rests."""
+    collects = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 # ---------------------------------------------------------------- strategies
 
 
@@ -192,11 +219,67 @@ def spanning_tree(overlay: Overlay) -> Overlay:
     return Overlay(overlay.brokers, tuple(best[1]))
 
 
+class PlainTree(Plain):
+    """ASF without an index: of each neighbour filters are asked until one matches."""
+
+    def _match(self, event: Event) -> list[Any]:
+        found: list[Any] = []
+        towards: set[NodeId] = set()
+        for id, filter in self._filters.items():
+            source: NodeId = id[0]  # type: ignore[index]
+            if source not in towards:
+                Plain.asked += 1
+                if filter.holds(event.attributes):
+                    found.append(id)
+                    if source != HERE:
+                        towards.add(source)
+        return found
+
+
 class PlainGraph(GraphRouting):
     """GSF, matched at the source, without an index."""
 
     def _index(self) -> None:
         self._local_index, self._remote_index = Plain(), Plain()  # type: ignore[assignment]
+
+
+class PlainSpcf(SpcfRouting):
+    """SPCF, matched at the source, without an index."""
+
+    def _index(self) -> None:
+        self._local_index, self._remote_index = Plain(), Plain()  # type: ignore[assignment]
+
+
+class PlainRow(Row):
+    """A row of the content table whose pairs are asked one by one, and counted."""
+
+    def neighbours(self, event: Event, bloom: BloomFilter | None) -> dict[NodeId, None]:
+        found: dict[NodeId, None] = {}
+        meant: dict[str, bool] = {}
+        for key, pair in self.pairs.items():
+            if key[0] in found:
+                continue
+            if bloom is not None:
+                is_meant = meant.get(pair.subscriber)
+                if is_meant is None:
+                    is_meant = meant[pair.subscriber] = pair.subscriber in bloom
+                if not is_meant:
+                    continue
+            Plain.asked += 1
+            if pair.filter.holds(event.attributes):
+                found[key[0]] = None
+        return found
+
+
+class PlainHops(HopRouting):
+    """Matched at every hop, without an index: for clients here, too."""
+
+    def _row(self) -> Row:
+        return PlainRow(self.matcher, self.matcher_from)
+
+    def _index(self) -> None:
+        super()._index()
+        self._local_index = Plain()  # type: ignore[assignment]
 
 
 def _asf(overlay: Overlay, matcher: str) -> Net:
@@ -205,24 +288,40 @@ def _asf(overlay: Overlay, matcher: str) -> Net:
     for broker, neighbours in tree.neighbours().items():
         machine = TreeRouting(broker, neighbours, reduction="simple", advertised=False)
         if matcher == "plain":
-            machine.matcher = Plain()  # type: ignore[assignment]
+            machine.matcher = PlainTree()  # type: ignore[assignment]
         machines[broker] = machine
     return Net(machines, tree)
 
 
-def _gsf_at_source(overlay: Overlay, matcher: str) -> Net:
-    made = PlainGraph if matcher == "plain" else GraphRouting
+def _at_source(overlay: Overlay, made: type[GraphRouting]) -> Net:
     return Net({broker: made(broker) for broker in overlay.brokers}, overlay)
 
 
-MATCHERS = ("plain", "index")
+def _hops(overlay: Overlay, matcher: str, strategy: Literal["gsf", "spcf"], rate: float = RATE) -> Net:
+    links = [(link.a, link.b, link.cost) for link in overlay.links]
+    made = PlainHops if matcher == "plain" else HopRouting
+    machines: dict[NodeId, Routing] = {
+        broker: made(broker, neighbours, links, strategy=strategy, bloom_rate=rate)
+        for broker, neighbours in overlay.neighbours().items()
+    }
+    return Net(machines, overlay)
+
+
 STRATEGIES: dict[str, Callable[[Overlay, str], Net]] = {
     "ASF": _asf,
-    "GSF at source": _gsf_at_source,
+    "GSF": lambda overlay, matcher: _hops(overlay, matcher, "gsf"),
+    "SPCF": lambda overlay, matcher: _hops(overlay, matcher, "spcf"),
+    "GSF at source": lambda overlay, matcher: _at_source(overlay, PlainGraph if matcher == "plain" else GraphRouting),
+    "SPCF at source": lambda overlay, matcher: _at_source(overlay, PlainSpcf if matcher == "plain" else SpcfRouting),
 }
 """What is compared: the paper's three, matched at every hop; and what runs here, matched where it is published."""
 
 
 def net_of(strategy: str, overlay: Overlay, matcher: str = "index") -> Net:
-    """A settled network without clients."""
+    """A settled network without clients; its matcher is `plain` or `index`."""
     return STRATEGIES[strategy](overlay, matcher)
+
+
+def spcf_net(overlay: Overlay, bloom_rate: float) -> Net:
+    """SPCF at every hop, with Bloom filters of this rate of false positives."""
+    return _hops(overlay, "plain", "spcf", bloom_rate)

@@ -130,10 +130,31 @@ class Workload:
 
     def deploy(self, net: Net) -> None:
         """Let every client come, say its context, and subscribe."""
+        self.deploy_contexts(net)
+        self.deploy_subscriptions(net)
+
+    def deploy_contexts(self, net: Net) -> None:
         for client, home in self.homes.items():
             net.set_context(client, self.contexts[client], home)
+
+    def deploy_subscriptions(self, net: Net) -> None:
         for client, name, filter in self.subscriptions():
             net.subscribe(client, name, filter)
+
+    def newcomer(self, rng: Random) -> tuple[NodeId, float]:
+        """Where a new client comes, and its place: no client's; with locality, one of those that are near there."""
+        if self.locality == "none":
+            return rng.choice(self.overlay.brokers), rng.random()
+        client = rng.choice(list(self.homes))
+        return self.homes[client], self.place_near(client, rng)
+
+    def place_near(self, client: NodeId, rng: Random) -> float:
+        """Another place for a client: anywhere, or with locality not far from where it was first."""
+        if self.locality == "none":
+            return rng.random()
+        here = self.contexts[client]["x"]
+        assert isinstance(here, float)
+        return min(max(here + rng.uniform(-0.5, 0.5) / self.size.brokers, 0.0), 1.0)
 
     def meant(self, events: list[Event]) -> list[set[NodeId]]:
         """By brute force, who must be given each event: flooding, with filters at both edges."""
