@@ -39,6 +39,8 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.graph import GraphRouting
+from godwit.broker.hop_messages import ContextPacket, SubscribePacket
+from godwit.broker.hops import HopRouting
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link, LinkConfig
 from godwit.broker.messages import (
@@ -100,7 +102,7 @@ class Broker:
         self.name = name
         self.config = config
         link = config.link
-        if config.family == "tree":  # on a tree there is no other way: what waits for a neighbour waits
+        if config.family == "tree" or config.matching == "hops":  # no other way: what waits for a neighbour waits
             link = structs.replace(link, dead_after_s=None)
         self.links = {peer: Link(peer, incarnation, link) for peer in neighbours}
         self.sessions = Sessions(config.limits, name, incarnation, config.advertisements)
@@ -108,6 +110,8 @@ class Broker:
         self.routing = self._new_routing(neighbours, incarnation)
 
     def _new_routing(self, neighbours: Mapping[NodeId, float], incarnation: int) -> Routing:
+        if self.config.family == "graph" and self.config.matching == "hops":
+            return HopRouting(self.name, neighbours, self.config.overlay, strategy=self.config.strategy)
         if self.config.family == "graph":
             return GraphRouting(self.name, incarnation, neighbours, further=self.CARRIED)
         return self._new_tree(
@@ -306,9 +310,9 @@ class Broker:
         """Let sources know, as far as they must, what a message changes about what anybody wants. [mobile §3.2]"""
         if type(message) is Packet:
             message = message.message
-        if type(message) is Subscribe:  # of a replaced filter too much stays in, until the timer is due
+        if type(message) in (Subscribe, SubscribePacket):  # of a replaced filter too much stays in for a while
             return [*self.quenching.on_added(message.filter), *self.quenching.on_removed(now)]
-        return [] if type(message) is Publish else self.quenching.on_removed(now)
+        return [] if type(message) in (Publish, ContextPacket) else self.quenching.on_removed(now)
 
     # ------------------------------------------------------------ timers
 

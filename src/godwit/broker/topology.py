@@ -27,6 +27,7 @@ moment: a hop that is not on the path from source to target in its own view send
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import rustworkx
@@ -34,7 +35,7 @@ import rustworkx
 from godwit.broker.messages import LinkState, NodeId
 from godwit.errors import PeerFault
 
-__all__ = ["BROKERS_MAX", "COST_MAX", "COST_MIN", "INCARNATION_MAX", "Partition", "Topology"]
+__all__ = ["BROKERS_MAX", "COST_MAX", "COST_MIN", "INCARNATION_MAX", "Partition", "Topology", "shortest_path_trees"]
 
 BROKERS_MAX = 4_096
 COST_MIN, COST_MAX = 0.001, 1_000_000.0
@@ -256,6 +257,28 @@ class Topology:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._draw()
+
+
+@lru_cache(maxsize=16)  # brokers of one process share their overlay
+def shortest_path_trees(overlay: tuple[tuple[NodeId, NodeId, float], ...]) -> Mapping[NodeId, Mapping[NodeId, NodeId]]:
+    """By broker its tree in an overlay that is given and stays: everyone who can be reached, the nearest first, and its
+    parent. Nothing but the links and their costs decides, so all brokers have the same trees. Not to be changed."""
+    links: dict[NodeId, dict[NodeId, float]] = {}
+    for a, b, cost in overlay:
+        if a == b or not a or not b:
+            raise ValueError(f"a link from {a!r} to {b!r}: a link has two brokers with names, and they differ")
+        if not is_cost(cost):
+            raise ValueError(f"the link from {a} to {b} costs {cost!r}: {COST_MIN} to {COST_MAX:,.0f} is allowed")
+        if b in links.get(a, ()):
+            raise ValueError(f"two links from {a} to {b}: between two brokers there is one at most")
+        links.setdefault(a, {})[b] = links.setdefault(b, {})[a] = cost
+    names = sorted(links)
+    if not names:
+        return {}
+    view = Topology(names[0], brokers_max=max(BROKERS_MAX, len(names)))
+    for name in names:
+        view._keep(LinkState(name, 1, 1, links[name]))
+    return {name: view.parents(name) for name in names}
 
 
 def is_cost(cost: object) -> bool:

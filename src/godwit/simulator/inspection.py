@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import Any
 
 from godwit.broker.graph import GraphRouting
+from godwit.broker.hop_messages import ContextPacket
 from godwit.broker.messages import Packet, Publish
 from godwit.client.client import Client
 from godwit.mobility.messages import Collected, Replay
@@ -58,7 +59,7 @@ def _event_of(message: Any) -> EventId | None:
     """The event that a message bears, if it bears one."""
     if type(message) is Packet:
         message = message.message
-    return message.event.id if type(message) is Publish else None
+    return message.event.id if type(message) in (Publish, ContextPacket) else None
 
 
 def events_on_the_way(broker: MobileBroker, overlay: Overlay, taken: Taken) -> Iterator[EventId]:
