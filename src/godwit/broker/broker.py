@@ -65,14 +65,16 @@ from godwit.broker.messages import (
 )
 from godwit.broker.quenching import Quenching
 from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
+from godwit.broker.session import Session
 from godwit.broker.sessions import Removed, Sessions
+from godwit.broker.spcf import CONTEXTS_MAX, SpcfRouting
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
-from godwit.filters.events import Event
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.trace import Record
 
-__all__ = ["Broker", "BrokerConfig"]
+__all__ = ["Broker", "BrokerConfig", "context_of_session"]
 
 EVERYTHING = ""
 """The name of the advertisement that stands for a client which never advertises: no client can use it itself."""
@@ -87,6 +89,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     advertisements: Literal["required", "optional", "off"] = "optional"
     strategy: Literal["gsf", "spcf"] = "gsf"  # graph family: who hears of a subscription (graph.py, spcf.py)
     matching: Literal["source", "hops"] = "source"  # graph family: where an event is matched (hops.py)
+    contexts_max: int = CONTEXTS_MAX  # spcf, at the source: contexts that a broker tells of before it sums them up
     overlay: tuple[tuple[NodeId, NodeId, float], ...] = ()  # matching at hops: every link and its cost
     asserted: tuple[str, ...] = ()  # the attributes of contexts that the server alone says, and no client
     link: LinkConfig = LinkConfig()
@@ -112,6 +115,9 @@ class Broker:
     def _new_routing(self, neighbours: Mapping[NodeId, float], incarnation: int) -> Routing:
         if self.config.family == "graph" and self.config.matching == "hops":
             return HopRouting(self.name, neighbours, self.config.overlay, strategy=self.config.strategy)
+        if self.config.family == "graph" and self.config.strategy == "spcf":
+            limit = self.config.contexts_max
+            return SpcfRouting(self.name, incarnation, neighbours, further=self.CARRIED, contexts_max=limit)
         if self.config.family == "graph":
             return GraphRouting(self.name, incarnation, neighbours, further=self.CARRIED)
         return self._new_tree(
@@ -250,6 +256,7 @@ class Broker:
         if message.quench:
             effects += self.quenching.attach(connection, self.routing.wanted)
         effects += attached
+        self._tell_context(message.client, effects, now)
         if before is None and self.config.advertisements == "optional":
             self._advertise_everything(message.client, effects, now)
         return effects
@@ -283,12 +290,26 @@ class Broker:
                 effects.append(Trace(Record("unadvertised", id[0], subscription=id[1])))
                 self._carry_out(routing.unadvertise(id, now), effects, now)
             case Context():
+                self._tell_context(self.sessions.client_of(connection), effects, now)
                 self._on_context(connection, effects, now)
         return effects
 
     def _subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
         """Let routing know what a client here wants."""
         self._carry_out(self.routing.subscribe(id, filter, now), effects, now)
+
+    def _tell_context(self, client: NodeId | None, effects: list[Effect], now: float) -> None:
+        """Let routing know in which context a client with a session here is, or that it has none any more."""
+        session = None if client is None else self.sessions.session(client)
+        if client is not None:
+            self._set_context(client, None if session is None else context_of_session(session), effects, now)
+
+    def _set_context(self, client: NodeId, context: Attributes | None, effects: list[Effect], now: float) -> None:
+        """The same for a context that is known otherwise; None: not here, or not known."""
+        answers = self.routing.set_context(client, context, now)
+        self._carry_out(answers, effects, now)
+        if answers and not self.routing.is_settled():  # somebody may want what we have not heard of
+            effects += [*self.quenching.on_added(TRUE), *self.quenching.on_removed(now)]
 
     def _on_context(self, connection: str, effects: list[Effect], now: float) -> None:
         """A client's own state has changed; what mobility adds to brokers follows it."""
@@ -304,6 +325,7 @@ class Broker:
             self._carry_out(self.routing.unadvertise(id, now), effects, now)
         if ended is not None:
             self._carry_out(self.routing.unadvertise((ended, EVERYTHING), now), effects, now)
+            self._tell_context(ended, effects, now)
         return effects
 
     def _quench(self, message: Any, now: float) -> list[Effect]:
@@ -387,3 +409,8 @@ class Broker:
         Opened: on_opened,
         Closed: on_closed,
     }
+
+
+def context_of_session(session: Session) -> Attributes:
+    """What is true of a client, as `Event.to` and contexts of publishers see it."""
+    return session.context.values

@@ -22,6 +22,7 @@ from godwit.broker.messages import (
     Attach,
     Attached,
     Context,
+    ContextAdded,
     Covered,
     Delivery,
     Frame,
@@ -33,6 +34,7 @@ from godwit.broker.messages import (
     Refused,
     Request,
     Subscribe,
+    Unneeded,
 )
 from godwit.filters.events import Event
 from godwit.mobility.adhoc_messages import Carried, Relayed
@@ -140,6 +142,10 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + 8 * len(message.targets)
     if kind in (Changed, Context, ContextBegins):
         return 2 * HEADER_BYTES + 16 * len(message.values)
+    if kind is ContextAdded:
+        return 2 * HEADER_BYTES + (16 if type(message.described) is dict else LITERAL_BYTES) * len(message.described)
+    if kind is Unneeded:
+        return HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
     if kind is Relayed:

@@ -1,0 +1,324 @@
+"""The tables of contexts that a broker keeps for SPCF: of its own clients, of other brokers, and who needs what.
+
+*Theory.* The clients of a broker that are in equal contexts share one, which has a number. Where there would be more
+than `contexts_max` of them, one more joins the *summary* that grows least by it: bounds around all that are in it, with
+one number. A summary that grows, or that most have left, gets another number with other bounds, and says which number
+it replaces; so one message tells it of all its clients.
+
+Of every other broker (`OtherBroker`) it is kept which contexts it has, which of its clients is in which, and which of
+its subscriptions ask the same of a sender. A subscription here belongs to the *class* of those with the same sender
+part; a class knows whom it has been told to (`SenderClass`).
+
+*Rules.*
+1. A number means one description for ever: none is used twice in one life of a broker.
+2. Each context of a client here lies within the description of its number.
+3. A step that adds a number comes before one that only takes another away.
+4. A summary names at most `BOUND_VALUES_MAX` values of an attribute, and at most `CONTEXT_MAX` attributes. Contexts
+   that no summary can take in within this stay alone, and there are more than `contexts_max`.
+
+*Paper.* [spcf §3.1, Fig. 1]. *Symbols.* context table → `OwnContexts` and `OtherBroker.described`; c_1 … c_n → numbers.
+*Departures.* Numbers and summaries are ours.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import inf, prod
+from typing import Any
+
+from godwit.broker.messages import EntryId, NodeId
+from godwit.broker.packets import BOUND_VALUES_MAX
+from godwit.filters.contexts import CONTEXT_MAX, Bound, Described, bounds_of, key_of, may_match, values_of
+from godwit.filters.events import Attributes
+from godwit.filters.filters import Filter
+from godwit.filters.regions import Box
+from godwit.filters.relations import range_of
+from godwit.filters.sets import EVERYTHING, Interval, OneOf, Places, ValueSet, one_of
+from godwit.filters.values import Kind, Point, Value
+
+__all__ = ["Added", "OtherBroker", "OwnContexts", "Removed", "SenderClass", "Step"]
+
+ASKED = 0.1
+"""Filters on contexts are taken to ask for this share of an attribute's values, to choose what to merge."""
+
+
+# ------------------------------------------------------------ of the clients here
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A number that others must hear of. `is_within`: all that it describes was within what it replaces."""
+
+    number: int
+    described: Described
+    replaces: int = 0
+    is_within: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A number that is over."""
+
+    number: int
+
+
+Step = Added | Removed
+
+
+class OwnContexts:
+    """The contexts of the clients of one broker."""
+
+    def __init__(self, contexts_max: int) -> None:
+        assert contexts_max >= 1
+        self.contexts_max = contexts_max
+        self.last = 0  # the last number used
+        self.described: dict[int, Described] = {}
+        self.members: dict[int, dict[Any, None]] = {}  # by number, the keys of the contexts that it describes
+        self.left: dict[int, int] = {}  # by number of a summary, how many have left it since its bounds were made
+        self.numbers: dict[Any, int] = {}  # by the key of a context
+        self.exact: dict[Any, Attributes] = {}  # likewise
+        self.clients: dict[Any, dict[NodeId, None]] = {}  # likewise, who is in it
+        self.keys: dict[NodeId, Any] = {}  # by client
+        self.spans: dict[str, tuple[float, float]] = {}  # of every attribute that is a number or a time: low and high
+
+    def __len__(self) -> int:
+        return len(self.described)
+
+    def number_of(self, context: Attributes) -> int:
+        """The number of a context; 0 when no client here is in it."""
+        return self.numbers.get(key_of(context), 0)
+
+    def number_of_client(self, client: NodeId) -> int:
+        """The number of the context that a client here is in; 0 when that is not known."""
+        return self.numbers[self.keys[client]] if client in self.keys else 0
+
+    def put(self, client: NodeId, context: Attributes | None) -> list[Step]:
+        """A client is in this context from now on; None: in none. What others must hear. [spcf §3.1.2]"""
+        before, after = self.keys.get(client), None if context is None else key_of(context)
+        if before == after:
+            return []
+        emptied, steps = 0, list[Step]()
+        if before is not None:
+            emptied = self._leave(client, before, steps)
+        if context is not None:
+            self.keys[client] = after
+            self.clients.setdefault(after, {})[client] = None
+            if after not in self.numbers:
+                steps += self._join(after, context, emptied)
+        if emptied in self.described:
+            del self.described[emptied]
+            steps.append(Removed(emptied))
+        return steps
+
+    def _leave(self, client: NodeId, key: Any, steps: list[Step]) -> int:
+        """Take a client out of its context; the number that nobody is in any more, or 0."""
+        del self.keys[client], self.clients[key][client]
+        if self.clients[key]:
+            return 0
+        number = self.numbers.pop(key)
+        del self.clients[key], self.exact[key], self.members[number][key]
+        if not self.members[number]:
+            del self.members[number]
+            self.left.pop(number, None)
+            return number
+        self.left[number] = self.left.get(number, 0) + 1
+        if self.left[number] > len(self.members[number]):  # so each who leaves pays for a part of one step
+            steps.append(self._describe(self._bounds(number), number, is_within=True))
+        return 0
+
+    def _join(self, key: Any, context: Attributes, emptied: int) -> list[Step]:
+        """Give a context that is new here a number: its own, or that of a summary."""
+        self.exact[key] = dict(context)
+        for number, described in self.described.items():
+            if isinstance(described, tuple) and number != emptied and _lies_within(context, described):
+                self._assign(key, number)
+                return []
+        self._widen_spans(context)
+        choice, bounds = 0, None
+        if not emptied and len(self.described) >= self.contexts_max:
+            choice, bounds = self._least_grown(context)
+        step = self._describe(self.exact[key] if bounds is None else bounds, choice or emptied)
+        self._assign(key, step.number)
+        return [step]
+
+    def _assign(self, key: Any, number: int) -> None:
+        self.numbers[key] = number
+        self.members.setdefault(number, {})[key] = None
+
+    def _describe(self, described: Any, replaces: int, *, is_within: bool = False) -> Added:
+        """A new number, to which all who are in the replaced one go over."""
+        self.last += 1
+        self.described.pop(replaces, None)
+        self.left.pop(replaces, None)
+        for key in self.members.pop(replaces, {}):
+            self._assign(key, self.last)
+        self.described[self.last] = described
+        return Added(self.last, described, replaces, is_within)
+
+    # ------------------------------------------------------------ summaries
+
+    def _bounds(self, number: int) -> Described:
+        """What describes the contexts that are in a number now."""
+        exact: list[Any] = [self.exact[key] for key in self.members[number]]
+        return exact[0] if len(exact) == 1 else _widened(bounds_of(map(_as_bounds, exact)))
+
+    def _least_grown(self, context: Attributes) -> tuple[int, tuple[Bound, ...] | None]:
+        """The number that lets in least besides when it takes a context in, and its bounds then; 0: there is none."""
+        best, choice, chosen = inf, 0, None
+        joining = _as_bounds(dict(context))
+        for number, described in self.described.items():
+            now = _as_bounds(described)
+            bounds = _widened(bounds_of((now, joining)))
+            if len(bounds) > CONTEXT_MAX:
+                continue
+            growth = self._room(bounds) - self._room(now)
+            if growth < best:
+                best, choice, chosen = growth, number, bounds
+        return choice, chosen
+
+    def _room(self, bounds: tuple[Bound, ...]) -> float:
+        """About how many filters on contexts may match within bounds. No answer rests on it."""
+        return prod(self._width(bound) + ASKED for bound in bounds) * ASKED ** -len(bounds)
+
+    def _width(self, bound: Bound) -> float:
+        values = bound.values
+        if isinstance(values, OneOf | Places):
+            return (len(values.members) - 1) / BOUND_VALUES_MAX
+        if isinstance(values, Box):
+            return (values.east - values.west) / 360 + (values.north - values.south) / 180
+        low, high = self.spans.get(bound.attribute, (0.0, 0.0))
+        if isinstance(values, Interval) and values.low is not None and values.high is not None and high > low:
+            ends = _measured(values.low), _measured(values.high)
+            if ends[0] is not None and ends[1] is not None:
+                return (ends[1] - ends[0]) / (high - low)
+        return 1.0
+
+    def _widen_spans(self, context: Attributes) -> None:
+        for name, value in context.items():
+            for number in map(_measured, values_of(value)):
+                if number is not None:
+                    low, high = self.spans.get(name, (number, number))
+                    self.spans[name] = (min(low, number), max(high, number))
+
+
+def _measured(value: object) -> float | None:
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return float(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
+
+
+def _as_bounds(described: Described) -> tuple[Bound, ...]:
+    """Bounds that other bounds can be joined with."""
+    if isinstance(described, tuple):
+        return described
+    return tuple(Bound(name, _simpler(_values(values_of(value))), optional=False) for name, value in described.items())
+
+
+def _values(values: tuple[Value, ...]) -> ValueSet:
+    points = [value for value in values if isinstance(value, Point)]
+    if len(points) < len(values):
+        return one_of(values)
+    lons, lats = [point.lon for point in points], [point.lat for point in points]
+    return Box(min(lons), min(lats), max(lons), max(lats))
+
+
+def _widened(bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
+    """The same with simpler sets: those of numbers and times as ranges, and no long lists."""
+    return tuple(Bound(bound.attribute, _simpler(bound.values), bound.optional) for bound in bounds)
+
+
+def _simpler(values: ValueSet) -> ValueSet:
+    if not isinstance(values, OneOf | Places) or len(values.members) == 1:
+        return values
+    if values.kinds in (Kind.NUMBER, Kind.TIME) or (
+        values.kinds == Kind.TEXT and len(values.members) > BOUND_VALUES_MAX
+    ):
+        return range_of(values)
+    return values if len(values.members) <= BOUND_VALUES_MAX else EVERYTHING
+
+
+def _lies_within(context: Attributes, bounds: tuple[Bound, ...]) -> bool:
+    named = 0
+    for bound in bounds:
+        value = context.get(bound.attribute)
+        if value is None:
+            if not bound.optional:
+                return False
+        elif not all(map(bound.values.contains, values_of(value))):
+            return False
+        else:
+            named += 1
+    return named == len(context)
+
+
+# ------------------------------------------------------------ of another broker
+
+
+@dataclass(slots=True)
+class OtherBroker:
+    """What another broker has told of its clients' contexts, and its subscriptions by what they ask of a sender."""
+
+    slots: dict[int, int] = field(default_factory=dict)  # by number, the number at the start of what it replaces
+    described: dict[int, tuple[int, Described]] = field(default_factory=dict)  # by slot: number and description
+    stale: dict[int, None] = field(default_factory=dict)  # numbers that were not told again yet
+    counts: dict[NodeId, int] = field(default_factory=dict)  # by client, how many subscriptions of it are here
+    places: dict[NodeId, int] = field(default_factory=dict)  # by client, the slot of its context
+    classes: dict[Filter, dict[EntryId, None]] = field(default_factory=dict)  # subscriptions by sender part
+
+    def add(self, number: int, described: Described, replaces: int) -> None:
+        """It has this context, perhaps instead of another."""
+        self.stale.pop(number, None)
+        self.stale.pop(replaces, None)
+        if number in self.slots:
+            slot = self.slots[number]
+        else:
+            slot = self.slots[number] = self.slots.pop(replaces, number)
+        self.described[slot] = (number, described)
+
+    def remove(self, number: int) -> bool:
+        """It has this context no longer; whether it had."""
+        self.stale.pop(number, None)
+        slot = self.slots.pop(number, 0)
+        return self.described.pop(slot, None) is not None
+
+    def forget(self) -> None:
+        """Whatever it said of contexts counts no longer."""
+        self.slots, self.described, self.stale, self.places = {}, {}, {}, {}
+
+    def place(self, client: NodeId, number: int) -> None:
+        """A client of it, with subscriptions here, is in a context; one that is not known says nothing."""
+        if client in self.counts and number in self.slots:
+            self.places[client] = self.slots[number]
+        else:
+            self.places.pop(client, None)
+
+    def context_of(self, client: NodeId) -> tuple[int, Described] | None:
+        """Number and description of what a client of it is in; None when that is not known."""
+        return self.described.get(self.places.get(client, 0))
+
+    def may_match(self, filter: Filter) -> bool:
+        """Whether a client of it may be in a context that `filter` matches: whether it is in D. [spcf §3.1.2]"""
+        return any(may_match(filter, described) for _, described in self.described.values())
+
+    def count(self, id: EntryId, sender_part: Filter) -> None:
+        """A subscription of it is here."""
+        self.counts[id[0]] = self.counts.get(id[0], 0) + 1
+        self.classes.setdefault(sender_part, {})[id] = None
+
+    def discount(self, id: EntryId, sender_part: Filter, *, replaced: bool = False) -> None:
+        """It is not any more, or another is in its place. Of a client without any, nothing is kept."""
+        client = id[0]
+        self.counts[client] -= 1
+        if not self.counts[client] and not replaced:
+            del self.counts[client]
+            self.places.pop(client, None)
+        del self.classes[sender_part][id]
+        if not self.classes[sender_part]:
+            del self.classes[sender_part]
+
+
+@dataclass(slots=True)
+class SenderClass:
+    """The subscriptions here that ask the same of a sender, and the brokers that have been told them."""
+
+    ids: dict[EntryId, None] = field(default_factory=dict)
+    reach: dict[NodeId, None] = field(default_factory=dict)
