@@ -558,9 +558,7 @@ class HopRouting:
         self._local_index = IndexMatcher()
         self._local_index.add_many(self.local.items())
         self._rows: dict[tuple[NodeId, int], Row] = {
-            (name, number): self._row()
-            for name, table in self.contexts.items()
-            for number in table.live
+            (name, number): self._row() for name, table in self.contexts.items() for number in table.live
         }
         for target, entries in self.routes.items():
             for key, pair in entries.items():

@@ -1,9 +1,10 @@
 """A network in one process, for what [spcf §4] measures: routing machines and nothing else.
 
-*Theory.* One routing machine (`broker/routing.py`) stands for each broker. What one answers with `Forward` is put at the
-end of one queue, and the neighbour's `on_message` is called when its turn comes; so links are reliable and in order, and
-an operation is over when the queue is empty. Sessions, links and wires are left out: they cost the same whatever the
-routing. A `Net` is one strategy; nets over the same overlay and the same clients differ in nothing else.
+*Theory.* One routing machine (`broker/routing.py`) stands for each broker. What one answers with `Forward` is put at
+the end of one queue, and the neighbour's `on_message` is called when its turn comes; so links are reliable and in
+order, and an operation is over when the queue is empty. Sessions, links and wires are left out: a packet costs them the
+same whatever the routing. A `Net` is one strategy; nets over the same overlay and the same clients differ in nothing
+else.
 
 What is counted for an operation: *packets*, each hop of each; *handled*, how often a broker had one in hand; the
 clients that were given an event; packets *in vain*, which no client at or behind the broker they came to was given; and
@@ -30,13 +31,14 @@ import msgspec
 from godwit.broker.bloom import RATE, BloomFilter
 from godwit.broker.effects import StartTimer
 from godwit.broker.graph import GraphRouting
-from godwit.broker.hops import HopRouting, Row
+from godwit.broker.hops import HopRouting, Key, Pair, Row
 from godwit.broker.messages import NodeId
 from godwit.broker.routing import Answer, Forward, Local, Routing
 from godwit.broker.spcf import SpcfRouting
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
+from godwit.matching.matcher import Matcher
 from godwit.matching.naive import NaiveMatcher
 from godwit.simulator.topologies import LinkSpec, Overlay
 
@@ -251,23 +253,41 @@ class PlainSpcf(SpcfRouting):
 
 
 class PlainRow(Row):
-    """A row of the content table whose pairs are asked one by one, and counted."""
+    """A row of the content table without an index: by subscriber's context, pairs that are asked one by one.
+
+    A Bloom filter is asked once for each context, and of each neighbour filters are asked until one matches.
+    """
+
+    __slots__ = ("by_context",)
+
+    def __init__(self, make: Callable[[], Matcher], matcher_from: int) -> None:
+        super().__init__(make, matcher_from)
+        self.by_context: dict[str, dict[Key, Pair]] = {}
+
+    def put(self, key: Key, pair: Pair) -> None:
+        self.remove(key)
+        super().put(key, pair)
+        self.by_context.setdefault(pair.subscriber, {})[key] = pair
+
+    def remove(self, key: Key) -> None:
+        if key in self.pairs:
+            context = self.pairs[key].subscriber
+            del self.by_context[context][key]
+            if not self.by_context[context]:
+                del self.by_context[context]
+        super().remove(key)
 
     def neighbours(self, event: Event, bloom: BloomFilter | None) -> dict[NodeId, None]:
         found: dict[NodeId, None] = {}
-        meant: dict[str, bool] = {}
-        for key, pair in self.pairs.items():
-            if key[0] in found:
-                continue
-            if bloom is not None:
-                is_meant = meant.get(pair.subscriber)
-                if is_meant is None:
-                    is_meant = meant[pair.subscriber] = pair.subscriber in bloom
-                if not is_meant:
-                    continue
-            Plain.asked += 1
-            if pair.filter.holds(event.attributes):
-                found[key[0]] = None
+        asked = 0
+        meant = [self.pairs] if bloom is None else [p for context, p in self.by_context.items() if context in bloom]
+        for pairs in meant:
+            for key, pair in pairs.items():
+                if key[0] not in found:
+                    asked += 1
+                    if pair.filter.holds(event.attributes):
+                        found[key[0]] = None
+        Plain.asked += asked
         return found
 
 

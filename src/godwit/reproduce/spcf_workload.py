@@ -4,10 +4,10 @@
 subscribes once to each kind, and asks for a range of values whose width is the *content selectivity*. So of the
 subscriptions of one client at most one matches, and a message matches, on average, exactly this share of all clients.
 
-A client's context is its place `x` from 0 to 1, no two alike and all equally far apart. A context filter asks for a range
-of places that holds exactly the share of clients that is its *context selectivity*. In a subscription it is asked of the
-publisher; in a publication, of the receivers. Both are drawn apart from the content, so the share of clients that are
-given a message is the product of the two.
+A client's context is its place `x` from 0 to 1, no two alike and all equally far apart. A context filter asks for a
+range of places that holds exactly the share of clients that is its *context selectivity*. In a subscription it is asked
+of the publisher; in a publication, of the receivers. Both are drawn apart from the content, so the share of clients
+that are given a message is the product of the two.
 
 | locality | who is near whom |
 |---|---|
@@ -36,7 +36,7 @@ from godwit.filters.sets import between, one_of
 from godwit.reproduce.spcf_net import Net
 from godwit.simulator.topologies import Overlay, random_graph
 
-__all__ = ["Size", "Workload", "range_of"]
+__all__ = ["Locality", "Size", "Workload", "range_of"]
 
 Locality = Literal["none", "contexts", "interests"]
 
@@ -68,7 +68,8 @@ class Workload:
         asks: Literal["subscriptions", "publications", "both"] = "subscriptions",
         locality: Locality = "none",
     ) -> None:
-        assert 0 < content <= 1 and 0 < context <= 1
+        assert 0 < content <= 1
+        assert 0 < context <= 1
         self.size, self.seed, self.locality = size, seed, locality
         self.content, self.context, self.asks = content, context, asks
         self.overlay: Overlay = random_graph(size.brokers, size.degree, Random(f"{seed}/overlay"))
