@@ -1,7 +1,7 @@
 """A small network of routings that match at every hop, for tests: links are FIFO and lose nothing.
 
 Nothing happens by itself: a test says what is delivered next, and `settle` lets everything come to its end. The exact
-test of `Event.to` against the receiver's context, which is the sessions' work, is done here where an event is handed over.
+test of `Event.to` against the receiver's context, which is the sessions' work, is done where an event is handed over.
 """
 
 import pickle

@@ -11,7 +11,7 @@ The bits that an element sets in a filter of one size are remembered as one numb
 2. The same elements give the same bytes, in whatever order and in whatever process.
 3. A filter of nothing has no bits, and finds nothing.
 
-*Wire form.* One byte says how many bits each element sets. The others are the bits, from the lowest of the first on.
+*Wire form.* One byte says how many bits each element sets. The others are the bits, the lowest of each byte first.
 
 *Paper.* [spcf §3.1.1]: the contexts that a publisher's filter matches are encoded in a Bloom filter.
 
