@@ -253,10 +253,10 @@ class Broker:
         if self.sessions.client_of(connection) is None:
             return attached
         effects: list[Effect] = [] if older is None else self.quenching.detach(older)
+        self._tell_context(message.client, effects, now)  # first: what is wanted from it may not be known yet
         if message.quench:
             effects += self.quenching.attach(connection, self.routing.wanted)
         effects += attached
-        self._tell_context(message.client, effects, now)
         if before is None and self.config.advertisements == "optional":
             self._advertise_everything(message.client, effects, now)
         return effects

@@ -27,7 +27,7 @@ from typing import Any
 
 from godwit.broker.messages import EntryId, NodeId
 from godwit.broker.packets import BOUND_VALUES_MAX
-from godwit.filters.contexts import CONTEXT_MAX, Bound, Described, bounds_of, key_of, may_match, values_of
+from godwit.filters.contexts import CONTEXT_MAX, Bound, Described, bounds_of, key_of, may_match
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
 from godwit.filters.regions import Box
@@ -194,10 +194,14 @@ class OwnContexts:
 
     def _widen_spans(self, context: Attributes) -> None:
         for name, value in context.items():
-            for number in map(_measured, values_of(value)):
+            for number in map(_measured, _several(value)):
                 if number is not None:
                     low, high = self.spans.get(name, (number, number))
                     self.spans[name] = (min(low, number), max(high, number))
+
+
+def _several(value: Value | tuple[Value, ...]) -> tuple[Value, ...]:
+    return value if type(value) is tuple else (value,)  # type: ignore[return-value]
 
 
 def _measured(value: object) -> float | None:
@@ -210,7 +214,7 @@ def _as_bounds(described: Described) -> tuple[Bound, ...]:
     """Bounds that other bounds can be joined with."""
     if isinstance(described, tuple):
         return described
-    return tuple(Bound(name, _simpler(_values(values_of(value))), optional=False) for name, value in described.items())
+    return tuple(Bound(name, _simpler(_values(_several(value))), optional=False) for name, value in described.items())
 
 
 def _values(values: tuple[Value, ...]) -> ValueSet:
@@ -243,7 +247,7 @@ def _lies_within(context: Attributes, bounds: tuple[Bound, ...]) -> bool:
         if value is None:
             if not bound.optional:
                 return False
-        elif not all(map(bound.values.contains, values_of(value))):
+        elif not all(map(bound.values.contains, _several(value))):
             return False
         else:
             named += 1
