@@ -56,21 +56,21 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 
 FULL = Scale(
     size=Size(),
-    forwarding=(0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
+    forwarding=(0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
     routing=(0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
-    messages=100,
-    rounds=5,
+    messages=60,
+    rounds=4,
     indexed=SCENARIOS,
     newcomers=60,
     changes=200,
     devices=(200, 100, 50),
 )
 QUICK = Scale(
-    size=Size(brokers=12, degree=4, clients=48, subscriptions=12),
+    size=Size(brokers=12, degree=4, clients=48, subscriptions=24),
     forwarding=(0.1, 0.3, 0.8),
     routing=(0.03, 0.1, 0.2, 0.4, 0.7, 1.0),
-    messages=48,
-    rounds=4,
+    messages=36,
+    rounds=3,
     indexed=("content",),
     newcomers=20,
     changes=40,

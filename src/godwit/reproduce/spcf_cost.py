@@ -15,6 +15,7 @@ three numbers of each. Context filters stand in subscriptions and in publication
 """
 
 from collections.abc import Callable, Sequence
+from math import nan
 from random import Random
 from statistics import fmean
 
@@ -26,6 +27,7 @@ from godwit.reproduce.spcf_workload import Locality, Size, Workload
 
 __all__ = ["Mix", "RoutingCost", "break_even", "mixes", "per_message", "routing_costs"]
 
+CONTENT = 0.5  # selectivity of content filters, where two context filters come on top
 CHUNK = 10  # changes that one net takes before the next has its turn
 
 
@@ -109,7 +111,7 @@ def mixes(
     tell: Callable[[float], None] = lambda share: None,
 ) -> list[Mix]:
     """What each of three operations costs each strategy in a network at rest; `count` of each, the nets by turns."""
-    workload = Workload(size, seed, context=context, asks="both", locality=locality)
+    workload = Workload(size, seed, content=CONTENT, context=context, asks="both", locality=locality)
     nets: dict[str, Net] = {}
     for strategy in strategies:
         nets[strategy] = net_of(strategy, workload.overlay, matcher)
@@ -165,7 +167,7 @@ def per_message(mix: Mix, changes: float, replaces: float, what: int) -> float:
 
     `changes` of context and `replaces` of subscriptions go with each message that is published.
     """
-    return (mix.publish[what] + changes * mix.change[what] + replaces * mix.replace[what]) / mix.delivered
+    return (mix.publish[what] + changes * mix.change[what] + replaces * mix.replace[what]) / (mix.delivered or nan)
 
 
 def break_even(ours: Mix, theirs: Mix, replaces: float, what: int) -> float:
