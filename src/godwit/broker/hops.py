@@ -354,7 +354,7 @@ class HopRouting:
             self._forget(broker, number)
         attracted = [] if broker == self.broker else self._attracted(table, context)
         table.begin(number, context)
-        row = self._rows[broker, number] = Row(self.matcher, self.matcher_from)
+        row = self._rows[broker, number] = self._row()
         for key, pair in self.routes[broker].items():
             if pair.asks.holds(context):
                 row.put(key, pair)
@@ -548,6 +548,9 @@ class HopRouting:
                     found[node] = found[parent]
         return found
 
+    def _row(self) -> Row:
+        return Row(self.matcher, self.matcher_from)
+
     def _index(self) -> None:
         """Make what follows from the rest."""
         self._trees = shortest_path_trees(self.overlay)
@@ -555,9 +558,7 @@ class HopRouting:
         self._local_index = IndexMatcher()
         self._local_index.add_many(self.local.items())
         self._rows: dict[tuple[NodeId, int], Row] = {
-            (name, number): Row(self.matcher, self.matcher_from)
-            for name, table in self.contexts.items()
-            for number in table.live
+            (name, number): self._row() for name, table in self.contexts.items() for number in table.live
         }
         for target, entries in self.routes.items():
             for key, pair in entries.items():

@@ -26,6 +26,7 @@ PAPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "mobile": ("publish/subscribe in a mobile environment", ("H1", "H2", "H3", "H4", "H5", "H6")),
     "pubmob": ("publisher mobility", ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9")),
     "rebeca": ("physical and logical mobility in REBECA", ("R1", "R2", "R3", "R4", "R5", "R6")),
+    "spcf": ("context-aware publish/subscribe", ("S1", "S2", "S3", "S4", "S5")),
 }
 """Each paper by its key: what it is about, and the claims that its experiments decide."""
 
