@@ -4,6 +4,7 @@ The network of these tests is `tests/property/graph_network.py`; the laws are in
 """
 
 import pickle
+import random
 from typing import Any
 
 import pytest
@@ -32,9 +33,9 @@ from godwit.broker.packets import BOUND_VALUES_MAX
 from godwit.broker.routing import Forward, Local, Routing
 from godwit.broker.spcf import SpcfRouting
 from godwit.errors import PeerFault
-from godwit.filters.contexts import CONTEXT_MAX, Bound, bounds_of, stamped
+from godwit.filters.contexts import CONTEXT_MAX, Bound, bounds_of, may_match, stamped
 from godwit.filters.events import Event, event
-from godwit.filters.filters import TRUE
+from godwit.filters.filters import TRUE, all_of, some
 from godwit.filters.language import parse
 from godwit.filters.sets import EVERYTHING, NOTHING, between, one_of
 from tests.property.graph_network import Network
@@ -662,6 +663,33 @@ def test_summaries_attract_in_vain_and_no_event_is_missed() -> None:
     net.set_context("c", "q", None)
     net.drain()
     assert net.holders("a") == {}
+
+
+@pytest.mark.parametrize("groups", [None, 40])
+def test_more_summaries_attract_less_in_vain(groups: int | None) -> None:
+    """Much less where clients stand in groups. (docs/architecture.md, SPCF)"""
+    random_ = random.Random(3)
+
+    def anywhere() -> dict[str, float]:
+        return {"x": random_.uniform(0, 1_000), "y": random_.uniform(0, 1_000)}
+
+    centres = [anywhere() for _ in range(groups or 1)]
+    near = [{name: at + random_.gauss(0, 15) for name, at in random_.choice(centres).items()} for _ in range(200)]
+    places = near if groups else [anywhere() for _ in range(200)]
+    squares = [all_of(*(some(name, between(at - 5, at + 5)) for name, at in anywhere().items())) for _ in range(400)]
+    vain = []
+    for contexts_max in (4, 16, 64, 200):
+        own = OwnContexts(contexts_max)
+        for number, context in enumerate(places):
+            own.put(f"client {number}", context)
+        needed = [any(square.holds(context) for context in places) for square in squares]
+        told = [any(may_match(square, each) for each in own.described.values()) for square in squares]
+        assert all(known for known, need in zip(told, needed, strict=True) if need)
+        vain.append((sum(told) - sum(needed)) / len(squares))
+        assert len(own) <= contexts_max
+    assert vain == sorted(vain, reverse=True)
+    assert vain[3] == 0
+    assert vain[2] < (0.1 if groups else 0.6)
 
 
 def test_one_message_tells_of_all_clients_of_a_summary_that_grows() -> None:

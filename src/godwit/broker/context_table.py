@@ -261,37 +261,41 @@ def _lies_within(context: Attributes, bounds: tuple[Bound, ...]) -> bool:
 class OtherBroker:
     """What another broker has told of its clients' contexts, and its subscriptions by what they ask of a sender."""
 
-    slots: dict[int, int] = field(default_factory=dict)  # by number, the number at the start of what it replaces
-    described: dict[int, tuple[int, Described]] = field(default_factory=dict)  # by slot: number and description
+    firsts: dict[int, int] = field(
+        default_factory=dict
+    )  # by number, the first of those that it has replaced, one by one
+    described: dict[int, tuple[int, Described]] = field(
+        default_factory=dict
+    )  # by that first number: number and description of now
     stale: dict[int, None] = field(default_factory=dict)  # numbers that were not told again yet
     counts: dict[NodeId, int] = field(default_factory=dict)  # by client, how many subscriptions of it are here
-    places: dict[NodeId, int] = field(default_factory=dict)  # by client, the slot of its context
+    places: dict[NodeId, int] = field(default_factory=dict)  # by client, the first number of its context
     classes: dict[Filter, dict[EntryId, None]] = field(default_factory=dict)  # subscriptions by sender part
 
     def add(self, number: int, described: Described, replaces: int) -> None:
         """It has this context, perhaps instead of another."""
         self.stale.pop(number, None)
         self.stale.pop(replaces, None)
-        if number in self.slots:
-            slot = self.slots[number]
+        if number in self.firsts:
+            first = self.firsts[number]
         else:
-            slot = self.slots[number] = self.slots.pop(replaces, number)
-        self.described[slot] = (number, described)
+            first = self.firsts[number] = self.firsts.pop(replaces, number)
+        self.described[first] = (number, described)
 
     def remove(self, number: int) -> bool:
         """It has this context no longer; whether it had."""
         self.stale.pop(number, None)
-        slot = self.slots.pop(number, 0)
-        return self.described.pop(slot, None) is not None
+        first = self.firsts.pop(number, 0)
+        return self.described.pop(first, None) is not None
 
     def forget(self) -> None:
         """Whatever it said of contexts counts no longer."""
-        self.slots, self.described, self.stale, self.places = {}, {}, {}, {}
+        self.firsts, self.described, self.stale, self.places = {}, {}, {}, {}
 
     def place(self, client: NodeId, number: int) -> None:
         """A client of it, with subscriptions here, is in a context; one that is not known says nothing."""
-        if client in self.counts and number in self.slots:
-            self.places[client] = self.slots[number]
+        if client in self.counts and number in self.firsts:
+            self.places[client] = self.firsts[number]
         else:
             self.places.pop(client, None)
 

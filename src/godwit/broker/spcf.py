@@ -264,7 +264,7 @@ class SpcfRouting(GraphRouting):
                     self._remove(source, id)
                 return []
             case Start():  # rule 6
-                other.places, other.stale = {}, dict.fromkeys(other.slots)
+                other.places, other.stale = {}, dict.fromkeys(other.firsts)
                 self._await(source)
             case Synced():
                 for number in list(other.stale):
@@ -277,7 +277,11 @@ class SpcfRouting(GraphRouting):
         number, described = message.number, message.described
         if message.incarnation != self.channels.lives[source]:  # rule 6
             return []
-        if number not in other.slots and len(other.slots) >= CONTEXTS_HELD_MAX and message.replaces not in other.slots:
+        if (
+            number not in other.firsts
+            and len(other.firsts) >= CONTEXTS_HELD_MAX
+            and message.replaces not in other.firsts
+        ):
             return [Trace(Record("refused", source, "ContextAdded", number=number, detail="too many"))]
         other.add(number, described, message.replaces)
         answers: list[Answer] = []
@@ -353,4 +357,4 @@ class SpcfRouting(GraphRouting):
             if broker in counts and (number := own.number_of_client(client)):
                 yield InContext(client, number)
         if broker in self.others:
-            yield from (Told(self.channels.lives[broker], number) for number in self.others[broker].slots)
+            yield from (Told(self.channels.lives[broker], number) for number in self.others[broker].firsts)
