@@ -7,6 +7,7 @@ import pytest
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE, Filter, some
 from godwit.filters.sets import at_least, less_than
+from godwit.mobility.modes import MODES
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
 from godwit.simulator.ledger import Ledger
 from godwit.simulator.scenario import Expectations
@@ -306,6 +307,15 @@ def test_an_event_that_comes_to_whom_it_does_not_mean_is_unmeant(history: Histor
     history.deliver("s", history.publish(10, 1.0, to=UPSTAIRS), 1.5)
     verdict = history.judged()
     assert (laws(verdict), counts(verdict)) == (["nothing unmeant"], {"delivered": 1, "unwanted": 1})
+
+
+def test_a_session_left_behind_may_know_an_older_context(history: History) -> None:
+    history.ledger.modes["s"] = MODES["naive"]
+    history.subscribe("s")
+    history.stand("s", 1)
+    history.deliver("s", history.publish(10, 1.0, to=UPSTAIRS), 1.5)
+    verdict = history.judged()
+    assert (laws(verdict), verdict.unwanted) == ([], 1)
 
 
 def test_while_a_context_changes_an_event_on_which_both_disagree_may_come_or_not(history: History) -> None:

@@ -10,10 +10,11 @@
 | nothing stuck | every event enters the network, unless it was refused, quenched or lost at the source, on record |
 | quenching | no event is quenched that a settled subscription wants [mobile §3.2, claim H2] |
 
-The first three bind only as far as the ways in which publisher and client move promise them (`mobility/modes.py`); what
-was lost, doubled or overtaken is counted all the same. The laws about tables, queues and settling need the world and
-are checked in `run.py`, where the world is.
-A checker that has never caught anything is not trusted: `tests/simulation/test_planted_faults.py` plants faults.
+The first three bind only as far as the ways in which publisher and client move promise them (`mobility/modes.py`), and
+*nothing unmeant* only where a client has one session: one that it left behind keeps the context of then. What was lost,
+doubled or overtaken is counted all the same. The laws about tables, queues and settling need the world and are checked
+in `run.py`, where the world is. A checker that has never caught anything is not trusted:
+`tests/simulation/test_planted_faults.py` and `test_planted_context_faults.py` plant faults.
 """
 
 from collections.abc import Iterator
@@ -104,7 +105,8 @@ def _check_deliveries(
             if not ledger.may_mean(fact, client, at, meant.get(id, ())):
                 verdict.unwanted += 1
                 text = f"{_name(id)} came to a client that it does not mean"
-                verdict.violations.append(Violation("nothing unmeant", text, at, client))
+                if ledger.promises("unique", client, publisher):  # or one of its sessions knows an older context
+                    verdict.violations.append(Violation("nothing unmeant", text, at, client))
             for name in subscriptions or ("",):
                 standing = ledger.subscriptions.get((client, name))
                 if standing is None or not standing.permits(fact, at, matching[id]):
