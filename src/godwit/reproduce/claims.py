@@ -2,7 +2,8 @@
 
 *Theory.* An experiment runs scenarios, each with a trace in a folder of its own, and reads the traces back; all figures
 come from the traces (`metrics.py`), none from inside a run. So whatever can read the same Parquet files can take the
-analysis over, and a trace can be looked at afterwards.
+analysis over, and a trace can be looked at afterwards. The experiments of `spcf` are not simulated: they count and time
+what routing machines do, and keep that as JSON.
 
 *Rules.*
 1. A claim that does not hold is reported so, with a note of what was found out about why. It is never bent.
