@@ -262,7 +262,7 @@ def test_growth_is_symmetric_and_none_for_the_same(one: list[dict[str, Any]], ot
     ],
 )
 def test_growth_orders_by_what_contexts_have_in_common(less: list[Described], more: list[Described]) -> None:
-    assert growth(*less) < growth(*more)
+    assert growth(less[0], less[1]) < growth(more[0], more[1])
 
 
 def test_points_become_a_box_also_over_the_antimeridian() -> None:

@@ -29,11 +29,10 @@ from godwit.broker.messages import (
     Unsubscribe,
     Void,
 )
-from godwit.broker.packets import BOUND_VALUES_MAX
 from godwit.broker.routing import Forward, Local, Routing
 from godwit.broker.spcf import SpcfRouting
 from godwit.errors import PeerFault
-from godwit.filters.contexts import CONTEXT_MAX, Bound, bounds_of, may_match, stamped
+from godwit.filters.contexts import CONTEXT_MAX, LISTED_MAX, Bound, bounds_of, may_match, stamped
 from godwit.filters.events import Event, event
 from godwit.filters.filters import TRUE, all_of, some
 from godwit.filters.language import parse
@@ -529,7 +528,7 @@ def test_nothing_said_of_the_unknown_does_harm() -> None:
         ContextAdded(1, 1, {"x": "long" * 2_000}),
         ContextAdded(1, 1, [1]),  # type: ignore[arg-type]
         ContextAdded(1, 1, (1,)),  # type: ignore[arg-type]
-        ContextAdded(1, 1, (Bound("x", one_of(range(BOUND_VALUES_MAX + 1)), False),)),
+        ContextAdded(1, 1, (Bound("x", one_of(range(LISTED_MAX + 1)), False),)),
         ContextAdded(1, 1, (Bound("x", EVERYTHING, False), Bound("x", NOTHING, False))),
         ContextAdded(1, 1, (Bound("y", EVERYTHING, False), Bound("x", EVERYTHING, False))),
         ContextAdded(1, 1, (Bound("", EVERYTHING, False),)),
@@ -630,7 +629,7 @@ def test_a_summary_tells_of_texts_points_and_missing_attributes() -> None:
     assert at.values.contains(event({"p": {"lon": 8.55, "lat": 47.45}}).attributes["p"])
     assert not at.values.contains(event({"p": {"lon": 9.0, "lat": 47.45}}).attributes["p"])
     assert (floor.optional, role.optional, at.optional) == (True, True, False)
-    for number in range(BOUND_VALUES_MAX + 1):
+    for number in range(LISTED_MAX + 1):
         own.put(f"c{number}", {"role": f"r{number:02}"})
     [bounds] = described(own)
     assert not hasattr(bounds[2].values, "members")  # no long list

@@ -13,7 +13,7 @@ part; a class knows whom it has been told to (`SenderClass`).
 1. A number means one description for ever: none is used twice in one life of a broker.
 2. Each context of a client here lies within the description of its number.
 3. A step that adds a number comes before one that only takes another away.
-4. A summary names at most `BOUND_VALUES_MAX` values of an attribute, and at most `CONTEXT_MAX` attributes. Contexts
+4. A summary names at most `LISTED_MAX` values of an attribute, and at most `CONTEXT_MAX` attributes. Contexts
    that no summary can take in within this stay alone, and there are more than `contexts_max`.
 
 *Paper.* [spcf §3.1, Fig. 1]. *Symbols.* context table → `OwnContexts` and `OtherBroker.described`; c_1 … c_n → numbers.
@@ -21,24 +21,19 @@ part; a class knows whom it has been told to (`SenderClass`).
 """
 
 from dataclasses import dataclass, field
-from datetime import datetime
-from math import inf, prod
 from typing import Any
 
 from godwit.broker.messages import EntryId, NodeId
-from godwit.broker.packets import BOUND_VALUES_MAX
-from godwit.filters.contexts import CONTEXT_MAX, Bound, Described, bounds_of, key_of, may_match
+from godwit.filters.contexts import CONTEXT_MAX, Bound, Described, bounds_of, growth, key_of, may_match, values_of
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
-from godwit.filters.regions import Box
-from godwit.filters.relations import range_of
-from godwit.filters.sets import EVERYTHING, Interval, OneOf, Places, ValueSet, one_of
-from godwit.filters.values import Kind, Point, Value
+from godwit.filters.relations import spread
+from godwit.filters.sets import OneOf
+from godwit.filters.values import Kind
+
+RANGED = (Kind.NUMBER, Kind.TIME, Kind.POINT)
 
 __all__ = ["Added", "OtherBroker", "OwnContexts", "Removed", "SenderClass", "Step"]
-
-ASKED = 0.1
-"""Filters on contexts are taken to ask for this share of an attribute's values, to choose what to merge."""
 
 
 # ------------------------------------------------------------ of the clients here
@@ -78,7 +73,7 @@ class OwnContexts:
         self.exact: dict[Any, Attributes] = {}  # likewise
         self.clients: dict[Any, dict[NodeId, None]] = {}  # likewise, who is in it
         self.keys: dict[NodeId, Any] = {}  # by client
-        self.spans: dict[str, tuple[float, float]] = {}  # of every attribute that is a number or a time: low and high
+        self.spans: dict[str, tuple[float, float]] = {}  # of every attribute that is a number: the lowest and highest
 
     def __len__(self) -> int:
         return len(self.described)
@@ -159,85 +154,35 @@ class OwnContexts:
     def _bounds(self, number: int) -> Described:
         """What describes the contexts that are in a number now."""
         exact: list[Any] = [self.exact[key] for key in self.members[number]]
-        return exact[0] if len(exact) == 1 else _widened(bounds_of(map(_as_bounds, exact)))
+        return exact[0] if len(exact) == 1 else _ranges(bounds_of(exact))
 
     def _least_grown(self, context: Attributes) -> tuple[int, tuple[Bound, ...] | None]:
-        """The number that lets in least besides when it takes a context in, and its bounds then; 0: there is none."""
-        best, choice, chosen = inf, 0, None
-        joining = _as_bounds(dict(context))
-        for number, described in self.described.items():
-            now = _as_bounds(described)
-            bounds = _widened(bounds_of((now, joining)))
-            if len(bounds) > CONTEXT_MAX:
-                continue
-            growth = self._room(bounds) - self._room(now)
-            if growth < best:
-                best, choice, chosen = growth, number, bounds
-        return choice, chosen
-
-    def _room(self, bounds: tuple[Bound, ...]) -> float:
-        """About how many filters on contexts may match within bounds. No answer rests on it."""
-        return prod(self._width(bound) + ASKED for bound in bounds) * ASKED ** -len(bounds)
-
-    def _width(self, bound: Bound) -> float:
-        values = bound.values
-        if isinstance(values, OneOf | Places):
-            return (len(values.members) - 1) / BOUND_VALUES_MAX
-        if isinstance(values, Box):
-            return (values.east - values.west) / 360 + (values.north - values.south) / 180
-        low, high = self.spans.get(bound.attribute, (0.0, 0.0))
-        if isinstance(values, Interval) and values.low is not None and values.high is not None and high > low:
-            ends = _measured(values.low), _measured(values.high)
-            if ends[0] is not None and ends[1] is not None:
-                return (ends[1] - ends[0]) / (high - low)
-        return 1.0
+        """The number that becomes least loose when it takes a context in, and its bounds then; 0: there is none."""
+        spans = {name: high - low for name, (low, high) in self.spans.items()}
+        joining = dict(context)
+        choices = [(growth(described, joining, spans), number) for number, described in self.described.items()]
+        for _, number in sorted(choices):
+            bounds = _ranges(bounds_of((self.described[number], joining)))
+            if len(bounds) <= CONTEXT_MAX:
+                return number, bounds
+        return 0, None
 
     def _widen_spans(self, context: Attributes) -> None:
         for name, value in context.items():
-            for number in map(_measured, _several(value)):
-                if number is not None:
+            for number in values_of(value):
+                if type(number) in (int, float):
                     low, high = self.spans.get(name, (number, number))
-                    self.spans[name] = (min(low, number), max(high, number))
+                    self.spans[name] = (min(low, number), max(high, number))  # type: ignore[type-var, assignment]
 
 
-def _several(value: Value | tuple[Value, ...]) -> tuple[Value, ...]:
-    return value if type(value) is tuple else (value,)  # type: ignore[return-value]
-
-
-def _measured(value: object) -> float | None:
-    if isinstance(value, datetime):
-        return value.timestamp()
-    return float(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
-
-
-def _as_bounds(described: Described) -> tuple[Bound, ...]:
-    """Bounds that other bounds can be joined with."""
-    if isinstance(described, tuple):
-        return described
-    return tuple(Bound(name, _simpler(_values(_several(value))), optional=False) for name, value in described.items())
-
-
-def _values(values: tuple[Value, ...]) -> ValueSet:
-    points = [value for value in values if isinstance(value, Point)]
-    if len(points) < len(values):
-        return one_of(values)
-    lons, lats = [point.lon for point in points], [point.lat for point in points]
-    return Box(min(lons), min(lats), max(lons), max(lats))
-
-
-def _widened(bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
-    """The same with simpler sets: those of numbers and times as ranges, and no long lists."""
-    return tuple(Bound(bound.attribute, _simpler(bound.values), bound.optional) for bound in bounds)
-
-
-def _simpler(values: ValueSet) -> ValueSet:
-    if not isinstance(values, OneOf | Places) or len(values.members) == 1:
-        return values
-    if values.kinds in (Kind.NUMBER, Kind.TIME) or (
-        values.kinds == Kind.TEXT and len(values.members) > BOUND_VALUES_MAX
-    ):
-        return range_of(values)
-    return values if len(values.members) <= BOUND_VALUES_MAX else EVERYTHING
+def _ranges(bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
+    """The same without lists of numbers, times and points: who moves a little then stays within, and nobody hears."""
+    return tuple(
+        Bound(bound.attribute, spread(bound.values), bound.optional)
+        if isinstance(bound.values, OneOf) and bound.values.kinds in RANGED and len(bound.values.values) > 1
+        else bound
+        for bound in bounds
+    )
 
 
 def _lies_within(context: Attributes, bounds: tuple[Bound, ...]) -> bool:
@@ -247,7 +192,7 @@ def _lies_within(context: Attributes, bounds: tuple[Bound, ...]) -> bool:
         if value is None:
             if not bound.optional:
                 return False
-        elif not all(map(bound.values.contains, _several(value))):
+        elif not all(map(bound.values.contains, values_of(value))):
             return False
         else:
             named += 1

@@ -27,19 +27,16 @@ from godwit.broker.messages import (
 )
 from godwit.broker.topology import INCARNATION_MAX
 from godwit.errors import BadValue, PeerFault
-from godwit.filters.contexts import CONTEXT_MAX, Bound, checked_context
+from godwit.filters.contexts import CONTEXT_MAX, LISTED_MAX, Bound, checked_context
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.filters.filters import TRUE
 from godwit.filters.references import is_open
 from godwit.filters.sets import OneOf, Places, ValueSet
 
-__all__ = ["BOUND_VALUES_MAX", "CONTEXT_CHECKS", "NACK_MAX", "Further", "check_packet"]
+__all__ = ["CONTEXT_CHECKS", "NACK_MAX", "Further", "check_packet"]
 
 NACK_MAX = 1_000
 """How many numbers a `Nack` or a `Void` names at most."""
-
-BOUND_VALUES_MAX = 16
-"""How many values a bound of contexts names at most, one by one."""
 
 
 Further = Mapping[type, Callable[[Any], None]]
@@ -123,7 +120,7 @@ def _is_bound(bound: Any) -> bool:
     values: Any = bound.values
     if not isinstance(values, ValueSet) or values.is_open or not 0 < len(bound.attribute) <= NAME_LENGTH_MAX:
         return False
-    return not isinstance(values, OneOf | Places) or len(values.members) <= BOUND_VALUES_MAX
+    return not isinstance(values, OneOf | Places) or len(values.members) <= LISTED_MAX
 
 
 def check_context_removed(message: ContextRemoved) -> None:

@@ -307,8 +307,8 @@ def _may_hold(filter: Filter, bounds: dict[str, Bound]) -> bool:
 # ---------------------------------------------------------------- how loose
 #
 # How loose a set is can only be guessed, since nobody knows what will be asked: numbers count by their distance in
-# proportion to their size, times, points and texts against what counts by half, listed values for less than the stretch
-# that they lie in.
+# proportion to all that is known of their attribute, or else to their size; times, points and texts against what counts
+# by half, listed values for less than the stretch that they lie in.
 
 PRESENCE = 0.25
 """What it counts that an attribute is there, and again that it may be missing."""
@@ -319,25 +319,28 @@ PREFIX_HALF = 4.0
 """At how many values, seconds, metres and shared characters something counts by half."""
 
 
-def growth(a: Described, b: Described) -> float:
+def growth(a: Described, b: Described, spans: Mapping[str, float] | None = None) -> float:
     """How much looser two descriptions become when one does for both: 0 when nothing, more the less they have in
-    common. The unit means nothing."""
-    return max(0.0, 2 * _looseness(bounds_of((a, b))) - (_looseness(a) + _looseness(b)))
+    common. The unit means nothing. `spans` says by attribute how far apart its numbers are known to be."""
+    spans = spans or {}
+    return max(0.0, 2 * _looseness(bounds_of((a, b)), spans) - (_looseness(a, spans) + _looseness(b, spans)))
 
 
-def _looseness(described: Described) -> float:
+def _looseness(described: Described, spans: Mapping[str, float]) -> float:
     if isinstance(described, tuple):
-        return fsum(PRESENCE * (1 + bound.optional) + _width(bound.values) for bound in described)
-    return fsum(PRESENCE + (_width(one_of(value)) if type(value) is tuple else 0.0) for value in described.values())
+        widths = (_width(bound.values, spans.get(bound.attribute, 0.0)) for bound in described)
+        return fsum(widths) + fsum(PRESENCE * (1 + bound.optional) for bound in described)
+    several = [(name, value) for name, value in described.items() if type(value) is tuple]
+    return PRESENCE * len(described) + fsum(_width(one_of(value), spans.get(name, 0.0)) for name, value in several)
 
 
-def _width(values: ValueSet) -> float:
+def _width(values: ValueSet, span: float = 0.0) -> float:
     """How loose a set is, from 0 for one value to 1 for anything."""
     match values:
         case OneOf(values=members) | Places(names=members):
-            return _width_of_list(members)
+            return _width_of_list(members, span)
         case Interval(low=low, high=high) if low is not None and high is not None:
-            return _distance(low, high)
+            return _distance(low, high, span)
         case Region():
             west, south, east, north = values.bounds
             return _distance(Point(west, south), Point(east, north)) if west <= east and east - west <= 180 else 1.0
@@ -346,12 +349,12 @@ def _width(values: ValueSet) -> float:
     return 1.0
 
 
-def _width_of_list(members: tuple[Value, ...]) -> float:
+def _width_of_list(members: tuple[Value, ...], span: float) -> float:
     """The stretch that values lie in, from half of it for two to nearly all of it for many."""
     if len(members) == 1:
         return 0.0
     more = len(members) - 1
-    return _distance(*_ends(members)) * (1 + more / (more + LISTED_HALF)) / 2
+    return _distance(*_ends(members), span) * (1 + more / (more + LISTED_HALF)) / 2
 
 
 def _ends(members: tuple[Value, ...]) -> tuple[Value, Value]:
@@ -362,8 +365,8 @@ def _ends(members: tuple[Value, ...]) -> tuple[Value, Value]:
     return members[0], members[-1]
 
 
-def _distance(a: Value, b: Value) -> float:
-    """How far two values are from each other, from 0 for the same to 1."""
+def _distance(a: Value, b: Value, span: float = 0.0) -> float:
+    """How far two values are from each other, from 0 for the same to 1, which is `span` for numbers."""
     match a, b:
         case str(), str():
             return PREFIX_HALF / (PREFIX_HALF + len(common_prefix(a, b))) if a != b else 0.0
@@ -375,5 +378,7 @@ def _distance(a: Value, b: Value) -> float:
             return metres / (metres + DISTANCE_HALF_M)
     if kind_of(a) is kind_of(b) is Kind.NUMBER:  # by halves, for a sum may overflow
         low, high = float(a) / 2, float(b) / 2  # type: ignore[arg-type]
+        if span > 0:
+            return min(1.0, 2 * abs(high - low) / span)
         return abs(high - low) / (abs(low) + abs(high) + 0.5)
     return 1.0
