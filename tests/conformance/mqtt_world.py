@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue
 from godwit.errors import MqttFault
 from godwit.mqtt import Decoder, MqttSession, Settings, answer_to_fault, greeting
@@ -24,6 +26,7 @@ from godwit.mqtt.exchange import (
     Forget,
     GiveUp,
     Heard,
+    Kept,
     Opened,
     PublishEvent,
     PublishWill,
@@ -56,6 +59,12 @@ class Member:
     carried_out: set[int] = field(default_factory=set)
     timers: dict[Any, float] = field(default_factory=dict)
     given_up: list[GiveUp] = field(default_factory=list)
+    has_session: bool = False
+    moved: Kept | None = None  # came from another gateway
+
+    def forget(self) -> None:
+        self.wishes, self.queue, self.numbers, self.carried_out = {}, {}, 0, set()
+        self.has_session = False
 
 
 class World:
@@ -65,6 +74,8 @@ class World:
         self.members: dict[str, Member] = {}
         self.retained: dict[str, PublishEvent] = {}
         self.published: list[tuple[str, PublishEvent]] = []
+        self.answers: list[tuple[MqttSession, str, Accepted]] = []
+        self.is_slow = False  # answers to publications wait for `answer`
         self.now = 0.0
 
     def open(self, name: str) -> None:
@@ -72,7 +83,7 @@ class World:
 
     def receive(self, name: str, data: bytes) -> None:
         line = self.lines[name]
-        if not line.is_open:
+        if self.is_closed(name):
             return
         fault = None
         try:
@@ -80,7 +91,7 @@ class World:
         except MqttFault as caught:
             fault, packets = caught, caught.packets
         for packet in packets:
-            if not line.is_open:
+            if self.is_closed(name):
                 return
             if line.client is None:
                 assert isinstance(packet, Connect)
@@ -94,12 +105,15 @@ class World:
                 self.tell(line.client, member, Opened(name, packet, line.client))
             else:
                 self.tell(line.client, self.members[line.client], Heard(name, packet))
-        if fault is not None and line.is_open:
+        if fault is not None and not self.is_closed(name):
             if line.client is None:
                 line.out += answer_to_fault(fault)
                 line.is_open = False
             else:
                 self.tell(line.client, self.members[line.client], Faulted(name, fault.reason_code, fault.text))
+
+    def is_closed(self, name: str) -> bool:
+        return not self.lines[name].is_open
 
     def drop(self, name: str) -> None:
         """The network loses a connection."""
@@ -112,6 +126,20 @@ class World:
     def tell(self, client: str, member: Member, input: Any) -> None:
         for effect in member.session.handle(input, self.now):
             self.carry_out(client, member, effect)
+
+    def answer(self) -> None:
+        """Tell clients that what they published was taken."""
+        while self.answers:
+            session, client, accepted = self.answers.pop(0)
+            if session is self.members[client].session:  # a machine that was left behind hears nothing
+                self.tell(client, self.members[client], accepted)
+
+    def move(self, client: str) -> None:
+        """A client that is away turns up at another gateway: its state is sent there, the old machine is left."""
+        member = self.members[client]
+        assert member.session.connection is None
+        kept = msgspec.msgpack.decode(msgspec.msgpack.encode(member.session.kept), type=Kept)
+        member.session, member.moved = MqttSession(self.settings), kept
 
     def advance(self, seconds: float) -> None:
         """Let time pass, timer by timer."""
@@ -133,12 +161,11 @@ class World:
             case Close(connection, _):
                 self.lines[connection].is_open = False
             case Attach(connection, _, is_clean, _, _):
-                is_present = member.session.connection is not None or bool(
-                    member.timers or member.numbers or member.wishes
-                )
                 if is_clean:
-                    member.wishes, member.queue, member.numbers, member.carried_out = {}, {}, 0, set()
-                self.tell(client, member, Attached(connection, is_present))
+                    member.forget()
+                is_present, member.has_session = member.has_session, True
+                moved, member.moved = member.moved, None
+                self.tell(client, member, Attached(connection, is_present, moved))
                 for delivery in list(member.queue.values()):
                     self.tell(client, member, delivery)
             case AddSubscriptions(packet_id, wishes, _):
@@ -158,7 +185,9 @@ class World:
                     member.carried_out.add(number)
                     reached = self.publish(client, effect)
                 if number:
-                    self.tell(client, member, Accepted(number, 0 if reached or qos == 2 else 0x10))
+                    self.answers.append((member.session, client, Accepted(number, 0 if reached or qos == 2 else 0x10)))
+                    if not self.is_slow:
+                        self.answer()
             case PublishWill(will):
                 self.publish(client, PublishEvent(0, will.topic, will.payload, will.qos, will.retain, will.properties))
             case Confirm(number):
@@ -171,7 +200,7 @@ class World:
             case GiveUp():
                 member.given_up.append(effect)
             case Forget():
-                member.wishes, member.queue, member.numbers, member.carried_out = {}, {}, 0, set()
+                member.forget()
             case _:
                 raise AssertionError(effect)
 

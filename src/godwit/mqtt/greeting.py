@@ -41,7 +41,7 @@ def answer_to_fault(fault: MqttFault) -> bytes:
 
 
 def worded(packet: Any, reason: str, connect: Connect, settings: Settings) -> bytes:
-    """The bytes of a packet, with the reason in words if it may bear them; nothing if the client takes it not at all."""
+    """The bytes of a packet, with the reason in words if it may bear them; nothing if the client cannot take it."""
     size_max = connect.properties.get("maximum_packet_size", SIZE_MAX)
     if reason and connect.level == 5 and settings.reason_strings and _is_bad(packet):
         wants_words = connect.properties.get("request_problem_information", 1)

@@ -1,10 +1,11 @@
 """Deliveries to an MQTT client over one connection: packet identifiers, windows, aliases, and what is confirmed.
 
 *Theory.* A delivery waits in one queue, goes out when the client's window has room, and is done with at PUBACK or
-PUBREC: the client has it then. Godwit confirms cumulatively, so the lowest delivery that is not done holds back the others.
-What was sent and not answered on the last connection is *inherited*: Godwit sends it again, and it goes out under its
-old packet identifier, marked DUP. Where Godwit has no more of it (it expired meanwhile) a QoS 2 identifier is released
-all the same, so that the client may forget it; else a new event under that identifier would look like an old one.
+PUBREC: the client has it then. Godwit confirms cumulatively, so the lowest delivery that is not done holds back the
+others. What was sent and not answered on the last connection is *inherited*: Godwit sends it again, and it goes out
+under its old packet identifier, marked DUP. Where Godwit has no more of it (it expired meanwhile) a QoS 2 identifier
+is released all the same, so that the client may forget it; else a new event under that identifier would look like an
+old one.
 
 *Rules.*
 1. A packet identifier in `kept.sent` is not given to another delivery.

@@ -1,9 +1,9 @@
 """Properties: the named values that packets of level 5 may bear.
 
-*Theory.* A block of properties is its length, then pairs of an identifier and a value whose type the identifier tells.
-We read it into a dict from the standard's name, such as `topic_alias`, to the value. `user_property` is a tuple of
-pairs of texts, in the order they were sent, and `subscription_identifier` in PUBLISH a tuple of numbers, since these two may
-come several times. Everything is checked while it is read, so nothing behind has to ask again.
+*Theory.* A block of properties is its length, then pairs of an identifier and a value whose type the identifier
+tells. We read it into a dict from the standard's name, such as `topic_alias`, to the value. `user_property` is a
+tuple of pairs of texts, in the order they were sent, and `subscription_identifier` in PUBLISH a tuple of numbers,
+since these two may come several times. Everything is checked while it is read, so nothing behind has to ask again.
 
 *Rules.*
 1. A block that ends in the middle of a property, an identifier that does not exist and one that its packet may not bear
@@ -34,6 +34,10 @@ USER_PROPERTY: Final = 0x26
 SUBSCRIPTION_IDENTIFIER: Final = 0x0B
 _WIDTH = {BYTE: 1, TWO: 2, FOUR: 4}
 
+EVERYWHERE: Final = (
+    "Connect Connack Publish Will Puback Pubrec Pubrel Pubcomp Subscribe Suback Unsubscribe Unsuback Disconnect Auth"
+)
+
 _TABLE: dict[int, tuple[str, int, str]] = {
     0x01: ("payload_format_indicator", BYTE, "Publish Will"),
     0x02: ("message_expiry_interval", FOUR, "Publish Will"),
@@ -60,8 +64,7 @@ _TABLE: dict[int, tuple[str, int, str]] = {
     0x26: (
         "user_property",
         PAIR,
-        "Connect Connack Publish Will Puback Pubrec Pubrel Pubcomp "
-        "Subscribe Suback Unsubscribe Unsuback Disconnect Auth",
+        EVERYWHERE,
     ),
     0x27: ("maximum_packet_size", FOUR, "Connect Connack"),
     0x28: ("wildcard_subscription_available", BYTE, "Connack"),
@@ -72,11 +75,9 @@ _TABLE: dict[int, tuple[str, int, str]] = {
 NAMES = {name: (identifier, kind) for identifier, (name, kind, _) in _TABLE.items()}
 """By name, the identifier and the type of each property."""
 
-_BEARERS = _TABLE[USER_PROPERTY][2].split()
-
 ALLOWED: dict[str, dict[int, tuple[str, int]]] = {
     packet: {number: (name, kind) for number, (name, kind, bearers) in _TABLE.items() if packet in bearers.split()}
-    for packet in _BEARERS
+    for packet in EVERYWHERE.split()
 }
 """By packet (`Will` is the one inside CONNECT), the properties it may bear."""
 
@@ -131,10 +132,10 @@ def read(data: bytes, at: int, end: int, bearer: str) -> tuple[Properties, int]:
         if identifier == USER_PROPERTY:
             start = at + 3
             at = start + (data[at + 1] << 8 | data[at + 2])
-            key = str(data[start:at], "utf-8")
+            key = data[start:at].decode()
             start = at + 2
             at = start + (data[at] << 8 | data[at + 1])
-            value = str(data[start:at], "utf-8")
+            value = data[start:at].decode()
             if "\0" in key or "\0" in value:
                 malformed("user_property holds U+0000")
             pairs.append((key, value))
