@@ -138,7 +138,8 @@ class World:
         """A client that is away turns up at another gateway: its state is sent there, the old machine is left."""
         member = self.members[client]
         assert member.session.connection is None
-        kept = msgspec.msgpack.decode(msgspec.msgpack.encode(member.session.kept), type=Kept)
+        kept = member.moved or member.session.kept
+        kept = msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=Kept)
         member.session, member.moved = MqttSession(self.settings), kept
 
     def advance(self, seconds: float) -> None:

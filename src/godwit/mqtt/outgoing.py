@@ -65,12 +65,12 @@ class Outgoing:
             return []
         if number <= kept.confirmed or number in kept.done:
             return [Confirm(kept.confirmed)]
+        self._open[number] = True
+        self._highest = max(self._highest, number)
         effects: list[Effect] = []
         while self._inherited and self._inherited[0] <= number:
             if (gone := self._inherited.popleft()) < number:
                 effects += self._vanished(gone)
-        self._open[number] = True
-        self._highest = max(self._highest, number)
         if len(self._waiting) >= self._queue_max:
             return effects + self._give_up(number, f"{self._queue_max} deliveries wait already")
         self._waiting.append(delivery)
