@@ -169,9 +169,9 @@ class World:
                 self.tell(client, member, Attached(connection, is_present, moved))
                 for delivery in list(member.queue.values()):
                     self.tell(client, member, delivery)
-            case AddSubscriptions(packet_id, wishes, _):
+            case AddSubscriptions(request, wishes, _):
                 member.wishes.update({wish.subscription.filter: wish for wish in wishes})
-                self.tell(client, member, Subscribed(packet_id, tuple(wish.subscription.qos for wish in wishes)))
+                self.tell(client, member, Subscribed(request, tuple(wish.subscription.qos for wish in wishes)))
                 for wish in wishes:
                     if wish.wants_retained:
                         for event in [e for e in self.retained.values() if matches(wish.topics.levels, e.topic)]:

@@ -322,7 +322,7 @@ def test_a_session_takes_whatever_comes_says_only_what_its_level_knows_and_can_b
                 assert len(decoders[effect.connection].feed(effect.data)) == 1
             if isinstance(effect, AddSubscriptions):
                 granted = tuple(wish.subscription.qos for wish in effect.wishes)
-                for more in session.handle(Subscribed(effect.packet_id, granted), float(now)):
+                for more in session.handle(Subscribed(effect.request, granted), float(now)):
                     assert isinstance(more, Send)
                     assert len(decoders[more.connection].feed(more.data)) == 1
 

@@ -90,7 +90,7 @@ class Talk:
     def subscribe(self, *subscriptions: Subscription, **properties: Any) -> list[Any]:
         [asked] = self.say(Subscribe(1, subscriptions, properties))
         assert isinstance(asked, AddSubscriptions)
-        return self.tell(Subscribed(1, tuple(each.qos for each in subscriptions)))
+        return self.tell(Subscribed(asked.request, tuple(each.qos for each in subscriptions)))
 
 
 def connected(level: int = 5, settings: Settings = PLAIN, **properties: Any) -> Talk:
@@ -427,7 +427,7 @@ def test_what_was_not_answered_goes_out_again_under_its_identifier_marked_dup():
     assert told[-1] == Pubrel(3)
     assert talk.tell(deliver(1, 1)) == [Publish("t", b"1", 1, dup=True, packet_id=1)]
     assert talk.tell(deliver(2, 2)) == [Publish("t", b"2", 2, dup=True, packet_id=2)]
-    assert talk.tell(deliver(3, 2)) == [Confirm(0)]  # the client has it
+    assert talk.tell(deliver(3, 2)) == []  # the client has it, and 1 is still open
     assert talk.tell(deliver(4, 1)) == [Publish("t", b"4", 1, packet_id=4)]
     assert talk.say(Puback(1)) + talk.say(Pubrec(2)) == [Confirm(1), Confirm(3), Pubrel(2)]
 
@@ -504,13 +504,24 @@ def test_a_subscription_stands_once_the_gateway_grants_it():
         ("b", 3, True),
     ]
     assert talk.say(Subscribe(5, (Subscription("c"),))) == [Suback(5, (Reason.PACKET_IDENTIFIER_IN_USE,))]
-    assert talk.tell(Subscribed(5, (1, Reason.NOT_AUTHORIZED))) == [Suback(5, (1, 0x87))]
+    assert talk.tell(Subscribed(1, (1, Reason.NOT_AUTHORIZED))) == [Suback(5, (1, 0x87))]
     assert list(talk.session.kept.subscriptions) == ["a"]
     assert talk.session.kept.subscriptions["a"].qos == 1
     talk.say(Subscribe(6, (Subscription("a", 0),)))
-    talk.tell(Subscribed(6, (Reason.NOT_AUTHORIZED,)))
+    talk.tell(Subscribed(2, (Reason.NOT_AUTHORIZED,)))
     assert talk.session.kept.subscriptions["a"].qos == 1  # the one before still stands
-    assert talk.tell(Subscribed(6, (0,))) == []
+    assert talk.tell(Subscribed(2, (0,))) == []
+
+
+def test_an_answer_that_comes_after_the_connection_counts_and_is_not_told_on_another():
+    talk = connected(session_expiry_interval=100)
+    talk.say(Subscribe(5, (Subscription("a"), Subscription("b"))))
+    talk.tell(Closed("l"))
+    talk.open(Connect("me", 5, False, properties=KEEP), True, "new")
+    [asked] = talk.say(Subscribe(5, (Subscription("c"),)), "new")
+    assert talk.tell(Subscribed(1, (0, Reason.NOT_AUTHORIZED))) == []
+    assert list(talk.session.kept.subscriptions) == ["a", "c"]
+    assert talk.tell(Subscribed(asked.request, (0,))) == [Suback(5, (0,))]
 
 
 def test_retained_events_are_sent_as_the_subscription_says():
@@ -519,7 +530,7 @@ def test_retained_events_are_sent_as_the_subscription_says():
     for handling, text in [(1, "a"), (1, "a"), (2, "b"), (0, "a"), (0, "$share/g/a")]:
         [asked] = talk.say(Subscribe(1, (Subscription(text, retain_handling=handling),)))
         wants.append(asked.wishes[0].wants_retained)
-        talk.tell(Subscribed(1, (0,)))
+        talk.tell(Subscribed(asked.request, (0,)))
     assert wants == [True, False, False, True, False]
 
 

@@ -169,9 +169,9 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Subscribed(msgspec.Struct, frozen=True):
-    """`AddSubscriptions` was carried out: for each wish the QoS granted, or why not."""
+    """`AddSubscriptions` number `request` was carried out: for each wish the QoS granted, or why not."""
 
-    packet_id: int
+    request: int
     reason_codes: tuple[int, ...]
     reason: str = ""
 
@@ -252,7 +252,7 @@ class Wish(msgspec.Struct, frozen=True):
 class AddSubscriptions(msgspec.Struct, frozen=True):
     """Let these stand, each in place of one with the same text. Answer with `Subscribed`."""
 
-    packet_id: int
+    request: int
     wishes: tuple[Wish, ...]
     properties: Properties
 

@@ -63,14 +63,18 @@ class Outgoing:
         number, kept = delivery.number, self._kept
         if number in self._open:
             return []
-        if number <= kept.confirmed or number in kept.done:
+        if number <= kept.confirmed:
             return [Confirm(kept.confirmed)]
-        self._open[number] = True
+        is_done = number in kept.done  # though not confirmed: the client has it
+        if not is_done:
+            self._open[number] = True
         self._highest = max(self._highest, number)
         effects: list[Effect] = []
         while self._inherited and self._inherited[0] <= number:
             if (gone := self._inherited.popleft()) < number:
                 effects += self._vanished(gone)
+        if is_done:
+            return effects + self._done(number)
         if len(self._waiting) >= self._queue_max:
             return effects + self._give_up(number, f"{self._queue_max} deliveries wait already")
         self._waiting.append(delivery)

@@ -31,7 +31,7 @@ from typing import Any
 import msgspec
 
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue
-from godwit.errors import FilterError, MqttFault
+from godwit.errors import MqttFault
 from godwit.mqtt.decoding import SIZE_MAX
 from godwit.mqtt.encoding import encode
 from godwit.mqtt.exchange import (
@@ -47,7 +47,6 @@ from godwit.mqtt.exchange import (
     EndSubscriptions,
     Faulted,
     Forget,
-    Granted,
     Heard,
     Input,
     Kept,
@@ -59,7 +58,6 @@ from godwit.mqtt.exchange import (
     Settings,
     Stop,
     Subscribed,
-    Wish,
 )
 from godwit.mqtt.greeting import worded
 from godwit.mqtt.outgoing import Outgoing
@@ -75,23 +73,20 @@ from godwit.mqtt.packets import (
     Publish,
     Pubrec,
     Pubrel,
-    Suback,
     Subscribe,
-    Subscription,
     Unsuback,
     Unsubscribe,
     Will,
 )
 from godwit.mqtt.properties import Properties, protocol_error
 from godwit.mqtt.reasons import ALLOWED, Reason, return_code
-from godwit.mqtt.topics import topic_filter
+from godwit.mqtt.subscribing import Subscribing
 
 __all__ = ["MqttSession"]
 
 KEEP_ALIVE = ("keep alive",)
 WILL = ("will",)
 EXPIRY = ("expiry",)
-WHERE = "$where"  # the user property of SUBSCRIBE that bears a content filter
 DISCONNECT_BY_CLIENT = frozenset({0x00, 0x04, *range(0x80, 0x84), 0x90, *range(0x93, 0x9A)})
 
 
@@ -131,7 +126,7 @@ class MqttSession:
         self._will: Will | None = None
         self._expiry_s = 0
         self._asked: dict[int, tuple[int, int]] = {}  # publications without an answer: packet identifier and QoS
-        self._subscribing: dict[int, tuple[list[int], list[Wish], dict[str, Granted | None]]] = {}  # by packet id
+        self._subscribing = Subscribing(settings)
 
     @property
     def connection(self) -> str | None:
@@ -181,11 +176,8 @@ class MqttSession:
         elif self._will is not None and not is_present:
             effects += self._publish_will()  # the session it belongs to has ended
         self._will = connect.will
-        if not is_present:
-            self.kept, self._asked = Kept(), {}
-        elif input.kept is not None:
-            self.kept, self._asked = input.kept, {}
-        self._subscribing = {}
+        if not is_present or input.kept is not None:
+            self._renew(input.kept if is_present else None)
         self._expiry_s = self._expiry_of(connect)
         keep_alive_s = connect.keep_alive
         if connect.level == 5 and settings.keep_alive_max_s:
@@ -280,7 +272,6 @@ class MqttSession:
     def _gone(self, now: float, has_will: bool) -> list[Effect]:
         """The connection has ended."""
         self._connection = None
-        self._subscribing = {}
         for number in [number for number, (_, qos) in self._asked.items() if qos == 1]:
             del self._asked[number]  # the client sends it again
         effects: list[Effect] = [StopTimer(KEEP_ALIVE)]
@@ -297,8 +288,13 @@ class MqttSession:
 
     def _over(self) -> list[Effect]:
         will = [StopTimer(WILL), *self._publish_will()] if self._will is not None else []
-        self.kept, self._asked = Kept(), {}
+        self._renew(None)
         return [*will, Forget()]
+
+    def _renew(self, kept: Kept | None) -> None:
+        """Go on with another state: that of another gateway, or none."""
+        self.kept, self._asked = kept or Kept(), {}
+        self._subscribing.clear()
 
     def _publish_will(self) -> list[Effect]:
         will, self._will = self._will, None
@@ -443,69 +439,12 @@ class MqttSession:
     # ------------------------------------------------------------ subscriptions
 
     def _subscribe(self, connection: Connection, packet: Subscribe, now: float) -> list[Effect]:
-        """[mqtt5 §3.8.4]"""
-        if packet.packet_id in self._subscribing:
-            return self._tell(Suback(packet.packet_id, (Reason.PACKET_IDENTIFIER_IN_USE,) * len(packet.subscriptions)))
-        identifier = packet.properties.get("subscription_identifier", 0)
-        wheres = [value for name, value in packet.properties.get("user_property", ()) if name == WHERE]
-        codes: list[int] = []
-        wishes: list[Wish] = []
-        before: dict[str, Granted | None] = {}
-        why = ""
-        for subscription in packet.subscriptions:
-            wish = self._wish(subscription, identifier, wheres)
-            codes.append(wish if isinstance(wish, int) else Reason.SUCCESS)
-            if isinstance(wish, str):
-                codes[-1], why = Reason.TOPIC_FILTER_INVALID, wish
-            elif not isinstance(wish, int):
-                wishes.append(wish)
-                before.setdefault(subscription.filter, self.kept.subscriptions.get(subscription.filter))
-                self.kept.subscriptions[subscription.filter] = Granted(
-                    subscription.qos,
-                    subscription.no_local,
-                    subscription.retain_as_published,
-                    identifier,
-                    wish.topics.share is not None,
-                )
-        if not wishes:
-            return self._tell(Suback(packet.packet_id, tuple(codes)), why)
-        self._subscribing[packet.packet_id] = (codes, wishes, before)
-        return [AddSubscriptions(packet.packet_id, tuple(wishes), packet.properties)]
-
-    def _wish(self, subscription: Subscription, identifier: int, wheres: list[str]) -> Wish | int | str:
-        """What is asked for, or why not: a reason code, or words."""
-        standing = self.kept.subscriptions
-        is_new = subscription.filter not in standing
-        if is_new and len(standing) >= self._settings.subscriptions_max:
-            return int(Reason.QUOTA_EXCEEDED)
-        try:
-            topics = topic_filter(subscription.filter, *wheres)
-        except FilterError as error:
-            return str(error)
-        handling = subscription.retain_handling
-        wants_retained = topics.share is None and (handling == 0 or (handling == 1 and is_new))  # [MQTT-3.3.1-9] to -11
-        return Wish(subscription, topics, identifier, wants_retained)
+        asked = self._subscribing.ask(self.kept, connection.name, packet)
+        return [asked] if isinstance(asked, AddSubscriptions) else self._tell(*asked)
 
     def _on_subscribed(self, input: Subscribed, now: float) -> list[Effect]:
-        codes, wishes, before = self._subscribing.pop(input.packet_id, ([], [], {}))
-        if not codes:
-            return []
-        answers = iter(zip(wishes, input.reason_codes, strict=True))
-        for place, code in enumerate(codes):
-            if code >= 0x80:
-                continue
-            wish, answer = next(answers)
-            codes[place] = answer
-            text = wish.subscription.filter
-            if answer < 0x80:
-                granted = self.kept.subscriptions.get(text)
-                if granted is not None:
-                    self.kept.subscriptions[text] = msgspec.structs.replace(granted, qos=answer)
-            elif (standing := before[text]) is not None:
-                self.kept.subscriptions[text] = standing
-            else:
-                self.kept.subscriptions.pop(text, None)
-        return self._tell(Suback(input.packet_id, tuple(codes)), input.reason)
+        answer = self._subscribing.answer(self.kept, input)
+        return self._tell(answer[1], input.reason) if answer and answer[0] == self.connection else []
 
     def _unsubscribe(self, connection: Connection, packet: Unsubscribe, now: float) -> list[Effect]:
         """[mqtt5 §3.10.4]"""
