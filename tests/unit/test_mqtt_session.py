@@ -438,9 +438,23 @@ def test_an_identifier_whose_event_is_gone_is_released_before_it_is_used_again()
         talk.tell(deliver(number, qos))
     talk.tell(Closed("l"))
     talk.open(Connect("me", 5, False, properties=KEEP), True, "l")
-    assert talk.tell(deliver(5, 1)) == [Confirm(1), Confirm(4), Pubrel(2), Publish("t", b"5", 1, packet_id=3)]
+    assert talk.tell(deliver(5, 1)) == [Confirm(4), Pubrel(2), Publish("t", b"5", 1, packet_id=3)]
     assert talk.session.kept.sent == {2: Sent(2, 3), 3: Sent(5, 1)}
     assert talk.session.kept.confirmed == 4
+
+
+@pytest.mark.parametrize("next_number", [1, 2, 5])
+def test_a_client_may_answer_what_it_got_on_the_connection_before(next_number):
+    talk = subscribed(session_expiry_interval=100)
+    for number, qos in [(1, 1), (2, 2)]:
+        talk.tell(deliver(number, qos))
+    talk.tell(Closed("l"))
+    talk.open(Connect("me", 5, False, properties=KEEP), True, "l")
+    assert talk.say(Puback(1)) == []
+    assert talk.say(Pubrec(2)) == [Pubrel(2)]
+    talk.tell(deliver(next_number, 0))
+    assert talk.session.kept.confirmed == next_number
+    assert talk.session.kept.sent == {2: Sent(2, 3)}
 
 
 def test_topic_aliases_of_the_server():

@@ -14,6 +14,9 @@ old one.
 3. `kept.confirmed` rises only past deliveries that are done. `kept.done` holds what is done above it, and no more.
 4. A packet longer than the client takes is not sent and counts as done. [MQTT-3.1.2-25]
 
+*Departures.* The window is counted by identifier: PUBCOMP for a release of the last connection makes no room in it,
+though the standard's quota [mqtt5 §4.9] would let it.
+
 *Standard.* [mqtt5 §4.3, §4.4, §4.6, §4.9, §3.3.2.3].
 """
 
@@ -43,7 +46,7 @@ class Outgoing:
         self._connection = connection
         self._level = level
         self._window = window
-        self._quota = window
+        self._in_window: dict[int, bool] = {}  # packet identifiers sent on this connection, without their last answer
         self._size_max = size_max
         self._alias_max = alias_max
         self._queue_max = queue_max
@@ -71,7 +74,8 @@ class Outgoing:
         self._highest = max(self._highest, number)
         effects: list[Effect] = []
         while self._inherited and self._inherited[0] <= number:
-            if (gone := self._inherited.popleft()) < number:
+            gone = self._inherited.popleft()
+            if gone < number and gone in self._id_of:  # and the client has not answered late
                 effects += self._vanished(gone)
         if is_done:
             return effects + self._done(number)
@@ -95,7 +99,7 @@ class Outgoing:
                 qos = self._kept.sent[packet_id].phase
             else:
                 qos = min(delivery.qos, max((grant.qos for grant in grants), default=0))
-            if qos and (not self._quota or (not packet_id and len(self._kept.sent) >= IDS_MAX)):
+            if qos and (len(self._in_window) >= self._window or (not packet_id and len(self._kept.sent) >= IDS_MAX)):
                 break
             waiting.popleft()
             if not grants and not packet_id:
@@ -135,7 +139,7 @@ class Outgoing:
         send = Send(self._connection, data)
         if not qos:
             return [send, *self._done(number)]
-        self._quota -= 1
+        self._in_window[packet_id] = True
         self._id_of[number] = packet_id
         self._kept.sent[packet_id] = Sent(number, qos)
         return [send]
@@ -201,7 +205,7 @@ class Outgoing:
         sent = self._kept.sent.pop(packet_id)
         if sent.phase != RELEASED:
             self._id_of.pop(sent.number, None)
-        self._quota = min(self._quota + 1, self._window)  # [mqtt5 §4.9]
+        self._in_window.pop(packet_id, None)
 
     def _released(self, packet_id: int) -> list[Effect]:
         sent = self._kept.sent[packet_id]
@@ -233,8 +237,6 @@ class Outgoing:
         if number > kept.confirmed:
             kept.done[number] = True
         lowest = next(iter(self._open), self._highest + 1)
-        if self._inherited:
-            lowest = min(lowest, self._inherited[0])
         if lowest - 1 <= kept.confirmed:
             return []
         kept.confirmed = lowest - 1

@@ -103,7 +103,7 @@ class Connection(msgspec.Struct):
 
     name: str
     connect: Connect
-    outgoing: Any  # Outgoing
+    outgoing: Outgoing
     size_max: int  # bytes that the client takes in a packet
     keep_alive_s: int
     heard_at: float
@@ -405,22 +405,18 @@ class MqttSession:
         return self._tell(Pubcomp(packet.packet_id))
 
     def _puback(self, connection: Connection, packet: Puback, now: float) -> list[Effect]:
-        effects: list[Effect] = connection.outgoing.on_puback(packet, now)
-        return effects
+        return connection.outgoing.on_puback(packet, now)
 
     def _pubrec(self, connection: Connection, packet: Pubrec, now: float) -> list[Effect]:
-        effects: list[Effect] = connection.outgoing.on_pubrec(packet, now)
-        return effects
+        return connection.outgoing.on_pubrec(packet, now)
 
     def _pubcomp(self, connection: Connection, packet: Pubcomp, now: float) -> list[Effect]:
-        effects: list[Effect] = connection.outgoing.on_pubcomp(packet, now)
-        return effects
+        return connection.outgoing.on_pubcomp(packet, now)
 
     def _on_deliver(self, input: Deliver, now: float) -> list[Effect]:
         if self._connection is None:
             return []  # Godwit keeps it
-        effects: list[Effect] = self._connection.outgoing.take(input, now)
-        return effects
+        return self._connection.outgoing.take(input, now)
 
     def _pingreq(self, connection: Connection, packet: Pingreq, now: float) -> list[Effect]:
         return self._tell(Pingresp())
