@@ -187,6 +187,15 @@ def test_a_client_that_comes_anew_takes_its_session_over():
     assert talk.say(Pingreq(), "l") == []
 
 
+def test_a_session_that_was_to_end_with_its_connection_ends_when_that_is_taken_over():
+    talk = subscribed()
+    again = Connect("me", 5, False, properties=KEEP)
+    assert talk.tell(Opened("new", again, "me")) == [Attach("new", "me", True, 100, again)]
+    [connack] = events(talk.tell(Attached("new", True)), Connack)
+    assert not connack.session_present
+    assert talk.session.kept == Kept()
+
+
 # ------------------------------------------------------------ going
 
 

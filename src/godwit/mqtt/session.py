@@ -95,6 +95,7 @@ class Candidate(msgspec.Struct):
 
     connect: Connect
     client_id: str
+    is_clean: bool
     early: list[Heard] = []
 
 
@@ -144,8 +145,9 @@ class MqttSession:
 
     def _on_opened(self, input: Opened, now: float) -> list[Effect]:
         connect = input.connect
-        self._candidates[input.connection] = Candidate(connect, input.client_id)
-        return [Attach(input.connection, input.client_id, connect.clean_start, self._expiry_of(connect), connect)]
+        is_clean = connect.clean_start or (self._connection is not None and self._expiry_s == 0)  # it ends on takeover
+        self._candidates[input.connection] = Candidate(connect, input.client_id, is_clean)
+        return [Attach(input.connection, input.client_id, is_clean, self._expiry_of(connect), connect)]
 
     def _expiry_of(self, connect: Connect) -> int:
         if connect.level == 5:
@@ -169,7 +171,7 @@ class MqttSession:
         if candidate is None:
             return []
         connect, settings = candidate.connect, self._settings
-        is_present = input.is_present and not connect.clean_start
+        is_present = input.is_present and not candidate.is_clean
         effects: list[Effect] = []
         if self._connection is not None:
             effects += self._taken_over(is_present, now)
