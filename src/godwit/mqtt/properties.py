@@ -223,9 +223,10 @@ def text(value: str) -> bytes:
     if "\0" in value:
         raise BadValue("a text of MQTT cannot hold U+0000")
     try:
-        return prefixed(value.encode())
+        data = value.encode()
     except UnicodeEncodeError:
         raise BadValue("a text of MQTT cannot hold surrogates") from None
+    return len(data).to_bytes(2, "big") + data if len(data) <= TEXT_BYTES_MAX else prefixed(data)
 
 
 def write(properties: Mapping[str, Any], bearer: str) -> bytes:
@@ -239,7 +240,8 @@ def write(properties: Mapping[str, Any], bearer: str) -> bytes:
             raise BadValue(f"{bearer} has no property {name!r}")
         mark = bytes((identifier,))
         if kind == PAIR:
-            out += (mark + text(key) + text(said) for key, said in value)
+            for key, said in value:
+                out.append(mark + text(key) + text(said))
         elif kind == VARINT:
             out += (mark + varint(number) for number in (value if isinstance(value, tuple) else (value,)))
         elif kind == TEXT:
