@@ -496,7 +496,8 @@ def test_events_expire_and_say_how_long_they_last():
     talk = subscribed(0)
     talk.now = 10.0
     assert talk.tell(deliver(1, expires_at=13.5))[0].properties == {"message_expiry_interval": 4}
-    assert talk.tell(deliver(2, expires_at=10.0)) == [GiveUp(2, "it expired"), Confirm(2)]
+    assert talk.tell(deliver(3, expires_at=1e12))[0].properties == {"message_expiry_interval": NEVER}
+    assert talk.tell(deliver(4, expires_at=10.0)) == [GiveUp(4, "it expired"), Confirm(4)]
 
 
 def test_qos_retain_flag_and_identifiers_come_from_the_subscriptions():

@@ -25,7 +25,7 @@ from math import ceil
 
 from godwit.errors import BadValue, MqttFault
 from godwit.mqtt.encoding import encode
-from godwit.mqtt.exchange import Confirm, Deliver, Effect, GiveUp, Granted, Kept, Send, Sent
+from godwit.mqtt.exchange import NEVER, Confirm, Deliver, Effect, GiveUp, Granted, Kept, Send, Sent
 from godwit.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from godwit.mqtt.properties import Properties, protocol_error
 from godwit.mqtt.topics import checked_name
@@ -87,18 +87,16 @@ class Outgoing:
     def pump(self, now: float) -> list[Effect]:
         """Send what waits, as far as the window allows."""
         effects: list[Effect] = []
-        waiting = self._waiting
+        waiting, standing = self._waiting, self._kept.subscriptions
         while waiting:
             delivery = waiting[0]
             number = delivery.number
             packet_id = self._id_of.get(number, 0)
-            grants = [
-                self._kept.subscriptions[name] for name in delivery.subscriptions if name in self._kept.subscriptions
-            ]
+            grants = [standing[name] for name in delivery.subscriptions if name in standing]
             if packet_id:
                 qos = self._kept.sent[packet_id].phase
             else:
-                qos = min(delivery.qos, max((grant.qos for grant in grants), default=0))
+                qos = delivery.qos and min(delivery.qos, max([grant.qos for grant in grants], default=0))
             if qos and (len(self._in_window) >= self._window or (not packet_id and len(self._kept.sent) >= IDS_MAX)):
                 break
             waiting.popleft()
@@ -147,10 +145,12 @@ class Outgoing:
     def _properties(self, delivery: Deliver, grants: list[Granted], now: float) -> Properties:
         properties = dict(delivery.properties)
         if delivery.expires_at is not None:
-            properties["message_expiry_interval"] = max(0, ceil(delivery.expires_at - now))  # [MQTT-3.3.2-6]
-        identifiers = tuple(dict.fromkeys(grant.identifier for grant in grants if grant.identifier))
+            properties["message_expiry_interval"] = min(
+                max(0, ceil(delivery.expires_at - now)), NEVER
+            )  # [MQTT-3.3.2-6]
+        identifiers = [grant.identifier for grant in grants if grant.identifier]
         if identifiers:
-            properties["subscription_identifier"] = identifiers  # [MQTT-3.3.4-3], [MQTT-3.3.4-4]
+            properties["subscription_identifier"] = tuple(dict.fromkeys(identifiers))  # [MQTT-3.3.4-3], [MQTT-3.3.4-4]
         return properties
 
     def _fresh_id(self) -> int:
@@ -234,12 +234,13 @@ class Outgoing:
     def _done(self, number: int) -> list[Effect]:
         kept = self._kept
         self._open.pop(number, None)
-        if number > kept.confirmed:
+        confirmed = next(iter(self._open)) - 1 if self._open else self._highest
+        if number > confirmed:
             kept.done[number] = True
-        lowest = next(iter(self._open), self._highest + 1)
-        if lowest - 1 <= kept.confirmed:
+        if confirmed <= kept.confirmed:
             return []
-        kept.confirmed = lowest - 1
-        for each in [each for each in kept.done if each <= kept.confirmed]:
-            del kept.done[each]
-        return [Confirm(kept.confirmed)]
+        kept.confirmed = confirmed
+        if kept.done:
+            for each in [each for each in kept.done if each <= confirmed]:
+                del kept.done[each]
+        return [Confirm(confirmed)]
