@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections import deque
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -74,6 +75,7 @@ TYPED = [
 ]
 
 
+@cache
 def properties(bearer: str, level: int) -> st.SearchStrategy:
     if level < 5:
         return st.just({})
@@ -118,6 +120,7 @@ def connects(draw, level: int) -> Connect:
     )
 
 
+@cache
 def subscriptions(level: int) -> st.SearchStrategy:
     if level < 5:
         return st.builds(Subscription, FILTERS, st.integers(0, 2))
@@ -125,6 +128,7 @@ def subscriptions(level: int) -> st.SearchStrategy:
     return wanted.filter(lambda each: not (each.no_local and each.filter.startswith("$share")))
 
 
+@cache
 def from_client(level: int) -> st.SearchStrategy:
     answers = [
         st.builds(kind, IDS, codes(kind.__name__, level), properties(kind.__name__, level))
@@ -147,6 +151,7 @@ def from_client(level: int) -> st.SearchStrategy:
     )
 
 
+@cache
 def packets(level: int) -> st.SearchStrategy:
     granted = codes("Suback", level) if level == 5 else st.sampled_from([0, 1, 2, 0x80])
     ended = st.lists(codes("Unsuback", level), min_size=1, max_size=3).map(tuple) if level == 5 else st.just(())
@@ -279,6 +284,7 @@ def test_content_and_several_topics_are_told_apart_exactly(pattern, topics, x):
 NAMED = st.sampled_from(["one", "two"])
 
 
+@cache
 def inputs(level: int) -> st.SearchStrategy:
     return st.one_of(
         st.builds(Opened, NAMED, connects(level), st.just("me")),
