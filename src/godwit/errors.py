@@ -12,9 +12,12 @@ has never heard of Godwit handles them well.
         Unbound               it refers to the subscriber's own context, which nobody has filled in
       SubscriptionError     an unknown subscription, or one that is there already
       PeerFault             a neighbour or client broke the protocol: its link is closed, the broker goes on
+        MqttFault             an MQTT peer did; knows the reason code of the standard
       ScenarioError         a scenario that cannot be run
       IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
 """
+
+from typing import Any
 
 __all__ = [
     "BadEvent",
@@ -24,6 +27,7 @@ __all__ = [
     "FilterTooBig",
     "GodwitError",
     "IndexFileError",
+    "MqttFault",
     "PeerFault",
     "ScenarioError",
     "SubscriptionError",
@@ -93,6 +97,22 @@ class SubscriptionError(GodwitError):
 
 class PeerFault(GodwitError):
     """A message that no honest peer sends. Machines turn it into a closed link with a reason; no driver sees it."""
+
+
+class MqttFault(PeerFault):
+    """An MQTT peer broke the standard. `reason_code` is the standard's word for it, `text` is ours.
+
+    A decoder that had read whole `packets` before the fault, in the same piece of the stream, hands them over here.
+    """
+
+    def __init__(self, reason_code: int, text: str) -> None:
+        super().__init__(reason_code, text)
+        self.reason_code = reason_code
+        self.text = text
+        self.packets: list[Any] = []
+
+    def __str__(self) -> str:
+        return f"{self.text} (0x{self.reason_code:02X})"
 
 
 class ScenarioError(GodwitError, ValueError):
