@@ -38,7 +38,7 @@ def test_a_context_filter_matches_exactly_its_share_of_the_contexts(share: float
 
 def test_a_message_goes_to_the_share_of_clients_that_both_selectivities_make() -> None:
     for asks in ("subscriptions", "publications"):
-        workload = Workload(Size(subscriptions=5), 1, content=0.5, context=0.4, asks=asks)  # type: ignore[arg-type]
+        workload = Workload(Size(subscriptions=5), 1, content=0.5, context=0.4, asks=asks)
         meant = workload.meant(workload.events(300))
         assert sum(map(len, meant)) / len(meant) == pytest.approx(0.5 * 0.4 * 100, rel=0.1)
 
@@ -53,7 +53,7 @@ def test_a_client_wants_a_message_by_one_subscription_at_most() -> None:
 
 def test_clients_are_equally_many_at_all_brokers_and_no_context_is_anothers() -> None:
     for locality in ("none", "contexts"):
-        workload = Workload(Size(), 1, locality=locality)  # type: ignore[arg-type]
+        workload = Workload(Size(), 1, locality=locality)
         homes = list(workload.homes.values())
         assert {homes.count(broker) for broker in workload.overlay.brokers} == {5}
         assert len({str(context) for context in workload.contexts.values()}) == 100
