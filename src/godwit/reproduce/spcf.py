@@ -8,8 +8,9 @@ otherwise matches where a message is published: *GSF at source* and *SPCF at sou
 that asks every filter, and with our index.
 
 *Rules.*
-1. S2 is decided by the paper's strategies without an index, over the selectivities that the paper has (to 80 %), and
-   by counts as well as by times: a verdict does not hang on a busy machine alone.
+1. S2 is decided by the paper's strategies without an index, over the selectivities that the paper has (to 80 %). SPCF
+   is behind where it takes longer by more than times on a busy machine differ (`NOISE`), asks more filters, or sends
+   more packets than GSF.
 2. Beside each verdict stands what our own form of the protocol does.
 """
 
@@ -33,6 +34,7 @@ PAPERS_OWN = ("ASF", "GSF", "SPCF")
 AT_SOURCE = ("GSF at source", "SPCF at source")
 ALL = (*PAPERS_OWN, *AT_SOURCE)
 PAPER_UP_TO = 0.8  # selectivity of context filters in the paper's tests
+NOISE = 0.05  # by how much the times of the same work differ
 LOCALITIES: dict[Locality, str] = {
     "none": "no locality",
     "contexts": "contexts near each other",
@@ -66,11 +68,11 @@ FULL = Scale(
     devices=(200, 100, 50),
 )
 QUICK = Scale(
-    size=Size(brokers=12, degree=4, clients=48, subscriptions=24),
+    size=Size(brokers=12, degree=4, clients=48, subscriptions=18),
     forwarding=(0.1, 0.3, 0.8),
-    routing=(0.03, 0.1, 0.2, 0.4, 0.7, 1.0),
-    messages=36,
-    rounds=3,
+    routing=(0.03, 0.1, 0.2, 0.5, 1.0),
+    messages=24,
+    rounds=4,
     indexed=("content",),
     newcomers=20,
     changes=40,
@@ -155,6 +157,7 @@ def _throughput(setting: Setting, scale: Scale, kept: dict[str, Any]) -> Claim:
         kept[name] = found[asks, scenario, matcher]
     _draw_throughput(setting, found)
     local = _local(setting, scale, kept)
+    small = "" if setting.full else "Its tables are too small for what SPCF saves at 80 % to show in times. "
     paper = {key: results for key, results in found.items() if key[2] == "plain"}
     ahead = all(_is_ahead(results) for results in paper.values())
     shrinks = all(_shrinks(results) for results in paper.values())
@@ -169,7 +172,7 @@ def _throughput(setting: Setting, scale: Scale, kept: dict[str, Any]) -> Claim:
             for (asks, scenario, _), results in paper.items()
         ),
         holds=ahead and shrinks,
-        note=_note(setting, f"{_index_note(found)} {local}"),
+        note=_note(setting, f"{small}{_index_note(found)} {local}"),
     )
 
 
@@ -179,7 +182,7 @@ def _plan(scale: Scale, asks: Asks, scenario: str, matcher: str) -> Plan:
         context=scale.forwarding,
         messages=scale.messages,
         rounds=scale.rounds,
-        strategies=ALL,
+        strategies=PAPERS_OWN if (scenario, matcher) == ("total", "plain") else ALL,
         matcher=matcher,
         asks=asks,
         scenario=scenario,
@@ -191,7 +194,10 @@ def _papers_range(points: list[tuple[float, float]]) -> list[tuple[float, float]
 
 
 def _is_ahead(found: list[Measured]) -> bool:
-    return all(ratio > 1 for theirs in ("ASF", "GSF") for _, ratio in _papers_range(ratios(found, "SPCF", theirs)))
+    faster = (lead for theirs in ("ASF", "GSF") for _, lead in _papers_range(ratios(found, "SPCF", theirs)))
+    fewer = (share for theirs in ("ASF", "GSF") for _, share in _papers_range(ratios(found, "SPCF", theirs, "asked")))
+    packets = (share for _, share in _papers_range(ratios(found, "SPCF", "GSF", "packets")))
+    return min(faster) > 1 - NOISE and max(fewer) < 1 and max(packets) <= 1
 
 
 def _shrinks(found: list[Measured]) -> bool:
@@ -431,7 +437,9 @@ def _changes(setting: Setting, scale: Scale, kept: dict[str, Any]) -> str:
             _draw_changes(setting, found)
             said.append(
                 f"Where SPCF stops paying (context filters of {MIX_CONTEXT:.0%} in subscriptions and publications, "
-                f"{REPLACES:g} subscriptions replaced for each message): in packets at {_even(of, 0)}"
+                f"{REPLACES:g} subscriptions replaced for each message): a change of context takes the packets that "
+                f"{_replaced(of, 'SPCF', 'GSF')} replaced subscriptions save at every hop, and "
+                f"{_replaced(of, 'SPCF at source', 'GSF at source')} at source; in packets at {_even(of, 0)}"
             )
         said.append(f"in work, {'without an index' if matcher == 'plain' else 'with our index'}, at {_even(of, 1)}")
     return "; ".join(said) + "."
@@ -441,6 +449,12 @@ def _even(of: dict[str, Mix], what: int) -> str:
     hops = spcf_cost.break_even(of["SPCF"], of["GSF"], REPLACES, what)
     source = spcf_cost.break_even(of["SPCF at source"], of["GSF at source"], REPLACES, what)
     return f"{hops:.3f} changes of context for each message at every hop, {source:.3f} at source"
+
+
+def _replaced(of: dict[str, Mix], ours: str, theirs: str) -> str:
+    """How many subscriptions must be replaced to save the packets of one change of context."""
+    saved = of[theirs].replace[0] - of[ours].replace[0]
+    return f"{of[ours].change[0] / saved:.0f}" if saved > 0 else "no number of"
 
 
 def _draw_changes(setting: Setting, found: list[Mix]) -> None:

@@ -116,6 +116,8 @@ def mixes(
     for strategy in strategies:
         nets[strategy] = net_of(strategy, workload.overlay, matcher)
         workload.deploy(nets[strategy])
+        for event in workload.events(size.clients):  # rows get their matchers when they are first asked
+            nets[strategy].publish(event)
     costs: dict[str, dict[str, tuple[float, float]]] = {strategy: {} for strategy in strategies}
     delivered = dict.fromkeys(strategies, 0.0)
     with no_garbage():
