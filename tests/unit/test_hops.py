@@ -233,7 +233,7 @@ SUBSCRIBE = SubscribePacket("c", 1, ID, TRUE, TRUE, {"a": 0})
     [
         Publish(EVENT),
         None,
-        ContextPacket("a", 1, Event({"x": object()})),  # type: ignore[dict-item]
+        ContextPacket("a", 1, Event({"x": b"1"})),  # type: ignore[dict-item]
         ContextPacket("a", -1, EVENT),
         ContextPacket("a", True, EVENT),
         ContextPacket("a", 1, EVENT, b""),
