@@ -9,13 +9,16 @@ has never heard of Godwit handles them well.
       FilterError           a filter that cannot be used
         FilterSyntaxError     its text does not parse; knows where, and what would have been right
         FilterTooBig          it is larger or deeper than the limits allow
-        Unbound               it refers to the subscriber's own state, which nobody has filled in
+        Unbound               it refers to the subscriber's own context, which nobody has filled in
       SubscriptionError     an unknown subscription, or one that is there already
       PeerFault             a neighbour or client broke the protocol: its link is closed, the broker goes on
+        MqttFault             an MQTT peer did; knows the reason code of the standard
       ScenarioError         a scenario that cannot be run
       JournalError          a broker's journal that cannot be read or written
       IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
 """
+
+from typing import Any
 
 __all__ = [
     "BadEvent",
@@ -26,6 +29,7 @@ __all__ = [
     "GodwitError",
     "IndexFileError",
     "JournalError",
+    "MqttFault",
     "PeerFault",
     "ScenarioError",
     "SubscriptionError",
@@ -79,7 +83,7 @@ class FilterTooBig(FilterError):
 
 
 class Unbound(FilterError):
-    """A filter still refers to the subscriber's own state (`my.x`, `myloc`): bind `names` before matching."""
+    """A filter still refers to the subscriber's own context (`my.x`, `myloc`): bind `names` before matching."""
 
     def __init__(self, *names: str) -> None:
         super().__init__(*names)
@@ -95,6 +99,22 @@ class SubscriptionError(GodwitError):
 
 class PeerFault(GodwitError):
     """A message that no honest peer sends. Machines turn it into a closed link with a reason; no driver sees it."""
+
+
+class MqttFault(PeerFault):
+    """An MQTT peer broke the standard. `reason_code` is the standard's word for it, `text` is ours.
+
+    A decoder that had read whole `packets` before the fault, in the same piece of the stream, hands them over here.
+    """
+
+    def __init__(self, reason_code: int, text: str) -> None:
+        super().__init__(reason_code, text)
+        self.reason_code = reason_code
+        self.text = text
+        self.packets: list[Any] = []
+
+    def __str__(self) -> str:
+        return f"{self.text} (0x{self.reason_code:02X})"
 
 
 class ScenarioError(GodwitError, ValueError):

@@ -30,7 +30,7 @@ MATCHERS: dict[str, NewMatcher] = {
     "bdd in Python": lambda: BddMatcher(plain_manager),
 }
 
-NAMES = ("x", "y", "price")  # columns of arrays are drawn for `price`
+NAMES = ("x", "sender.x", "price")  # a content, a context; columns of arrays are drawn for `price`
 IDS = st.one_of(st.integers(0, 12), st.sampled_from(["a", "b"]), st.tuples(st.sampled_from("pq"), st.integers(0, 2)))
 TIMES = st.integers(0, 20)
 FILTERS = draw.filters(names=NAMES)

@@ -45,7 +45,7 @@ attaching = st.tuples(
     ),
 )
 saying = st.tuples(
-    st.sampled_from(["close", "bye", "move out", "subscribe", "publish", "state"]),
+    st.sampled_from(["close", "bye", "move out", "subscribe", "publish", "context"]),
     st.sampled_from(NAMES),
     st.sampled_from(CONNECTIONS),
     st.integers(1, 3),

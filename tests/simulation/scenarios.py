@@ -91,7 +91,7 @@ def owed_pairs(simulation: Simulation) -> Pairs:
     return found
 
 
-def _standings(ledger: Ledger) -> list[Standing]:
+def _standings(ledger: Ledger) -> list[Standing[Filter]]:
     return [*ledger.subscriptions.values(), *ledger.advertisements.values()]
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE, Filter, some
-from godwit.filters.sets import less_than
+from godwit.filters.sets import at_least, less_than
+from godwit.mobility.modes import MODES
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
 from godwit.simulator.ledger import Ledger
 from godwit.simulator.scenario import Expectations
@@ -30,9 +31,15 @@ class History:
         self.ledger.asked("advertisement", client, "all", filter, at, ())
         self.ledger.settled(at, lambda _: True)
 
-    def publish(self, price: int, at: float, publisher: str = "p", *, enters: bool = True) -> tuple[str, int]:
+    def stand(self, client: str, floor: int, at: float = 0.0) -> None:
+        self.ledger.situated(client, {"floor": floor}, at, ())
+        self.ledger.settled(at, lambda _: True)
+
+    def publish(
+        self, price: int, at: float, publisher: str = "p", *, enters: bool = True, to: Filter | None = None
+    ) -> tuple[str, int]:
         self.sequences[publisher] = self.sequences.get(publisher, 0) + 1
-        said = event({"price": price}, publisher=publisher, sequence=self.sequences[publisher])
+        said = event({"price": price}, publisher=publisher, sequence=self.sequences[publisher], to=to)
         self.ledger.published(said, at)
         if enters:
             self.ledger.entered(said.id, at)
@@ -271,3 +278,62 @@ def test_expectations_bound_from_above_and_from_below() -> None:
         "latency_p99_ms_max is 2.5, and it was 3.0",
     ]
     assert {(violation.law, violation.at) for violation in unmet} == {("expectation", 9.0)}
+
+
+# ---------------------------------------------------------------- whom an event means
+
+UPSTAIRS = some("floor", at_least(2))
+
+
+def test_an_event_is_owed_to_those_only_whom_it_means(history: History) -> None:
+    for client, floor in (("s", 1), ("t", 2)):
+        history.subscribe(client)
+        history.stand(client, floor)
+    history.deliver("t", history.publish(10, 1.0, to=UPSTAIRS), 1.5)
+    verdict = history.judged()
+    assert (laws(verdict), counts(verdict)) == ([], {"owed": 1, "delivered": 1})
+
+
+def test_an_event_that_never_comes_to_whom_it_means_is_lost(history: History) -> None:
+    history.subscribe("t")
+    history.stand("t", 2)
+    history.publish(10, 1.0, to=UPSTAIRS)
+    assert laws(history.judged()) == ["nothing lost"]
+
+
+def test_an_event_that_comes_to_whom_it_does_not_mean_is_unmeant(history: History) -> None:
+    history.subscribe("s")
+    history.stand("s", 1)
+    history.deliver("s", history.publish(10, 1.0, to=UPSTAIRS), 1.5)
+    verdict = history.judged()
+    assert (laws(verdict), counts(verdict)) == (["nothing unmeant"], {"delivered": 1, "unwanted": 1})
+
+
+def test_a_session_left_behind_may_know_an_older_context(history: History) -> None:
+    history.ledger.modes["s"] = MODES["naive"]
+    history.subscribe("s")
+    history.stand("s", 1)
+    history.deliver("s", history.publish(10, 1.0, to=UPSTAIRS), 1.5)
+    verdict = history.judged()
+    assert (laws(verdict), verdict.unwanted) == ([], 1)
+
+
+def test_while_a_context_changes_an_event_on_which_both_disagree_may_come_or_not(history: History) -> None:
+    for client in ("s", "t"):
+        history.subscribe(client)
+        history.stand(client, 1)
+    for client in ("s", "t"):
+        history.ledger.situated(client, {"floor": 2}, 1.0, ())
+    history.deliver("s", history.publish(10, 1.5, to=UPSTAIRS), 2.0)
+    verdict = history.judged()
+    assert (laws(verdict), counts(verdict)) == ([], {"delivered": 1, "allowed": 2})
+
+
+def test_an_event_that_means_nobody_who_wants_it_may_be_quenched(history: History) -> None:
+    history.subscribe("s")
+    history.stand("s", 1)
+    for to in (UPSTAIRS, None):
+        id = history.publish(10, 1.0, enters=False, to=to)
+        history.ledger.dropped[id] = ("quenched", 1.0)
+    [violation] = history.judged().violations
+    assert (violation.law, violation.text) == ("quenching", "event 2 of p was quenched, and s wanted it")

@@ -6,17 +6,18 @@ entered, and which events were in flight at a change.
 
 from collections.abc import Iterable
 
-from godwit.filters.events import event
-from godwit.filters.filters import Filter, some
+from godwit.filters.contexts import stamped
+from godwit.filters.events import Attributes, event
+from godwit.filters.filters import Filter, missing, some
 from godwit.filters.sets import at_least, between, less_than
-from godwit.simulator.ledger import NEVER, EventId, Fact, Ledger, Standing
+from godwit.simulator.ledger import NEVER, EventId, Fact, Ledger, Situation, Standing
 
 CHEAP, DEAR, MIDDLE = some("price", less_than(50)), some("price", at_least(50)), some("price", between(40, 60))
 ALL = (CHEAP, DEAR, MIDDLE)
 ID: EventId = ("p", 1)
 
 
-def subscription(*versions: tuple[Filter | None, float, float], in_flight: Iterable[EventId] = ()) -> Standing:
+def subscription(*versions: tuple[Filter | None, float, float], in_flight: Iterable[EventId] = ()) -> Standing[Filter]:
     """A subscription by its versions: filter, when it was asked for, when it had settled.
 
     `in_flight` is what was under way when the last one was asked for.
@@ -41,11 +42,11 @@ def matching(price: int) -> set[Filter]:
     return {filter for filter in ALL if filter.holds({"price": price})}
 
 
-def owes(standing: Standing, price: int, at: float) -> bool:
+def owes(standing: Standing[Filter], price: int, at: float) -> bool:
     return standing.owes(fact(price, at, at), matching(price))
 
 
-def permits(standing: Standing, price: int, at: float, delivered_at: float) -> bool:
+def permits(standing: Standing[Filter], price: int, at: float, delivered_at: float) -> bool:
     return standing.permits(fact(price, at, at), delivered_at, matching(price))
 
 
@@ -204,3 +205,116 @@ def test_an_event_enters_once_however_often_brokers_take_it() -> None:
     ledger.entered(ID, 3.0)
     ledger.entered(ID, 4.0)  # sent again after its broker lost its disk
     assert (ledger.facts[ID].published_at, ledger.facts[ID].entered_at) == (1.0, 3.0)
+
+
+# ---------------------------------------------------------------- contexts
+
+HERE = {"floor": 1}
+THERE = {"floor": 2}
+ON_ONE = some("floor", between(1, 1))
+NOWHERE = missing("floor")
+
+
+def receiver(*said: tuple[Attributes, float, float], in_flight: Iterable[EventId] = ()) -> Ledger:
+    """A ledger with one client `s`, by what it said of its context, when, and when that had settled."""
+    ledger = Ledger()
+    for context, asked_at, settled_at in said:
+        ledger.situated("s", context, asked_at, in_flight if asked_at == said[-1][1] else ())
+        ledger.contexts["s"].versions[-1].settled_at = settled_at
+    return ledger
+
+
+def to(filter: Filter, at: float) -> Fact:
+    found = Fact(event({}, publisher="p", sequence=1, to=filter), at)
+    found.entered_at = at
+    return found
+
+
+def meant_by(filter: Filter, ledger: Ledger) -> set[Situation]:
+    situations = [v.filter for standing in ledger.contexts.values() for v in standing.versions if v.filter is not None]
+    return {situation for situation in situations if filter.holds(situation.context)}
+
+
+def means(ledger: Ledger, filter: Filter, at: float) -> bool:
+    return ledger.means(to(filter, at), "s", meant_by(filter, ledger))
+
+
+def may_mean(ledger: Ledger, filter: Filter, at: float, delivered_at: float) -> bool:
+    return ledger.may_mean(to(filter, at), "s", delivered_at, meant_by(filter, ledger))
+
+
+def test_an_event_is_owed_to_whom_it_means_once_that_context_has_settled() -> None:
+    ledger = receiver((HERE, 1.0, 2.0))
+    assert means(ledger, ON_ONE, 2.0)
+    assert not means(ledger, ON_ONE, 1.5)
+    assert may_mean(ledger, ON_ONE, 1.5, 1.6)
+    assert not means(ledger, NOWHERE, 2.0)
+
+
+def test_before_its_broker_has_heard_of_a_context_a_client_has_none() -> None:
+    ledger = receiver((HERE, 1.0, 2.0))
+    assert may_mean(ledger, NOWHERE, 1.5, 1.6)
+    assert not may_mean(ledger, NOWHERE, 2.0, 2.1)
+
+
+def test_an_event_is_not_owed_when_its_receiver_went_elsewhere_before_it_can_have_come() -> None:
+    ledger = receiver((HERE, 1.0, 2.0), (THERE, 5.0, 6.0), in_flight=[ID])
+    assert not means(ledger, ON_ONE, 4.0)  # it was in flight
+    assert may_mean(ledger, ON_ONE, 4.0, 7.0)
+    assert not means(ledger, ON_ONE, 5.5)
+    assert may_mean(ledger, ON_ONE, 5.5, 5.6)
+    assert not may_mean(ledger, ON_ONE, 6.0, 6.1)
+    assert means(receiver((HERE, 1.0, 2.0), (THERE, 5.0, 6.0)), ON_ONE, 4.0)  # it had come
+
+
+def test_an_event_for_everybody_asks_for_no_context_and_who_never_said_one_has_none() -> None:
+    ledger = Ledger()
+    assert ledger.means(fact(10, 1.0, 1.0), "s", ())
+    assert means(ledger, NOWHERE, 1.0)
+    assert not means(ledger, ON_ONE, 1.0)
+
+
+def test_what_the_server_says_counts_whatever_the_client_says() -> None:
+    ledger = Ledger()
+    ledger.asserted["s"] = {"floor": 1}
+    ledger.situated("s", THERE, 1.0, ())
+    ledger.settled(2.0, lambda client: True)
+    assert means(ledger, ON_ONE, 2.0)
+    assert not may_mean(ledger, NOWHERE, 1.5, 1.6)
+
+
+def test_a_context_that_was_lost_with_a_disk_is_none_until_it_is_said_again() -> None:
+    ledger = receiver((HERE, 1.0, 2.0))
+    ledger.home_lost("s", 5.0, ())
+    ledger.home_lost("s", 5.5, ())
+    assert not means(ledger, ON_ONE, 6.0)
+    assert may_mean(ledger, ON_ONE, 6.0, 6.1)
+    assert may_mean(ledger, NOWHERE, 6.0, 6.1)
+    ledger.home_renewed("s", 7.0, ())
+    ledger.settled(8.0, lambda client: True)
+    assert means(ledger, ON_ONE, 8.0)
+    assert not may_mean(ledger, NOWHERE, 8.0, 8.1)
+
+
+def test_where_contexts_that_change_have_a_gap_only_settled_ones_count() -> None:
+    ledger = receiver((HERE, 1.0, 2.0), (HERE, 5.0, 6.0))
+    assert means(ledger, ON_ONE, 5.5)
+    ledger.steady_only = True
+    assert not means(ledger, ON_ONE, 5.5)
+    assert means(ledger, ON_ONE, 6.0)
+
+
+def test_a_publisher_is_steady_when_the_context_that_its_event_bears_has_settled() -> None:
+    ledger = receiver((HERE, 1.0, 2.0), (THERE, 5.0, 6.0))
+    ledger.contexts["p"] = ledger.contexts["s"]
+
+    def is_steady(context: Attributes, at: float) -> bool:
+        found = Fact(stamped(event({}, publisher="p", sequence=1), context), at)
+        found.entered_at = at
+        return ledger.is_published_steadily(found)
+
+    assert is_steady(HERE, 4.0)
+    assert not is_steady(THERE, 5.5)
+    assert not is_steady(HERE, 6.0)  # it waited at its publisher
+    assert is_steady(THERE, 6.0)
+    assert not is_steady({}, 0.5)

@@ -72,6 +72,37 @@ def test_explain() -> None:
     assert answer("explain", "a = 1 AND a IS NULL")["never_matches"]
 
 
+def test_explain_tells_the_sender_from_the_event() -> None:
+    told = answer("explain", "kind = 'fire' AND sender.battery > 20 AND (x = 1 OR sender.role = 'medic')")
+    assert told["of_the_sender"] == "battery > 20"
+    assert told["of_the_event"] == "kind = 'fire' AND (x = 1 OR sender.role = 'medic')"
+    assert "of_the_sender" not in answer("explain", "x = 1")
+
+
+def test_a_context_is_put_in() -> None:
+    told = answer("explain", "price < my.limit AND x WITHIN myloc", "--context", '{"limit": [3, 5]}')
+    assert (told["filter"], told["references"]) == ("price < 5 AND x IN ()", [])
+    shown = run("format", "price < my.limit", "--context", '{"limit": 3}')
+    assert (shown.exit_code, shown.stdout) == (0, "price < 3\n")
+
+
+@pytest.mark.parametrize(
+    ("context", "complaint"),
+    [
+        ("{", "--context is no JSON: Expecting"),
+        ("[1]", "--context: a context is a table of names and values, and this is a list"),
+        ('{"x": NaN}', "--context: a context: attribute 'x': nan is not"),
+        ('{"x": ' + "9" * 5_000 + "}", "--context is no JSON"),
+        ("[" * 100_000, "--context is no JSON"),
+        ('{"location": "market"}', "asks what lies 2 steps around 'market'"),
+    ],
+)
+def test_a_bad_context_is_an_error(context: str, complaint: str) -> None:
+    shown = run("explain", "x WITHIN myloc(2)", "--context", context)
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert complaint in shown.stderr
+
+
 def test_merge() -> None:
     assert answer("merge", "x = 1", "x = 2") == {"merged": "x IN (1, 2)", "perfect": True, "excess": 0.0}
     assert answer("merge", "x < 1", "y > 2", status=1) == {"merged": None}
@@ -137,6 +168,7 @@ def test_an_error_in_the_second_filter_is_status_2(command: str) -> None:
         (["intersects", "a = 1", "a IS NULL"], 1, ["they do not intersect", "excludes"]),
         (["explain", "a = 1 AND (b = 2 OR c = my.x)"], 0, ["├── a = 1", "matches when", "my.x", "3 literals, 3 deep"]),
         (["explain", "a = 1 AND a IS NULL"], 0, ["never"]),
+        (["explain", "a = 1 AND sender.b = 2"], 0, ["of the sender", "b = 2", "of the event", "a = 1"]),
         (["merge", "x = 1", "x = 2"], 0, ["merged exactly", "x IN (1, 2)"]),
         (["merge", "0 <= x < 4", "5 <= x < 10", "--excess", "1"], 0, ["letting in some 10% besides", "0 <= x < 10"]),
         (["merge", "x < 1", "y > 2"], 1, ["they do not merge"]),

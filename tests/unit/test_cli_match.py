@@ -95,6 +95,54 @@ def test_count_shows_totals_as_one_line_of_json_on_a_pipe(files: Path) -> None:
     assert totals == {"events": 3, "subscriptions": 4, "matching_pairs": 7, "skipped": 0}
 
 
+# ---------------------------------------------------------------- contexts
+
+CREW = [
+    {"id": "Mia", "filter": "kind = 'fire'", "sender": "battery > 20", "context": {"role": "medic", "floor": 2}},
+    {"id": "Noah", "filter": "kind = 'fire'", "context": {"role": ["pilot", "medic"]}},
+    {"id": "near", "filter": "kind = 'fire' AND floor = my.floor", "context": {"floor": 2}},
+    {"id": "lost", "filter": "kind = 'fire' AND floor = my.floor", "context": {}},
+    {"id": "Press", "filter": "kind = 'fire' AND NOT sender.role = 'drill'"},
+]
+FIRE = {"kind": "fire", "floor": 2}
+CALLS: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ["Noah", "near"]),
+    ({"sender": {"battery": 80}}, ["Mia", "Noah", "near"]),
+    ({"sender": {"battery": 12, "role": "sensor"}}, ["Noah", "near", "Press"]),
+    ({"sender": {"role": "drill"}}, ["Noah", "near"]),
+    ({"sender": {}}, ["Noah", "near"]),
+    ({"sender": {"battery": 80}, "to": "role = 'medic'"}, ["Mia", "Noah"]),
+    ({"sender": {"battery": 80}, "to": {"some": "floor", "in": {"one_of": [2]}}}, ["Mia", "near"]),
+    ({"sender": {"battery": 80, "floor": 2}, "to": "floor = my.floor"}, ["Mia", "near"]),
+    ({"to": "role IS NULL", "sender": {"role": "sensor"}}, ["near", "Press"]),
+    ({"to": "badge = 7"}, []),
+    ({"to": "FALSE"}, []),
+    ({"to": None}, ["Noah", "near"]),
+    ({"to": "TRUE"}, ["Noah", "near"]),
+]
+
+
+@pytest.mark.parametrize("matcher", ["index", "naive", "bdd"])
+@pytest.mark.parametrize("times", [1, 5])
+def test_events_reach_whom_they_mean_and_who_means_their_sender(files: Path, matcher: str, times: int) -> None:
+    (files / "s.jsonl").write_text(json_lines(*CREW))
+    (files / "e.jsonl").write_text(json_lines(*({"attributes": FIRE, **call} for call, _ in CALLS * times)))
+    shown = match("--matcher", matcher)
+    assert shown.stderr == ""
+    found = [json.loads(line)["subscriptions"] for line in shown.stdout.splitlines()]
+    assert found == [meant for _, meant in CALLS * times]
+    totals = json.loads(match("--matcher", matcher, "--count").stdout)
+    assert totals["matching_pairs"] == sum(len(meant) for _, meant in CALLS * times)
+
+
+def test_what_is_known_of_the_sender_may_stand_among_the_attributes_and_in_a_table(files: Path) -> None:
+    (files / "s.jsonl").write_text(json_lines(CREW[0]))
+    (files / "e.jsonl").write_text(json_lines({"id": 1, "attributes": {"kind": "fire", "sender.battery": 80}}))
+    assert match().stdout == '{"event": 1, "subscriptions": ["Mia"]}\n'
+    (files / "e.csv").write_text("kind,sender.battery\nfire,80\nfire,8\n")
+    assert match(events="e.csv").stdout == '{"event": 1, "subscriptions": ["Mia"]}\n{"event": 2, "subscriptions": []}\n'
+
+
 # ---------------------------------------------------------------- bad lines
 
 BAD_SUBSCRIPTIONS = [
@@ -106,6 +154,17 @@ BAD_SUBSCRIPTIONS = [
     ('{"id": 2, "filter": {"what": 1}}', ""),
     ('{"id": 2, "filter": 7}', ""),
     ('{"id": 2, "filter": "price < my.limit"}', "my.limit"),
+    ('{"id": 2, "filter": "TRUE", "sender": "floor = my.floor"}', "my.floor"),
+    ('{"id": 2, "filter": "TRUE", "sender": "battery >"}', "sender: line 1, column 10"),
+    (
+        '{"id": 2, "filter": "TRUE", "sender": "sender.battery > 20"}',
+        "sender: a filter on a context asks about sender.",
+    ),
+    ('{"id": 2, "filter": "TRUE", "sender": {"some": "battery"}}', "sender: $: 'some' needs 'in'"),
+    ('{"id": 2, "filter": "TRUE", "context": "medic"}', "$.context"),
+    ('{"id": 2, "filter": "TRUE", "context": {"my.role": "medic"}}', "context: a context: attribute 'my.role'"),
+    ('{"id": 2, "filter": "TRUE", "context": {"a": [' + "1, " * 599 + "1]}}", "4801 bytes: at most 4096"),
+    ('{"id": 2, "filter": "x WITHIN myloc(2)", "context": {"location": "market"}}', "2 steps around 'market'"),
     ('{"id": "twice", "filter": "TRUE"}', "'twice' already"),
     ('{"id": 2, "filter": ' + "[" * 100_000, "nested too deep"),
     ('{"id": 2, "filter": "' + " OR ".join(["a = 1 AND b = 2"] * 15_000) + '"}', ""),
@@ -122,6 +181,13 @@ BAD_EVENTS = [
     ('{"id": 1.5, "attributes": {}}', "$.id"),
     ('{"id": 1, "attributes": {"x": "' + "a" * 5_000_000 + '"}}', "longer than"),
     ('{"id": 1, "attributes": {"": 1}}', "attribute name"),
+    ('{"id": 1, "attributes": {}, "sender": 7}', "$.sender"),
+    ('{"id": 1, "attributes": {}, "sender": {"x": {"lon": 8, "lat": 99}}}', "sender: a context: attribute 'x': lat"),
+    ('{"id": 1, "attributes": {"sender.x": 1}, "sender": {"y": 1}}', "attribute 'sender.x': the line has a 'sender'"),
+    ('{"id": 1, "attributes": {}, "to": "role ="}', "to: line 1, column 7"),
+    ('{"id": 1, "attributes": {}, "to": 7}', "to: $: 7 is not a filter"),
+    ('{"id": 1, "attributes": {}, "to": "sender.role = 1"}', "to: a filter on a context asks about sender.role"),
+    ('{"id": 1, "attributes": {}, "to": "floor = my.floor"}', "my.floor"),
 ]
 
 
@@ -288,5 +354,5 @@ def test_a_bad_line_is_reported_above_the_bar_to_the_letter() -> None:
 
 def test_equal_texts_become_one_filter() -> None:
     lines = reading.Lines(io.BytesIO(json_lines(*({"id": n, "filter": "price < 10"} for n in range(3))).encode()), "s")
-    first, *others = (filter for _, filter in reading.subscriptions(lines, reading.Faults(print)))
+    first, *others = (each.filter for each in reading.subscriptions(lines, reading.Faults(print)))
     assert all(other is first for other in others)

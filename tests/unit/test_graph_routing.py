@@ -30,7 +30,7 @@ from godwit.broker.messages import (
 from godwit.broker.routing import Forward, Local, Routing
 from godwit.errors import PeerFault
 from godwit.filters.events import event
-from godwit.filters.filters import TRUE, Filter
+from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from tests.property.graph_network import Network
 
@@ -155,28 +155,6 @@ def test_clients_of_the_publishers_own_broker_get_the_event_at_once() -> None:
     routing = GraphRouting("a")
     routing.subscribe(ID, parse("x > 3"), 0.0)
     assert routing.publish(EVENT, 0.0) == [Local(EVENT, [ID])]
-
-
-def test_who_hears_of_a_subscription_is_decided_in_one_place() -> None:
-    class OnlyB(GraphRouting):
-        def receivers(self, id: EntryId, filter: Filter, among: Any) -> list[NodeId]:
-            return [name for name in among if name == "b"]
-
-    net = Network(LINKS, make=OnlyB)
-    net.subscribe("a", ID, parse("x > 3"))
-    net.start()
-    net.subscribe("a", ("client", "later"), parse("x > 4"))
-    net.drain()
-    assert {name: len(routing.wanted()) for name, routing in net.brokers.items()} == {
-        "a": 2,
-        "b": 2,
-        "c": 0,
-        "d": 0,
-        "leaf": 0,
-    }
-    net.unsubscribe("a", ID)
-    net.drain()
-    assert net.brokers["b"].wanted() == [parse("x > 4")]
 
 
 # ------------------------------------------------------------ links that come and go

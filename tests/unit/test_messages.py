@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from godwit.broker import effects, messages
+from godwit.broker import hop_messages as at_every_hop
 from godwit.broker.seen import SeenData
 from godwit.mobility import adhoc_messages as over_the_air
 from godwit.mobility import messages as about_moves
@@ -15,7 +16,9 @@ from tests.paper.roaming_world import Roaming
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "messages.md"
 TYPES = [
     kind
-    for kind in (getattr(room, name) for room in (messages, about_moves, over_the_air) for name in room.__all__)
+    for kind in (
+        getattr(room, name) for room in (messages, at_every_hop, about_moves, over_the_air) for name in room.__all__
+    )
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 ]
 MOVES = [

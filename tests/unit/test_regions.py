@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from godwit.errors import BadValue
-from godwit.filters.regions import apart, area, box, box_hull, circle, distance_m, inside, polygon
+from godwit.filters.regions import apart, area, box, box_around, box_hull, circle, distance_m, inside, polygon
 from godwit.filters.values import Point
 
 ZURICH, BERN = Point(8.5417, 47.3769), Point(7.4474, 46.9480)
@@ -98,7 +98,17 @@ def test_a_box_across_the_antimeridian_lies_in_the_whole_band():
 
 def test_the_hull_of_two_regions_is_a_box_around_both():
     assert box_hull(box(0, 0, 1, 1), box(3, 3, 4, 4)) == box(0, 0, 4, 4)
-    assert box_hull(box(170, 0, -170, 1), box(0, 0, 1, 1)) == box(-180, 0, 180, 1)
+    assert box_hull(box(170, 0, -170, 1), box(0, 0, 1, 1)) == box(0, 0, -170, 1)
+    assert box_hull(box(170, 0, -170, 1), box(175, 0, 180, 2)) == box(170, 0, -170, 2)
+    assert box_hull(box(170, 0, 171, 1), box(-171, 0, -170, 2)) == box(170, 0, -170, 2)
+    assert box_hull(box(10, 0, -10, 1), box(-20, 0, 20, 1)) == box(-180, 0, 180, 1)
+
+
+def test_the_box_around_points_is_the_narrowest():
+    assert box_around([Point(8, 47)]) == box(8, 47, 8, 47)
+    assert box_around([Point(9, 47), Point(8, 48)]) == box(8, 47, 9, 48)
+    assert box_around([Point(179, 1), Point(-179, -1), Point(180, 0)]) == box(179, -1, -179, 1)
+    assert box_around([Point(180, 0), Point(-180, 0)]) == box(180, 0, -180, 0)
 
 
 def test_areas_of_the_same_stretch_are_about_the_same():

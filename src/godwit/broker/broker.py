@@ -39,6 +39,8 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.graph import GraphRouting
+from godwit.broker.hop_messages import ContextPacket, SubscribePacket
+from godwit.broker.hops import HopRouting
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link, LinkConfig
 from godwit.broker.messages import (
@@ -63,15 +65,17 @@ from godwit.broker.messages import (
 )
 from godwit.broker.quenching import Quenching
 from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
+from godwit.broker.session import Session
 from godwit.broker.sessions import Removed, Sessions
+from godwit.broker.spcf import CONTEXTS_MAX, SpcfRouting
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
 from godwit.filters.contexts import key_of
-from godwit.filters.events import Event
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.trace import Record
 
-__all__ = ["Broker", "BrokerConfig"]
+__all__ = ["Broker", "BrokerConfig", "context_of_session"]
 
 EVERYTHING = ""
 """The name of the advertisement that stands for a client which never advertises: no client can use it itself."""
@@ -86,6 +90,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     advertisements: Literal["required", "optional", "off"] = "optional"
     strategy: Literal["gsf", "spcf"] = "gsf"  # graph family: who hears of a subscription (graph.py, spcf.py)
     matching: Literal["source", "hops"] = "source"  # graph family: where an event is matched (hops.py)
+    contexts_max: int = CONTEXTS_MAX  # spcf, at the source: contexts that a broker tells of before it sums them up
     overlay: tuple[tuple[NodeId, NodeId, float], ...] = ()  # matching at hops: every link and its cost
     asserted: tuple[str, ...] = ()  # the attributes of contexts that the server alone says, and no client
     link: LinkConfig = LinkConfig()
@@ -101,7 +106,7 @@ class Broker:
         self.name = name
         self.config = config
         link = config.link
-        if config.family == "tree":  # on a tree there is no other way: what waits for a neighbour waits
+        if config.family == "tree" or config.matching == "hops":  # no other way: what waits for a neighbour waits
             link = structs.replace(link, dead_after_s=None)
         self.links = {peer: Link(peer, incarnation, link) for peer in neighbours}
         self.sessions = Sessions(config.limits, name, incarnation, config.advertisements, config.asserted)
@@ -109,6 +114,11 @@ class Broker:
         self.routing = self._new_routing(neighbours, incarnation)
 
     def _new_routing(self, neighbours: Mapping[NodeId, float], incarnation: int) -> Routing:
+        if self.config.family == "graph" and self.config.matching == "hops":
+            return HopRouting(self.name, neighbours, self.config.overlay, strategy=self.config.strategy)
+        if self.config.family == "graph" and self.config.strategy == "spcf":
+            limit = self.config.contexts_max
+            return SpcfRouting(self.name, incarnation, neighbours, further=self.CARRIED, contexts_max=limit)
         if self.config.family == "graph":
             return GraphRouting(self.name, incarnation, neighbours, further=self.CARRIED)
         return self._new_tree(
@@ -249,6 +259,7 @@ class Broker:
         effects: list[Effect] = [] if older is None else self.quenching.detach(older)
         if before is not None and key_of(before.whole_context()) != key_of(context):  # as its server vouches for now
             self._on_context(connection, attached, now)
+        self._tell_context(message.client, effects, now)  # first: what is wanted from it may not be known yet
         if message.quench:
             effects += self.quenching.attach(connection, self.routing.wanted)
         effects += attached
@@ -285,6 +296,7 @@ class Broker:
                 effects.append(Trace(Record("unadvertised", id[0], subscription=id[1])))
                 self._carry_out(routing.unadvertise(id, now), effects, now)
             case Context():
+                self._tell_context(self.sessions.client_of(connection), effects, now)
                 self._on_context(connection, effects, now)
                 effects += self.quenching.on_context(connection, self.routing.wanted, now)
         return effects
@@ -292,6 +304,19 @@ class Broker:
     def _subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
         """Let routing know what a client here wants."""
         self._carry_out(self.routing.subscribe(id, filter, now), effects, now)
+
+    def _tell_context(self, client: NodeId | None, effects: list[Effect], now: float) -> None:
+        """Let routing know in which context a client with a session here is, or that it has none any more."""
+        session = None if client is None else self.sessions.session(client)
+        if client is not None:
+            self._set_context(client, None if session is None else context_of_session(session), effects, now)
+
+    def _set_context(self, client: NodeId, context: Attributes | None, effects: list[Effect], now: float) -> None:
+        """The same for a context that is known otherwise; None: not here, or not known."""
+        answers = self.routing.set_context(client, context, now)
+        self._carry_out(answers, effects, now)
+        if answers and not self.routing.is_settled():  # somebody may want what we have not heard of
+            effects += [*self.quenching.on_added(TRUE), *self.quenching.on_removed(now)]
 
     def _on_context(self, connection: str, effects: list[Effect], now: float) -> None:
         """A client's own state has changed; what mobility adds to brokers follows it."""
@@ -307,15 +332,16 @@ class Broker:
             self._carry_out(self.routing.unadvertise(id, now), effects, now)
         if ended is not None:
             self._carry_out(self.routing.unadvertise((ended, EVERYTHING), now), effects, now)
+            self._tell_context(ended, effects, now)
         return effects
 
     def _quench(self, message: Any, now: float) -> list[Effect]:
         """Let sources know, as far as they must, what a message changes about what anybody wants. [mobile §3.2]"""
         if type(message) is Packet:
             message = message.message
-        if type(message) is Subscribe:  # of a replaced filter too much stays in, until the timer is due
+        if type(message) in (Subscribe, SubscribePacket):  # of a replaced filter too much stays in for a while
             return [*self.quenching.on_added(message.filter), *self.quenching.on_removed(now)]
-        return [] if type(message) is Publish else self.quenching.on_removed(now)
+        return [] if type(message) in (Publish, ContextPacket) else self.quenching.on_removed(now)
 
     # ------------------------------------------------------------ timers
 
@@ -390,3 +416,8 @@ class Broker:
         Opened: on_opened,
         Closed: on_closed,
     }
+
+
+def context_of_session(session: Session) -> Attributes:
+    """What is true of a client, as `Event.to` and contexts of publishers see it."""
+    return session.whole_context()

@@ -146,7 +146,10 @@ def check_values(values: Any) -> None:
     for name, value in values.items():
         if type(name) is not str or not 0 < len(name) <= CONTEXT_NAME_MAX:
             raise PeerFault(f"a name in a context must be a text of 1 to {CONTEXT_NAME_MAX} characters")
-        _check_value(f"my.{name}", value)
+        try:
+            _check_value(value)
+        except BadValue as error:
+            raise PeerFault(f"my.{name}: {error}") from None
 
 
 def check_size(values: Any) -> None:
@@ -156,18 +159,15 @@ def check_size(values: Any) -> None:
         raise PeerFault(reason)
 
 
-def _check_value(what: str, value: Any) -> None:
-    """Raise `PeerFault` unless this is one value, or several."""
-    try:
-        if type(value) is not tuple:
-            checked_value(value)
-        elif len(value) < 2:
-            raise PeerFault(f"{what} has a tuple of {len(value)}: one value stands alone, none is absent")
-        else:
-            for one in value:
-                checked_value(one)
-    except BadValue as error:
-        raise PeerFault(f"{what}: {error}") from None
+def _check_value(value: Any) -> None:
+    """Raise `BadValue` unless this is one value, or several."""
+    if type(value) is not tuple:
+        checked_value(value)
+    elif len(value) < 2:
+        raise BadValue(f"a tuple of {len(value)}: one value stands alone, none is absent")
+    else:
+        for one in value:
+            checked_value(one)
 
 
 def check_dwell(dwell_s: Any) -> None:
@@ -269,7 +269,10 @@ def _check_event(event: Event) -> None:
     for name, value in event.attributes.items():
         if type(name) is not str or not 0 < len(name) <= NAME_LENGTH_MAX:
             raise PeerFault(f"an attribute's name must be a text of 1 to {NAME_LENGTH_MAX} characters")
-        _check_value(f"attribute {name!r}", value)
+        try:
+            _check_value(value)
+        except BadValue as error:
+            raise PeerFault(f"attribute {name!r}: {error}") from None
     if type(event.publisher) is not str or not is_whole(event.sequence):
         raise PeerFault("an event's publisher must be a text and its sequence a whole number")
     if event.payload is not None and type(event.payload) is not bytes:

@@ -27,8 +27,8 @@ subscriptions only.
 
 *Paper.* [spcf §3.1, §4], GSF: "forwards messages along the SPT of the publisher, pruned by using subscriptions".
 
-*Symbols.* B_s → this broker in `subscribe`; D → `receivers()`; content table → `remote` (by home broker) and the index
-over it; client table → `local`.
+*Symbols.* B_s → this broker in `subscribe`; D → every broker that is known; content table → `remote` (by home broker)
+and the index over it; client table → `local`.
 
 *Departures.*
 1. The paper matches a message at every hop. We match it once, at the source, and the packet carries the exact set of
@@ -38,8 +38,8 @@ over it; client table → `local`.
    tree changes.
 3. Advertisements are accepted and ignored: subscriptions are known to every broker anyway.
 
-SPCF (a later issue) restricts `receivers()` to the brokers whose contexts a subscription's context filter matches; it
-is the only place that decides who hears of a subscription.
+`spcf.py` tells fewer brokers of a subscription, and each event to fewer: it replaces `subscribe`, `unsubscribe`,
+`_everything` and `_homes`, which are the only places that decide who hears of what.
 """
 
 from collections import deque
@@ -63,7 +63,7 @@ from godwit.broker.messages import (
     Unsubscribe,
     Void,
 )
-from godwit.broker.packets import check_packet
+from godwit.broker.packets import Further, check_packet
 from godwit.broker.routing import Answer, Forward, Handed, Local, Met
 from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology
 from godwit.errors import PeerFault
@@ -99,6 +99,7 @@ class GraphRouting:
         assert 0 < incarnation < INCARNATION_MAX
         self.broker = broker
         self.further = dict(further or {})  # what else packets carry, for the broker: types, and how they are checked
+        self.checks: Further = self.further  # all that packets may carry besides what every broker of a graph says
         self.topology = Topology(broker, incarnation, costs, brokers_max)
         self.channels = Channels(self.topology, gap_wait_s)
         self.open: dict[NodeId, None] = {}  # neighbours whose links are open now
@@ -112,29 +113,34 @@ class GraphRouting:
 
     # ------------------------------------------------------------ clients here
 
-    def receivers(self, id: EntryId, filter: Filter, among: Sequence[NodeId]) -> Sequence[NodeId]:
-        """Who of `among` must hear of a subscription of a client here: D of [spcf §3.1.2, step 2]. GSF: everyone."""
-        return among
-
     def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
-        """Record it, find D, send it towards D. [spcf §3.1.2]"""
-        if self.local.get(id) == filter:
+        """Record it, find D, send it towards D. [spcf §3.1.2] GSF: D is everyone."""
+        if not self._record(id, filter):  # step 1
             return []
+        receivers = sorted(self.channels.lives)  # step 2
+        return self.tell(receivers, Subscribe(id, filter))  # steps 3, 4
+
+    def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
+        """The same with the filter removed. [spcf §3.1.2] An id that is not there has nothing to remove."""
+        return [] if self._strike(id) is None else self.tell(sorted(self.channels.lives), Unsubscribe(id))
+
+    def _record(self, id: EntryId, filter: Filter) -> bool:
+        """Put a subscription into the client table; whether that changes anything."""
+        if self.local.get(id) == filter:
+            return False
         if id in self.local:
             self._local_index.replace(id, filter)
         else:
             self._local_index.add(id, filter)
-        self.local[id] = filter  # step 1
-        receivers = self.receivers(id, filter, sorted(self.channels.lives))  # step 2
-        return self.channels.send(receivers, Subscribe(id, filter)) if receivers else []  # steps 3, 4
+        self.local[id] = filter
+        return True
 
-    def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
-        """The same with the filter removed. [spcf §3.1.2] An id that is not there has nothing to remove."""
-        if id not in self.local:
-            return []
-        self._local_index.remove(id)
-        receivers = self.receivers(id, self.local.pop(id), sorted(self.channels.lives))
-        return self.channels.send(receivers, Unsubscribe(id)) if receivers else []
+    def _strike(self, id: EntryId) -> Filter | None:
+        """Take a subscription out of the client table; its filter, if it was there."""
+        filter = self.local.pop(id, None)
+        if filter is not None:
+            self._local_index.remove(id)
+        return filter
 
     def advertise(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
         return []
@@ -150,7 +156,7 @@ class GraphRouting:
         """Match, and send one packet along the pruned tree of this broker. [spcf §3.1.1]"""
         answers = self._deliver(event)
         found: list[Any] = self._remote_index.match(event) if len(self._remote_index) else []
-        homes: set[NodeId] = {home for home, _ in found}
+        homes = self._homes(event, found)
         homes.update(self.untold)
         if homes:
             answers += self.channels.send(sorted(homes), Publish(event))
@@ -163,8 +169,12 @@ class GraphRouting:
                     answers.append(Trace(Record("lost", "", "Publish", publisher, sequence, detail=why)))
         return answers
 
+    def _homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
+        """The brokers that must get an event which matches these subscriptions of theirs."""
+        return {home for home, _ in found}
+
     def tell(self, targets: Sequence[NodeId], message: Any) -> list[Answer]:
-        """Send one of the further messages to brokers that are known, behind all that was sent to each before."""
+        """Send a message to brokers that are known, behind all that was sent to each before."""
         return self.channels.send(targets, message) if targets else []
 
     def _deliver(self, event: Event) -> list[Answer]:
@@ -352,10 +362,13 @@ class GraphRouting:
 
     def _tell_everything(self, broker: NodeId, incarnation: int) -> list[Answer]:
         answers = self.channels.start(broker, incarnation)
-        for id, filter in self.local.items():
-            for receiver in self.receivers(id, filter, (broker,)):
-                answers += self.channels.send((receiver,), Subscribe(id, filter))
+        for message in self._everything(broker):
+            answers += self.channels.send((broker,), message)
         return answers + self.channels.send((broker,), Synced())
+
+    def _everything(self, broker: NodeId) -> Iterable[Carried]:
+        """All that a broker must hear between `Start` and `Synced`."""
+        return [Subscribe(id, filter) for id, filter in self.local.items()]
 
     def _begin_life(self, incarnation: int) -> list[Answer]:
         """A life that this broker has forgotten had its number: go on as another, and tell everyone everything."""
@@ -383,7 +396,7 @@ class GraphRouting:
     def _check(self, packet: Packet) -> None:
         """`PeerFault` when no honest neighbour passes this packet on."""
         lives, brokers_max = self.channels.lives, self.topology.brokers_max
-        check_packet(packet, brokers_max, self.further)
+        check_packet(packet, brokers_max, self.checks)
         if packet.source == self.broker and packet.incarnation > self.channels.incarnation:
             raise PeerFault(f"a packet of this broker in a life {packet.incarnation} that it never had")
         if self.broker in packet.targets and packet.source not in lives and len(lives) >= brokers_max:

@@ -19,6 +19,7 @@ from typing import Literal
 
 import msgspec
 
+from godwit.filters.contexts import Described
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
@@ -34,6 +35,8 @@ __all__ = [
     "Carried",
     "Connection",
     "Context",
+    "ContextAdded",
+    "ContextRemoved",
     "Control",
     "Covered",
     "Delivery",
@@ -42,6 +45,7 @@ __all__ = [
     "FrameOrAck",
     "Goodbye",
     "Hello",
+    "InContext",
     "LinkState",
     "Message",
     "Nack",
@@ -59,7 +63,9 @@ __all__ = [
     "Subscribe",
     "Synced",
     "Tail",
+    "Told",
     "Unadvertise",
+    "Unneeded",
     "Unsubscribe",
     "Void",
     "Waiting",
@@ -182,7 +188,62 @@ class Tail(msgspec.Struct, frozen=True, tag=True):
     """Nothing, but a number: whatever I sent you before has a lower one. Somebody on the way may have lost it."""
 
 
-Carried = Subscribe | Unsubscribe | Publish | Synced | Start | Tail | Nack | Void
+# ------------------------------------------------------------ graph family, by contexts (spcf.py)
+
+
+class ContextAdded(msgspec.Struct, frozen=True, tag=True):
+    """Clients of mine are in this context: tell me what may match it, then `Told`. [spcf §3.1.2]
+
+    Whoever was in the context `replaces` of mine is in this one now, and that one is over; 0: none.
+    """
+
+    incarnation: int  # of mine: numbers mean something within it
+    number: int  # counts my contexts; none is used twice in one life
+    described: Described
+    replaces: int = 0
+
+
+class ContextRemoved(msgspec.Struct, frozen=True, tag=True):
+    """None of my clients is in that context of mine any more. [spcf §3.1.2]"""
+
+    number: int
+
+
+class InContext(msgspec.Struct, frozen=True, tag=True):
+    """My client, some of whose subscriptions you have, is in that context of mine; 0: nobody knows in which."""
+
+    client: NodeId
+    number: int
+
+
+class Told(msgspec.Struct, frozen=True, tag=True):
+    """You have all my subscriptions that may match that context of yours."""
+
+    incarnation: int  # of yours
+    number: int
+
+
+class Unneeded(msgspec.Struct, frozen=True, tag=True):
+    """Forget all my subscriptions of which this is the sender part: no context of yours matches it."""
+
+    filter: Filter
+
+
+Carried = (
+    Subscribe
+    | Unsubscribe
+    | Publish
+    | Synced
+    | Start
+    | Tail
+    | Nack
+    | Void
+    | ContextAdded
+    | ContextRemoved
+    | InContext
+    | Told
+    | Unneeded
+)
 """What a packet carries."""
 
 

@@ -9,13 +9,31 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from godwit.broker.checking import check_event, check_filter, check_id, shown
-from godwit.broker.messages import Nack, Packet, Publish, Start, Subscribe, Synced, Tail, Unsubscribe, Void
+from godwit.broker.messages import (
+    ContextAdded,
+    ContextRemoved,
+    InContext,
+    Nack,
+    Packet,
+    Publish,
+    Start,
+    Subscribe,
+    Synced,
+    Tail,
+    Told,
+    Unneeded,
+    Unsubscribe,
+    Void,
+)
 from godwit.broker.topology import INCARNATION_MAX
-from godwit.errors import PeerFault
+from godwit.errors import BadValue, PeerFault
+from godwit.filters.contexts import CONTEXT_MAX, LISTED_MAX, Bound, checked_context
+from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.filters.filters import TRUE
 from godwit.filters.references import is_open
+from godwit.filters.sets import OneOf, Places, ValueSet
 
-__all__ = ["NACK_MAX", "check_packet"]
+__all__ = ["CONTEXT_CHECKS", "NACK_MAX", "Further", "check_packet"]
 
 NACK_MAX = 1_000
 """How many numbers a `Nack` or a `Void` names at most."""
@@ -68,3 +86,73 @@ def _fault(message: Any) -> str | None:
         case Synced() | Tail():
             return None
     return f"a {type(message).__name__}"
+
+
+# ------------------------------------------------------------ contexts (spcf.py)
+
+
+def check_context_added(message: ContextAdded) -> None:
+    """`PeerFault` unless this describes contexts, and is numbered."""
+    if not _is_number(message.incarnation) or not _is_number(message.number):
+        raise PeerFault(f"a context numbered {shown(message.number)} of a life {shown(message.incarnation)}")
+    replaces = message.replaces
+    if replaces != 0 and not (_is_number(replaces) and replaces < message.number):
+        raise PeerFault(f"a context numbered {message.number} instead of {shown(replaces)}")
+    described: Any = message.described
+    if type(described) is dict:
+        try:
+            well = all(type(name) is str for name in described) and checked_context(described) == described
+        except BadValue as error:
+            raise PeerFault(f"a broker's context: {error}") from None
+        if not well:
+            raise PeerFault(f"a broker's context is {shown(described)}: it must be a flat table of values")
+        return
+    if type(described) is not tuple or len(described) > CONTEXT_MAX or not all(map(_is_bound, described)):
+        raise PeerFault(f"bounds of contexts are {shown(described)}: {CONTEXT_MAX} at most, each of one attribute")
+    names = [bound.attribute for bound in described]
+    if names != sorted(set(names)):
+        raise PeerFault(f"bounds of contexts must be sorted, one for each attribute: {shown(names)}")
+
+
+def _is_bound(bound: Any) -> bool:
+    if type(bound) is not Bound or type(bound.attribute) is not str or type(bound.optional) is not bool:
+        return False
+    values: Any = bound.values
+    if not isinstance(values, ValueSet) or values.is_open or not 0 < len(bound.attribute) <= NAME_LENGTH_MAX:
+        return False
+    return not isinstance(values, OneOf | Places) or len(values.members) <= LISTED_MAX
+
+
+def check_context_removed(message: ContextRemoved) -> None:
+    """`PeerFault` unless a context can have this number."""
+    if not _is_number(message.number):
+        raise PeerFault(f"a context numbered {shown(message.number)}")
+
+
+def check_in_context(message: InContext) -> None:
+    """`PeerFault` unless this names a client and a context, or none."""
+    if type(message.client) is not str or not (_is_number(message.number) or message.number == 0):
+        raise PeerFault(f"a client {shown(message.client)} in a context numbered {shown(message.number)}")
+
+
+def check_told(message: Told) -> None:
+    """`PeerFault` unless this names a context of a life."""
+    if not _is_number(message.incarnation) or not _is_number(message.number):
+        raise PeerFault(f"a context numbered {shown(message.number)} of a life {shown(message.incarnation)}")
+
+
+def check_unneeded(message: Unneeded) -> None:
+    """`PeerFault` unless this is what a filter can ask of its sender."""
+    check_filter(message.filter)
+    if is_open(message.filter):
+        raise PeerFault(f"{shown(message.filter)} is unneeded, which cannot be routed")
+
+
+CONTEXT_CHECKS: dict[type, Callable[[Any], None]] = {
+    ContextAdded: check_context_added,
+    ContextRemoved: check_context_removed,
+    InContext: check_in_context,
+    Told: check_told,
+    Unneeded: check_unneeded,
+}
+"""What packets carry besides where subscriptions go by contexts."""

@@ -3,7 +3,7 @@
 *Theory.* A broker looks after links and sessions and knows nothing of routes. A routing family knows nothing of frames,
 connections and queues: it is told what clients of this broker want and say (`subscribe`, `publish`, …) and what came
 from a neighbour (`on_message`), and answers with what is to be forwarded to which neighbour and handed to which local
-subscriptions. `tree.py` and `graph.py` are the two families.
+subscriptions. `tree.py` and `graph.py` are the two families; `hops.py` is the second by the letter of its paper.
 
 *Rules.*
 1. Answers are carried out in their order: what is forwarded to a neighbour first arrives there first. `Handed` and

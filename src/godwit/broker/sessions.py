@@ -147,6 +147,7 @@ class Sessions:
         if strange:
             allowed = ", ".join(self.asserted) or "none"
             raise ValueError(f"Opened.asserted names {', '.join(strange)}; BrokerConfig.asserted allows {allowed}")
+        self._vouched.pop(connection, None)
         if not asserted:
             return []
         if len(self._vouched) >= self.limits.sessions_max:
@@ -158,13 +159,16 @@ class Sessions:
         """What is vouched for of whoever says `Attach` over a connection; it is asked for then, and forgotten."""
         return self._vouched.pop(connection, {})
 
+    def sayable(self, context: Context | None) -> Context | None:
+        """A context that a client brings, unless it says what only the server says: so it was refused, or will be."""
+        return None if context is None or any(name in context.values for name in self.asserted) else context
+
     def welcome(self, session: Session, context: Context | None, asserted: Attributes | None, now: float) -> None:
         """A session has come from elsewhere, or begins with what its client brings: what is its context here?
 
         `asserted`: what is vouched for of the client that came for it; None: nobody came.
         """
-        if context is None or any(name in context.values for name in self.asserted):
-            context = session.context  # a context that was refused, or will be
+        context = self.sayable(context) or session.context
         if any(name in context.values for name in self.asserted):  # where it comes from, a client may say this
             claimed = {name: value for name, value in context.values.items() if name not in self.asserted}
             context = Context(claimed, context.dwell_s)

@@ -27,6 +27,8 @@ moment: a hop that is not on the path from source to target in its own view send
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 import rustworkx
@@ -34,7 +36,7 @@ import rustworkx
 from godwit.broker.messages import LinkState, NodeId
 from godwit.errors import PeerFault
 
-__all__ = ["BROKERS_MAX", "COST_MAX", "COST_MIN", "INCARNATION_MAX", "Partition", "Topology"]
+__all__ = ["BROKERS_MAX", "COST_MAX", "COST_MIN", "INCARNATION_MAX", "Partition", "Topology", "shortest_path_trees"]
 
 BROKERS_MAX = 4_096
 COST_MIN, COST_MAX = 0.001, 1_000_000.0
@@ -208,9 +210,7 @@ class Topology:
         """Parents in the tree of `source`, the nearest nodes first."""
         if source not in self._numbers:
             return {}
-        lengths = rustworkx.dijkstra_shortest_path_lengths(self._graph, self._numbers[source], float)
-        distances = {self._names[number]: int(length) for number, length in lengths.items()}
-        distances[source] = 0
+        distances = self._distances(source)
         tree: dict[NodeId, NodeId] = {}
         for _, node in sorted((distance, node) for node, distance in distances.items() if node != source):
             tree[node] = min(
@@ -219,6 +219,10 @@ class Topology:
                 if other in distances and distances[other] + cost == distances[node]
             )
         return tree
+
+    def _distances(self, source: NodeId) -> dict[NodeId, int]:
+        lengths = rustworkx.dijkstra_shortest_path_lengths(self._graph, self._numbers[source], float)
+        return {source: 0, **{self._names[number]: int(length) for number, length in lengths.items()}}
 
     # ------------------------------------------------------------ the links that count
 
@@ -256,6 +260,59 @@ class Topology:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._draw()
+
+
+@lru_cache(maxsize=16)  # brokers of one process share their overlay
+def shortest_path_trees(overlay: tuple[tuple[NodeId, NodeId, float], ...]) -> Mapping[NodeId, Mapping[NodeId, NodeId]]:
+    """The trees of an overlay that is given and stays: by root everyone that it reaches, and the parent of each.
+
+    Parents come before their children. Nobody may change what is returned, for all share it.
+
+    Of equally short paths that one counts whose links' marks sum up to the least. So all brokers have the same trees;
+    and as a sum is the same from either end, the way from a to b in the tree of a is that in the tree of b. What goes
+    up all trees at once then crosses each link of the own tree once, and no other.
+    """
+    links: dict[NodeId, dict[NodeId, float]] = {}
+    for a, b, cost in overlay:
+        if a == b or not a or not b:
+            raise ValueError(f"a link from {a!r} to {b!r}: a link has two brokers with names, and they differ")
+        if not is_cost(cost):
+            raise ValueError(f"the link from {a} to {b} costs {cost!r}: {COST_MIN} to {COST_MAX:,.0f} is allowed")
+        if b in links.get(a, ()):
+            raise ValueError(f"two links from {a} to {b}: between two brokers there is one at most")
+        links.setdefault(a, {})[b] = links.setdefault(b, {})[a] = cost
+    if not links:
+        return {}
+    view = Topology(min(links), brokers_max=max(BROKERS_MAX, len(links)))
+    for name in sorted(links):
+        view._keep(LinkState(name, 1, 1, links[name]))
+    marks = {(a, b): _mark(a, b) for a, others in links.items() for b in others}
+    return {name: _marked_tree(view._distances(name), view._costs, marks) for name in sorted(links)}
+
+
+def _marked_tree(
+    distances: Mapping[NodeId, int],
+    costs: Mapping[NodeId, Mapping[NodeId, int]],
+    marks: Mapping[tuple[NodeId, NodeId], int],
+) -> dict[NodeId, NodeId]:
+    sums: dict[NodeId, int] = {}
+    tree: dict[NodeId, NodeId] = {}
+    for node in sorted(distances, key=lambda name: (distances[name], name)):
+        before = [
+            (sums[other] + marks[node, other], other)
+            for other, cost in costs[node].items()
+            if other in sums and distances[other] + cost == distances[node]
+        ]
+        if before:
+            sums[node], tree[node] = min(before)
+        else:
+            sums[node] = 0  # the root
+    return tree
+
+
+def _mark(a: NodeId, b: NodeId) -> int:
+    """A number of a link that no sum of others is likely to equal, the same from both ends."""
+    return int.from_bytes(blake2b("\0".join(sorted((a, b))).encode(), digest_size=16).digest(), "big")
 
 
 def is_cost(cost: object) -> bool:

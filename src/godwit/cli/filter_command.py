@@ -33,6 +33,11 @@ Narrow = Annotated[str, typer.Argument(metavar="NARROW", help="The filter that m
 Left = Annotated[str, typer.Argument(metavar="A", help="One filter; - reads it.")]
 Right = Annotated[str, typer.Argument(metavar="B", help="The other filter; - reads it.")]
 
+Context = Annotated[
+    str | None,
+    typer.Option(metavar="JSON", help='The subscriber\'s context, such as {"limit": 3}: what my.x stands for.'),
+]
+
 
 @app.command()
 def check(source: One) -> None:
@@ -47,14 +52,14 @@ def check(source: One) -> None:
 
 
 @app.command()
-def explain(source: One) -> None:
-    """Take a filter apart: its tree, normal form and negation."""
+def explain(source: One, context: Context = None) -> None:
+    """Take a filter apart: its tree, normal form and negation, and what it asks of the sender."""
     from godwit.filters.algebra import is_never, normal_form
     from godwit.filters.filters import all_of, attributes_of, negation
     from godwit.filters.language import to_text
     from godwit.filters.references import references_of
 
-    filter = _read(source)
+    filter = _bound(_read(source), context)
     form = normal_form(filter)
     answer = {
         "filter": to_text(filter),
@@ -66,6 +71,7 @@ def explain(source: One) -> None:
         "size": filter.size,
         "depth": filter.depth,
         "not": to_text(negation(filter)),
+        **_of_sender(filter),
     }
     _answer(answer, lambda: _explained(filter, answer))
 
@@ -148,11 +154,12 @@ def json_form(source: One) -> None:
 def format_text(
     source: One,
     width: Annotated[int, typer.Option(metavar="CHARS", min=1, help="The width of a line in characters.")] = 100,
+    context: Context = None,
 ) -> None:
     """Print a filter as text, on several lines where it is long."""
     from godwit.filters.language import pretty
 
-    typer.echo(pretty(_read(source), width))
+    typer.echo(pretty(_bound(_read(source), context), width))
 
 
 # ---------------------------------------------------------------- in and out
@@ -170,6 +177,35 @@ def _read(source: str) -> "Filter":
         raise FilterError(
             f"standard input is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
         ) from None
+
+
+def _bound(filter: "Filter", context: str | None) -> "Filter":
+    """The filter of a subscriber in this context; as it is when nobody says one."""
+    from godwit.errors import BadValue
+    from godwit.filters.contexts import checked_context
+    from godwit.filters.references import bind
+
+    if context is None:
+        return filter
+    try:
+        said = json.loads(context)
+    except (RecursionError, ValueError) as error:
+        raise BadValue(f"--context is no JSON: {error}") from None
+    try:
+        return bind(filter, checked_context(said))
+    except BadValue as error:
+        raise BadValue(f"--context: {error}") from None
+
+
+def _of_sender(filter: "Filter") -> dict[str, str]:
+    """What a filter asks of the sender's context and what of the event, if it asks anything of the first."""
+    from godwit.filters.contexts import SENDER, content_part, sender_part
+    from godwit.filters.filters import attributes_of
+    from godwit.filters.language import to_text
+
+    if not any(name.startswith(SENDER) for name in attributes_of(filter)):
+        return {}
+    return {"of_the_sender": to_text(sender_part(filter)), "of_the_event": to_text(content_part(filter))}
 
 
 def _read_two(one: str, other: str) -> tuple["Filter", "Filter"]:
@@ -292,6 +328,7 @@ def _explained(filter: "Filter", answer: dict[str, Any]) -> "RenderableType":
         "references": ", ".join(answer["references"]) or "none",
         "size": f"{answer['size']} literals, {answer['depth']} deep",
         "not": answer["not"],
+        **{part.replace("_", " "): answer[part] for part in ("of_the_sender", "of_the_event") if part in answer},
     }
     table = Table.grid(padding=(0, 3))
     for name, shown in rows.items():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from godwit.cli.reading import Faults, Lines, Named
-    from godwit.filters.events import Event
+    from godwit.filters.events import Attributes, Event
     from godwit.filters.filters import Filter
     from godwit.matching import Matcher
 
@@ -85,6 +85,9 @@ def match(
     Prints {"event": 3, "subscriptions": [7, 9]} for each event, with the subscriptions in the order of their file. A
     bad line is reported with its number and skipped. In a CSV table the header names the attributes; numbers and true
     and false are recognised, an empty cell is a missing attribute, and the column id is optional.
+
+    Events may say who sends them and whom they mean, {"sender": {"battery": 80}, "to": "role = 'medic'"}; subscriptions
+    may ask about the sender and say who receives, {"sender": "battery > 20", "context": {"role": "medic"}}.
     """
     from godwit.cli import reading
     from godwit.filters.events import Event
@@ -93,7 +96,7 @@ def match(
         raise typer.BadParameter("only one of --subscriptions and --events can be standard input")
     with progress() as bar:
         faults = reading.Faults(partial(report, bar), strict)
-        names, filters = load(subscriptions, faults, bar)
+        names, filters, contexts = load(subscriptions, faults, bar)
         engine = matcher_named(matcher)
         bar.add_task("getting ready", total=None)
         engine.add_many(enumerate(filters))  # numbers in the order of the file
@@ -102,7 +105,7 @@ def match(
         faults.report = partial(report, bar)
         totals = Totals(len(filters))
         read = reading.csv_events if csv or events.lower().endswith(".csv") else reading.json_events
-        answers = _answers(events, read, engine, filters, faults, bar, totals)
+        answers = _answers(events, read, engine, filters, contexts, faults, bar, totals)
         try:
             if count:
                 for _ in answers:
@@ -118,8 +121,8 @@ def match(
         _show_totals(totals, faults.skipped)
 
 
-def load(file: str, faults: "Faults", bar: "Progress") -> tuple[list[bytes], list["Filter"]]:
-    """The ids, as JSON, and the filters of a file of subscriptions."""
+def load(file: str, faults: "Faults", bar: "Progress") -> tuple[list[bytes], list["Filter"], list["Attributes"]]:
+    """The ids, as JSON, the filters and the contexts of a file of subscriptions."""
     import msgspec
 
     from godwit.cli import reading
@@ -128,7 +131,11 @@ def load(file: str, faults: "Faults", bar: "Progress") -> tuple[list[bytes], lis
         task = bar.add_task("subscriptions", total=size)
         lines = reading.Lines(stream, name, lambda length: bar.advance(task, length))
         found = list(reading.subscriptions(lines, faults))
-    return [msgspec.json.encode(id) for id, _ in found], [filter for _, filter in found]
+    return (
+        [msgspec.json.encode(each.id) for each in found],
+        [each.filter for each in found],
+        [each.context for each in found],
+    )
 
 
 Answer = tuple[int | str, list[int]]
@@ -139,11 +146,12 @@ def _answers(
     read: "Callable[[Lines, Faults], Iterator[Named | None]]",
     matcher: "Matcher",
     filters: list["Filter"],
+    contexts: list["Attributes"],
     faults: "Faults",
     bar: "Progress",
     totals: Totals,
 ) -> Iterator[list[Answer]]:
-    """For each batch of events their ids, and the numbers of the subscriptions each matches."""
+    """For each batch of events their ids, and the numbers of the subscriptions that each matches and is meant for."""
     from godwit.cli import reading
     from godwit.filters.filters import attributes_of
 
@@ -153,7 +161,12 @@ def _answers(
         lines = reading.Lines(stream, name, lambda length: bar.advance(task, length))
         started = time.perf_counter()
         for batch in reading.batches(read(lines, faults), lines):
-            matched = [sorted(numbers) for numbers in _matched(matcher, [event for _, event in batch], attributes)]
+            matched = [
+                sorted(numbers if event.to is None else _meant(event.to, numbers, contexts))
+                for (_, event), numbers in zip(
+                    batch, _matched(matcher, [event for _, event in batch], attributes), strict=True
+                )
+            ]
             totals.events += len(batch)
             totals.matching_pairs += sum(map(len, matched))
             totals.seconds = time.perf_counter() - started
@@ -165,6 +178,10 @@ def _matched(matcher: "Matcher", events: list["Event"], attributes: list[str]) -
     if not attributes or len(events) < BATCH_EVENTS_MIN or len(events) * len(attributes) > BATCH_CELLS_MAX:
         return map(matcher.match, events)
     return matcher.match_batch({name: [event.attributes.get(name) for event in events] for name in attributes})
+
+
+def _meant(to: "Filter", numbers: Iterable[int], contexts: list["Attributes"]) -> list[int]:
+    return [number for number in numbers if to.holds(contexts[number])]
 
 
 def _print_answers(answers: Iterable[list[Answer]], names: list[bytes]) -> None:

@@ -2,7 +2,8 @@
 
 *Theory.* `Lines` cuts a stream into lines as they arrive and knows when the next one would have to be waited for, so
 that what has been read can be answered first. A record that is wrong goes to `Faults`, which reports it with its file
-and line, and the next one is read.
+and line, and the next one is read. What a record says of contexts is put in where it belongs: an event's sender into
+its attributes, a subscriber's context into its filter.
 
 *Rules.*
 1. A line longer than `LINE_BYTES_MAX` is an error and is not kept in memory.
@@ -13,19 +14,20 @@ and line, and the next one is read.
 import csv
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
-from godwit.errors import GodwitError, Unbound
-from godwit.filters.events import Event, event
-from godwit.filters.filters import Filter
+from godwit.errors import BadValue, FilterError, GodwitError, Unbound
+from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, of_sender, stamped
+from godwit.filters.events import Attributes, Event, event
+from godwit.filters.filters import Filter, all_of
 from godwit.filters.language import from_json, parse
-from godwit.filters.references import is_open, references_of
+from godwit.filters.references import bind, is_open, references_of
 
-__all__ = ["Faults", "Lines", "Named", "batches", "csv_events", "json_events", "subscriptions"]
+__all__ = ["Faults", "Lines", "Named", "Subscription", "batches", "csv_events", "json_events", "subscriptions"]
 
 LINE_BYTES_MAX = 4 * 2**20
 READ_BYTES = 2**20
@@ -39,23 +41,42 @@ NUMBER = re.compile(
 )  # as JSON has it: 007 is a text
 BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError)  # what a line may be refused with
 BOOLS = {"true": True, "false": False}
+NO_CONTEXT: Attributes = {}
 
 Name = int | str
 Named = tuple[Name, Event]
 
 
+class Subscription(NamedTuple):
+    """A subscription as it is matched: its filter is bound, and has in it what it asks of the sender."""
+
+    id: Name
+    filter: Filter
+    context: Attributes
+
+
 class SubscriptionLine(msgspec.Struct, gc=False):
-    """`{"id": 7, "filter": "price < 10"}`; the filter may be in its JSON form."""
+    """`{"id": 7, "filter": "price < 10"}`; a filter may be in its JSON form.
+
+    `sender` is a filter on the publisher's context, `context` the subscriber's own.
+    """
 
     id: Name
     filter: Any
+    sender: Any = None
+    context: dict[str, Any] | None = None
 
 
 class EventLine(msgspec.Struct, gc=False):
-    """`{"id": 3, "attributes": {"price": 4}}`; an event without an id is called by its number."""
+    """`{"id": 3, "attributes": {"price": 4}}`; an event without an id is called by its number.
+
+    `sender` is the publisher's context, `to` a filter on the receiver's.
+    """
 
     attributes: dict[str, Any]
     id: Name | None = None
+    sender: dict[str, Any] | None = None
+    to: Any = None
 
 
 _SUBSCRIPTION: msgspec.json.Decoder[SubscriptionLine] = msgspec.json.Decoder(SubscriptionLine)
@@ -123,7 +144,7 @@ class Lines:
 # ---------------------------------------------------------------- JSON lines
 
 
-def subscriptions(lines: Lines, faults: Faults) -> Iterator[tuple[Name, Filter]]:
+def subscriptions(lines: Lines, faults: Faults) -> Iterator[Subscription]:
     """The subscriptions of a stream of JSON lines. Equal filters are one object, so they cost the matcher little."""
     seen: set[Name] = set()
     for line in _documents(lines, faults):
@@ -131,9 +152,13 @@ def subscriptions(lines: Lines, faults: Faults) -> Iterator[tuple[Name, Filter]]
             continue
         try:
             found = _SUBSCRIPTION.decode(line)
-            filter = _parsed(found.filter) if isinstance(found.filter, str) else from_json(found.filter)
+            filter, context = _read(found.filter), NO_CONTEXT
+            if found.sender is not None:
+                filter = all_of(filter, of_sender(_context_filter("sender", found.sender)))
+            if found.context is not None:
+                context = _context("context", found.context)
             if is_open(filter):
-                raise Unbound(*map(str, references_of(filter)))
+                filter = _bound(filter, found.context, context)
         except BAD as error:
             faults.found(lines, _reason(error))
             continue
@@ -141,7 +166,7 @@ def subscriptions(lines: Lines, faults: Faults) -> Iterator[tuple[Name, Filter]]
             faults.found(lines, f"there is a subscription {found.id!r} already")
             continue
         seen.add(found.id)
-        yield found.id, filter
+        yield Subscription(found.id, filter, context)
 
 
 def json_events(lines: Lines, faults: Faults) -> Iterator[Named | None]:
@@ -155,11 +180,53 @@ def json_events(lines: Lines, faults: Faults) -> Iterator[Named | None]:
         try:
             found = _EVENT.decode(line)
             checked = event(found.attributes)
+            if found.sender is not None or found.to is not None:
+                checked = _sent(checked, found)
         except BAD as error:
             faults.found(lines, _reason(error))
             yield None
             continue
         yield (number if found.id is None else found.id), checked
+
+
+def _sent(checked: Event, line: EventLine) -> Event:
+    """The event with its sender's context in it, and for whom it is meant."""
+    context = NO_CONTEXT
+    if line.sender is not None:
+        context = _context("sender", line.sender)
+        for name in checked.attributes:
+            if name.startswith(SENDER):
+                raise GodwitError(f"attribute {name!r}: the line has a 'sender', so it belongs there")
+        checked = stamped(checked, context)
+    if line.to is not None:
+        to = _context_filter("to", line.to)
+        checked = replace(checked, to=_bound(to, line.sender, context) if is_open(to) else to)
+    return checked
+
+
+def _context(field: str, said: dict[str, Any]) -> Attributes:
+    try:
+        return checked_context(said)
+    except BadValue as error:
+        raise GodwitError(f"{field}: {error}") from None
+
+
+def _context_filter(field: str, source: Any) -> Filter:
+    try:
+        return checked_context_filter(_read(source))
+    except FilterError as error:
+        raise GodwitError(f"{field}: {error}") from None
+
+
+def _bound(filter: Filter, said: dict[str, Any] | None, context: Attributes) -> Filter:
+    """The filter with the line's own context in it, if the line says one."""
+    if said is None:
+        raise Unbound(*map(str, references_of(filter)))
+    return bind(filter, context)
+
+
+def _read(source: Any) -> Filter:
+    return _parsed(source) if isinstance(source, str) else from_json(source)
 
 
 def _documents(lines: Lines, faults: Faults) -> Iterator[bytes | None]:

@@ -19,7 +19,7 @@ STATUS_NO = 1
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="pubmob, rebeca or mobile.")],
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="pubmob, rebeca, mobile or spcf.")],
     quick: Annotated[
         bool, typer.Option("--quick", help="Small runs, in under two minutes; so it is unless told otherwise.")
     ] = False,
@@ -27,15 +27,15 @@ def reproduce(
         bool, typer.Option("--full", help="The paper's parameters, in ten minutes to half an hour.")
     ] = False,
     out: Annotated[
-        str, typer.Option(metavar="DIR", help="Where the figures and the traces go, in a folder named after the paper.")
+        str, typer.Option(metavar="DIR", help="Where figures and traces go, in a folder named after the paper.")
     ] = "reproduced",
     seed: Annotated[int, typer.Option(metavar="N", help="What chance is drawn from.", min=0)] = 1,
 ) -> None:
     """Run the experiments of a paper with our own brokers, and hold its claims against what comes out.
 
     Each claim is shown with the paper's figures, ours, and whether it holds. The figures are drawn as PNG and SVG, and
-    every number comes from the traces that lie beside them. Exit status 0 means that every claim holds, 1 that one
-    does not.
+    every number comes from the traces that lie beside them (spcf: from measured.json). Exit status 0 means that every
+    claim holds, 1 that one does not.
     """
     from godwit.cli.match_command import progress
     from godwit.reproduce import Setting, check_paper, claims_of

@@ -76,7 +76,7 @@ from godwit.client.connections import ConnectionLog
 from godwit.client.contexts import OwnContext, written
 from godwit.client.quenching import CONTEXT, Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
-from godwit.filters.contexts import of_sender
+from godwit.filters.contexts import checked_context_filter, of_sender
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, all_of
 from godwit.filters.references import LOCATION, is_open
@@ -166,7 +166,7 @@ class Client:
 
         A name that is there already gets this filter instead, with no gap.
         """
-        filter = filter if sender is None else all_of(filter, of_sender(sender))
+        filter = filter if sender is None else all_of(filter, of_sender(checked_context_filter(sender)))
         return self._say(Subscribe((self.name, name), filter, expires, queue))
 
     replace = subscribe
@@ -439,12 +439,9 @@ class Client:
         if events or self.outbox.events or self._begins_anew:  # or the next broker advertises for us already
             former = {topic_of(wish): wish for wish in said if isinstance(wish, Advertise)}
         former = {topic: wish for topic, wish in former.items() if topic not in self.wanted}
-        context = [
-            wish for wish in self.wanted.values() if isinstance(wish, Context)
-        ]  # first: it decides what is meant
-        wanted = [wish for wish in self.wanted.values() if not isinstance(wish, Context)]
-        self.own.begin_anew(context[0] if context else None)
-        self.outbox.put_first([*context, *wanted, *former.values(), *events])
+        wanted = sorted(self.wanted.values(), key=lambda wish: not isinstance(wish, Context))  # by it we are meant
+        self.own.begin_anew(wanted[0] if wanted and isinstance(wanted[0], Context) else None)
+        self.outbox.put_first([*wanted, *former.values(), *events])
         for wish in former.values():
             self.outbox.put(Unadvertise(wish.id))
         for topic, brought in {topic_of(wish): wish for wish in self._brought}.items():

@@ -7,7 +7,9 @@ in one. Where two say the same attribute, the later word counts.
 A broker may refuse a context. It then has the last one that it accepted, and the client must come to the same. What was
 new in the refused one goes back to what it was; but another part may have said something since, which went along with
 the bad word and is refused with it. So that is said once more without the bad word (a *correction*), and what was on
-its way before the correction does not matter any more, accepted or not.
+its way before the correction does not matter any more, accepted or not. In a session that was lost and begun anew
+nobody knows what the broker has until it has accepted something: there, what was granted before is said again, and if
+that is refused, nothing at all.
 
 *Rules.*
 1. With nothing under way, the context here is the one that the broker has accepted last, or is to hear next.
@@ -24,9 +26,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from godwit.broker.checking import is_number
 from godwit.broker.messages import Context
 from godwit.errors import BadEvent, BadValue, FilterError
-from godwit.filters.contexts import SENDER, checked_context, stamped
+from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, stamped
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
@@ -46,9 +49,12 @@ class OwnContext:
         self._granted: Parts = {}
         self._said: deque[tuple[Context, Parts]] = deque()  # what waits for an answer, the oldest first
         self._corrected = 0  # of these, so many were said before a correction
+        self._is_unsure = False  # what was granted was granted in another session
 
     def say(self, part: str, values: Mapping[str, Any], dwell_s: float | None, *, instead: bool) -> Context:
         """The whole context when `part` says this; `instead`: of what was said last and is not sent yet."""
+        if dwell_s is not None and not (is_number(dwell_s) and dwell_s > 0):
+            raise BadValue(f"a context that lasts for {dwell_s!r}: it must be seconds above 0, or None")
         parts = {name: said for name, said in self.parts.items() if name != part}
         parts[part] = (checked_context(values), dwell_s)
         context = _whole(parts)
@@ -70,7 +76,7 @@ class OwnContext:
         """The broker has this now."""
         parts = self._taken(context)
         if parts is not None:
-            self._granted = parts
+            self._granted, self._is_unsure = parts, False
 
     def on_refused(self, context: Context, *, instead: bool) -> Context | None:
         """The broker has refused this: what must be said now so that both mean the same, if anything."""
@@ -78,10 +84,15 @@ class OwnContext:
         parts = self._taken(context)
         if parts is None or is_past:
             return None
-        if not self._said:
-            self.parts = self._granted
-            return None
         granted = self._granted
+        if not self._said:
+            if not self._is_unsure:
+                self.parts = granted
+                return None
+            if not context.values:  # what nobody refuses
+                return None
+            self.parts, self._granted = ({} if parts == granted else granted), {}
+            return self._to_say(_whole(self.parts), instead=False)
         bad = {name for name in parts if parts[name] != granted.get(name) and self.parts.get(name) == parts[name]}
         kept = {name: said for name, said in self.parts.items() if name not in bad}
         corrected = {**{name: said for name, said in granted.items() if name in bad}, **kept}
@@ -94,14 +105,14 @@ class OwnContext:
         return whole
 
     def begin_anew(self, context: Context | None) -> None:
-        """The broker knows nothing of us: all of it has to be said again."""
-        self._granted = {}
+        """The session is another: all of it has to be said again, and if that is refused, what was granted before."""
+        self._is_unsure = True
         self._said = deque() if context is None else deque([(context, self.parts)])
         self._corrected = 0
 
     def clear(self) -> None:
         """Nothing is said any more."""
-        self.parts = {}
+        self.parts, self._granted = {}, {}
         self.begin_anew(None)
 
     def _taken(self, context: Context) -> Parts | None:
@@ -132,8 +143,8 @@ def written(said: Mapping[str, Any] | Event, context: Attributes, to: Filter | N
         if name.startswith(SENDER):
             raise BadEvent(f"attribute {name!r}: what begins with {SENDER!r} is written by set_context, and not here")
     to = made.to if to is None else to
-    if to is not None and is_open(to):
-        to = _bound(to, context)
+    if to is not None:
+        to = _bound(checked_context_filter(to), context) if is_open(to) else checked_context_filter(to)
     if to is not made.to:
         made = dataclasses.replace(made, to=to)
     if not context:

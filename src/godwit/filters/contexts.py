@@ -6,27 +6,40 @@ as the attributes `sender.x`: so every filter is a filter on one table, and matc
 of contexts. What routing may know of them is taken out here: `sender_part` is what a filter asks of the publisher, said
 about the context alone.
 
-Who has many clients describes their contexts by bounds: for each attribute a set that holds all its values. Whether a
-filter *may* match one of them is then asked with `may_match`.
+Who has many clients describes their contexts by bounds: for each attribute a set that holds all its values. A few
+values are listed; more are the interval or the box around them, or everything when they are of several kinds. (An
+interval of texts holds less than the prefix that its ends share, so there are no prefixes.) Whether a filter *may*
+match one of the contexts is then asked with `may_match`. Which of many are best described together is chosen by
+`growth`: how much looser each of two becomes when one description does for both.
 
 *Rules.*
 1. `sender_part(f)` matches the context of whoever publishes something that `f` matches. It may match more, where `f`
    ties content and context together by OR.
 2. `all_of(content_part(f), of_sender(sender_part(f)))` matches what `f` matches, neither more nor less.
-3. `may_match` never says no of a context that is described and matches.
-4. An attribute that bounds do not name is missing in all that they describe.
+3. `without_sender(f)` matches whatever `f` matches, and asks nothing about the publisher.
+4. Two contexts have one key when no filter tells them apart: the order of several values counts for nothing, nor does
+   one that is there twice; `1` and `1.0` are one value, `1` and `TRUE` are two.
+5. References to the subscriber's own context stay where they are: an open filter has open parts.
+6. `may_match` never says no of a context that is described and matches. Bounds around more contexts may match whatever
+   bounds around fewer may.
+7. An attribute that bounds do not name is missing in all that they describe.
+8. A bound lists at most `LISTED_MAX` values, however many contexts there are.
+9. `growth` is symmetric and not negative, and 0 for two descriptions that are the same.
 
 *Paper.* [spcf §3]. *Symbols.* f_ctx → `sender_part`; f_msg → `content_part`; c → a context.
-*Departures.* The paper's context filters stand beside the content filter; ours stand in it. Bounds are ours.
+*Departures.* The paper's context filters stand beside the content filter; ours stand in it. It sends every
+context as it is; bounds are ours.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
+from math import fsum
 from sys import intern
 from typing import Any
 
-from godwit.errors import BadEvent, BadValue
-from godwit.filters.events import NAME_LENGTH_MAX, Attributes, Event, flattened
+from godwit.errors import BadEvent, BadValue, FilterError, Unbound
+from godwit.filters.events import NAME_LENGTH_MAX, Attributes, Event, flattened, values_of
 from godwit.filters.filters import (
     TRUE,
     And,
@@ -41,48 +54,65 @@ from godwit.filters.filters import (
     only,
     some,
 )
-from godwit.filters.relations import hull, is_disjoint
-from godwit.filters.sets import ValueSet, one_of
-from godwit.filters.values import Value, identity
+from godwit.filters.regions import Region, box_around, distance_m
+from godwit.filters.relations import common_prefix, hull, is_disjoint, spread
+from godwit.filters.sets import Interval, Nothing, OneOf, Places, ValueSet, one_of
+from godwit.filters.values import Kind, Point, Value, distinct_sorted, identity, kind_of
 
 __all__ = [
     "CONTEXT_BYTES_MAX",
     "CONTEXT_MAX",
     "CONTEXT_NAME_MAX",
+    "LISTED_MAX",
     "SENDER",
     "Bound",
     "Described",
     "bounds_of",
     "checked_context",
+    "checked_context_filter",
     "content_part",
     "context_of",
+    "growth",
     "key_of",
     "may_match",
     "of_sender",
     "sender_part",
     "stamped",
+    "values_of",
     "why_too_large",
     "without_sender",
 ]
 
 SENDER = "sender."
+MY = "my."
 CONTEXT_MAX = 64
 """How many attributes a context has at most."""
-CONTEXT_NAME_MAX = NAME_LENGTH_MAX - len(SENDER)
-"""How long a name in a context may be, so that an event can bear it."""
 CONTEXT_BYTES_MAX = 4_096
-"""How large a context may be: the bytes of its names and texts, and eight for any other value."""
+"""How large a context may be: the bytes of its names and texts, and eight for each value."""
+CONTEXT_NAME_MAX = NAME_LENGTH_MAX - len(SENDER)
+"""How many characters an attribute's name has at most: with `sender.` before it, it is one of an event's."""
+LISTED_MAX = 16
+"""How many values of an attribute are listed; more become an interval, a box or everything."""
 
 
 def checked_context(values: Mapping[str, Any]) -> Attributes:
     """Plain or nested data as a context. `BadValue` says what is wrong with it and what is allowed."""
+    if not isinstance(values, Mapping):
+        raise BadValue(f"a context is a table of names and values, and this is a {type(values).__name__}")
+    if len(values) > CONTEXT_MAX:
+        raise BadValue(_too_many(values))
     try:
         context = flattened(values)
     except BadEvent as error:
         raise BadValue(f"a context: {error}") from None
     for name in context:
         if len(name) > CONTEXT_NAME_MAX:
-            raise BadValue(f"a context: the name {name[:60]!r}… is longer than {CONTEXT_NAME_MAX} characters")
+            raise BadValue(
+                f"a context: attribute {name[:60]!r} has a name of {len(name)} characters: "
+                f"at most {CONTEXT_NAME_MAX} are allowed"
+            )
+        if name.startswith((SENDER, MY)):
+            raise BadValue(f"a context: attribute {name!r}: {_plainly(name)}")
     if (reason := why_too_large(context)) is not None:
         raise BadValue(reason)
     return context
@@ -91,10 +121,27 @@ def checked_context(values: Mapping[str, Any]) -> Attributes:
 def why_too_large(context: Attributes) -> str | None:
     """Why nobody takes a context of this size, or None."""
     if len(context) > CONTEXT_MAX:
-        return f"a context of {len(context)} attributes: at most {CONTEXT_MAX} are allowed"
+        return _too_many(context)
     if (size := size_of(context)) > CONTEXT_BYTES_MAX:
         return f"a context of {size} bytes: at most {CONTEXT_BYTES_MAX} are allowed"
     return None
+
+
+def _too_many(values: Mapping[str, Any]) -> str:
+    return f"a context of {len(values)} attributes: at most {CONTEXT_MAX} are allowed"
+
+
+def checked_context_filter(filter: Filter) -> Filter:
+    """A filter on a context: a `FilterError` says so when it names `sender.x`, which no context has."""
+    for name in attributes_of(filter):
+        if name.startswith((SENDER, MY)):
+            raise FilterError(f"a filter on a context asks about {name}: {_plainly(name)}")
+    return filter
+
+
+def _plainly(name: str) -> str:
+    prefix, _, plain = name.partition(".")
+    return f"in a context it is called {plain!r}, for {prefix}.{plain} is how filters on events refer to it"
 
 
 def size_of(context: Attributes) -> int:
@@ -103,17 +150,18 @@ def size_of(context: Attributes) -> int:
 
 
 def _bytes(value: Value) -> int:
-    return len(value.encode()) if isinstance(value, str) else 8
-
-
-def values_of(value: Value | tuple[Value, ...]) -> tuple[Value, ...]:
-    """One value, or several, as a tuple."""
-    return value if type(value) is tuple else (value,)  # type: ignore[return-value]
+    return 8 + len(value.encode()) if isinstance(value, str) else 8
 
 
 def key_of(context: Attributes) -> Any:
-    """A key under which equal contexts, and only those, meet."""
-    return tuple(sorted((name, tuple(map(identity, values_of(value)))) for name, value in context.items()))
+    """A key under which contexts meet that no filter tells apart, and only those. (rule 4)"""
+    return tuple(sorted((name, _key(value)) for name, value in context.items()))
+
+
+def _key(value: Value | tuple[Value, ...]) -> tuple[Any, ...]:
+    if type(value) is tuple:
+        return tuple(map(identity, distinct_sorted(value)))
+    return (identity(value),)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- on events
@@ -203,27 +251,44 @@ Described = dict[str, Any] | tuple[Bound, ...]
 
 def bounds_of(described: Iterable[Described]) -> tuple[Bound, ...]:
     """Bounds around all of these, sorted by attribute."""
-    found: dict[str, ValueSet] = {}
+    listed: dict[str, dict[Any, Value]] = {}
+    wide: dict[str, ValueSet] = {}
     present: dict[str, int] = {}
     count = 0
     for each in described:
         count += 1
-        bounds = each if isinstance(each, tuple) else _exact_bounds(each)
-        for bound in bounds:
-            known = found.get(bound.attribute)
-            found[bound.attribute] = bound.values if known is None else hull(known, bound.values)
-            present[bound.attribute] = present.get(bound.attribute, 0) + (not bound.optional)
-    return tuple(Bound(name, found[name], present[name] < count) for name in sorted(found))
+        if not isinstance(each, tuple):
+            for name, value in each.items():
+                listed.setdefault(name, {}).update((identity(one), one) for one in values_of(value))
+                present[name] = present.get(name, 0) + 1
+            continue
+        for bound in each:
+            name, values = bound.attribute, bound.values
+            if isinstance(values, OneOf):
+                listed.setdefault(name, {}).update((identity(one), one) for one in values.values)
+            else:
+                wide[name] = hull(wide[name], values) if name in wide else values
+            present[name] = present.get(name, 0) + (not bound.optional)
+    return tuple(
+        Bound(name, _around(listed.get(name, {}).values(), wide.get(name)), present[name] < count)
+        for name in sorted(present)
+    )
 
 
-def _exact_bounds(context: Attributes) -> tuple[Bound, ...]:
-    return tuple(Bound(name, one_of(values_of(value)), optional=False) for name, value in context.items())
+def _around(listed: Iterable[Value], wide: ValueSet | None) -> ValueSet:
+    values = one_of(listed)
+    if wide is not None:
+        values = hull(wide, values)
+    return spread(values) if isinstance(values, OneOf | Places) and len(values.members) > LISTED_MAX else values
 
 
 def may_match(filter: Filter, described: Described) -> bool:
-    """Whether `filter` matches a context, or may match one within bounds."""
+    """Whether `filter` matches a context, or may match one within bounds; an open filter, whatever it is bound to."""
     if isinstance(described, dict):
-        return filter.holds(described)
+        try:
+            return filter.holds(described)
+        except Unbound:
+            described = bounds_of((described,))
     return _may_hold(filter, {bound.attribute: bound for bound in described})
 
 
@@ -237,3 +302,83 @@ def _may_hold(filter: Filter, bounds: dict[str, Bound]) -> bool:
     if isinstance(filter, Missing):
         return bound is None or bound.optional
     return bound is not None and not is_disjoint(filter.values, bound.values)
+
+
+# ---------------------------------------------------------------- how loose
+#
+# How loose a set is can only be guessed, since nobody knows what will be asked: numbers count by their distance in
+# proportion to all that is known of their attribute, or else to their size; times, points and texts against what counts
+# by half, listed values for less than the stretch that they lie in.
+
+PRESENCE = 0.25
+"""What it counts that an attribute is there, and again that it may be missing."""
+LISTED_HALF = 8.0
+TIME_HALF_S = 86_400.0
+DISTANCE_HALF_M = 1_000.0
+PREFIX_HALF = 4.0
+"""At how many values, seconds, metres and shared characters something counts by half."""
+
+
+def growth(a: Described, b: Described, spans: Mapping[str, float] | None = None) -> float:
+    """How much looser two descriptions become when one does for both: 0 when nothing, more the less they have in
+    common. The unit means nothing. `spans` says by attribute how far apart its numbers are known to be."""
+    spans = spans or {}
+    return max(0.0, 2 * _looseness(bounds_of((a, b)), spans) - (_looseness(a, spans) + _looseness(b, spans)))
+
+
+def _looseness(described: Described, spans: Mapping[str, float]) -> float:
+    if isinstance(described, tuple):
+        widths = (_width(bound.values, spans.get(bound.attribute, 0.0)) for bound in described)
+        return fsum(widths) + fsum(PRESENCE * (1 + bound.optional) for bound in described)
+    several = [(name, value) for name, value in described.items() if type(value) is tuple]
+    return PRESENCE * len(described) + fsum(_width(one_of(value), spans.get(name, 0.0)) for name, value in several)
+
+
+def _width(values: ValueSet, span: float = 0.0) -> float:
+    """How loose a set is, from 0 for one value to 1 for anything."""
+    match values:
+        case OneOf(values=members) | Places(names=members):
+            return _width_of_list(members, span)
+        case Interval(low=low, high=high) if low is not None and high is not None:
+            return _distance(low, high, span)
+        case Region():
+            west, south, east, north = values.bounds
+            return _distance(Point(west, south), Point(east, north)) if west <= east and east - west <= 180 else 1.0
+        case Nothing():
+            return 0.0
+    return 1.0
+
+
+def _width_of_list(members: tuple[Value, ...], span: float) -> float:
+    """The stretch that values lie in, from half of it for two to nearly all of it for many."""
+    if len(members) == 1:
+        return 0.0
+    more = len(members) - 1
+    return _distance(*_ends(members), span) * (1 + more / (more + LISTED_HALF)) / 2
+
+
+def _ends(members: tuple[Value, ...]) -> tuple[Value, Value]:
+    """The first and last of sorted values; of points two corners of the box around them."""
+    if type(members[0]) is Point and type(members[-1]) is Point:
+        around = box_around(point for point in members if type(point) is Point)
+        return Point(around.west, around.south), Point(around.east, around.north)
+    return members[0], members[-1]
+
+
+def _distance(a: Value, b: Value, span: float = 0.0) -> float:
+    """How far two values are from each other, from 0 for the same to 1, which is `span` for numbers."""
+    match a, b:
+        case str(), str():
+            return PREFIX_HALF / (PREFIX_HALF + len(common_prefix(a, b))) if a != b else 0.0
+        case datetime(), datetime():
+            seconds = abs((b - a).total_seconds())
+            return seconds / (seconds + TIME_HALF_S)
+        case Point(), Point():
+            metres = distance_m(a, b)
+            return metres / (metres + DISTANCE_HALF_M)
+    if kind_of(a) is kind_of(b) is Kind.NUMBER:  # by halves, for a sum may overflow
+        low, high = float(a) / 2, float(b) / 2  # type: ignore[arg-type]
+        if span > 0:
+            return min(1.0, 2 * abs(high - low) / span)
+        return abs(high - low) / (abs(low) + abs(high) + 0.5)
+    return 1.0

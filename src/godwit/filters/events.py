@@ -33,6 +33,11 @@ NESTING_MAX = 32
 Attributes = Mapping[str, Value | tuple[Value, ...]]
 
 
+def values_of(held: Value | tuple[Value, ...]) -> tuple[Value, ...]:
+    """The one value of an attribute, or the several, as a tuple."""
+    return held if type(held) is tuple else (held,)  # type: ignore[return-value]
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """What is published: `attributes` to match on, a payload to carry, and who published it as its how-manyeth."""

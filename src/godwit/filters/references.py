@@ -1,4 +1,4 @@
-"""References to the subscriber's own state: `my.x` and `myloc` in a filter, and how they are filled in.
+"""References to the subscriber's own context: `my.x` and `myloc` in a filter, and how they are filled in.
 
 *Theory.* `urgency >= my.threshold` names no set of values until somebody says what `my.threshold` is. Until then the
 literal holds an `OpenSet`: the builder that will make the set (`interval`, `one_of` ...) and its operands, some of them
@@ -10,18 +10,25 @@ what lies two steps around.
 1. An open set relates to no other set but itself, so `covers` and `intersects` of open filters hold for every context.
 2. A reference that the context lacks, or whose value does not fit (a text where a number of metres is wanted), makes
    its literal `Some(attr, NOTHING)`, whatever its sign: unknown, in SQL's words, and neither it nor its NOT matches.
-3. Equal open sets are equal: `IN (my.a, 1)` and `IN (1, my.a)` have the same operands in the same order.
+3. A reference with several values stands for any of them. Where that is one set, it is the union: `IN (my.roles)` is a
+   list, `< my.limits` goes up to the highest, `WITHIN my.homes(2)` is around all. Otherwise (`LIKE my.patterns`,
+   circles, limits of several kinds) the literal becomes an OR of one for each value, or under a complement an AND: so
+   the NOT of a bound filter is the bound NOT, as rule 1 needs. Of values that do not fit the others are enough.
+4. Equal open sets are equal: `IN (my.a, 1)` and `IN (1, my.a)` have the same operands in the same order.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, product
 from typing import Any
 
 from godwit.errors import BadValue, FilterError, Unbound
 from godwit.filters import regions, sets
+from godwit.filters.events import Attributes, values_of
 from godwit.filters.filters import And, Filter, Literal, Missing, Or, Some, all_of, any_of, literals, only, some
+from godwit.filters.relations import unions
 from godwit.filters.sets import NOTHING, Complement, ValueSet, complement
-from godwit.filters.values import Point, Value, checked_value, distinct_sorted, identity
+from godwit.filters.values import ORDERED_KINDS, Kind, Point, Value, checked_value, distinct_sorted, identity, kind_of
 
 LOCATION = "location"
 
@@ -138,33 +145,59 @@ def is_open(filter: Filter) -> bool:
     return not isinstance(filter, Missing) and filter.values.is_open
 
 
-def bind(filter: Filter, context: Mapping[str, Value], vicinity: Vicinity | None = None) -> Filter:
-    """The filter for a subscriber whose own state is `context`: `my.x` is context["x"], `myloc` is context["location"].
+def bind(filter: Filter, context: Attributes, vicinity: Vicinity | None = None) -> Filter:
+    """The filter for a subscriber in this context: `my.x` is context["x"], `myloc` is context["location"].
 
     `vicinity(place, steps)` says what lies around a place, for `myloc(2)`; without it only `myloc` can be bound.
     """
+    return replaced(filter, lambda values: sets_made(values, context, vicinity))
 
-    def bound(values: OpenSet) -> ValueSet | None:
-        operands: list[Any] = []
-        for operand in values.operands:
-            if isinstance(operand, Reference):
-                if operand.name not in context:
-                    return None
-                operand = checked_value(context[operand.name])
-            operands.append(operand)
-        if values.builder == "vicinity":
-            place, steps = operands
-            return _around(place, steps, vicinity)
+
+def sets_made(values: OpenSet, context: Attributes, vicinity: Vicinity | None = None) -> list[ValueSet]:
+    """The sets that an open set becomes, for any of several values; none when nothing fits. (rule 3)"""
+    made: list[ValueSet] = []
+    for operands in _choices(values, context):
         try:
-            return _BUILDERS[values.builder](*operands)
+            made.append(
+                _BUILDERS[values.builder](*operands) if values.builder in _BUILDERS else _around(operands, vicinity)
+            )
         except BadValue:
-            return None
+            continue
+    return unions(made) if values.builder == "vicinity" and len(made) > 1 else made
 
-    return replaced(filter, bound)
+
+def _choices(values: OpenSet, context: Attributes) -> Iterable[tuple[Any, ...]]:
+    """The operands with values in place of references, as often as it takes to try all that may matter."""
+    each: list[tuple[Any, ...]] = []
+    for operand in values.operands:
+        if not isinstance(operand, Reference):
+            each.append((operand,))
+        elif operand.name in context:
+            each.append(tuple(map(checked_value, values_of(context[operand.name]))))
+        else:
+            return ()
+    match values.builder:
+        case "one_of":
+            return (tuple(chain.from_iterable(each)),)
+        case "interval":  # the lowest and the highest of a kind make an interval that holds all others
+            each[0], each[1] = _furthest(each[0], lowest=True), _furthest(each[1], lowest=False)
+        case "circle":  # as does the largest radius
+            each[1] = _furthest(each[1], lowest=False)
+    return product(*each)
 
 
-def replaced(filter: Filter, change: Callable[[OpenSet], ValueSet | None]) -> Filter:
-    """The filter with each open set replaced by what `change` makes of it; None makes its literal match nothing."""
+def _furthest(values: tuple[Any, ...], *, lowest: bool) -> tuple[Any, ...]:
+    """Of each kind that has an order the first or last."""
+    if len(values) == 1:
+        return values
+    kinds: dict[Kind, list[Any]] = {}
+    for value in values:
+        kinds.setdefault(kind_of(value), []).append(value)
+    return tuple((min if lowest else max)(alike) for kind, alike in kinds.items() if kind in ORDERED_KINDS)
+
+
+def replaced(filter: Filter, change: Callable[[OpenSet], Sequence[ValueSet]]) -> Filter:
+    """The filter with each open set replaced by any of what `change` makes of it; of nothing, by what never matches."""
     match filter:
         case And(parts=parts):
             return all_of(*(replaced(part, change) for part in parts))
@@ -174,12 +207,13 @@ def replaced(filter: Filter, change: Callable[[OpenSet], ValueSet | None]) -> Fi
     if waiting is None:
         return filter
     assert not isinstance(filter, Missing)
-    values = change(waiting)
-    if values is None:
+    made = change(waiting)
+    if not made:
         return Some(filter.attribute, NOTHING)
+    literal = some if isinstance(filter, Some) else only
     if isinstance(filter.values, Complement):
-        values = complement(values)
-    return (some if isinstance(filter, Some) else only)(filter.attribute, values)
+        return all_of(*(literal(filter.attribute, complement(values)) for values in made))
+    return any_of(*(literal(filter.attribute, values) for values in made))
 
 
 def _open_set(literal: Literal) -> OpenSet | None:
@@ -189,7 +223,8 @@ def _open_set(literal: Literal) -> OpenSet | None:
     return values if isinstance(values, OpenSet) else None
 
 
-def _around(place: Value, steps: int, vicinity: Vicinity | None) -> ValueSet:
+def _around(operands: tuple[Any, ...], vicinity: Vicinity | None) -> ValueSet:
+    place, steps = operands
     if vicinity is not None:
         return vicinity(place, steps)
     if steps:

@@ -13,7 +13,9 @@ routing.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import shapely
@@ -213,12 +215,34 @@ def area(region: Region) -> float:
 
 
 def box_hull(a: Region, b: Region) -> Box:
-    """A box around both regions."""
+    """The narrowest box around both regions' boxes; of two as narrow the one that does not cross the antimeridian."""
     (west_a, south_a, east_a, north_a), (west_b, south_b, east_b, north_b) = a.bounds, b.bounds
     south, north = min(south_a, south_b), max(north_a, north_b)
-    if west_a > east_a or west_b > east_b:
-        return Box(-180.0, south, 180.0, north)
-    return Box(min(west_a, west_b), south, max(east_a, east_b), north)
+    if west_a <= east_a and west_b <= east_b:
+        west, east = min(west_a, west_b), max(east_a, east_b)
+        if east - west <= 180:
+            return Box(west, south, east, north)
+    tried = [(west, east) for west in (west_a, west_b) for east in (east_a, east_b)]
+    around = [
+        (west, east)
+        for west, east in tried
+        if all(_box_in_box((x[0], south, x[2], north), (west, south, east, north)) for x in (a.bounds, b.bounds))
+    ]
+    west, east = min(around, key=lambda x: (_width(*x), x[0] > x[1]), default=(-180.0, 180.0))
+    return Box(west, south, east, north)
+
+
+def box_around(points: Iterable[Point]) -> Box:
+    """The narrowest box around one point or more: it leaves out the widest stretch of longitudes between two."""
+    lons, lats = [], []
+    for point in points:
+        lons.append(point.lon)
+        lats.append(point.lat)
+    lons.sort()
+    gap, at = max(((east - west, at) for at, (west, east) in enumerate(pairwise(lons), 1)), default=(0.0, 0))
+    if gap <= 360 - (lons[-1] - lons[0]):
+        return Box(lons[0], min(lats), lons[-1], max(lats))
+    return Box(lons[at], min(lats), lons[at - 1], max(lats))
 
 
 def _bounds_of_circle(centre: Point, radius_m: float) -> Bounds:

@@ -1,4 +1,4 @@
-"""How two value sets relate: `is_subset`, `is_disjoint`, `union`, `intersection`, `hull`.
+"""How two value sets relate: `is_subset`, `is_disjoint`, `union`, `intersection`, `hull`, `spread`.
 
 *Theory.* Finite sets are decided by asking the other set about each value; complements are turned round (A lies in
 not-B when A and B are disjoint); what is left is one small function per family: intervals, texts, regions.
@@ -38,7 +38,7 @@ from godwit.filters.sets import (
     places,
     starts_with,
 )
-from godwit.filters.values import Kind, Value
+from godwit.filters.values import Kind, Point, Value
 
 LAST_CODE_POINT = 0x10FFFF
 FIRST_SURROGATE, AFTER_SURROGATES = 0xD800, 0xE000
@@ -202,16 +202,36 @@ def hull(a: ValueSet, b: ValueSet) -> ValueSet:
 
 def loose_hull(a: ValueSet, b: ValueSet) -> ValueSet:
     """A simple set that holds both and more."""
-    if isinstance(a, Region) and isinstance(b, Region):
-        return regions.box_hull(a, b)
-    if isinstance(a, Prefix) and isinstance(b, Prefix):
-        return starts_with(_common_prefix(a.text, b.text))
-    if isinstance(a, Suffix) and isinstance(b, Suffix):
-        return ends_with(_common_prefix(a.text[::-1], b.text[::-1])[::-1])
     kinds = a.kinds | b.kinds
+    if kinds is Kind.POINT:
+        return regions.box_hull(_as_region(a), _as_region(b))
+    if isinstance(a, Prefix) and isinstance(b, Prefix):
+        return starts_with(common_prefix(a.text, b.text))
+    if isinstance(a, Suffix) and isinstance(b, Suffix):
+        return ends_with(common_prefix(a.text[::-1], b.text[::-1])[::-1])
     if kinds in (Kind.NUMBER, Kind.TIME, Kind.TEXT) and not isinstance(a, Complement) and not isinstance(b, Complement):
         return _hull_of_intervals(range_of(a), range_of(b))
     return EVERYTHING
+
+
+def spread(values: ValueSet) -> ValueSet:
+    """A finite set of one kind as the interval or box around it, of several kinds as everything; others as they are."""
+    if not isinstance(values, _FINITE):
+        return values
+    if values.kinds is Kind.POINT:
+        return _as_region(values)
+    if values.kinds in (Kind.NUMBER, Kind.TIME, Kind.TEXT):
+        around = range_of(values)
+        return _between_ends((around.low, False), (around.high, False))
+    return EVERYTHING
+
+
+def _as_region(a: ValueSet) -> Region:
+    """A set of points as a region."""
+    if isinstance(a, Region):
+        return a
+    assert isinstance(a, OneOf)
+    return regions.box_around(value for value in a.values if isinstance(value, Point))
 
 
 # ---------------------------------------------------------------- finite sets
@@ -372,7 +392,8 @@ def _read_as_text(a: _TextSet) -> str:
     return RUN_SYMBOL.join("".join(ONE_SYMBOL if c is None else c for c in segment) for segment in a.segments)
 
 
-def _common_prefix(a: str, b: str) -> str:
+def common_prefix(a: str, b: str) -> str:
+    """What both texts start with."""
     same = 0
     while same < min(len(a), len(b)) and a[same] == b[same]:
         same += 1

@@ -48,7 +48,7 @@ class ValueSet:
 
     @property
     def is_open(self) -> bool:
-        """Whether the set depends on a subscriber's state that is not filled in yet (`references.py`)."""
+        """Whether the set depends on a subscriber's context that is not filled in yet (`references.py`)."""
         return False
 
     def contains(self, value: Value) -> bool:

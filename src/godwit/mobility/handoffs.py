@@ -232,6 +232,7 @@ def _begin(broker: "MobileBroker", old: Session | None, connection: str, message
         old, removed = sessions.release(client, now, "its client has begun another session")
         effects += removed.effects
     sessions.welcome(session, message.context, sessions.vouched(connection), now)
+    broker._set_context(client, session.whole_context(), effects, now)  # first: what is wanted from it may not be known
     if message.quench:
         effects += broker.quenching.attach(connection, broker.routing.wanted)
     effects += sessions.adopt(session, connection, structs.replace(message, session="", received=0, receipt=0), now)

@@ -29,15 +29,14 @@ future work in [rebeca §6].
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
 from typing import Any, Literal
 
 from godwit.errors import BadValue, FilterTooBig
 from godwit.filters import regions, sets
-from godwit.filters.contexts import values_of
 from godwit.filters.events import Attributes
 from godwit.filters.filters import FALSE, And, Filter, Missing, Or, Some, all_of, any_of, literals, only, some
-from godwit.filters.references import OpenSet, Reference, references_of
+from godwit.filters.references import OpenSet, Reference, references_of, replaced, sets_made
 from godwit.filters.relations import unions
 from godwit.filters.sets import EVERYTHING, NOTHING, Complement, ValueSet, complement
 from godwit.filters.values import Kind, Point, Value, distinct_sorted, kind_of
@@ -46,7 +45,6 @@ from godwit.mobility.movement_graphs import Drift, Movement, MovementGraph
 __all__ = ["ANYTHING", "Anything", "Around", "Between", "Movements", "OneOf", "Possible", "Rule", "State", "steps"]
 
 STEPS_MAX = 1_000_000
-COMBINATIONS_MAX = 64
 
 State = Attributes
 Rule = Literal["bound", "paper", "anything"]
@@ -119,29 +117,14 @@ class Movements:
         return None
 
     def exact(self, filter: Filter, state: State) -> Filter:
-        """The filter of a client whose state is just this: F_0. [rebeca §5.1: "perfect client-side filtering"]
-
-        A literal on something that has several values holds when it holds for one of them; when there are more than
-        `COMBINATIONS_MAX` ways to fill it in, or the filter grows too big by that, never.
-        """
+        """The filter of a client whose state is just this: F_0. [rebeca §5.1: "perfect client-side filtering"]"""
         try:
-            return self._exact(filter, state)
-        except FilterTooBig:
+            return replaced(filter, lambda waiting: sets_made(waiting, state, partial(self._near, waiting)))
+        except FilterTooBig:  # by the many values that its references have
             return FALSE
 
-    def _exact(self, filter: Filter, state: State) -> Filter:
-        match filter:
-            case And(parts=parts):
-                return all_of(*(self._exact(part, state) for part in parts))
-            case Or(parts=parts):
-                return any_of(*(self._exact(part, state) for part in parts))
-        waiting = _open_set(filter)
-        names = () if waiting is None else tuple(reference.name for reference in waiting.references)
-        known = {name: values_of(state[name]) for name in names if name in state}
-        if math.prod(map(len, known.values())) > COMBINATIONS_MAX:
-            return Some(filter.attribute, NOTHING)
-        ways = product(*([(name, OneOf((value,))) for value in values] for name, values in known.items()))
-        return any_of(*(self.loosened(filter, dict(way)) for way in ways))
+    def _near(self, waiting: OpenSet, place: Value, count: int) -> ValueSet:
+        return self._around(waiting, OneOf((place,)))
 
     def weakest(self, filter: Filter) -> Filter:
         """The filter of a client in any state."""

@@ -211,7 +211,14 @@ class PublisherBroker(FlushingBroker):
         effects = super()._without(kept, now, None if EVERYTHING in held else ended)
         for name, filter in held.items():  # as the holding has it, which may differ
             self._carry_out(self.routing.advertise((ended, name), filter, now), effects, now)
+        self._tell_context(ended, effects, now)
         return effects
+
+    def _tell_context(self, client: NodeId | None, effects: list[Effect], now: float) -> None:
+        """As every broker; but who has just left may be back before long, and so its context stays as its tree does."""
+        held = None if client is None else self.holdings.get(client)
+        if held is None or held.kind != "delayed" or self.sessions.session(client or "") is not None:
+            super()._tell_context(client, effects, now)
 
     def _predict(self, session: Session, now: float) -> list[Effect]:
         """Tell the broker that a publisher will come to, to build its tree. [pubmob §3: Prefetching]"""
@@ -356,6 +363,8 @@ class PublisherBroker(FlushingBroker):
         for name in holding.advertisements:
             if name not in here:
                 self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
+        if session is None:
+            self._tell_context(client, effects, now)
 
     def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
         """What was held for a while ends; a lease that is used is renewed."""

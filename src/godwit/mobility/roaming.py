@@ -54,7 +54,7 @@ from typing import Any, ClassVar, cast
 
 from msgspec import structs
 
-from godwit.broker.broker import EVERYTHING, BrokerConfig
+from godwit.broker.broker import EVERYTHING, BrokerConfig, context_of_session
 from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
 from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
@@ -209,9 +209,11 @@ class MobileBroker(PublisherBroker):
 
     def _expect(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
         """Subscribe and advertise for a client whose session is not here: for all that the session may hold."""
-        client = arrival.attach.client
+        client, context = arrival.attach.client, arrival.attach.context
         for wish in arrival.attach.wanted:
             arrival.want(wish, self.config.limits, self.movements)
+        if context is not None and not self.config.asserted:  # else the session knows more of it: anybody may mean it
+            self._set_context(client, context.values, effects, now)
         for name, filter in arrival.advertisements.items():
             self._carry_out(self.routing.advertise((client, name), filter, now), effects, now)
         if self.config.advertisements == "optional" and not arrival.advertisements:
@@ -225,7 +227,7 @@ class MobileBroker(PublisherBroker):
         arrival = self.arrivals.get(client)
         if arrival is None:
             return super()._context_of(client)
-        context = arrival.attach.context or Context({})
+        context = self.sessions.sayable(arrival.attach.context) or Context({})
         if arrival.asserted:
             context = Context({**context.values, **arrival.asserted}, context.dwell_s)
         return context, context.dwell_s
@@ -237,6 +239,7 @@ class MobileBroker(PublisherBroker):
         effects += self.quenching.on_removed(now)
         for name in (*arrival.advertisements, EVERYTHING):
             self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
+        self._set_context(client, None, effects, now)
 
     def _deliver(self, event: Event, subscriptions: list[EntryId], effects: list[Effect], now: float) -> None:
         """Keep what comes for a client whose session is not here yet. [rebeca §4.1: "B1 has buffered"]"""
@@ -417,6 +420,7 @@ class MobileBroker(PublisherBroker):
         if arrival.attach.quench and arrival.connection is not None:
             effects += self.quenching.attach(arrival.connection, self.routing.wanted)
         effects += self.sessions.adopt(session, arrival.connection, arrival.attach, now)
+        self._tell_context(client, effects, now)
         effects += self._say_over(arrival.attach, now)
         return effects if following is None else effects + self.on_relocate(following.to, following, now)
 
@@ -424,6 +428,7 @@ class MobileBroker(PublisherBroker):
         """Let routing hold exactly what the session holds; `before`: what it held until now."""
         client = session.client
         effects += self.quenching.on_removed(now)
+        self._set_context(client, context_of_session(session), effects, now)
         for name, subscribe in session.subscriptions.items():
             self._subscribe((client, name), subscribe.filter, effects, now)
         for name, filter in session.advertisements.items():

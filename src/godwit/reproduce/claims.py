@@ -2,7 +2,8 @@
 
 *Theory.* An experiment runs scenarios, each with a trace in a folder of its own, and reads the traces back; all figures
 come from the traces (`metrics.py`), none from inside a run. So whatever can read the same Parquet files can take the
-analysis over, and a trace can be looked at afterwards.
+analysis over, and a trace can be looked at afterwards. The experiments of `spcf` are not simulated: they count and time
+what routing machines do, and keep that as JSON.
 
 *Rules.*
 1. A claim that does not hold is reported so, with a note of what was found out about why. It is never bent.
@@ -26,6 +27,7 @@ PAPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "mobile": ("publish/subscribe in a mobile environment", ("H1", "H2", "H3", "H4", "H5", "H6")),
     "pubmob": ("publisher mobility", ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9")),
     "rebeca": ("physical and logical mobility in REBECA", ("R1", "R2", "R3", "R4", "R5", "R6")),
+    "spcf": ("context-aware publish/subscribe", ("S1", "S2", "S3", "S4", "S5")),
 }
 """Each paper by its key: what it is about, and the claims that its experiments decide."""
 

@@ -37,8 +37,9 @@ def lines(
     x: str,
     y: str,
     y_log: bool = False,
+    x_log: bool = False,
     x_range: tuple[float, float] | None = None,
-    y_range: tuple[float, float] | None = None,
+    y_range: tuple[float, float | None] | None = None,
     steps: bool = False,
 ) -> tuple[Path, Path]:
     """Lines through points, marked unless there are many; `steps` for distributions. The PNG and the SVG."""
@@ -58,7 +59,9 @@ def lines(
             axes.plot(xs, ys, label=label, linewidth=width, **style)
         axes.set(title=title, xlabel=x, ylabel=y)
         places = sorted({point[0] for points in series.values() for point in points})
-        if len(places) <= TICKS_MAX:
+        if x_log:
+            axes.set_xscale("log")
+        elif len(places) <= TICKS_MAX:
             axes.set_xticks(places)
         elif all(float(place).is_integer() for place in places):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
@@ -66,11 +69,11 @@ def lines(
             axes.set_yscale("log")
         if x_range is not None:
             axes.set_xlim(*x_range)
+        axes.margins(y=0.08)
         if y_range is not None:
             axes.set_ylim(*y_range)
         if len(series) > 1:
             axes.legend(framealpha=0.8)
-        axes.margins(y=0.08)
         folder.mkdir(parents=True, exist_ok=True)
         png, svg = folder / f"{name}.png", folder / f"{name}.svg"
         figure.savefig(png)

@@ -6,19 +6,21 @@
 | nothing twice | no client gets an event twice |
 | order | a client gets the events of one publisher in the order they were published |
 | nothing unwanted | a delivery matches the subscription it is made for |
+| nothing unmeant | a delivery that says whom it means (`Event.to`) means a context that the client had meanwhile |
 | nothing stuck | every event enters the network, unless it was refused, quenched or lost at the source, on record |
 | quenching | no event is quenched that a settled subscription wants [mobile §3.2, claim H2] |
 
-The first three bind only as far as the ways in which publisher and client move promise them (`mobility/modes.py`); what
-was lost, doubled or overtaken is counted all the same. The laws about tables, queues and settling need the world and
-are checked in `run.py`, where the world is.
-A checker that has never caught anything is not trusted: `tests/simulation/test_planted_faults.py` plants faults.
+The first three bind only as far as the ways in which publisher and client move promise them (`mobility/modes.py`), and
+*nothing unmeant* only where a client has one session: one that it left behind keeps the context of then. What was lost,
+doubled or overtaken is counted all the same. The laws about tables, queues and settling need the world and are checked
+in `run.py`, where the world is. A checker that has never caught anything is not trusted:
+`tests/simulation/test_planted_faults.py` and `test_planted_context_faults.py` plant faults.
 """
 
 from collections.abc import Iterator
 
 from godwit.filters.filters import Filter
-from godwit.simulator.ledger import NEVER, EventId, Fact, Ledger, Standing
+from godwit.simulator.ledger import NEVER, EventId, Fact, Ledger, Situation, Standing
 from godwit.simulator.scenario import Expectations
 from godwit.simulator.summary import Summary, Violation
 
@@ -47,9 +49,10 @@ def judge(ledger: Ledger, *, advertised: bool) -> Verdict:
     """Hold everything in the ledger against the laws. `advertised`: publishers owe only what they have advertised."""
     verdict = Verdict()
     matching = {id: set(filters) for id, filters in _matches(ledger)}
-    _check_deliveries(ledger, matching, verdict)
-    _check_losses(ledger, matching, verdict, advertised=advertised)
-    _check_entries(ledger, matching, verdict, advertised=advertised)
+    meant = dict(_meant(ledger))
+    _check_deliveries(ledger, matching, meant, verdict)
+    _check_losses(ledger, matching, meant, verdict, advertised=advertised)
+    _check_entries(ledger, matching, meant, verdict, advertised=advertised)
     verdict.violations.sort(key=lambda violation: (violation.at, violation.law, violation.text))
     return verdict
 
@@ -63,7 +66,19 @@ def _matches(ledger: Ledger) -> Iterator[tuple[EventId, list[Filter]]]:
         yield id, [filter for filter in filters if filter.holds(attributes)]
 
 
-def _check_deliveries(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict: Verdict) -> None:
+def _meant(ledger: Ledger) -> Iterator[tuple[EventId, set[Situation]]]:
+    """For each event that says whom it means, which of all situations that ever were."""
+    versions = [version for standing in ledger.contexts.values() for version in standing.versions]
+    situations = [version.filter for version in versions if version.filter is not None]
+    for id, fact in ledger.facts.items():
+        to = fact.event.to
+        if to is not None:
+            yield id, {situation for situation in situations if to.holds(situation.context)}
+
+
+def _check_deliveries(
+    ledger: Ledger, matching: dict[EventId, set[Filter]], meant: dict[EventId, set[Situation]], verdict: Verdict
+) -> None:
     for client, deliveries in ledger.deliveries.items():
         seen: set[EventId] = set()
         last: dict[str, int] = {}
@@ -87,6 +102,11 @@ def _check_deliveries(ledger: Ledger, matching: dict[EventId, set[Filter]], verd
                 verdict.violations.append(Violation("nothing unwanted", f"{_name(id)} was never published", at, client))
                 continue
             verdict.latencies.append(at - fact.published_at)
+            if not ledger.may_mean(fact, client, at, meant.get(id, ())):
+                verdict.unwanted += 1
+                text = f"{_name(id)} came to a client that it does not mean"
+                if ledger.promises("unique", client, publisher):  # or one of its sessions knows an older context
+                    verdict.violations.append(Violation("nothing unmeant", text, at, client))
             for name in subscriptions or ("",):
                 standing = ledger.subscriptions.get((client, name))
                 if standing is None or not standing.permits(fact, at, matching[id]):
@@ -95,8 +115,15 @@ def _check_deliveries(ledger: Ledger, matching: dict[EventId, set[Filter]], verd
                     verdict.violations.append(Violation("nothing unwanted", text, at, client))
 
 
-def _check_losses(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict: Verdict, *, advertised: bool) -> None:
-    by_filter: dict[Filter, list[Standing]] = {}
+def _check_losses(
+    ledger: Ledger,
+    matching: dict[EventId, set[Filter]],
+    meant: dict[EventId, set[Situation]],
+    verdict: Verdict,
+    *,
+    advertised: bool,
+) -> None:
+    by_filter: dict[Filter, list[Standing[Filter]]] = {}
     for standing in ledger.subscriptions.values():
         for filter in dict.fromkeys(version.filter for version in standing.versions):
             if filter is not None:
@@ -106,13 +133,17 @@ def _check_losses(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict:
         if fact.entered_at == NEVER:
             continue
         may_owe = not advertised or _is_advertised(ledger, fact, matching[id])
+        may_owe = may_owe and (not ledger.steady_only or ledger.is_published_steadily(fact))
+        situations = meant.get(id, ())
         wanting: dict[str, bool] = {}  # whether it is owed, by client; who is not here must not get it
         for filter in matching[id]:
             for standing in by_filter.get(filter, ()):
-                if may_owe and standing.owes(fact, matching[id]):
-                    wanting[standing.client] = True
-                elif standing.permits(fact, NEVER, matching[id]):
-                    wanting.setdefault(standing.client, False)
+                client = standing.client
+                is_owed = may_owe and standing.owes(fact, matching[id])
+                if is_owed and ledger.means(fact, client, situations):
+                    wanting[client] = True
+                elif standing.permits(fact, NEVER, matching[id]) and ledger.may_mean(fact, client, NEVER, situations):
+                    wanting.setdefault(client, False)
         for client in sorted(wanting):
             if not wanting[client]:
                 verdict.allowed += 1
@@ -144,7 +175,14 @@ def _is_advertised(ledger: Ledger, fact: Fact, matching: set[Filter]) -> bool:
     return any(standing.owes(fact, matching) for standing in standings)
 
 
-def _check_entries(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict: Verdict, *, advertised: bool) -> None:
+def _check_entries(
+    ledger: Ledger,
+    matching: dict[EventId, set[Filter]],
+    meant: dict[EventId, set[Situation]],
+    verdict: Verdict,
+    *,
+    advertised: bool,
+) -> None:
     for id, fact in ledger.facts.items():
         if fact.entered_at != NEVER:
             continue
@@ -160,7 +198,7 @@ def _check_entries(ledger: Ledger, matching: dict[EventId, set[Filter]], verdict
             for standing in ledger.subscriptions.values():
                 if not ledger.promises("complete", standing.client, id[0]):
                     continue  # on its way it wants nothing, as far as brokers know
-                if standing.owes(quenched, matching[id]):
+                if standing.owes(quenched, matching[id]) and ledger.means(quenched, standing.client, meant.get(id, ())):
                     text = f"{_name(id)} was quenched, and {standing.client} wanted it"
                     verdict.violations.append(Violation("quenching", text, fact.published_at, id[0]))
                     break

@@ -18,6 +18,7 @@ from msgspec import structs
 from godwit.simulator.scenario import (
     Churn,
     Clients,
+    Contexts,
     Disconnections,
     Faults,
     OverlaySpec,
@@ -32,11 +33,15 @@ from godwit.simulator.scenario import (
 )
 from godwit.simulator.workloads import WorkloadSpec
 
-__all__ = ["STRATEGIES", "draw", "drawn", "takes_modes", "with_mode"]
+__all__ = ["STRATEGIES", "draw", "drawn", "takes_modes", "with_mode", "without_contexts"]
 
 BROKERS_MAX = 8
 EVENTS_MAX = 300
 WALKING_PROBABILITY = 0.15
+CONTEXTS_PROBABILITY = 0.4  # in the tree family
+GRAPH_CONTEXTS_PROBABILITY = 0.75
+GROWN_UP_S = 65.0  # until brokers of a graph are sure what is wanted, and let sources quench
+HOPS_PROBABILITY = 0.4  # where nobody roams and no disk is lost
 QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
@@ -81,7 +86,7 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     ways = Random(f"swarm {seed} {number} modes")
     if ways.random() < MODE_PROBABILITY and takes_modes(scenario):
         scenario = with_mode(scenario, ways.choice(COMPLETE_MODES), ways)
-    return scenario, run_seed
+    return _with_contexts(scenario, Random(f"swarm {seed} {number} contexts")), run_seed
 
 
 def draw(rng: Random, number: int) -> Scenario:
@@ -169,6 +174,47 @@ def takes_modes(scenario: Scenario) -> bool:
     """Whether subscribers roam where every mode keeps its promises (`roaming_settings.py`)."""
     roaming, is_tree = scenario.clients.roaming, scenario.routing.family == "tree"
     return roaming.is_on and roaming.who != "publishers" and is_tree and scenario.faults.crash_diskless is None
+
+
+def without_contexts(scenario: Scenario) -> Scenario:
+    """The scenario as it would have been drawn before there were contexts."""
+    routing = structs.replace(scenario.routing, strategy="gsf", matching="source", contexts_max=64)
+    return structs.replace(scenario, routing=routing, contexts=Contexts())
+
+
+def _with_contexts(scenario: Scenario, rng: Random) -> Scenario:
+    """Let clients have contexts, in most scenarios of the graph family and some of the others."""
+    is_graph = scenario.routing.family == "graph"
+    if is_graph:
+        strategy = rng.choice(("gsf", "spcf", "spcf"))
+        at_hops = rng.random() < HOPS_PROBABILITY and _takes_hops(scenario)
+        routing = structs.replace(scenario.routing, strategy=strategy, matching="hops" if at_hops else "source")
+        if strategy == "spcf":
+            routing = structs.replace(routing, contexts_max=rng.choice((64, 64, 2, 1)))
+        scenario = structs.replace(scenario, routing=routing)
+    if rng.random() >= (GRAPH_CONTEXTS_PROBABILITY if is_graph else CONTEXTS_PROBABILITY):
+        return scenario
+    contexts = Contexts(
+        attributes=rng.choice((1, 2, 3)),
+        values=rng.choice((2, 5, 20)),
+        kind=rng.choice(("ranges", "mixed")),
+        locality=rng.choice((0.0, 0.9)),
+        sender_share=rng.choice((0.0, 0.5, 1.0)),
+        sender_selectivity=rng.choice((0.1, 0.3, 0.8)),
+        to_share=rng.choice((0.0, 0.3, 1.0)),
+        to_selectivity=rng.choice((0.1, 0.3, 0.8)),
+        changes_per_s=rng.choice((0.0, 1.0, 4.0, 15.0)),
+        role_share=rng.choice((0.0, 0.0, 0.6)),
+    )
+    scenario = structs.replace(scenario, contexts=contexts)
+    if is_graph and scenario.routing.quenching:
+        scenario = structs.replace(scenario, run=structs.replace(scenario.run, warmup_s=GROWN_UP_S))
+    check(scenario)
+    return scenario
+
+
+def _takes_hops(scenario: Scenario) -> bool:
+    return scenario.faults.crash_diskless is None and not scenario.clients.roaming.is_on
 
 
 def _with_walking(scenario: Scenario, rng: Random) -> Scenario:

@@ -9,8 +9,11 @@ from itertools import chain, islice
 from typing import Any
 
 from godwit.broker.graph import GraphRouting
+from godwit.broker.hop_messages import ContextPacket
 from godwit.broker.messages import Packet, Publish
+from godwit.broker.spcf import SpcfRouting
 from godwit.client.client import Client
+from godwit.filters.contexts import may_match
 from godwit.mobility.messages import Collected, Replay
 from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.ledger import EventId
@@ -22,6 +25,7 @@ __all__ = [
     "events_at_stake",
     "events_on_the_way",
     "events_queued",
+    "idle_entries",
     "is_answered",
     "is_quiet",
     "queue_lengths",
@@ -58,7 +62,7 @@ def _event_of(message: Any) -> EventId | None:
     """The event that a message bears, if it bears one."""
     if type(message) is Packet:
         message = message.message
-    return message.event.id if type(message) is Publish else None
+    return message.event.id if type(message) in (Publish, ContextPacket) else None
 
 
 def events_on_the_way(broker: MobileBroker, overlay: Overlay, taken: Taken) -> Iterator[EventId]:
@@ -160,6 +164,20 @@ def is_quiet(broker: MobileBroker, overlay: Overlay, taken: Taken) -> bool:
 def is_answered(client: Client) -> bool:
     """Whether the client's broker has answered all that it asked for, events aside, and first of all its greeting."""
     return (client.connection is None or client.is_attached) and not client.has_unanswered_changes()
+
+
+def idle_entries(broker: MobileBroker) -> int:
+    """How many subscriptions of others `broker` holds that none of its clients' contexts may match."""
+    routing = broker.routing
+    if not isinstance(routing, SpcfRouting):
+        return 0
+    told = routing.own.described.values()
+    return sum(
+        len(ids)
+        for other in routing.others.values()
+        for asked, ids in other.classes.items()
+        if not any(may_match(asked, described) for described in told)
+    )
 
 
 def entries_in(broker: MobileBroker) -> int:

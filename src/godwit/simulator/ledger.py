@@ -12,20 +12,30 @@ and so does every later version that was asked for before the event can have bee
 entered, and those in whose time it was still in flight. A replaced filter therefore owes what both filters match:
 replacing has no gap.
 
+A client's *context* is such a list of versions, too: it matters for events that say whom they mean (`Event.to`). One is
+owed only if the client was meant all the time, in the same sense, and permitted if it was at some moment. What filters
+ask of a *sender* needs nothing of this: its context is in the event, as of when it was published.
+
+Where routing follows the paper by the letter (`steady_only`), a context that is changing has a gap [spcf §3.1.2]: owed
+is only what is published in a context that has settled, to everybody or to one that has settled, too.
+
 *Rules.*
 1. Time here is the simulator's, never a node's clock.
 2. The ledger learns of events from publishers, of their entry from the border broker's record, of deliveries from
    clients, and of nothing from routing.
+3. An event is in the ledger as it enters the network: with its sender's context, as far as the server does not know
+   better.
 """
 
 from collections.abc import Callable, Container, Iterable
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
-from godwit.filters.events import Event
+from godwit.filters.contexts import context_of, key_of
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.mobility.modes import MODES, Mode
 
-__all__ = ["EventId", "Fact", "Ledger", "Standing", "Version"]
+__all__ = ["EventId", "Fact", "Ledger", "Situation", "Standing", "Version"]
 
 EventId = tuple[str, int]
 Promise = Literal["complete", "unique", "ordered"]
@@ -34,8 +44,22 @@ NEVER = float("inf")
 RELOCATE = MODES["relocate"]
 
 
-class Version:
+class Situation:
+    """A client's context from a moment on. No two are equal: each is known by itself."""
+
+    __slots__ = ("context",)
+
+    def __init__(self, context: Attributes) -> None:
+        self.context = context
+
+
+T = TypeVar("T")
+
+
+class Version(Generic[T]):
     """What a subscription or advertisement asks for from a moment on; `filter` is None when it asks for nothing.
+
+    Of a context, `filter` is the context itself.
 
     `over_at` is when what was asked for before is over, for events published from then on: when this version has
     settled, unless it is known better. (A subscription expires by its border broker's clock, at one moment.)
@@ -44,9 +68,9 @@ class Version:
     __slots__ = ("_over_at", "asked_at", "filter", "in_flight", "settled_at")
 
     def __init__(
-        self, filter: Filter | None, asked_at: float, in_flight: Iterable[EventId], *, over_at: float | None = None
+        self, filter: T | None, asked_at: float, in_flight: Iterable[EventId], *, over_at: float | None = None
     ) -> None:
-        self.filter = filter
+        self.filter: T | None = filter
         self.asked_at = asked_at
         self.settled_at = NEVER
         self.in_flight = frozenset(in_flight)
@@ -57,41 +81,49 @@ class Version:
         return self.settled_at if self._over_at is None else self._over_at
 
 
-class Standing:
-    """The versions of one subscription or advertisement, oldest first."""
+class Standing(Generic[T]):
+    """The versions of one subscription, advertisement or context, oldest first."""
 
     __slots__ = ("client", "is_down", "name", "versions")
 
     def __init__(self, client: str, name: str) -> None:
         self.client = client
         self.name = name
-        self.versions: list[Version] = []
+        self.versions: list[Version[T]] = []
         self.is_down = False  # its broker has lost it, and the client has not yet said it again
 
     @property
-    def filter(self) -> Filter | None:
+    def filter(self) -> T | None:
         """What the client asks for now, as far as the client knows."""
         if self.is_down:
             return self.versions[-2].filter
         return self.versions[-1].filter if self.versions else None
 
-    def owes(self, fact: "Fact", matching: set[Filter]) -> bool:
+    def owes(self, fact: "Fact", matching: Container[T | None]) -> bool:
         """Whether the event must be delivered because of this subscription."""
+        counting = self._counting(fact)
+        return bool(counting) and all(version.filter in matching for version in counting)
+
+    def is_steady(self, fact: "Fact") -> bool:
+        """Whether just one version counts for the event."""
+        return len(self._counting(fact)) == 1
+
+    def _counting(self, fact: "Fact") -> "list[Version[T]]":
+        """The version that had settled when the event entered, and later ones asked for before it can have come."""
         start = None
         for at, version in enumerate(self.versions):
             if version.settled_at <= fact.entered_at:
                 start = at
         if start is None:
-            return False
-        for at in range(start, len(self.versions)):
-            version = self.versions[at]
-            if at > start and version.asked_at > fact.entered_at and fact.id not in version.in_flight:
+            return []
+        found = [self.versions[start]]
+        for version in self.versions[start + 1 :]:
+            if version.asked_at > fact.entered_at and fact.id not in version.in_flight:
                 break  # by then it was delivered
-            if version.filter not in matching:
-                return False
-        return True
+            found.append(version)
+        return found
 
-    def permits(self, fact: "Fact", delivered_at: float, matching: set[Filter]) -> bool:
+    def permits(self, fact: "Fact", delivered_at: float, matching: Container[T | None]) -> bool:
         """Whether a delivery for this subscription is right: some version that was not over matches the event.
 
         A version that was asked for when the event was already delivered everywhere came too late for it.
@@ -125,11 +157,14 @@ class Ledger:
     """All that happened, as far as the laws are about it."""
 
     def __init__(self) -> None:
-        self.subscriptions: dict[tuple[str, str], Standing] = {}
-        self.advertisements: dict[tuple[str, str], Standing] = {}
+        self.subscriptions: dict[tuple[str, str], Standing[Filter]] = {}
+        self.advertisements: dict[tuple[str, str], Standing[Filter]] = {}
+        self.contexts: dict[str, Standing[Situation]] = {}  # by client; who is not named here has none
+        self.asserted: dict[str, Attributes] = {}  # by client, what its server says of it, whatever it says itself
+        self.steady_only = False  # whether a context that is changing may have a gap
         self.facts: dict[EventId, Fact] = {}
         self.deliveries: dict[str, list[tuple[float, EventId, tuple[str, ...]]]] = {}
-        self.unsettled: list[tuple[str, Version]] = []  # with the client that asked
+        self.unsettled: list[tuple[str, Version[Filter] | Version[Situation]]] = []  # with the client that asked
         self.gone: dict[tuple[str, EventId], str] = {}  # client and event: purged, expired or lost by its session
         self.dropped: dict[EventId, tuple[str, float]] = {}  # quenched, discarded, refused or lost at the source
         self.overtaken: set[tuple[str, EventId]] = set()  # too late for the order: a lost disk, or a publisher's mode
@@ -164,10 +199,26 @@ class Ledger:
         standing = standings.get((client, name))
         if standing is None:
             standing = standings[client, name] = Standing(client, name)
-        version = Version(filter, now, in_flight, over_at=over_at)
+        version: Version[Filter] = Version(filter, now, in_flight, over_at=over_at)
         standing.versions.append(version)
         standing.is_down = False
         self.unsettled.append((client, version))
+
+    def situated(self, client: str, context: Attributes, now: float, in_flight: Iterable[EventId]) -> None:
+        """A client says that its context is this from now on. Until its broker hears of its first, it has none."""
+        standing = self.contexts.get(client)
+        in_flight = frozenset(in_flight)
+        if standing is None:
+            standing = self.contexts[client] = Standing(client, "")
+            standing.versions.append(Version(self._unsaid(client), now, in_flight))
+        version = Version(Situation({**context, **self.asserted.get(client, {})}), now, in_flight)
+        standing.versions.append(version)
+        standing.is_down = False
+        self.unsettled.append((client, version))
+
+    def _unsaid(self, client: str) -> Situation:
+        """The context of a client that has not said any."""
+        return Situation(self.asserted.get(client, {}))
 
     def home_lost(self, client: str, now: float, in_flight: Iterable[EventId]) -> None:
         """The client's broker has lost its disk, and with it all that the client had asked for."""
@@ -176,6 +227,10 @@ class Ledger:
             if not standing.is_down and standing.filter is not None:
                 standing.versions.append(Version(None, now, in_flight, over_at=NEVER))
                 standing.is_down = True
+        context = self.contexts.get(client)
+        if context is not None and not context.is_down:
+            context.versions.append(Version(self._unsaid(client), now, in_flight, over_at=NEVER))
+            context.is_down = True
 
     def home_renewed(self, client: str, now: float, in_flight: Iterable[EventId], besides: Container[str] = ()) -> None:
         """The client tells its broker all again, but perhaps for `besides`: these may come to life again or not."""
@@ -183,14 +238,17 @@ class Ledger:
             if standing.is_down and standing.name not in besides:
                 kind = "subscription" if (client, standing.name) in self.subscriptions else "advertisement"
                 self.asked(kind, client, standing.name, standing.filter, now, in_flight)
+        context = self.contexts.get(client)
+        if context is not None and context.is_down and context.filter is not None:
+            self.situated(client, context.filter.context, now, in_flight)
 
-    def _standings(self, client: str) -> list[Standing]:
+    def _standings(self, client: str) -> list[Standing[Filter]]:
         both = (*self.subscriptions.values(), *self.advertisements.values())
         return [standing for standing in both if standing.client == client]
 
     def settled(self, now: float, is_answered: Callable[[str], bool]) -> None:
         """No message of control is under way: what brokers have answered so far is in force everywhere."""
-        waiting: list[tuple[str, Version]] = []
+        waiting: list[tuple[str, Version[Filter] | Version[Situation]]] = []
         for client, version in self.unsettled:
             if is_answered(client):
                 version.settled_at = now
@@ -209,6 +267,35 @@ class Ledger:
         fact = self.facts[id]
         fact.entered_at = min(fact.entered_at, now)
         fact.entered_again_at = now
+
+    def means(self, fact: Fact, client: str, meant: Container[Situation | None]) -> bool:
+        """Whether an event is owed to the client as far as contexts go. `meant`: the situations that it means."""
+        if fact.event.to is None:
+            return True
+        context = self.contexts.get(client)
+        if context is None:
+            return fact.event.to.holds(self.asserted.get(client, {}))
+        return context.owes(fact, meant) and (not self.steady_only or context.is_steady(fact))
+
+    def may_mean(self, fact: Fact, client: str, delivered_at: float, meant: Container[Situation | None]) -> bool:
+        """Whether the client may have been meant when the event came to it."""
+        if fact.event.to is None:
+            return True
+        context = self.contexts.get(client)
+        if context is None:
+            return fact.event.to.holds(self.asserted.get(client, {}))
+        return context.permits(fact, delivered_at, meant)
+
+    def is_published_steadily(self, fact: Fact) -> bool:
+        """Whether the event's publisher was in the context that it bears, and that had settled, when it entered."""
+        context = self.contexts.get(fact.event.publisher)
+        if context is None:
+            return True
+        said = [version for version in context.versions if version.asked_at <= fact.entered_at]
+        last = said[-1] if said else None
+        if last is None or last.filter is None or last.settled_at > fact.entered_at:
+            return False
+        return bool(key_of(last.filter.context) == key_of(context_of(fact.event)))
 
     def delivered(self, client: str, id: EventId, subscriptions: tuple[str, ...], now: float) -> None:
         """The application of `client` has got the event."""

@@ -3,12 +3,12 @@
 from typing import Any
 
 from godwit.simulator.faults import Fault
+from godwit.simulator.fire import Firefighters
 from godwit.simulator.inspection import (
     events_at_stake,
     events_queued,
     sessions_at,
 )
-from godwit.simulator.walking import Walkers
 from godwit.trace import Record
 
 __all__ = ["Misfortune"]
@@ -16,7 +16,7 @@ __all__ = ["Misfortune"]
 RECONNECT_S = 0.2
 
 
-class Misfortune(Walkers):
+class Misfortune(Firefighters):
     """A stage with people on it, whom bad luck befalls."""
 
     # ------------------------------------------------------------ faults

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from godwit.broker.hop_messages import ContextBegins, ContextPacket, SubscribePacket, UnsubscribePacket
 from godwit.broker.messages import (
     Accepted,
     Ack,
@@ -21,6 +22,7 @@ from godwit.broker.messages import (
     Attach,
     Attached,
     Context,
+    ContextAdded,
     Covered,
     Delivery,
     Frame,
@@ -32,6 +34,7 @@ from godwit.broker.messages import (
     Refused,
     Request,
     Subscribe,
+    Unneeded,
 )
 from godwit.filters.events import Event
 from godwit.mobility.adhoc_messages import Carried, Relayed
@@ -130,8 +133,19 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)
     if kind is Follow:
         return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + 16 * len(message.values)
-    if kind in (Changed, Context):
+    if kind is ContextPacket:
+        return 2 * HEADER_BYTES + event_size(message.event) + len(message.bloom or b"")
+    if kind is SubscribePacket:
+        literals = int(message.filter.size) + int(message.asks.size)
+        return 2 * HEADER_BYTES + LITERAL_BYTES * literals + 12 * len(message.targets)
+    if kind is UnsubscribePacket:
+        return 2 * HEADER_BYTES + 8 * len(message.targets)
+    if kind in (Changed, Context, ContextBegins):
         return 2 * HEADER_BYTES + 16 * len(message.values)
+    if kind is ContextAdded:
+        return 2 * HEADER_BYTES + (16 if type(message.described) is dict else LITERAL_BYTES) * len(message.described)
+    if kind is Unneeded:
+        return HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
     if kind is Relayed:
@@ -159,7 +173,7 @@ def sizes(control_bytes: int | None, event_bytes: int | None) -> Callable[[Any],
     def given(message: Any) -> int:
         inner = getattr(message, "message", message)
         kind = type(getattr(inner, "wish", inner))
-        if kind in (Publish, Delivery):
+        if kind in (Publish, ContextPacket, Delivery):
             return event_bytes or size_of(message)
         return size_of(message) if kind in UNSIZED else control_bytes or size_of(message)
 

@@ -1,13 +1,16 @@
 """Who lives in a simulated network: clients that come, ask, publish, go away, come back and change their minds."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from godwit.broker.effects import Effect
 from godwit.client.client import Client
-from godwit.filters.events import Event
-from godwit.filters.filters import TRUE, Filter
+from godwit.filters.contexts import of_sender, stamped
+from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import TRUE, Filter, all_of
 from godwit.filters.language import to_text
 from godwit.filters.references import is_open
 from godwit.simulator.inspection import (
@@ -24,6 +27,7 @@ MARGIN_S = 1.0  # a client that is told of a lost session so late may leave out 
 ANNOUNCED = ("explicit", "naive")  # modes in which a client can say that it goes
 WORDS_MAX = 20
 ROUNDING_S = 1e-6  # more than clocks' sums are off by
+DEVICE = "device"  # the part of a context that is drawn; where a walker is, is another
 
 
 class Population(Stage):
@@ -77,13 +81,19 @@ class Population(Stage):
 
     def _plan_churn(self) -> None:
         churn, rng = self.scenario.churn, self.rng["churn"]
-        ends_s = self.scenario.publishing_ends_s
-        rates = {
+        rates: dict[Callable[[Any, Any, Any], None], float] = {
             self._subscribe_more: churn.subscribe_per_s,
             self._unsubscribe_one: churn.unsubscribe_per_s,
             self._replace_one: churn.replace_per_s,
             self._readvertise_one: churn.advertise_per_s,
         }
+        self._plan_bursts(rates, rng)
+        self._plan_bursts(
+            {self._change_one_context: self.scenario.contexts.changes_per_s}, Random(f"{self.seed}/changes")
+        )
+
+    def _plan_bursts(self, rates: dict[Callable[[Any, Any, Any], None], float], rng: Random) -> None:
+        churn, ends_s = self.scenario.churn, self.scenario.publishing_ends_s
         for do, per_s in rates.items():
             start = self.scenario.run.warmup_s
             while per_s > 0 and start < ends_s:
@@ -96,6 +106,8 @@ class Population(Stage):
 
     def _come(self, name: str, _b: Any, _c: Any) -> None:
         """A client comes for the first time and says what it wants or is going to publish."""
+        if self.scenario.contexts.is_on:
+            self._change_context(name)
         self._reconnect_client(name)
         if name.startswith("p"):
             k = int(name[1:])
@@ -110,8 +122,11 @@ class Population(Stage):
     def _subscribe(self, name: str, subscription: str | None = None) -> None:
         k = self.subscriptions_made
         self.subscriptions_made += 1
-        filter = self.workload.filter(k, self.rng["workload"])
-        subscription = subscription or f"sub{k}"
+        filter = self.situations.narrowed(self.workload.filter(k, self.rng["workload"]))
+        self._subscribe_to(name, subscription or f"sub{k}", filter)
+
+    def _subscribe_to(self, name: str, subscription: str, content: Filter, sender: Filter | None = None) -> None:
+        filter = content if sender is None else all_of(content, of_sender(sender))
         settings = self.scenario.sessions
         expires = None
         if settings.subscription_expires_s is not None:
@@ -127,7 +142,10 @@ class Population(Stage):
         self.expiring[name, subscription] = self.subscriptions_made
         rules = settings.rules()
         self.world.command(
-            name, lambda client, now: client.subscribe(subscription, filter, now, expires=expires, queue=rules)
+            name,
+            lambda client, now: client.subscribe(
+                subscription, content, now, sender=sender, expires=expires, queue=rules
+            ),
         )
 
     def _expire(self, name: str, subscription: str, number: int) -> None:
@@ -147,7 +165,7 @@ class Population(Stage):
 
     def _ask(self, kind: str, name: str, entry: str, filter: Filter | None, over_at: float | None = None) -> None:
         if filter is not None and is_open(filter):  # in the state that the client is in
-            filter = self.movements.exact(filter, self.client(name).context)
+            filter = self.movements.exact(filter, self.context_of(name))
         self.ledger.asked(kind, name, entry, filter, self.world.now, self._in_flight(), over_at=over_at)
         if self.trace is not None:
             text = "" if filter is None else to_text(filter)
@@ -155,16 +173,22 @@ class Population(Stage):
             self.trace.write(self.world.now, name, record)
 
     def _publish(self, k: int, name: str, number: int) -> None:
-        scenario = self.scenario
         attributes = self.workload.attributes(k, number, self.rng["workload"])
+        self._say(name, attributes, self.situations.meant())
+
+    def _say(self, name: str, attributes: Attributes, to: Filter | None) -> None:
+        """A client publishes an event for whom `to` means, in its context of now."""
+        scenario = self.scenario
         expires_s = scenario.sessions.event_expires_s
         payload = bytes(scenario.clients.payload_bytes) if scenario.clients.payload_bytes else None
+        own = self.context_of(name)
 
         def publish(client: Client, now: float) -> list[Effect]:
             expires_at = None if expires_s is None else now + expires_s
             event = Event(attributes, name, client.sequence + 1, payload, published_at=now, expires_at=expires_at)
-            self.ledger.published(event, self.world.now)
-            return client.publish(event, now)
+            meant = None if to is None else self.movements.exact(to, own)
+            self.ledger.published(replace(stamped(event, own), to=meant), self.world.now)
+            return client.publish(event, now, to=to)
 
         self.world.command(name, publish)
 
@@ -215,6 +239,33 @@ class Population(Stage):
             soon = self.world.now + self.world.nodes[name].skew_s + MARGIN_S
             over = {entry for (client, entry), at in self.expires.items() if client == name and at <= soon}
             self.ledger.home_renewed(name, self.world.now, self._in_flight(), besides=over)
+
+    # ------------------------------------------------------------ contexts
+
+    def _change_one_context(self, _a: Any, _b: Any, _c: Any) -> None:
+        name = self.rng["contexts"].choice([*self.publishers, *self.subscribers])
+        if name in self.said:  # otherwise it has not come yet
+            self._change_context(name)
+
+    def _change_context(self, name: str) -> None:
+        """A client says that its context is another from now on."""
+        self._set_context(name, self.situations.context(self.homes[name]))
+
+    def _set_context(self, name: str, context: Attributes) -> None:
+        self.context_changes += name in self.said
+        self.world.command(name, lambda client, now: client.set_context(context, now, part=DEVICE))
+        self._situated(name, DEVICE, context)
+
+    def _situated(self, name: str, part: str, context: Attributes) -> None:
+        """A client has said a part of its context: so much for the ledger, and for what refers to it."""
+        self.said.setdefault(name, {})[part] = context
+        if self.tracks_contexts:
+            self.ledger.situated(name, self.context_of(name), self.world.now, self._in_flight())
+        wanted = self.client(name).wanted  # what has expired by its own clock may be left out after a disk was lost
+        for (client, subscription), filter in self.open_filters.items():
+            stands = client == name and self.ledger.subscriptions[name, subscription].filter is not None
+            if stands and ("subscription", subscription) in wanted:
+                self._ask("subscription", name, subscription, filter)
 
     # ------------------------------------------------------------ churn
 

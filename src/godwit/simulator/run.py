@@ -25,6 +25,7 @@ from godwit.simulator.faults import drawn_faults
 from godwit.simulator.inspection import (
     entries_in,
     events_queued,
+    idle_entries,
     is_answered,
     is_quiet,
     queue_lengths,
@@ -72,9 +73,11 @@ class Simulation(Misfortune):
                 progress(share)
         if scenario.run.judge:
             self._check_calm("settling")
+            self._check_idle()
         if scenario.run.leave:
             self._leave()
         verdict = Verdict()
+        self.fires = self.check_fires()
         if scenario.run.judge:
             verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
         else:
@@ -91,7 +94,7 @@ class Simulation(Misfortune):
         for link in self.overlay.links:
             world.at(0.0, self._reconnect_link, link.a, link.b)
         come_s = scenario.run.warmup_s / 2
-        for name in (*self.publishers, *self.subscribers):
+        for name in self.homes:
             world.at(rng.uniform(0, come_s), self._come, name)
         for k, name in enumerate(self.publishers):
             self._plan_publishing(k, name, rng)
@@ -99,6 +102,7 @@ class Simulation(Misfortune):
         self._plan_roaming()
         self._plan_walking()
         self._plan_churn()
+        self._plan_fires()
         faults = scenario.faults
         rates = faults.link_loss, faults.duplicate, faults.delay
         world.at(scenario.run.warmup_s, lambda *_: self._set_frame_faults(*rates))
@@ -172,6 +176,12 @@ class Simulation(Misfortune):
             if not is_answered(self.client(name)):
                 self._violate("settles", f"requests of the client are unanswered after {when}", name)
 
+    def _check_idle(self) -> None:
+        """A broker holds only what somebody there may publish, as far as contexts go. [spcf §3.1.2]"""
+        for name in self.overlay.brokers:
+            if idle := idle_entries(self.broker(name)):
+                self._violate("no garbage", f"{idle} subscriptions ask for none of the contexts here", name)
+
     def _leave(self) -> None:
         """Everyone leaves, and the tables must be empty."""
         for name in self.homes:
@@ -234,6 +244,9 @@ class Simulation(Misfortune):
             receipts=self._receipts(),
             walked=self.walked,
             residues=self.residues,
+            context_changes=self.context_changes,
+            unmeant=self.unmeant,
+            fire=self.fires,
             latency_p50_ms=percentile_ms(latencies, 0.5),
             latency_p99_ms=percentile_ms(latencies, 0.99),
             faults=dict(sorted(self.fault_counts.items())),

@@ -25,6 +25,8 @@ import msgspec
 from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
+from godwit.simulator.context_settings import Contexts, check_contexts, check_routing
+from godwit.simulator.fire_settings import Fire, check_fire
 from godwit.simulator.radio_settings import Radio
 from godwit.simulator.roaming_checks import check_movement, check_positions
 from godwit.simulator.roaming_settings import Probes, Roaming, check_mode, check_roaming
@@ -35,9 +37,11 @@ from godwit.simulator.workloads import WorkloadSpec
 __all__ = [
     "Churn",
     "Clients",
+    "Contexts",
     "Disconnections",
     "Expectations",
     "Faults",
+    "Fire",
     "OverlaySpec",
     "Planned",
     "Probes",
@@ -121,6 +125,9 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True):
     reduction: Literal["flooding", "simple", "identity", "covering", "merging"] = "covering"  # tree family
     excess_max: Probability = 0.0  # merging: which share of a merged filter nobody may want; 0 is perfect merging
     advertisements: Literal["required", "optional", "off"] = "optional"  # tree family
+    strategy: Literal["gsf", "spcf"] = "gsf"  # graph family: who hears of a subscription [spcf §3.1, §4]
+    matching: Literal["source", "hops"] = "source"  # graph family: where events are matched; hops: [spcf] by the letter
+    contexts_max: Least = 64  # spcf: contexts of its clients that a broker tells of before it sums them up
     quenching: bool = False  # sources hold the merged OR of all subscriptions [mobile §3.2]
 
 
@@ -251,6 +258,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     routing: Routing = Routing()
     clients: Clients = Clients()
     workload: WorkloadSpec = WorkloadSpec()
+    contexts: Contexts = Contexts()
+    fire: Fire = Fire()
     churn: Churn = Churn()
     faults: Faults = Faults()
     sessions: Sessions = Sessions()
@@ -443,7 +452,17 @@ def _set(data: dict[str, Any], path: tuple[str, ...], value: Any, change: str) -
 def _check(scenario: Scenario, where: settings.Where) -> None:
     _check_overlay(scenario, where)
     _check_radio(scenario, where)
+    check_contexts(scenario.contexts, where)
+    check_fire(scenario.fire, scenario.run.duration_s, where)
     routing, faults, workload = scenario.routing, scenario.faults, scenario.workload
+    check_routing(
+        routing.family,
+        routing.strategy,
+        routing.matching,
+        lose_disks=faults.crash_diskless is not None,
+        roams=scenario.clients.roaming.is_on,
+        where=where,
+    )
     if routing.excess_max > 0 and routing.reduction != "merging":
         raise ScenarioError(
             f"{where(('routing', 'excess_max'))} is {routing.excess_max}: only merging lets in an excess"
@@ -480,6 +499,8 @@ def _check_radio(scenario: Scenario, where: settings.Where) -> None:
         return
     for key, value, default in (
         ("routing", scenario.routing, Routing()),
+        ("contexts", scenario.contexts, Contexts()),
+        ("fire", scenario.fire, Fire()),
         ("churn", scenario.churn, Churn()),
         ("faults", scenario.faults, Faults()),
         ("sessions", scenario.sessions, Sessions()),

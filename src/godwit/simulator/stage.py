@@ -9,11 +9,13 @@ from godwit.broker.effects import Notify
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.client.client import Client, ClientConfig
+from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
 from godwit.filters.references import LOCATION
 from godwit.mobility.locations import Movements
 from godwit.mobility.modes import MODES
 from godwit.mobility.roaming import MobileBroker
+from godwit.simulator.context_settings import ROLE
 from godwit.simulator.inspection import (
     events_on_the_way,
     events_queued,
@@ -24,6 +26,7 @@ from godwit.simulator.movement import Ground, Move, joined, ways
 from godwit.simulator.network import sizes
 from godwit.simulator.prediction import publisher_config
 from godwit.simulator.scenario import Scenario, check, overlay_of, places_of
+from godwit.simulator.situations import Situations
 from godwit.simulator.summary import Violation
 from godwit.simulator.walking_settings import ground_of
 from godwit.simulator.workloads import workload_of
@@ -35,6 +38,9 @@ __all__ = ["Stage"]
 DEAD_AFTER_S = 2.0  # graph family
 CHANGES = ("subscribed", "unsubscribed", "advertised", "unadvertised", "relocated", "session_ended", "moved")
 """Records of what changes tables: whatever was quiet before is not quiet any more."""
+
+
+PURPOSES = ("overlay", "workload", "clients", "churn", "contexts")
 
 
 class Stage:
@@ -50,7 +56,7 @@ class Stage:
         self.world.on_notify = self._on_notify
         self.world.on_record = self._on_record
         self.world.traces_messages = trace is not None
-        self.rng = {purpose: Random(f"{seed}/{purpose}") for purpose in ("overlay", "workload", "clients", "churn")}
+        self.rng = {purpose: Random(f"{seed}/{purpose}") for purpose in PURPOSES}
         self.overlay = overlay_of(scenario, self.rng["overlay"])
         walking = scenario.clients.walking
         self.ground = ground_of(walking)
@@ -60,6 +66,10 @@ class Stage:
         self.turned_up: dict[str, float] = {}  # when those came back who were away
         self.walked = 0
         self.residues = 0
+        self.situations = Situations(scenario.contexts, self.overlay.brokers, seed)
+        self.said: dict[str, dict[str, Attributes]] = {}  # by client and part, what it has said of its context
+        self.context_changes = 0
+        self.unmeant = 0
         places = () if self.ground is None else self.ground.places
         self.workload = workload_of(scenario.workload, scenario.clients.publishers, self.rng["workload"], places)
         self.violations: list[Violation] = []
@@ -124,16 +134,25 @@ class Stage:
         for link in self.overlay.links:
             beside[link.a][link.b] = beside[link.b][link.a] = link.cost
         session_s = scenario.clients.roaming.session_s
-        dead_after_s = DEAD_AFTER_S if scenario.routing.family == "graph" else None
+        routing = scenario.routing
+        at_hops = routing.matching == "hops"
+        dead_after_s = DEAD_AFTER_S if routing.family == "graph" and not at_hops else None
         config = BrokerConfig(
-            family=scenario.routing.family,
-            reduction=scenario.routing.reduction,
-            excess_max=scenario.routing.excess_max,
-            advertisements=scenario.routing.advertisements if scenario.routing.family == "tree" else "off",
+            family=routing.family,
+            reduction=routing.reduction,
+            excess_max=routing.excess_max,
+            advertisements=routing.advertisements if routing.family == "tree" else "off",
+            strategy=routing.strategy,
+            matching=routing.matching,
+            contexts_max=routing.contexts_max,
+            overlay=tuple((link.a, link.b, link.cost) for link in self.overlay.links) if at_hops else (),
+            asserted=(ROLE,) if scenario.contexts.role_share else (),
             link=LinkConfig(dead_after_s=dead_after_s),
             limits=Limits() if session_s is None else Limits(session_expiry_s=session_s),
         )
         self.config = config
+        self.ledger.steady_only = at_hops and routing.strategy == "spcf"
+        self.tracks_contexts = scenario.contexts.is_on or scenario.fire.is_on or self.ledger.steady_only
         moving = publisher_config(scenario.clients.roaming, places_of(scenario, self.overlay), self._visits())
         world.size_of = sizes(network.control_bytes, network.event_bytes)
         for name in self.overlay.brokers:
@@ -143,14 +162,15 @@ class Stage:
             world.wire(link.a, link.b, link.latency_s, link.bandwidth_bps)
         roaming = scenario.clients.roaming
         modes = {"p": roaming.publisher_mode, "s": roaming.subscriber_mode}
-        for name in (*self.publishers, *self.subscribers):
+        for name in self.homes:
             client_config = ClientConfig(
                 buffer_events_max=scenario.clients.buffer_events_max,
                 quench=scenario.routing.quenching,
-                mode=modes[name[0]],
+                mode=modes.get(name.rstrip("0123456789"), "relocate"),
             )
             world.add_client(name, Client(name, client_config))
             self.ledger.modes[name] = MODES[client_config.mode]
+            self.ledger.asserted[name] = world.asserted[name] = self.situations.asserted(name)
             self._wire_client(name, self.homes[name])
         skew_s = scenario.faults.clock_skew_s
         if skew_s:
@@ -176,6 +196,11 @@ class Stage:
         machine = self.world.nodes[name].machine
         assert isinstance(machine, Client)
         return machine
+
+    def context_of(self, name: str) -> Attributes:
+        """What a client has said of its context, and what its server says."""
+        said = {key: value for part in self.said.get(name, {}).values() for key, value in part.items()}
+        return {**said, **self.ledger.asserted.get(name, {})}
 
     def begins_anew(self, name: str) -> bool:
         """Whether each connection of this client begins a session (mobility/publishers.py)."""
@@ -239,6 +264,8 @@ class Stage:
                 self.ledger.entered(id, now)
             case "residue":
                 self.residues += 1
+            case "unmeant":
+                self.unmeant += 1
             case "purged" | "expired":
                 self.ledger.gone[record.peer, id] = record.kind
             case "quenched" if self.client(node).connection is None:  # its buffer was full: [mobile §3.2] allows it

@@ -39,6 +39,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     receipts: dict[str, int] = {}  # what clients were told when they came back, added up
     walked: int = 0  # steps that clients took on their movement graph
     residues: int = 0  # events that reached the border broker of a client that was elsewhere by then
+    context_changes: int = 0  # of clients that had said one before
+    unmeant: int = 0  # events that reached the border broker of a client which they do not mean
+    fire: dict[str, int | bool] = {}  # of a building that burns: alerts, sprinklers that went on and the like
     purged: int = 0  # left a queue by one of its rules
     expired: int = 0
     quenched: int = 0  # dropped at the source because nobody wanted them

@@ -21,6 +21,7 @@ from msgspec import structs
 
 from godwit.broker.effects import Effect
 from godwit.client.client import Client
+from godwit.filters.references import LOCATION
 from godwit.filters.values import Value
 from godwit.simulator.population import Population
 from godwit.simulator.scenario import Churn, Faults, Roaming, Scenario, Sessions
@@ -55,11 +56,7 @@ class Walkers(Population):
             return client.move_to(place, now, dwell_s=dwell_s)
 
         self.world.command(name, move)
-        wanted = self.client(name).wanted  # what has expired by its own clock may be left out after a disk was lost
-        for (client, subscription), filter in self.open_filters.items():
-            stands = client == name and self.ledger.subscriptions[name, subscription].filter is not None
-            if stands and ("subscription", subscription) in wanted:
-                self._ask("subscription", name, subscription, filter)
+        self._situated(name, LOCATION, {LOCATION: place})
 
     def _come_back(self, name: str, _b: Any, _c: Any) -> None:
         super()._come_back(name, None, None)
@@ -70,7 +67,7 @@ class Walkers(Population):
         walking, rng = self.scenario.clients.walking, self.steps_of[name]
         assert self.ground is not None
         client = self.client(name)
-        ways = self.ground.after(client.context["location"])  # type: ignore[arg-type]
+        ways = self.ground.after(client.context[LOCATION])  # type: ignore[arg-type]
         is_new = self.world.now - self.turned_up.get(name, 0.0) < walking.dwell_s
         if ways and client.is_attached and not is_new:
             self.walked += 1
@@ -91,7 +88,8 @@ def twin_of(scenario: Scenario) -> Scenario | None:
     moves = clients.roaming != Roaming() or clients.disconnections.per_s > 0
     slow = overlay.bandwidth_kbps is not None or overlay.client_bandwidth_kbps is not None or overlay.disk_sync_ms > 0
     walking = clients.walking
-    if not walking.graph or walking.rule != "bound" or moves or slow or routing.quenching or not is_calm:
+    has_gaps = routing.strategy == "spcf" and routing.matching == "hops"  # a step is a change of context
+    if not walking.graph or walking.rule != "bound" or moves or slow or routing.quenching or has_gaps or not is_calm:
         return None
     if routing.family == "tree" and routing.reduction != "flooding":
         return structs.replace(scenario, routing=structs.replace(routing, reduction="flooding", excess_max=0.0))

@@ -43,6 +43,7 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Frame, NodeId, Packet
+from godwit.filters.events import Attributes
 from godwit.mobility.adhoc_messages import Beacon, Relayed
 from godwit.simulator.network import Wire, size_of
 from godwit.trace import Record
@@ -107,6 +108,7 @@ class World:
         self.on_notify: Callable[[NodeId, Notify, float], None] | None = None
         self.on_record: Callable[[NodeId, Record, float], None] | None = None
         self.traces_messages = False
+        self.asserted: dict[NodeId, Attributes] = {}  # what brokers are told of a client's context, by its token
         self.size_of: Callable[[Any], int] = size_of
 
     # ------------------------------------------------------------ time
@@ -160,7 +162,8 @@ class World:
             if one.is_broker and other.is_broker:
                 self._give(node, LinkUp(peer), wire)
             else:
-                self._give(node, Opened(self._connection(node, wire)), wire)
+                asserted = self.asserted.get(peer, {}) if node.is_broker else {}
+                self._give(node, Opened(self._connection(node, wire), asserted), wire)
         return True
 
     def disconnect(self, a: NodeId, b: NodeId) -> bool:

@@ -37,7 +37,7 @@ start: disjunction
 pair: NUMBER NUMBER
 
 STRING.2: /([uU]&)?'([^']|'')*'/
-QUOTED.2: /(my\.)?([uU]&)?"([^"]|"")*"/
+QUOTED.2: /((my|sender)\.)?([uU]&)?"([^"]|"")*"/
 NUMBER.1: /[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?/
 NAME: /[^\W\d]SEGMENT*(\/SEGMENT+)*(\.SEGMENT+(\/SEGMENT+)*)*|[@$]SEGMENT*(\/SEGMENT+)*/
 OP: /<>|!=|<=|>=|=|<|>/

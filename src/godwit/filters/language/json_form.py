@@ -3,7 +3,7 @@
 *Theory.* The tree as it is: `{"all": […]}`, `{"any": […]}`, `{"some": attribute, "in": set}`, `{"only": attribute,
 "in": set}`, `{"missing": attribute}`. A set is an object with one key, its kind: `one_of`, `range`, `kind`, `prefix`,
 `suffix`, `substring`, `like`, `circle`, `box`, `polygon`, `places`, `vicinity`, `not`. Values are written as in events
-(`{"$time": …}`, `{"lon": …, "lat": …}`); `{"$my": "threshold"}` refers to the subscriber's own state.
+(`{"$time": …}`, `{"lon": …, "lat": …}`); `{"$my": "threshold"}` refers to the subscriber's own context.
 
 *Rules.*
 1. Whatever the data, the answer is a filter or a `FilterError` that begins with the JSON path of the fault.

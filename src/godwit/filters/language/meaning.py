@@ -1,6 +1,6 @@
 """What the grammar's phrases mean: the parser calls one method here for each phrase it has read, innermost first.
 
-*Theory.* An operand is an attribute, a value, a reference to the subscriber's state, or a set such as `circle(…)`. A
+*Theory.* An operand is an attribute, a value, a reference to the subscriber's context, or a set such as `circle(…)`. A
 comparison of operands is a `Claim`: an attribute, a value set, and whether it is denied. A quantifier makes it a
 literal. AND and OR become a `Group`, which a NOT only marks; `filter_of` carries every NOT down to the literals in one
 walk at the end, so that no nesting of NOTs costs more than the text is long.
@@ -20,6 +20,7 @@ from lark import Transformer
 
 from godwit.errors import BadValue, FilterTooBig
 from godwit.filters import references, regions, sets
+from godwit.filters.contexts import SENDER
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.filters.filters import (
     DEPTH_MAX,
@@ -269,7 +270,11 @@ class Meaning(Transformer[Word, Node]):
         if prefix.endswith("&"):
             name = _unescaped(name, word)
         name = _checked_name(name, word)
-        return Constant(Reference(name), word) if prefix.startswith("my.") else Attribute(name, word)
+        if prefix.startswith("my."):
+            return Constant(Reference(name), word)
+        return (
+            Attribute(_checked_name(SENDER + name, word), word) if prefix.startswith(SENDER) else Attribute(name, word)
+        )
 
     def NUMBER(self, word: Word) -> Constant:  # noqa: N802
         if len(word) > DIGITS_MAX:
@@ -347,9 +352,10 @@ def _qualified(word: Word) -> Attribute | Constant:
             NAMESPACES,
         )
     if "." in name:
-        raise Fault(f'a name with two dots stands in quotes: "{word}"', word)
-    _checked_name(name, word)
-    return Constant(Reference(name), word) if namespace == "my" else Attribute(str(word), word)
+        raise Fault(f'a name with a dot in it stands in quotes: {namespace}."{name}"', word)
+    if namespace == "my":
+        return Constant(Reference(_checked_name(name, word)), word)
+    return Attribute(_checked_name(str(word), word), word)
 
 
 def _attribute(operand: Operand, what: str) -> Attribute:

@@ -67,12 +67,12 @@ def _unexpected(error: UnexpectedToken, text: str) -> Fault:
 def _with_places(filter: Filter, places: Mapping[str, Region]) -> Filter:
     """The filter with each `place('…')` looked up."""
 
-    def region(values: OpenSet) -> ValueSet:
+    def region(values: OpenSet) -> list[ValueSet]:
         if values.builder != "place":
-            return values
+            return [values]
         name, offset = values.operands
         if name in places:
-            return places[name]  # type: ignore[index]
+            return [places[name]]  # type: ignore[index]
         known = tuple(repr(known) for known in sorted(places))
         message = f"there is no place {name!r}" if known else f"no places are known here, so {name!r} has no region"
         raise Fault(message, offset, known)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
+from godwit.filters.contexts import SENDER
 from godwit.filters.filters import FALSE, TRUE, And, Filter, Literal, Missing, Or, Some
 from godwit.filters.language.grammar import KEYWORDS, PLAIN_NAME
 from godwit.filters.references import LOCATION, OpenSet, Operand, Reference
@@ -235,6 +236,8 @@ def name_text(name: str) -> str:
     """An attribute's name, in double quotes where it needs them."""
     if _PLAIN.fullmatch(name) and name.upper() not in KEYWORDS and name.lower() != "myloc":
         return name
+    if name.startswith(SENDER) and name != SENDER:
+        return SENDER + _quoted(name.removeprefix(SENDER), QUOTE)
     return _quoted(name, QUOTE)
 
 

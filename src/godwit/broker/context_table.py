@@ -1,0 +1,277 @@
+"""The tables of contexts that a broker keeps for SPCF: of its own clients, of other brokers, and who needs what.
+
+*Theory.* The clients of a broker that are in equal contexts share one, which has a number. Where there would be more
+than `contexts_max` of them, one more joins the *summary* that grows least by it: bounds around all that are in it, with
+one number. A summary that grows, or that most have left, gets another number with other bounds, and says which number
+it replaces; so one message tells it of all its clients.
+
+Of every other broker (`OtherBroker`) it is kept which contexts it has, which of its clients is in which, and which of
+its subscriptions ask the same of a sender. A subscription here belongs to the *class* of those with the same sender
+part; a class knows whom it has been told to (`SenderClass`).
+
+*Rules.*
+1. A number means one description for ever: none is used twice in one life of a broker.
+2. Each context of a client here lies within the description of its number.
+3. A step that adds a number comes before one that only takes another away.
+4. A summary names at most `LISTED_MAX` values of an attribute, and at most `CONTEXT_MAX` attributes. Contexts
+   that no summary can take in within this stay alone, and there are more than `contexts_max`.
+
+*Paper.* [spcf §3.1, Fig. 1]. *Symbols.* context table → `OwnContexts` and `OtherBroker.described`; c_1 … c_n → numbers.
+*Departures.* Numbers and summaries are ours.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from godwit.broker.messages import EntryId, NodeId
+from godwit.filters.contexts import CONTEXT_MAX, Bound, Described, bounds_of, growth, key_of, may_match, values_of
+from godwit.filters.events import Attributes
+from godwit.filters.filters import Filter
+from godwit.filters.relations import spread
+from godwit.filters.sets import OneOf
+from godwit.filters.values import Kind
+
+RANGED = (Kind.NUMBER, Kind.TIME, Kind.POINT)
+
+__all__ = ["Added", "OtherBroker", "OwnContexts", "Removed", "SenderClass", "Step"]
+
+
+# ------------------------------------------------------------ of the clients here
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A number that others must hear of. `is_within`: all that it describes was within what it replaces."""
+
+    number: int
+    described: Described
+    replaces: int = 0
+    is_within: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A number that is over."""
+
+    number: int
+
+
+Step = Added | Removed
+
+
+class OwnContexts:
+    """The contexts of the clients of one broker."""
+
+    def __init__(self, contexts_max: int) -> None:
+        assert contexts_max >= 1
+        self.contexts_max = contexts_max
+        self.last = 0  # the last number used
+        self.described: dict[int, Described] = {}
+        self.members: dict[int, dict[Any, None]] = {}  # by number, the keys of the contexts that it describes
+        self.left: dict[int, int] = {}  # by number of a summary, how many have left it since its bounds were made
+        self.numbers: dict[Any, int] = {}  # by the key of a context
+        self.exact: dict[Any, Attributes] = {}  # likewise
+        self.clients: dict[Any, dict[NodeId, None]] = {}  # likewise, who is in it
+        self.keys: dict[NodeId, Any] = {}  # by client
+        self.spans: dict[str, tuple[float, float]] = {}  # of every attribute that is a number: the lowest and highest
+
+    def __len__(self) -> int:
+        return len(self.described)
+
+    def number_of(self, context: Attributes) -> int:
+        """The number of a context; 0 when no client here is in it."""
+        return self.numbers.get(key_of(context), 0)
+
+    def number_of_client(self, client: NodeId) -> int:
+        """The number of the context that a client here is in; 0 when that is not known."""
+        return self.numbers[self.keys[client]] if client in self.keys else 0
+
+    def put(self, client: NodeId, context: Attributes | None) -> list[Step]:
+        """A client is in this context from now on; None: in none. What others must hear. [spcf §3.1.2]"""
+        before, after = self.keys.get(client), None if context is None else key_of(context)
+        if before == after:
+            return []
+        emptied, steps = 0, list[Step]()
+        if before is not None:
+            emptied = self._leave(client, before, steps)
+        if context is not None:
+            self.keys[client] = after
+            self.clients.setdefault(after, {})[client] = None
+            if after not in self.numbers:
+                steps += self._join(after, context, emptied)
+        if emptied in self.described:
+            del self.described[emptied]
+            steps.append(Removed(emptied))
+        return steps
+
+    def _leave(self, client: NodeId, key: Any, steps: list[Step]) -> int:
+        """Take a client out of its context; the number that nobody is in any more, or 0."""
+        del self.keys[client], self.clients[key][client]
+        if self.clients[key]:
+            return 0
+        number = self.numbers.pop(key)
+        del self.clients[key], self.exact[key], self.members[number][key]
+        if not self.members[number]:
+            del self.members[number]
+            self.left.pop(number, None)
+            return number
+        self.left[number] = self.left.get(number, 0) + 1
+        if self.left[number] > len(self.members[number]):  # so each who leaves pays for a part of one step
+            steps.append(self._describe(self._bounds(number), number, is_within=True))
+        return 0
+
+    def _join(self, key: Any, context: Attributes, emptied: int) -> list[Step]:
+        """Give a context that is new here a number: its own, or that of a summary."""
+        self.exact[key] = dict(context)
+        for number, described in self.described.items():
+            if isinstance(described, tuple) and number != emptied and _lies_within(context, described):
+                self._assign(key, number)
+                return []
+        self._widen_spans(context)
+        choice, bounds = 0, None
+        if not emptied and len(self.described) >= self.contexts_max:
+            choice, bounds = self._least_grown(context)
+        step = self._describe(self.exact[key] if bounds is None else bounds, choice or emptied)
+        self._assign(key, step.number)
+        return [step]
+
+    def _assign(self, key: Any, number: int) -> None:
+        self.numbers[key] = number
+        self.members.setdefault(number, {})[key] = None
+
+    def _describe(self, described: Any, replaces: int, *, is_within: bool = False) -> Added:
+        """A new number, to which all who are in the replaced one go over."""
+        self.last += 1
+        self.described.pop(replaces, None)
+        self.left.pop(replaces, None)
+        for key in self.members.pop(replaces, {}):
+            self._assign(key, self.last)
+        self.described[self.last] = described
+        return Added(self.last, described, replaces, is_within)
+
+    # ------------------------------------------------------------ summaries
+
+    def _bounds(self, number: int) -> Described:
+        """What describes the contexts that are in a number now."""
+        exact: list[Any] = [self.exact[key] for key in self.members[number]]
+        return exact[0] if len(exact) == 1 else _ranges(bounds_of(exact))
+
+    def _least_grown(self, context: Attributes) -> tuple[int, tuple[Bound, ...] | None]:
+        """The number that becomes least loose when it takes a context in, and its bounds then; 0: there is none."""
+        spans = {name: high - low for name, (low, high) in self.spans.items()}
+        joining = dict(context)
+        choices = [(growth(described, joining, spans), number) for number, described in self.described.items()]
+        for _, number in sorted(choices):
+            bounds = _ranges(bounds_of((self.described[number], joining)))
+            if len(bounds) <= CONTEXT_MAX:
+                return number, bounds
+        return 0, None
+
+    def _widen_spans(self, context: Attributes) -> None:
+        for name, value in context.items():
+            for number in values_of(value):
+                if type(number) in (int, float):
+                    low, high = self.spans.get(name, (number, number))
+                    self.spans[name] = (min(low, number), max(high, number))  # type: ignore[type-var, assignment]
+
+
+def _ranges(bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
+    """The same without lists of numbers, times and points: who moves a little then stays within, and nobody hears."""
+    return tuple(
+        Bound(bound.attribute, spread(bound.values), bound.optional)
+        if isinstance(bound.values, OneOf) and bound.values.kinds in RANGED and len(bound.values.values) > 1
+        else bound
+        for bound in bounds
+    )
+
+
+def _lies_within(context: Attributes, bounds: tuple[Bound, ...]) -> bool:
+    named = 0
+    for bound in bounds:
+        value = context.get(bound.attribute)
+        if value is None:
+            if not bound.optional:
+                return False
+        elif not all(map(bound.values.contains, values_of(value))):
+            return False
+        else:
+            named += 1
+    return named == len(context)
+
+
+# ------------------------------------------------------------ of another broker
+
+
+@dataclass(slots=True)
+class OtherBroker:
+    """What another broker has told of its clients' contexts, and its subscriptions by what they ask of a sender."""
+
+    firsts: dict[int, int] = field(
+        default_factory=dict
+    )  # by number, the first of those that it has replaced, one by one
+    described: dict[int, tuple[int, Described]] = field(
+        default_factory=dict
+    )  # by that first number: number and description of now
+    stale: dict[int, None] = field(default_factory=dict)  # numbers that were not told again yet
+    counts: dict[NodeId, int] = field(default_factory=dict)  # by client, how many subscriptions of it are here
+    places: dict[NodeId, int] = field(default_factory=dict)  # by client, the first number of its context
+    classes: dict[Filter, dict[EntryId, None]] = field(default_factory=dict)  # subscriptions by sender part
+
+    def add(self, number: int, described: Described, replaces: int) -> None:
+        """It has this context, perhaps instead of another."""
+        self.stale.pop(number, None)
+        self.stale.pop(replaces, None)
+        if number in self.firsts:
+            first = self.firsts[number]
+        else:
+            first = self.firsts[number] = self.firsts.pop(replaces, number)
+        self.described[first] = (number, described)
+
+    def remove(self, number: int) -> bool:
+        """It has this context no longer; whether it had."""
+        self.stale.pop(number, None)
+        first = self.firsts.pop(number, 0)
+        return self.described.pop(first, None) is not None
+
+    def forget(self) -> None:
+        """Whatever it said of contexts counts no longer."""
+        self.firsts, self.described, self.stale, self.places = {}, {}, {}, {}
+
+    def place(self, client: NodeId, number: int) -> None:
+        """A client of it, with subscriptions here, is in a context; one that is not known says nothing."""
+        if client in self.counts and number in self.firsts:
+            self.places[client] = self.firsts[number]
+        else:
+            self.places.pop(client, None)
+
+    def context_of(self, client: NodeId) -> tuple[int, Described] | None:
+        """Number and description of what a client of it is in; None when that is not known."""
+        return self.described.get(self.places.get(client, 0))
+
+    def may_match(self, filter: Filter) -> bool:
+        """Whether a client of it may be in a context that `filter` matches: whether it is in D. [spcf §3.1.2]"""
+        return any(may_match(filter, described) for _, described in self.described.values())
+
+    def count(self, id: EntryId, sender_part: Filter) -> None:
+        """A subscription of it is here."""
+        self.counts[id[0]] = self.counts.get(id[0], 0) + 1
+        self.classes.setdefault(sender_part, {})[id] = None
+
+    def discount(self, id: EntryId, sender_part: Filter, *, replaced: bool = False) -> None:
+        """It is not any more, or another is in its place. Of a client without any, nothing is kept."""
+        client = id[0]
+        self.counts[client] -= 1
+        if not self.counts[client] and not replaced:
+            del self.counts[client]
+            self.places.pop(client, None)
+        del self.classes[sender_part][id]
+        if not self.classes[sender_part]:
+            del self.classes[sender_part]
+
+
+@dataclass(slots=True)
+class SenderClass:
+    """The subscriptions here that ask the same of a sender, and the brokers that have been told them."""
+
+    ids: dict[EntryId, None] = field(default_factory=dict)
+    reach: dict[NodeId, None] = field(default_factory=dict)

@@ -1,0 +1,360 @@
+"""SPCF: a subscription goes only where a publisher's context may match it, an event only to whom it is meant for.
+
+*Theory.* Every broker knows the contexts of all brokers' clients (`context_table.py`). A subscription is told to those
+brokers alone that have a context which its sender part may match: to all others it says nothing, since nobody there
+publishes anything that it matches. When a context appears anywhere it *attracts* the subscriptions that may match it;
+when one goes, what it alone had attracted goes too. So tables hold what can match, and a subscription costs as many
+packets as there are brokers that can serve it.
+
+An event is matched once, where it is published, as in `graph.py`. Of the subscriptions that it matches those are left
+out whose client is in a context that `Event.to` does not match: brokers say with `InContext` in which of their contexts
+each client is of whom they have told a subscription. The exact test of `to` is made where the event is delivered.
+
+*Rules.*
+1. Subscriptions with the same sender part are one class. `reach` of a class is whom it has been told to: all of it, or
+   nothing. After each step it is D, the brokers that have a context which the class may match.
+2. What another broker holds of ours is exactly what we told it and did not take back, in the order of the channel.
+   `Unneeded` takes back a class in one message.
+3. *No gap.* A broker that has added a context awaits `Told` from every other. Until then an event from that context
+   goes to those awaited, too. An event from a context that none of our clients is in (it was published offline, or long
+   ago, or is forged) goes to everybody. So an event that a client publishes right after it has changed its context
+   reaches all that it would reach later.
+4. What is not known lets through: a client in no context that we know of may be meant by every `to`.
+5. Order: a context is added before a client is said to be in it, and removed after the client is said to be in another.
+   A subscription is told before it is said where its client is.
+6. Numbers of contexts count within one life of a broker. What is said of a context of another life is ignored. With a
+   new life of a broker all that was told to it and by it is forgotten, and all our contexts await it again; so they do
+   whenever it tells everything from the start.
+7. Nothing that another broker says of an unknown context, client or class does any harm.
+
+*Moving.* `graph_roaming.py` needs this: an event that a broker X publishes after it has taken N's `Flush` goes to N, if
+it matches what N had subscribed to before it sent the `Flush`. N tells only those X that are in D. Say X publishes it
+from its context k. If N's `Told` for k has not come, X awaits N and sends it the event. If it has come, N knew k when
+it sent that. If N has subscribed since, X was in D then, and heard of it before the `Flush`. If N had subscribed
+before, X heard of it before the `Told`. And from a context that X does not know, the event goes to everybody.
+
+*Paper.* [spcf §3.1.1] forwarding; [spcf §3.1.2] routing: subscribing, the three cases of a change of context.
+
+*Symbols.* context table → `own` and `others`; content table → `remote`, by home broker; D → `SenderClass.reach`; D_N →
+the targets of a packet to neighbour N; B_s → this broker in `subscribe`; c_s → `InContext`.
+
+*Departures.*
+1. Matched once at the source, as in `graph.py`: the exact targets are known there, and no Bloom filter is needed for
+   the hops in between. `hops.py` has the paper's form.
+2. A client that changes its context does not subscribe again: one `InContext` says so to all that hold something of it.
+3. `Told` and rule 3 close the gap that the paper leaves between a change of context and what it attracts.
+4. Classes and `Unneeded` take the place of labels (B_n, c_n) on entries: an entry that two contexts have attracted is
+   there once, and stays until both are gone.
+5. Where a context takes the place of another, one message says both.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from godwit.broker.context_table import Added, OtherBroker, OwnContexts, SenderClass
+from godwit.broker.effects import Trace
+from godwit.broker.graph import GraphRouting
+from godwit.broker.messages import (
+    Carried,
+    ContextAdded,
+    ContextRemoved,
+    EntryId,
+    InContext,
+    NodeId,
+    Start,
+    Subscribe,
+    Synced,
+    Told,
+    Unneeded,
+    Unsubscribe,
+)
+from godwit.broker.packets import CONTEXT_CHECKS
+from godwit.broker.routing import Answer
+from godwit.broker.topology import BROKERS_MAX
+from godwit.filters.contexts import context_of, may_match, sender_part
+from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import TRUE, Filter
+from godwit.trace import Record
+
+__all__ = ["CONTEXTS_MAX", "SpcfRouting"]
+
+CONTEXTS_MAX = 64
+"""How many contexts a broker tells of before it sums them up."""
+CONTEXTS_HELD_MAX = 4_096  # of another broker; one more is not answered, and so its events come to us all the same
+
+
+class SpcfRouting(GraphRouting):
+    """Context forwarding at one broker. Implements `Routing`."""
+
+    def __init__(
+        self,
+        broker: NodeId,
+        incarnation: int = 1,
+        costs: Mapping[NodeId, float] | None = None,
+        gap_wait_s: float = 5.0,
+        newborn_s: float = 60.0,
+        brokers_max: int = BROKERS_MAX,
+        further: Mapping[type, Callable[[Any], None]] | None = None,
+        contexts_max: int = CONTEXTS_MAX,
+    ) -> None:
+        super().__init__(broker, incarnation, costs, gap_wait_s, newborn_s, brokers_max, further)
+        self.checks = {**self.further, **CONTEXT_CHECKS}
+        self.own = OwnContexts(contexts_max)
+        self.awaiting: dict[int, dict[NodeId, None]] = {}  # by context here, who has not told all for it; never empty
+        self.others: dict[NodeId, OtherBroker] = {}
+        self.classes: dict[Filter, SenderClass] = {}  # of the subscriptions here, by sender part
+        self.class_of: dict[EntryId, Filter] = {}
+        self.held_by: dict[NodeId, dict[NodeId, int]] = {}  # by client here, how many of its subscriptions each has
+
+    # ------------------------------------------------------------ subscriptions here
+
+    def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
+        """Record it, find D, send it towards D. [spcf §3.1.2]"""
+        if not self._record(id, filter):  # step 1
+            return []
+        before, asked = self.class_of.get(id), sender_part(filter)
+        known = self._leave_class(id) if before is not None and before != asked else []
+        group = self._class(asked)  # step 2
+        group.ids[id] = None
+        self.class_of[id] = asked
+        receivers = sorted(group.reach)
+        answers = self.tell(receivers, Subscribe(id, filter))  # steps 3, 4
+        if before != asked:
+            answers += self._introduce(id[0], [name for name in receivers if name not in known])
+        gone = [name for name in known if name not in group.reach]
+        return answers + self.tell(gone, Unsubscribe(id)) + self._discharge(id[0], gone)
+
+    def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
+        """The same with the filter removed. [spcf §3.1.2]"""
+        if self._strike(id) is None:
+            return []
+        receivers = self._leave_class(id)
+        return self.tell(receivers, Unsubscribe(id)) + self._discharge(id[0], receivers)
+
+    def _class(self, asked: Filter) -> SenderClass:
+        """The class of what is asked of a sender; a new one reaches D, and nobody of D holds anything of it yet."""
+        group = self.classes.get(asked)
+        if group is None:
+            group = self.classes[asked] = SenderClass()
+            group.reach = {name: None for name in sorted(self.others) if self.others[name].may_match(asked)}
+        return group
+
+    def _leave_class(self, id: EntryId) -> list[NodeId]:
+        """Take a subscription out of its class; whom it was told to."""
+        asked = self.class_of.pop(id)
+        group = self.classes[asked]
+        del group.ids[id]
+        if not group.ids:
+            del self.classes[asked]
+        return sorted(group.reach)
+
+    def _introduce(self, client: NodeId, brokers: Iterable[NodeId]) -> list[Answer]:
+        """These hold one subscription of a client more: those for whom it is the first hear where the client is."""
+        counts = self.held_by.setdefault(client, {})
+        strangers = [name for name in brokers if name not in counts]
+        for name in brokers:
+            counts[name] = counts.get(name, 0) + 1
+        if not counts:
+            del self.held_by[client]
+        number = self.own.number_of_client(client)
+        return self.tell(strangers, InContext(client, number)) if number else []
+
+    def _discharge(self, client: NodeId, brokers: Iterable[NodeId]) -> list[Answer]:
+        """These hold one subscription of a client less."""
+        counts = self.held_by.get(client, {})
+        for name in brokers:
+            counts[name] -= 1
+            if not counts[name]:
+                del counts[name]
+        if not counts:
+            self.held_by.pop(client, None)
+        return []
+
+    # ------------------------------------------------------------ contexts here
+
+    def set_context(self, client: NodeId, context: Attributes | None, now: float) -> list[Answer]:
+        """The three cases of [spcf §3.1.2]: nothing to add, one to add and one to remove, one to add."""
+        before, everyone = self.own.number_of_client(client), sorted(self.channels.lives)
+        steps = self.own.put(client, context)
+        after = self.own.number_of_client(client)
+        answers: list[Answer] = []
+        for step in steps:
+            if isinstance(step, Added):
+                awaited = self.awaiting.pop(step.replaces, {})
+                if waits_for := awaited if step.is_within else dict.fromkeys(everyone):  # rule 3
+                    self.awaiting[step.number] = waits_for
+                message = ContextAdded(self.channels.incarnation, step.number, step.described, step.replaces)
+                answers += self.tell(everyone, message)
+                before = step.number if before and before == step.replaces else before
+        if before != after and client in self.held_by:  # rule 5
+            answers += self.tell(sorted(self.held_by[client]), InContext(client, after))
+        for step in steps:
+            if not isinstance(step, Added):
+                self.awaiting.pop(step.number, None)
+                answers += self.tell(everyone, ContextRemoved(step.number))
+        return answers
+
+    # ------------------------------------------------------------ events
+
+    def _homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
+        """Whoever has a subscription that matches, of a client that may be meant; and whom rule 3 adds."""
+        number = self.own.number_of(context_of(event))
+        if not number:
+            return set(self.channels.lives)
+        homes = set(self.awaiting.get(number, ()))
+        if event.to is None or event.to == TRUE:
+            homes.update(home for home, _ in found)
+            return homes
+        verdicts: dict[tuple[NodeId, int], bool] = {}
+        for home, (client, _) in found:
+            if home in homes:
+                continue
+            placed = self.others[home].context_of(client)
+            if placed is None:  # rule 4
+                homes.add(home)
+                continue
+            verdict = verdicts.get((home, placed[0]))
+            if verdict is None:
+                verdict = verdicts[home, placed[0]] = may_match(event.to, placed[1])
+            if verdict:
+                homes.add(home)
+        return homes
+
+    def wanted(self) -> list[Filter]:
+        return [TRUE] if self.awaiting else super().wanted()
+
+    def is_settled(self) -> bool:
+        return super().is_settled() and not self.awaiting and not any(other.stale for other in self.others.values())
+
+    def sizes(self) -> dict[str, int]:
+        contexts = len(self.own) + sum(len(other.described) for other in self.others.values())
+        placed = sum(len(other.places) for other in self.others.values())
+        return {**super().sizes(), "contexts": contexts, "placed": placed, "classes": len(self.classes)}
+
+    def in_vain(self) -> int:
+        """How many subscriptions of others are here that match no client's context: summaries have attracted them."""
+        exact = list(self.own.exact.values())
+        return sum(
+            len(ids)
+            for other in self.others.values()
+            for asked, ids in other.classes.items()
+            if not any(asked.holds(context) for context in exact)
+        )
+
+    # ------------------------------------------------------------ what other brokers say
+
+    def _take(self, source: NodeId, message: Carried) -> list[Answer]:
+        other = self.others.get(source)
+        if other is None:
+            other = self.others[source] = OtherBroker()
+        match message:
+            case ContextAdded():
+                return self._on_context_added(source, other, message)
+            case ContextRemoved(number=number):
+                return self._dismiss(source, other) if other.remove(number) else []
+            case InContext(client=client, number=number):
+                other.place(client, number)
+                return []
+            case Told(incarnation=incarnation, number=number):
+                if incarnation == self.channels.incarnation:
+                    self._stop_awaiting(source, number)
+                return []
+            case Unneeded(filter=asked):
+                for id in list(other.classes.get(asked, ())):
+                    self._remove(source, id)
+                return []
+            case Start():  # rule 6
+                other.places, other.stale = {}, dict.fromkeys(other.firsts)
+                self._await(source)
+            case Synced():
+                for number in list(other.stale):
+                    other.remove(number)
+                return [*super()._take(source, message), *self._dismiss(source, other)]
+        return super()._take(source, message)
+
+    def _on_context_added(self, source: NodeId, other: OtherBroker, message: ContextAdded) -> list[Answer]:
+        """A context attracts the subscriptions that may match it. [spcf §3.1.2]"""
+        number, described = message.number, message.described
+        if message.incarnation != self.channels.lives[source]:  # rule 6
+            return []
+        if (
+            number not in other.firsts
+            and len(other.firsts) >= CONTEXTS_HELD_MAX
+            and message.replaces not in other.firsts
+        ):
+            return [Trace(Record("refused", source, "ContextAdded", number=number, detail="too many"))]
+        other.add(number, described, message.replaces)
+        answers: list[Answer] = []
+        for asked, group in self.classes.items():
+            if source not in group.reach and may_match(asked, described):
+                group.reach[source] = None
+                for id in group.ids:
+                    answers += self.tell((source,), Subscribe(id, self.local[id]))
+                    answers += self._introduce(id[0], (source,))
+        if message.replaces:
+            answers += self._dismiss(source, other)
+        return answers + self.tell((source,), Told(message.incarnation, number))
+
+    def _dismiss(self, source: NodeId, other: OtherBroker) -> list[Answer]:
+        """Contexts of a broker are gone: take back what none that is left may match. [spcf §3.1.2]"""
+        answers: list[Answer] = []
+        for asked, group in self.classes.items():
+            if source in group.reach and not other.may_match(asked):
+                del group.reach[source]
+                answers += self.tell((source,), Unneeded(asked))
+                for id in group.ids:
+                    answers += self._discharge(id[0], (source,))
+        return answers
+
+    def _await(self, broker: NodeId) -> None:
+        """All contexts here await this broker."""
+        for number in self.own.described:
+            self.awaiting.setdefault(number, {})[broker] = None
+
+    def _stop_awaiting(self, broker: NodeId, number: int) -> None:
+        awaited = self.awaiting.get(number, {})
+        awaited.pop(broker, None)
+        if not awaited:
+            self.awaiting.pop(number, None)
+
+    def _on_subscribe(self, source: NodeId, id: EntryId, filter: Filter) -> list[Answer]:
+        before = self.remote.get(source, {}).get(id)
+        answers = super()._on_subscribe(source, id, filter)
+        if self.remote[source].get(id) == filter != before:
+            other = self.others[source]
+            if before is not None:
+                other.discount(id, sender_part(before), replaced=True)
+            other.count(id, sender_part(filter))
+        return answers
+
+    def _remove(self, source: NodeId, id: EntryId) -> None:
+        filter = self.remote.get(source, {}).get(id)
+        super()._remove(source, id)
+        if filter is not None:
+            self.others[source].discount(id, sender_part(filter))
+
+    # ------------------------------------------------------------ lives
+
+    def _meet(self, broker: NodeId, incarnation: int) -> list[Answer]:
+        if incarnation > self.channels.lives.get(broker, 0):  # rule 6
+            self.others.setdefault(broker, OtherBroker()).forget()
+            for group in self.classes.values():
+                if broker in group.reach:
+                    del group.reach[broker]
+                    for id in group.ids:
+                        self._discharge(id[0], (broker,))
+            self._await(broker)
+        return super()._meet(broker, incarnation)
+
+    def _everything(self, broker: NodeId) -> Iterable[Carried]:
+        """Contexts, subscriptions by D, where their clients are, and that this is all for the other's contexts."""
+        own, incarnation = self.own, self.channels.incarnation
+        yield from (ContextAdded(incarnation, number, described) for number, described in own.described.items())
+        for group in self.classes.values():
+            if broker in group.reach:
+                yield from (Subscribe(id, self.local[id]) for id in group.ids)
+        for client, counts in self.held_by.items():
+            if broker in counts and (number := own.number_of_client(client)):
+                yield InContext(client, number)
+        if broker in self.others:
+            yield from (Told(self.channels.lives[broker], number) for number in self.others[broker].firsts)

@@ -1,0 +1,173 @@
+"""Topics: which names and filters are well formed, which filter matches which name, and what a filter asks of Godwit.
+
+*Theory.* A topic is levels between slashes. In a filter `+` stands for one level and `#`, which must be last, for all
+levels from there on and for none. In Godwit a topic is the attribute `topic` of an event, and a topic filter becomes a
+filter on it: routable everywhere, and where the algebra has no exact words (a `+` before a literal level) a weaker one.
+`TopicFilter.matches` is the exact test. Two things may stand around the levels:
+
+    $share/GROUP/sport/+        members of GROUP share the events of `sport/+` among them
+    sport/+?score > 20          of these only events whose content matches, in the filter language
+
+*Rules.*
+1. A filter never misses: whatever `TopicFilter.matches` accepts, `TopicFilter.filter` accepts. It asks for *some* topic
+   only, so this holds for events of native clients with several topics too.
+2. A filter whose first level is a wildcard matches no topic that starts with `$`. [MQTT-4.7.2-1]
+3. Names and filters have at least one character, no U+0000, and no other control or non-character: the standard lets a
+   server refuse those [mqtt5 §1.5.4], and a line break in a topic helps nobody.
+
+*Departures.* `?` begins a content filter, so a filter cannot ask for a topic that holds one, except by a wildcard.
+
+*Standard.* [mqtt5 §4.7, §4.8.2].
+"""
+
+import re
+
+import msgspec
+
+from godwit.errors import MqttFault
+from godwit.filters import (
+    Event,
+    Filter,
+    ValueSet,
+    all_of,
+    any_of,
+    complement,
+    like,
+    one_of,
+    parse,
+    some,
+    starts_with,
+)
+from godwit.filters.sets import PATTERN_LENGTH_MAX, escaped
+from godwit.mqtt.reasons import Reason
+
+__all__ = ["TopicFilter", "checked_filter", "checked_name", "checked_text", "matches", "topic_filter"]
+
+TOPIC = "topic"
+SHARE = "$share/"
+
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef]")
+_LAST_TWO = 0xFFFE  # of each plane: non-characters
+
+
+def _is_unfit(text: str) -> bool:
+    """Whether a text has control characters or non-characters. `isprintable` is quick, and right when it says yes."""
+    return not text.isprintable() and (
+        _UNFIT.search(text) is not None or any(ord(char) & _LAST_TWO == _LAST_TWO for char in text)
+    )
+
+
+def checked_text(text: str, what: str) -> str:
+    """A name that a peer gave: of a client, a user."""
+    if _is_unfit(text):
+        raise MqttFault(Reason.MALFORMED_PACKET, f"{what} holds a control character or a non-character")
+    return text
+
+
+def checked_name(topic: str) -> str:
+    """A topic name: what an event is published to. [mqtt5 §4.7.3]"""
+    if not topic:
+        raise MqttFault(Reason.MALFORMED_PACKET, "a topic name is empty")
+    if "+" in topic or "#" in topic:
+        raise MqttFault(Reason.MALFORMED_PACKET, "a topic name holds a wildcard")
+    return checked_text(topic, "a topic name")
+
+
+def checked_filter(text: str) -> str:
+    """A topic filter: its wildcards stand alone in their levels, and `#` is last. [mqtt5 §4.7.1, §4.8.2]"""
+    if not text:
+        raise MqttFault(Reason.MALFORMED_PACKET, "a topic filter is empty")
+    checked_text(text, "a topic filter")
+    share, levels, _ = split(text)
+    if share is not None and (not share or "+" in share or "#" in share or not levels):
+        raise MqttFault(Reason.PROTOCOL_ERROR, "a shared subscription is $share/NAME/FILTER")  # [MQTT-4.8.2-1]
+    if not levels:
+        raise MqttFault(Reason.MALFORMED_PACKET, "a topic filter has no topic before its content filter")
+    if "+" in levels or "#" in levels:
+        *before, last = levels.split("/")
+        if any("#" in level or ("+" in level and level != "+") for level in before) or (
+            last not in ("+", "#") and ("+" in last or "#" in last)
+        ):
+            raise MqttFault(Reason.MALFORMED_PACKET, "a wildcard stands alone in its level, and # in the last one")
+    return text
+
+
+def split(text: str) -> tuple[str | None, str, str | None]:
+    """The share name, the levels and the content filter of a topic filter."""
+    levels, mark, content = text.partition("?")
+    share = None
+    if levels.startswith(SHARE):
+        share, _, levels = levels.removeprefix(SHARE).partition("/")
+    return share, levels, content if mark else None
+
+
+def matches(levels: str, topic: str) -> bool:
+    """Whether a topic filter, without share name and content filter, matches a topic name."""
+    if "+" not in levels and "#" not in levels:
+        return levels == topic
+    if topic[:1] == "$" and levels[0] in "+#":
+        return False
+    wanted, given = levels.split("/"), topic.split("/")
+    if wanted[-1] == "#":
+        del wanted[-1]
+        if len(given) < len(wanted):
+            return False
+        del given[len(wanted) :]
+    elif len(wanted) != len(given):
+        return False
+    return all(want in ("+", level) for want, level in zip(wanted, given, strict=True))
+
+
+class TopicFilter(msgspec.Struct, frozen=True):
+    """What a topic filter asks for. `filter` is the routable part: exact if `is_exact`, else weaker than `matches`."""
+
+    text: str
+    share: str | None
+    levels: str
+    content: Filter | None
+    filter: Filter
+    is_exact: bool
+
+    def matches(self, event: Event) -> bool:
+        """Whether an event is asked for: by a topic of it, and by its content."""
+        topics = event.attributes.get(TOPIC)
+        given = topics if isinstance(topics, tuple) else (topics,)
+        return any(isinstance(topic, str) and matches(self.levels, topic) for topic in given) and (
+            self.content is None or self.content.matches(event)
+        )
+
+
+def topic_filter(text: str, *where: str) -> TopicFilter:
+    """A topic filter, and the content filters told beside it. Raises `FilterError` when one of these does not parse."""
+    share, levels, content = split(checked_filter(text))
+    contents = [parse(part) for part in (content, *where) if part is not None]
+    wanted = all_of(*contents) if contents else None
+    routable, is_exact = _on_topic(levels)
+    return TopicFilter(text, share, levels, wanted, routable if wanted is None else all_of(routable, wanted), is_exact)
+
+
+def _on_topic(levels: str) -> tuple[Filter, bool]:
+    """The filter on the attribute `topic`, and whether it is exact for events with one topic."""
+    if "+" not in levels and "#" not in levels:
+        return some(TOPIC, one_of([levels])), True
+    plain = some(TOPIC, complement(starts_with("$")))
+    if levels == "#":
+        return all_of(some(TOPIC, starts_with("")), plain), True
+    if levels.endswith("/#") and "+" not in levels:
+        above = levels.removesuffix("/#")
+        return any_of(some(TOPIC, one_of([above])), some(TOPIC, starts_with(f"{above}/"))), True
+    wanted: Filter
+    if levels.endswith("/#"):
+        above = levels.removesuffix("/#")
+        wanted = any_of(some(TOPIC, _pattern(above)), some(TOPIC, _pattern(f"{above}/+")))
+    else:
+        wanted = some(TOPIC, _pattern(levels))
+    return (all_of(wanted, plain) if levels[0] == "+" else wanted), False
+
+
+def _pattern(levels: str) -> ValueSet:
+    """The texts that fit when `+` is any run of characters. A very long filter is cut down to what precedes its `+`."""
+    pattern = "/".join("%" if level == "+" else escaped(level) for level in levels.split("/"))
+    if len(pattern) > PATTERN_LENGTH_MAX:
+        return starts_with(levels.partition("+")[0])
+    return like(pattern)

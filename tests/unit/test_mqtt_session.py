@@ -1,0 +1,602 @@
+"""The server's side of an MQTT session: what it agrees on, what it promises, when it ends."""
+
+from typing import Any
+
+import pytest
+
+from godwit.broker.effects import StartTimer, StopTimer, TimerDue
+from godwit.mqtt import (
+    FROM_SERVER,
+    Connack,
+    Connect,
+    Decoder,
+    Disconnect,
+    MqttSession,
+    Packet,
+    Pingreq,
+    Pingresp,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Reason,
+    Settings,
+    Suback,
+    Subscribe,
+    Subscription,
+    Unsuback,
+    Unsubscribe,
+    Will,
+    encode,
+    greeting,
+)
+from godwit.mqtt.exchange import (
+    NEVER,
+    Accepted,
+    AddSubscriptions,
+    Attach,
+    Attached,
+    Close,
+    Closed,
+    Confirm,
+    Deliver,
+    Faulted,
+    Forget,
+    GiveUp,
+    Heard,
+    Kept,
+    Opened,
+    PublishEvent,
+    PublishWill,
+    Refused,
+    Send,
+    Sent,
+    Stop,
+    Subscribed,
+)
+from tests.conformance.mqtt_world import World
+
+KEEP = {"session_expiry_interval": 100}
+PLAIN = Settings(topic_alias_maximum=0, receive_maximum=65_535, maximum_packet_size=268_435_460, reason_strings=False)
+
+
+class Talk:
+    """One session, and what it says in packets."""
+
+    def __init__(self, settings: Settings = PLAIN, kept: Kept | None = None) -> None:
+        self.session = MqttSession(settings, kept)
+        self.level = 5
+        self.now = 0.0
+        self.effects: list[Any] = []
+
+    def tell(self, input: Any, now: float | None = None) -> list[Any]:
+        """Everything asked for; packets are read."""
+        self.now = self.now if now is None else now
+        self.effects = self.session.handle(input, self.now)
+        return [
+            Decoder(self.level, FROM_SERVER).feed(effect.data)[0] if isinstance(effect, Send) else effect
+            for effect in self.effects
+        ]
+
+    def open(self, connect: Connect, is_present: bool = False, line: str = "l") -> list[Any]:
+        self.level = connect.level
+        self.tell(Opened(line, connect, connect.client_id or "assigned"))
+        return self.tell(Attached(line, is_present))
+
+    def say(self, packet: Packet, line: str = "l") -> list[Any]:
+        return self.tell(Heard(line, packet))
+
+    def subscribe(self, *subscriptions: Subscription, **properties: Any) -> list[Any]:
+        [asked] = self.say(Subscribe(1, subscriptions, properties))
+        assert isinstance(asked, AddSubscriptions)
+        return self.tell(Subscribed(asked.request, tuple(each.qos for each in subscriptions)))
+
+
+def connected(level: int = 5, settings: Settings = PLAIN, **properties: Any) -> Talk:
+    talk = Talk(settings)
+    talk.open(Connect("me", level, properties=properties))
+    return talk
+
+
+def events(wanted: list[Any], kind: type) -> list[Any]:
+    return [each for each in wanted if isinstance(each, kind)]
+
+
+# ------------------------------------------------------------ coming
+
+
+def test_connack_tells_what_is_not_as_the_client_assumes():
+    talk = Talk(Settings(keep_alive_max_s=60, session_expiry_max_s=50))
+    [connack] = events(talk.open(Connect("", 5, keep_alive=0, properties=KEEP)), Connack)
+    assert connack == Connack(
+        0,
+        False,
+        {
+            "topic_alias_maximum": 64,
+            "receive_maximum": 64,
+            "maximum_packet_size": 1 << 20,
+            "assigned_client_identifier": "assigned",
+            "session_expiry_interval": 50,
+            "server_keep_alive": 60,
+        },
+    )
+    assert StartTimer(("keep alive",), 90.0) in talk.effects
+
+
+def test_a_plain_server_has_nothing_to_tell():
+    assert events(Talk().open(Connect("me", 5, keep_alive=7)), Connack) == [Connack()]
+
+
+@pytest.mark.parametrize(("clean", "level", "expiry_s"), [(True, 4, 0), (False, 4, NEVER), (True, 5, 100)])
+def test_the_gateway_is_asked_to_attach_with_the_expiry_that_the_level_means(clean, level, expiry_s):
+    connect = Connect("me", level, clean, properties=KEEP if level == 5 else {})
+    assert Talk().tell(Opened("l", connect, "me")) == [Attach("l", "me", clean, expiry_s, connect)]
+
+
+def test_session_present_is_said_only_of_a_session_that_is_continued():
+    for clean, was_there, is_said in [(True, True, False), (False, True, True), (False, False, False)]:
+        [connack] = events(Talk().open(Connect("me", 4, clean), was_there), Connack)
+        assert connack.session_present is is_said
+
+
+def test_connects_that_need_no_asking_are_refused_at_once():
+    assert greeting(Connect("me", 5, properties={"authentication_method": "x"})) == encode(Connack(0x8C), 5)
+    assert greeting(Connect("", 3)) == greeting(Connect("", 4, False)) == encode(Connack(2), 4)
+    assert greeting(Connect("", 4)) is greeting(Connect("", 5, False)) is None
+
+
+def test_a_client_that_may_not_come_in_is_told_why_in_the_words_of_its_level():
+    talk = Talk(Settings())
+    talk.tell(Opened("l", Connect("me", 5), "me"))
+    told = talk.tell(Refused("l", Reason.USE_ANOTHER_SERVER, "moved", "other:1883"))
+    assert told == [
+        Connack(0x9C, False, {"server_reference": "other:1883", "reason_string": "moved"}),
+        Close("l", "moved"),
+    ]
+    talk.level = 4
+    talk.tell(Opened("l", Connect("me", 4), "me"))
+    assert talk.tell(Refused("l", Reason.NOT_AUTHORIZED)) == [Connack(5), Close("l", "refused")]
+
+
+def test_packets_before_connack_wait_for_it_and_are_bounded():
+    talk = Talk(Settings(early_packets_max=2))
+    talk.tell(Opened("l", Connect("me", 5), "me"))
+    assert talk.say(Pingreq()) == []
+    assert talk.tell(Attached("l", False))[-1] == Pingresp()
+    talk.tell(Opened("m", Connect("me", 5), "me"))
+    assert [talk.say(Pingreq(), "m") for _ in range(3)][-1] == [Close("m", "too many packets before CONNACK")]
+    assert talk.session.connection == "l"
+
+
+def test_a_stranger_who_is_not_attached_disturbs_nobody():
+    talk = connected()
+    talk.tell(Opened("stranger", Connect("me", 5), "me"))
+    assert talk.tell(Faulted("stranger", 0x81, "bad")) == [Close("stranger", "bad")]
+    talk.tell(Opened("stranger", Connect("me", 5), "me"))
+    talk.tell(Refused("stranger", Reason.NOT_AUTHORIZED))
+    assert talk.say(Pingreq()) == [Pingresp()]
+
+
+def test_a_client_that_comes_anew_takes_its_session_over():
+    talk = connected(session_expiry_interval=100)
+    told = talk.open(Connect("me", 5, False, properties=KEEP), True, "new")
+    assert told[:2] == [Disconnect(0x8E), Close("l", "the client is connected anew")]
+    assert talk.session.connection == "new"
+    assert talk.tell(Closed("l")) == []
+    assert talk.say(Pingreq(), "l") == []
+
+
+def test_a_session_that_was_to_end_with_its_connection_ends_when_that_is_taken_over():
+    talk = subscribed()
+    again = Connect("me", 5, False, properties=KEEP)
+    assert talk.tell(Opened("new", again, "me")) == [Attach("new", "me", True, 100, again)]
+    [connack] = events(talk.tell(Attached("new", True)), Connack)
+    assert not connack.session_present
+    assert talk.session.kept == Kept()
+
+
+# ------------------------------------------------------------ going
+
+
+def test_a_fault_ends_the_connection_with_its_reason_and_keeps_the_session():
+    talk = connected(settings=Settings(), session_expiry_interval=100)
+    told = talk.tell(Faulted("l", Reason.MALFORMED_PACKET, "flags"))
+    assert told[:2] == [Disconnect(0x81, {"reason_string": "flags"}), Close("l", "flags")]
+    assert told[-1] == StartTimer(("expiry",), 100.0)
+    assert events(connected(4).tell(Faulted("l", 0x81, "flags")), Disconnect) == []
+
+
+@pytest.mark.parametrize("packet", [Connect("me", 5), Connack(), Pingresp()])
+def test_packets_out_of_place_are_protocol_errors(packet):
+    assert connected().say(packet)[0] == Disconnect(Reason.PROTOCOL_ERROR)
+
+
+def test_keep_alive_is_one_and_a_half_times_what_was_said_after_the_last_packet():
+    world = World(PLAIN)
+    world.open("l")
+    world.receive("l", encode(Connect("me", 5, keep_alive=10), 5))
+    for _ in range(3):
+        world.advance(14.9)
+        world.receive("l", encode(Pingreq(), 5))
+    world.lines["l"].out.clear()
+    world.advance(14.9)
+    assert not world.is_closed("l")
+    world.advance(0.2)
+    assert world.is_closed("l")
+    assert world.lines["l"].out == encode(Disconnect(Reason.KEEP_ALIVE_TIMEOUT), 5)
+
+
+def test_a_session_lasts_as_long_as_agreed_and_disconnect_may_change_that():
+    talk = connected(session_expiry_interval=100)
+    assert talk.tell(Closed("l"))[-1] == StartTimer(("expiry",), 100.0)
+    talk = connected(session_expiry_interval=100)
+    assert talk.say(Disconnect(0, {"session_expiry_interval": 7}))[-1] == StartTimer(("expiry",), 7.0)
+    assert connected().tell(Closed("l"))[-1] == Forget()
+    assert events(connected(session_expiry_interval=NEVER).tell(Closed("l")), StartTimer) == []
+    talk = connected()
+    assert talk.say(Disconnect(0, {"session_expiry_interval": 7}))[0] == Disconnect(Reason.PROTOCOL_ERROR)
+
+
+def test_what_is_over_is_forgotten_and_what_is_back_is_not():
+    world = World(PLAIN)
+    for line, wait_s, is_present in [("a", 0, False), ("b", 99, True), ("c", 101, False)]:
+        world.advance(wait_s)
+        world.open(line)
+        world.receive(line, encode(Connect("me", 5, False, properties=KEEP), 5))
+        assert world.lines[line].out == encode(Connack(0, is_present), 5)
+        world.receive(line, encode(Subscribe(1, (Subscription("t"),)), 5))
+        world.drop(line)
+
+
+def test_the_server_says_good_bye():
+    talk = connected()
+    assert talk.tell(Stop(Reason.SERVER_SHUTTING_DOWN, "update", "b:1883"))[:2] == [
+        Disconnect(0x8B, {"server_reference": "b:1883"}),
+        Close("l", "update"),
+    ]
+    assert talk.tell(Stop(Reason.SERVER_SHUTTING_DOWN)) == []
+
+
+# ------------------------------------------------------------ wills
+
+
+def with_will(delay_s: int = 0, expiry_s: int = 100) -> Talk:
+    talk = Talk()
+    will = Will("w", b"gone", 1, True, {"will_delay_interval": delay_s, "content_type": "text"} if delay_s else {})
+    talk.open(Connect("me", 5, False, will=will, properties={"session_expiry_interval": expiry_s}))
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("end", "is_published"),
+    [
+        (Closed("l"), True),
+        (Faulted("l", 0x81, "bad"), True),
+        (Stop(Reason.SERVER_BUSY), True),
+        (Heard("l", Disconnect()), False),
+        (Heard("l", Disconnect(Reason.DISCONNECT_WITH_WILL)), True),
+        (Heard("l", Disconnect(Reason.PROTOCOL_ERROR)), True),
+        (Heard("l", Pingresp()), True),
+    ],
+)
+def test_the_will_is_published_unless_the_client_says_good_bye(end, is_published):
+    assert events(with_will().tell(end), PublishWill) == [PublishWill(Will("w", b"gone", 1, True))] * is_published
+
+
+def test_a_will_waits_for_its_delay_but_not_beyond_the_session():
+    talk = with_will(10)
+    assert StartTimer(("will",), 10.0) in talk.tell(Closed("l"))
+    assert talk.tell(TimerDue(("will",))) == [PublishWill(Will("w", b"gone", 1, True, {"content_type": "text"}))]
+    assert talk.tell(TimerDue(("will",))) == []
+    assert StartTimer(("will",), 5.0) in with_will(10, 5).tell(Closed("l"))
+    talk = with_will(10, 0)
+    told = talk.tell(Closed("l"))
+    assert [type(each) for each in told] == [StopTimer, PublishWill, Forget]
+
+
+def test_a_client_that_is_back_in_time_takes_its_will_back():
+    talk = with_will(10)
+    talk.tell(Closed("l"))
+    told = talk.open(Connect("me", 5, False, properties=KEEP), True, "new")
+    assert StopTimer(("will",)) in told
+    assert events(told, PublishWill) == []
+    talk = with_will(10)
+    talk.tell(Closed("l"))
+    assert len(events(talk.open(Connect("me", 5, True), True, "new"), PublishWill)) == 1  # the session is another one
+
+
+@pytest.mark.parametrize(("delay_s", "clean", "is_published"), [(0, False, True), (10, False, False), (10, True, True)])
+def test_on_a_takeover_the_will_counts_unless_it_was_to_wait(delay_s, clean, is_published):
+    told = with_will(delay_s).open(Connect("me", 5, clean, properties=KEEP), True, "new")
+    assert len(events(told, PublishWill)) == is_published
+
+
+# ------------------------------------------------------------ publications
+
+
+def test_a_publication_is_answered_once_it_was_accepted():
+    talk = connected()
+    assert talk.say(Publish("t", b"x", 0)) == [PublishEvent(0, "t", b"x", 0, False, {})]
+    assert talk.say(Publish("t", b"x", 1, packet_id=9)) == [PublishEvent(1, "t", b"x", 1, False, {})]
+    assert talk.tell(Accepted(1, 0x10)) == [Puback(9, 0x10)]
+    assert talk.tell(Accepted(1)) == []
+    assert talk.say(Publish("t", b"x", 2, packet_id=9)) == [PublishEvent(2, "t", b"x", 2, False, {})]
+    assert talk.say(Publish("t", b"x", 2, dup=True, packet_id=9)) == []  # asked for already
+    assert talk.tell(Accepted(2)) == [Pubrec(9)]
+    assert talk.say(Publish("t", b"x", 2, dup=True, packet_id=9)) == [Pubrec(9)]
+    assert talk.say(Pubrel(9)) == [Pubcomp(9)]
+    assert talk.say(Pubrel(9)) == [Pubcomp(9)]
+    assert talk.say(Publish("t", b"y", 2, packet_id=9)) == [PublishEvent(3, "t", b"y", 2, False, {})]
+
+
+def test_a_publication_that_is_refused_says_why_to_those_who_want_to_know():
+    for wants, words in [(1, {"reason_string": "no grant"}), (0, {})]:
+        talk = connected(settings=Settings(), request_problem_information=wants)
+        talk.say(Publish("t", b"x", 2, packet_id=9))
+        assert talk.tell(Accepted(1, Reason.NOT_AUTHORIZED, "no grant")) == [Pubrec(9, 0x87, words)]
+        assert talk.session.kept.received == {}
+    talk = connected(settings=Settings(), maximum_packet_size=60)
+    talk.say(Publish("t", b"x", 1, packet_id=9))
+    assert talk.tell(Accepted(1, 0x87, "x" * 60)) == [Puback(9, 0x87)]
+
+
+def test_what_was_accepted_while_the_client_was_away_is_answered_when_it_asks_again():
+    talk = connected(session_expiry_interval=100)
+    talk.say(Publish("t", b"x", 2, packet_id=9))
+    talk.tell(Closed("l"))
+    assert talk.tell(Accepted(1)) == []
+    talk.open(Connect("me", 5, False, properties=KEEP), True, "new")
+    assert talk.say(Publish("t", b"x", 2, dup=True, packet_id=9), "new") == [Pubrec(9)]
+
+
+def test_a_publication_without_an_answer_is_asked_for_again_by_its_number_at_another_gateway():
+    talk = connected(session_expiry_interval=100)
+    talk.say(Publish("t", b"x", 2, packet_id=9))
+    elsewhere = Talk(PLAIN)
+    elsewhere.tell(Opened("l", Connect("me", 5, False, properties=KEEP), "me"))
+    elsewhere.tell(Attached("l", True, talk.session.kept))
+    assert elsewhere.say(Publish("t", b"x", 2, dup=True, packet_id=9)) == [PublishEvent(1, "t", b"x", 2, False, {})]
+
+
+def test_a_client_may_have_so_many_publications_under_way():
+    talk = connected(settings=Settings(receive_maximum=2))
+    for packet_id in (1, 2):
+        talk.say(Publish("t", b"x", packet_id, packet_id=packet_id))
+    talk.say(Publish("t", b"x", 2, dup=True, packet_id=2))
+    talk.tell(Accepted(1))
+    talk.say(Publish("t", b"x", 1, packet_id=3))
+    assert talk.say(Publish("t", b"x", 1, packet_id=4))[0].reason_code == Reason.RECEIVE_MAXIMUM_EXCEEDED
+
+
+def test_topic_aliases_of_the_client():
+    talk = connected(settings=Settings(topic_alias_maximum=2))
+    alias = {"topic_alias": 2, "content_type": "text"}
+    assert talk.say(Publish("t", b"x", properties=alias))[0].properties == {"content_type": "text"}
+    assert talk.say(Publish("", b"x", properties={"topic_alias": 2}))[0].topic == "t"
+    assert talk.say(Publish("", b"x", properties={"topic_alias": 1}))[0].reason_code == Reason.PROTOCOL_ERROR
+    talk = connected(settings=Settings(topic_alias_maximum=2))
+    assert talk.say(Publish("t", b"x", properties={"topic_alias": 3}))[0].reason_code == Reason.TOPIC_ALIAS_INVALID
+
+
+def test_a_client_may_not_send_subscription_identifiers():
+    told = connected().say(Publish("t", b"x", properties={"subscription_identifier": (1,)}))
+    assert told[0] == Disconnect(Reason.PROTOCOL_ERROR)
+
+
+# ------------------------------------------------------------ deliveries
+
+
+def deliver(number: int, qos: int = 1, **details: Any) -> Deliver:
+    return Deliver(number, "t", b"%d" % number, ("t",), qos, **details)
+
+
+def subscribed(qos: int = 2, level: int = 5, settings: Settings = PLAIN, **properties: Any) -> Talk:
+    talk = connected(level, settings, **properties)
+    talk.subscribe(Subscription("t", qos))
+    return talk
+
+
+def test_deliveries_go_out_in_order_within_the_clients_window_and_are_confirmed_up_to_the_lowest_that_is_open():
+    talk = subscribed(receive_maximum=2)
+    assert talk.tell(deliver(1, 1)) == [Publish("t", b"1", 1, packet_id=1)]
+    assert talk.tell(deliver(3, 2)) == [Publish("t", b"3", 2, packet_id=2)]
+    assert talk.tell(deliver(4, 1)) == talk.tell(deliver(5, 0)) == []
+    assert talk.tell(deliver(4, 1)) == []  # told twice
+    assert talk.say(Pubrec(2)) == [Pubrel(2)]  # the client has 3, and 1 is still open
+    assert talk.say(Pubrec(2)) == [Pubrel(2)]
+    assert talk.say(Pubcomp(2)) == [Publish("t", b"4", 1, packet_id=3), Publish("t", b"5")]
+    assert talk.say(Puback(1)) == [Confirm(3)]
+    assert talk.say(Puback(3)) == [Confirm(5)]
+    assert talk.tell(deliver(5, 0)) == [Confirm(5)]
+    assert talk.session.kept == Kept(talk.session.kept.subscriptions, next_id=4, confirmed=5)
+
+
+@pytest.mark.parametrize("answer", [Pubrec(1), Pubcomp(1)])
+def test_answers_of_another_qos_are_protocol_errors(answer):
+    talk = subscribed()
+    talk.tell(deliver(1, 1))
+    assert talk.say(answer)[0] == Disconnect(Reason.PROTOCOL_ERROR)
+
+
+def test_a_client_may_refuse_a_delivery():
+    talk = subscribed()
+    talk.tell(deliver(1, 2))
+    assert talk.say(Pubrec(1, Reason.QUOTA_EXCEEDED)) == [Confirm(1)]
+    assert talk.session.kept.sent == {}
+
+
+def test_what_was_not_answered_goes_out_again_under_its_identifier_marked_dup():
+    talk = subscribed(session_expiry_interval=100)
+    for number, qos in [(1, 1), (2, 2), (3, 2)]:
+        talk.tell(deliver(number, qos))
+    talk.say(Pubrec(3))
+    talk.tell(Closed("l"))
+    told = talk.open(Connect("me", 5, False, properties=KEEP), True, "l")
+    assert told[-1] == Pubrel(3)
+    assert talk.tell(deliver(1, 1)) == [Publish("t", b"1", 1, dup=True, packet_id=1)]
+    assert talk.tell(deliver(2, 2)) == [Publish("t", b"2", 2, dup=True, packet_id=2)]
+    assert talk.tell(deliver(3, 2)) == []  # the client has it, and 1 is still open
+    assert talk.tell(deliver(4, 1)) == [Publish("t", b"4", 1, packet_id=4)]
+    assert talk.say(Puback(1)) + talk.say(Pubrec(2)) == [Confirm(1), Confirm(3), Pubrel(2)]
+
+
+def test_an_identifier_whose_event_is_gone_is_released_before_it_is_used_again():
+    talk = subscribed(session_expiry_interval=100)
+    for number, qos in [(1, 1), (2, 2)]:
+        talk.tell(deliver(number, qos))
+    talk.tell(Closed("l"))
+    talk.open(Connect("me", 5, False, properties=KEEP), True, "l")
+    assert talk.tell(deliver(5, 1)) == [Confirm(4), Pubrel(2), Publish("t", b"5", 1, packet_id=3)]
+    assert talk.session.kept.sent == {2: Sent(2, 3), 3: Sent(5, 1)}
+    assert talk.session.kept.confirmed == 4
+
+
+@pytest.mark.parametrize("next_number", [1, 2, 5])
+def test_a_client_may_answer_what_it_got_on_the_connection_before(next_number):
+    talk = subscribed(session_expiry_interval=100)
+    for number, qos in [(1, 1), (2, 2)]:
+        talk.tell(deliver(number, qos))
+    talk.tell(Closed("l"))
+    talk.open(Connect("me", 5, False, properties=KEEP), True, "l")
+    assert talk.say(Puback(1)) == []
+    assert talk.say(Pubrec(2)) == [Pubrel(2)]
+    talk.tell(deliver(next_number, 0))
+    assert talk.session.kept.confirmed == next_number
+    assert talk.session.kept.sent == {2: Sent(2, 3)}
+
+
+def test_topic_aliases_of_the_server():
+    talk = connected(settings=Settings(alias_out_max=1), topic_alias_maximum=5)
+    talk.subscribe(Subscription("#"))
+    alias = {"topic_alias": 1}
+    assert talk.tell(Deliver(1, "t", b"", ("#",)))[0] == Publish("t", b"", properties=alias)
+    assert talk.tell(Deliver(2, "t", b"", ("#",)))[0] == Publish("", b"", properties=alias)
+    assert talk.tell(Deliver(3, "u", b"", ("#",)))[0] == Publish("u", b"")
+
+
+def test_what_the_client_cannot_take_counts_as_done():
+    talk = subscribed(
+        maximum_packet_size=20,
+        settings=Settings(
+            queue_max=1, in_flight_max=1, maximum_packet_size=268_435_460, topic_alias_maximum=0, receive_maximum=65_535
+        ),
+    )
+    assert talk.tell(deliver(1, 2)) == [Publish("t", b"1", 2, packet_id=1)]
+    assert talk.tell(deliver(2, 2)) == []
+    assert talk.tell(deliver(3, 2)) == [GiveUp(3, "1 deliveries wait already")]
+    talk = subscribed(maximum_packet_size=20)
+    assert talk.tell(Deliver(1, "t", bytes(30), ("t",))) == [GiveUp(1, "36 bytes: the client takes 20"), Confirm(1)]
+    assert isinstance(talk.tell(Deliver(2, "a/+", b"", ("t",)))[0], GiveUp)
+    assert isinstance(talk.tell(Deliver(3, "\ud800", b"", ("t",)))[0], GiveUp)
+    assert talk.tell(Deliver(4, "t", b"", ("ended",))) == [GiveUp(4, "its subscriptions have ended"), Confirm(4)]
+
+
+def test_events_expire_and_say_how_long_they_last():
+    talk = subscribed(0)
+    talk.now = 10.0
+    assert talk.tell(deliver(1, expires_at=13.5))[0].properties == {"message_expiry_interval": 4}
+    assert talk.tell(deliver(3, expires_at=1e12))[0].properties == {"message_expiry_interval": NEVER}
+    assert talk.tell(deliver(4, expires_at=10.0)) == [GiveUp(4, "it expired"), Confirm(4)]
+
+
+def test_qos_retain_flag_and_identifiers_come_from_the_subscriptions():
+    talk = connected()
+    talk.subscribe(Subscription("a", 1), subscription_identifier=7)
+    talk.subscribe(Subscription("b", 0, retain_as_published=True), subscription_identifier=8)
+    talk.subscribe(Subscription("c", 2))
+    told = [
+        talk.tell(Deliver(number, "t", b"", wanted, 2, retain=True, is_retained=number == 4))[0]
+        for number, wanted in enumerate([("a",), ("a", "b"), ("c",), ("a",)], start=1)
+    ]
+    assert [(each.qos, each.retain, each.properties.get("subscription_identifier")) for each in told] == [
+        (1, False, (7,)),
+        (1, True, (7, 8)),
+        (2, False, None),
+        (1, True, (7,)),
+    ]
+
+
+# ------------------------------------------------------------ subscriptions
+
+
+def test_a_subscription_stands_once_the_gateway_grants_it():
+    talk = connected()
+    [asked] = talk.say(Subscribe(5, (Subscription("a", 2), Subscription("b", 1)), {"subscription_identifier": 3}))
+    assert [(wish.topics.levels, wish.identifier, wish.wants_retained) for wish in asked.wishes] == [
+        ("a", 3, True),
+        ("b", 3, True),
+    ]
+    assert talk.say(Subscribe(5, (Subscription("c"),))) == [Suback(5, (Reason.PACKET_IDENTIFIER_IN_USE,))]
+    assert talk.tell(Subscribed(1, (1, Reason.NOT_AUTHORIZED))) == [Suback(5, (1, 0x87))]
+    assert list(talk.session.kept.subscriptions) == ["a"]
+    assert talk.session.kept.subscriptions["a"].qos == 1
+    talk.say(Subscribe(6, (Subscription("a", 0),)))
+    talk.tell(Subscribed(2, (Reason.NOT_AUTHORIZED,)))
+    assert talk.session.kept.subscriptions["a"].qos == 1  # the one before still stands
+    assert talk.tell(Subscribed(2, (0,))) == []
+
+
+def test_an_answer_that_comes_after_the_connection_counts_and_is_not_told_on_another():
+    talk = connected(session_expiry_interval=100)
+    talk.say(Subscribe(5, (Subscription("a"), Subscription("b"))))
+    talk.tell(Closed("l"))
+    talk.open(Connect("me", 5, False, properties=KEEP), True, "new")
+    [asked] = talk.say(Subscribe(5, (Subscription("c"),)), "new")
+    assert talk.tell(Subscribed(1, (0, Reason.NOT_AUTHORIZED))) == []
+    assert list(talk.session.kept.subscriptions) == ["a", "c"]
+    assert talk.tell(Subscribed(asked.request, (0,))) == [Suback(5, (0,))]
+
+
+def test_retained_events_are_sent_as_the_subscription_says():
+    talk = connected()
+    wants = []
+    for handling, text in [(1, "a"), (1, "a"), (2, "b"), (0, "a"), (0, "$share/g/a")]:
+        [asked] = talk.say(Subscribe(1, (Subscription(text, retain_handling=handling),)))
+        wants.append(asked.wishes[0].wants_retained)
+        talk.tell(Subscribed(asked.request, (0,)))
+    assert wants == [True, False, False, True, False]
+
+
+def test_content_filters_come_with_the_topic_or_beside_it():
+    talk = connected(settings=Settings())
+    [asked] = talk.say(
+        Subscribe(1, (Subscription("a?x > 1"),), {"user_property": (("$where", "y < 2"), ("other", "z"))})
+    )
+    content = asked.wishes[0].topics.content
+    assert content.holds({"x": 2, "y": 1})
+    assert not content.holds({"x": 2, "y": 2})
+    [suback] = talk.say(Subscribe(2, (Subscription("a?x >"),)))
+    assert suback.reason_codes == (Reason.TOPIC_FILTER_INVALID,)
+    assert "line 1" in suback.properties["reason_string"]
+
+
+def test_there_are_so_many_subscriptions_and_no_more():
+    talk = connected(settings=Settings(subscriptions_max=1))
+    [asked] = talk.say(Subscribe(1, (Subscription("a"), Subscription("b"), Subscription("a", 1))))
+    assert [wish.subscription.qos for wish in asked.wishes] == [0, 1]
+    assert talk.tell(Subscribed(1, (0, 1))) == [Suback(1, (0, Reason.QUOTA_EXCEEDED, 1))]
+
+
+def test_unsubscribe_says_what_was_there():
+    talk = subscribed()
+    ended, unsuback = talk.say(Unsubscribe(4, ("t", "u")))
+    assert ended.filters == ("t",)
+    assert unsuback == Unsuback(4, (0, 0x11))
+
+
+def test_two_clients_and_a_network_between_them():
+    world = World(PLAIN)
+    for name in "ab":
+        world.open(name)
+        world.receive(name, encode(Connect(name, 5), 5))
+        world.receive(name, encode(Subscribe(1, (Subscription("t", 1, no_local=True), Subscription("$share/g/s"))), 5))
+        world.lines[name].out.clear()
+    world.receive("a", encode(Publish("t", b"1", 1, True, packet_id=1), 5) + encode(Publish("s", b"2"), 5))
+    assert world.lines["a"].out == encode(Puback(1), 5) + encode(Publish("s", b"2"), 5)
+    assert world.lines["b"].out == encode(Publish("t", b"1", 1, packet_id=1), 5)
+    world.open("c")
+    world.receive("c", encode(Connect("c", 4), 4))
+    world.lines["c"].out.clear()
+    world.receive("c", encode(Subscribe(1, (Subscription("+", 0),)), 4))
+    assert world.lines["c"].out == encode(Suback(1, (0,)), 4) + encode(Publish("t", b"1", 0, True), 4)

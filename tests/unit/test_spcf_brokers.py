@@ -1,0 +1,166 @@
+"""Brokers let SPCF know in which contexts their clients are: as they come, change, move and go, in every mode."""
+
+from typing import Any
+
+import pytest
+
+from godwit.broker.messages import Advertise, Attach, Attached, Bye, Context, Request, Subscribe
+from godwit.broker.spcf import SpcfRouting
+from godwit.filters.filters import TRUE
+from godwit.filters.language import parse
+from godwit.mobility.messages import MoveOut
+from tests.property.roaming_network import NAMES, RoamingNetwork
+
+GUARD: dict[str, Any] = {"role": "guard"}
+GUEST: dict[str, Any] = {"role": "guest"}
+
+
+class Brokers(RoamingNetwork):
+    def __init__(self, **config: Any) -> None:
+        super().__init__(family="graph", strategy="spcf", **config)
+        self.wait(100.0)
+
+    def routing(self, name: str) -> SpcfRouting:
+        routing = self.brokers[name].routing
+        assert isinstance(routing, SpcfRouting)
+        return routing
+
+    def contexts(self, client: str = "client") -> dict[str, Any]:
+        """Where a client is said to be in which context."""
+        found = {name: self.routing(name).own for name in NAMES}
+        return {name: own.exact[own.keys[client]] for name, own in found.items() if client in own.keys}
+
+    def attached(self) -> Attached:
+        return next(message for _, _, message in reversed(self.told) if isinstance(message, Attached))
+
+    def come(self, at: str, connection: str, **details: Any) -> Attached:
+        self.say(at, connection, Attach("client", **details))
+        return self.attached()
+
+
+def there(**config: Any) -> tuple[Brokers, Attached]:
+    """A client at a, in a context, with a subscription; a publisher at c."""
+    net = Brokers(**config)
+    welcome = net.come("a", "one", attempt=1)
+    net.say("a", "one", Request(1, Context(GUARD)))
+    net.say("a", "one", Request(2, Subscribe(("client", "s"), parse("sender.x IS NULL"))))
+    net.say("c", "other", Attach("publisher"))
+    assert net.routing("c").remote["a"] == {("client", "s"): parse("sender.x IS NULL")}
+    assert net.routing("c").others["a"].context_of("client") == (2, GUARD)
+    return net, welcome
+
+
+def moved(welcome: Attached, **details: Any) -> dict[str, Any]:
+    known = {"session": welcome.session, "home": "a", "since": 1, "attempt": 2}
+    wanted = (Subscribe(("client", "s"), parse("sender.x IS NULL")),)
+    return {**known, "wanted": wanted, **details}
+
+
+def assert_nothing_left(net: Brokers) -> None:
+    for name in NAMES:
+        assert not any(net.routing(name).sizes().values()), net.routing(name).sizes()
+        assert net.routing(name).is_settled()
+
+
+def test_a_session_begins_in_the_empty_context_and_goes_with_its_client() -> None:
+    net = Brokers()
+    net.come("a", "one")
+    assert net.contexts() == {"a": {}}
+    net.say("a", "one", Request(1, Context(GUARD)))
+    assert net.contexts() == {"a": GUARD}
+    net.close("a", "one")
+    assert net.contexts() == {"a": GUARD}  # it may come back, and events wait for it
+    net.come("a", "two")
+    assert net.contexts() == {"a": GUARD}
+    net.say("a", "two", Bye())
+    assert net.contexts() == {}
+    assert_nothing_left(net)
+
+
+def test_a_client_that_stays_away_is_in_no_context_any_more() -> None:
+    net = Brokers()
+    net.come("a", "one")
+    net.close("a", "one")
+    net.wait(1e7)
+    assert net.contexts() == {}
+    assert_nothing_left(net)
+
+
+def test_a_context_that_is_refused_changes_nothing() -> None:
+    net = Brokers()
+    net.say("a", "one", Request(1, Context(GUARD)))  # before Attach
+    assert net.contexts() == {}
+
+
+@pytest.mark.parametrize("mode", ["relocate", "ask", "explicit"])
+def test_the_context_moves_with_the_session(mode: str) -> None:
+    net, welcome = there()
+    if mode == "explicit":
+        net.say("a", "one", MoveOut())
+    brings: dict[str, Any] = {"wanted": ()} if mode == "ask" else {"context": Context(GUEST)}
+    net.come("b", "two", **moved(welcome, mode=mode, **brings))
+    net.wait(60.0)
+    assert net.contexts() == {"b": GUARD if mode == "ask" else GUEST}
+    assert list(net.routing("c").remote["b"]) == [("client", "s")]
+    assert net.routing("c").remote.get("a", {}) == {}
+    net.say("b", "two", Bye())
+    net.say("c", "other", Bye())
+    assert_nothing_left(net)
+
+
+def test_a_client_that_waits_for_its_session_is_where_it_says_or_may_be_anywhere() -> None:
+    net, welcome = there()
+    net.cut = {("b", "a"), ("a", "b")}
+    net.come("b", "two", **moved(welcome, context=Context(GUEST)))
+    assert net.contexts() == {"a": GUARD, "b": GUEST}
+    assert net.routing("c").others["b"].context_of("client") == (1, GUEST)
+    net, welcome = there()
+    net.cut = {("b", "a"), ("a", "b")}
+    net.come("b", "two", **moved(welcome))
+    assert net.contexts() == {"a": GUARD}
+    assert net.routing("c").others["b"].context_of("client") is None  # so it may be meant by everything
+
+
+def test_of_a_client_whose_server_vouches_for_a_part_nothing_is_said_before_its_session_is_there() -> None:
+    net, welcome = there(asserted=("badge",))
+    net.cut = {("b", "a"), ("a", "b")}
+    net.come("b", "two", **moved(welcome, context=Context(GUEST)))
+    assert net.contexts() == {"a": GUARD}
+
+
+def test_who_is_superseded_while_it_waits_leaves_no_context_behind() -> None:
+    net, welcome = there()
+    net.cut = {("b", "a"), ("a", "b")}
+    net.come("b", "two", **moved(welcome, context=Context(GUEST)))
+    net.cut = set()
+    net.say("a", "three", Attach("client", session=welcome.session, home="a", since=1, attempt=3))
+    net.wait(300.0)
+    assert net.contexts() == {"a": GUARD}
+    assert net.routing("c").remote.get("b", {}) == {}
+
+
+def test_a_naive_client_is_in_two_places_until_the_old_session_is_over() -> None:
+    net, welcome = there()
+    net.close("a", "one")
+    net.come("b", "two", **moved(welcome, mode="naive", wanted=()))
+    assert net.contexts() == {"a": GUARD, "b": {}}
+    net.wait(1e7)
+    assert list(net.contexts()) == ["b"]
+
+
+@pytest.mark.parametrize("mode", ["standard", "delayed", "proxy", "prefetching"])
+def test_the_context_of_a_publisher_goes_with_it_or_stays_as_long_as_its_tree(mode: str) -> None:
+    net = Brokers()
+    net.come("a", "one", mode=mode, attempt=1)
+    net.say("a", "one", Request(1, Advertise(("client", "ad"), TRUE)))
+    net.say("a", "one", Request(2, Context(GUARD)))
+    net.close("a", "one")
+    assert net.contexts() == ({"a": GUARD} if mode == "delayed" else {})
+    net.come("b", "two", mode=mode, attempt=2, home="a")
+    assert list(net.contexts()) == (["a", "b"] if mode == "delayed" else ["b"])
+    net.wait(20.0)
+    assert list(net.contexts()) == ["b"]
+    net.say("b", "two", Bye())
+    net.wait(1e7)
+    assert net.contexts() == {}
+    assert_nothing_left(net)
