@@ -12,7 +12,8 @@ from hypothesis.strategies import SearchStrategy
 
 from godwit.broker.messages import Frame, Packet, Publish
 from godwit.errors import PeerFault
-from godwit.filters.events import Event
+from godwit.filters.contexts import Described, bounds_of
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 from godwit.runtime import wire
@@ -38,6 +39,9 @@ PARTS: dict[Any, SearchStrategy[Any]] = {
     Event: EVENTS,
     Filter: own.filters(3),
     Value: own.values(),
+    Described: own.attributes() | st.lists(own.attributes(), min_size=2, max_size=3).map(bounds_of),
+    Attributes: own.attributes(),
+    dict[str, Value | tuple[Value, ...]]: own.attributes(),
 }
 
 

@@ -1,16 +1,16 @@
 """A client on real sockets: `async with connect(...)`, `async for` over what was subscribed to.
 
-*Theory.* The face of the client's machine (`client/client.py`), which does all the work: it numbers requests, says again
-what was not acknowledged, keeps events while there is no connection, and tells doubles apart. This module gives it a
-clock, timers and a connection, and dials the next seed when one fails or is lost.
+*Theory.* The face of the client's machine (`client/client.py`), which does all the work: it numbers requests, says
+again what was not acknowledged, keeps events while there is no connection, and tells doubles apart. This module gives
+it a clock, timers and a connection, and dials the next seed when one fails or is lost.
 
 *Rules.*
 1. What is asked for is asked for whether there is a connection or not; `drain` waits until brokers have answered it.
 2. Events of a subscription come in order, once. An application that does not read them holds up its own connection and
    no other's: past `UNREAD_MAX` events nothing is read from the socket until it does.
 3. A request that is refused raises `Refused` where it was asked for with `await`, or is in `refusals`.
-4. Reconnecting starts at `RETRY_FIRST_S` and waits twice as long each time, up to `RETRY_MAX_S`, with some chance in it,
-   so that a thousand clients of a broker that comes back do not come at once.
+4. Reconnecting starts at `RETRY_FIRST_S` and waits twice as long each time, up to `RETRY_MAX_S`, with some chance in
+   it, so that a thousand clients of a broker that comes back do not come at once.
 """
 
 import asyncio

@@ -115,7 +115,9 @@ class Journal:
     def batches(self, after: int) -> Iterator[bytes]:
         """The batches behind a number, in order, without a hole."""
         with self._said_well():
-            for number, data in self._disk.execute("SELECT number, data FROM batches WHERE number > ? ORDER BY number", (after,)):
+            for number, data in self._disk.execute(
+                "SELECT number, data FROM batches WHERE number > ? ORDER BY number", (after,)
+            ):
                 if number != after + 1:
                     raise JournalError(f"{self.folder / FILE}: batch {after + 1} is missing before batch {number}")
                 after = number

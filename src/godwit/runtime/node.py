@@ -140,7 +140,7 @@ class Node:
                 effects += handle(input, now)
                 if self._journal is not None:
                     entries.append(_entry(input, packed, now))
-        except Exception as error:  # noqa: BLE001 (rule 3: whatever it is)
+        except Exception as error:
             self._on_fault(input, error)
         if self._journal is None:
             self._carry_out(self._taken_effects())
@@ -223,7 +223,7 @@ class Node:
         after = 0
         if (snapshot := journal.last_snapshot()) is not None:
             after = snapshot[0]
-            self.machine, self._asked, self._open, self.now = pickle.loads(snapshot[1])  # noqa: S301 (our own disk)
+            self.machine, self._asked, self._open, self.now = pickle.loads(snapshot[1])
         for batch in journal.batches(after):
             for entry in _ENTRIES.decode(batch):
                 input, self.now = _input(entry), entry[0]

@@ -17,8 +17,8 @@ own. After that, frames of a link or messages of a client follow, and become inp
 
 import asyncio
 import ssl
-from secrets import token_hex
 from collections.abc import Callable, Mapping
+from secrets import token_hex
 from typing import Any
 
 import msgspec

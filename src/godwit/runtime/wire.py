@@ -26,13 +26,15 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 import msgspec
 from msgspec import Raw, structs
 
+from godwit.broker import hop_messages as hopping
 from godwit.broker import messages as between
 from godwit.broker.messages import Frame, Packet
 from godwit.errors import GodwitError, PeerFault
+from godwit.filters.contexts import Bound, Described
 from godwit.filters.events import Attributes, Event, flattened
-from godwit.filters.filters import Filter
+from godwit.filters.filters import Filter, Some
 from godwit.filters.language import from_json, parse, to_json
-from godwit.filters.values import Point, Value
+from godwit.filters.values import Value
 from godwit.mobility import messages as moving
 
 __all__ = ["FRAME_BYTES_MAX", "JSON", "NATIVE", "VERSION", "Codec", "Frames", "Intro"]
@@ -179,6 +181,8 @@ class Codec:
             return Shape(Any, _unless_none(to_json), _unless_none(_filter))
         if hint is Event:
             return Shape(Table, self._table, _event) if self.as_json else Shape(Row, self._row, _event)
+        if hint == Described:
+            return Shape(Any, self._description, _described)
         if hint in VALUES:
             return Shape(Any, _plain_value if self.as_json else None, _value)
         if hint in CONTEXTS:
@@ -246,6 +250,12 @@ class Codec:
             None if event.to is None else to_json(event.to),
         )
 
+    def _description(self, described: Any) -> Any:
+        """A context as it is, or bounds: each a filter on its attribute, and whether that may be missing."""
+        if isinstance(described, dict):
+            return self._attributes(described)
+        return [[to_json(Some(bound.attribute, bound.values)), bound.optional] for bound in described]
+
     def _attributes(self, attributes: Any) -> dict[str, Any]:
         if self.as_json:
             return {name: _plain_value(value) for name, value in attributes.items()}
@@ -294,6 +304,18 @@ def _attributes(seen: dict[str, Any]) -> dict[str, Any]:
     return seen
 
 
+def _described(seen: Any) -> Any:
+    if isinstance(seen, dict):
+        return _attributes(seen)
+    bounds: list[Bound] = []
+    for tree, optional in seen:
+        literal = from_json(tree)
+        if not isinstance(literal, Some) or type(optional) is not bool:
+            raise ValueError("a bound is a set of values of one attribute, and whether that may be missing")
+        bounds.append(Bound(literal.attribute, literal.values, optional))
+    return tuple(bounds)
+
+
 def _value(value: Any) -> Any:
     """One value, or several."""
     if type(value) in AS_THEY_ARE:
@@ -321,7 +343,7 @@ BEARING = {(Frame, "message"), (Packet, "message")}
 
 def _kinds() -> list[type[msgspec.Struct]]:
     """Every message that brokers and clients send, but for those of ad hoc networks, which go over the air."""
-    named = [getattr(room, name) for room in (between, moving) for name in room.__all__]
+    named = [getattr(room, name) for room in (between, hopping, moving) for name in room.__all__]
     structs_ = [kind for kind in named if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
     return [Intro, *(kind for kind in structs_ if kind.__struct_config__.tag is not None)]
 
