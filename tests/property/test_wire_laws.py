@@ -15,6 +15,7 @@ from godwit.errors import PeerFault
 from godwit.filters.contexts import Described, bounds_of
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
+from godwit.filters.language import parse
 from godwit.filters.values import Value
 from godwit.runtime import wire
 from tests.property import strategies as own
@@ -39,7 +40,8 @@ PARTS: dict[Any, SearchStrategy[Any]] = {
     Event: EVENTS,
     Filter: own.filters(3),
     Value: own.values(),
-    Described: own.attributes() | st.lists(own.attributes(), min_size=2, max_size=3).map(bounds_of),
+    Described: own.attributes()
+    | st.lists(own.attributes(), min_size=2, max_size=3).map(lambda found: bounds_of(map(dict, found))),
     Attributes: own.attributes(),
     dict[str, Value | tuple[Value, ...]]: own.attributes(),
 }
@@ -123,4 +125,4 @@ def test_what_is_no_message_is_said_so() -> None:
 
 def test_a_browser_may_write_a_filter_as_text() -> None:
     seen = wire.JSON.decode(b'{"type": "Subscribe", "id": ["ann", "s"], "filter": "price < 10"}')
-    assert seen.filter == wire.parse("price < 10")
+    assert seen.filter == parse("price < 10")

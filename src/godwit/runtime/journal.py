@@ -108,16 +108,17 @@ class Journal:
         """The number of the last batch in it, and the machine."""
         with self._said_well():
             row = self._disk.execute("SELECT number, data FROM snapshots ORDER BY number DESC LIMIT 1").fetchone()
-        if row is not None:
-            self.snapshot_bytes = len(row[1])
-        return row
+        if row is None:
+            return None
+        number, data = row
+        self.snapshot_bytes = len(data)
+        return number, data
 
     def batches(self, after: int) -> Iterator[bytes]:
         """The batches behind a number, in order, without a hole."""
         with self._said_well():
-            for number, data in self._disk.execute(
-                "SELECT number, data FROM batches WHERE number > ? ORDER BY number", (after,)
-            ):
+            rows = self._disk.execute("SELECT number, data FROM batches WHERE number > ? ORDER BY number", (after,))
+            for number, data in rows:
                 if number != after + 1:
                     raise JournalError(f"{self.folder / FILE}: batch {after + 1} is missing before batch {number}")
                 after = number

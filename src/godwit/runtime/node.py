@@ -23,7 +23,7 @@ import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import time
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -166,7 +166,8 @@ class Node:
         self._append(msgspec.msgpack.encode(entries), entries, effects)
 
     def _append(self, batch: bytes, entries: list[Entry], effects: list[Effect]) -> None:
-        assert self._journal is not None and self._writer is not None
+        assert self._journal is not None
+        assert self._writer is not None
         written = self._loop.run_in_executor(self._writer, self._journal.append, batch)
         written.add_done_callback(lambda done: self._on_written(done, batch, entries, effects))
 
@@ -206,7 +207,8 @@ class Node:
     def _snapshot(self) -> None:
         """Write the whole machine. Inputs wait meanwhile, in memory and on the wire."""
         journal, writer = self._journal, self._writer
-        assert journal is not None and writer is not None
+        assert journal is not None
+        assert writer is not None
         data = pickle.dumps((self.machine, self._asked, self._open, self.now), protocol=pickle.HIGHEST_PROTOCOL)
         self._is_writing = True
         done = self._loop.run_in_executor(writer, journal.snapshot, journal.number, data)
@@ -346,7 +348,7 @@ def _input(entry: Entry) -> Input:
         return Arrived(name, NATIVE.decode(data))
     if kind == "heard":
         return Heard(name, NATIVE.decode(data))
-    return _DECODERS[kind].decode(data)
+    return cast(Input, _DECODERS[kind].decode(data))
 
 
 _DECODERS: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """Native connections: brokers and clients over TCP, one joined write for each peer and turn.
 
-*Theory.* A connection starts with an `Intro` from whoever dialled; a broker that is dialled by a broker answers with its
-own. After that, frames of a link or messages of a client follow, and become inputs of the node.
+*Theory.* A connection starts with an `Intro` from whoever dialled; a broker that is dialled by a broker answers with
+its own. After that, frames of a link or messages of a client follow, and become inputs of the node.
 
 *Rules.*
 1. What a peer sends wrong closes its connection, with a reason, and costs nobody else anything.

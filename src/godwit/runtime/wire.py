@@ -20,7 +20,8 @@ packed for another client copies bytes.
 import types
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -104,7 +105,7 @@ class Codec:
         self._raise: dict[type, Convert] = {}
         self._packed: tuple[Event | None, Raw] = (None, Raw())
         tops = [self._struct(kind).type for kind in kinds]
-        self._decoder = self._format.Decoder(Union[tuple(tops)])
+        self._decoder = self._format.Decoder(_any_of(tops))
 
     # ------------------------------------------------------------ both ways
 
@@ -205,7 +206,7 @@ class Codec:
     def _union(self, arguments: tuple[Any, ...]) -> Shape:
         """One of several structs, or none."""
         shapes = [self._shape(each) for each in arguments]
-        whole = Union[tuple(shape.type for shape in shapes)]
+        whole = _any_of([shape.type for shape in shapes])
         if all(shape.lower is None for shape in shapes):
             return Shape(whole)
         return Shape(whole, self.lowered, self.raised)
@@ -263,6 +264,11 @@ class Codec:
 
 
 # ---------------------------------------------------------------- parts
+
+
+def _any_of(kinds: list[Any]) -> Any:
+    """The union of types that are known only now."""
+    return reduce(or_, kinds)
 
 
 def _unless_none(convert: Convert) -> Convert:
