@@ -101,6 +101,6 @@ def test_a_replica_that_kept_an_older_context_would_be_caught(monkeypatch: pytes
         return [effect for effect in effects if getattr(effect, "connection", "") != "b4"]
 
     monkeypatch.setattr(ReplicatedClient, "set_context", to_one_alone)
+    law = test_a_replicated_client_gets_each_event_that_is_wanted_and_meant_once_and_in_order
     with pytest.raises(AssertionError):
-        for seed in range(6):
-            test_a_replicated_client_gets_each_event_that_is_wanted_and_meant_once_and_in_order("tree", seed)
+        [law("tree", seed) for seed in range(6)]
