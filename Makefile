@@ -28,10 +28,11 @@ check: $(READY) ## lint, formatting, types, layers, conventions
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/python -m pytest -q tests/conventions
 
-bench: $(READY) ## measure matching, the simulator and moves beside their targets (about ten minutes)
+bench: $(READY) ## measure matching, the simulator, moves and contexts beside their targets (about ten minutes)
 	@$(BIN)/python benchmarks/matching.py
 	@$(BIN)/python benchmarks/simulator.py
 	@$(BIN)/python benchmarks/mobility.py
+	@$(BIN)/python benchmarks/contexts.py
 
 swarm: $(READY) ## run two hundred drawn networks and look for one that breaks a law
 	@$(BIN)/godwit simulate --swarm 200 --seed 7

@@ -346,7 +346,9 @@ def test_a_bundle_that_does_not_count_what_it_let_in_before_is_caught(monkeypatc
     monkeypatch.setattr(reductions, "Bundle", Forgetful)
     law = test_imperfect_merging_lets_in_no_more_than_its_bound_however_often_it_merges
     with pytest.raises(AssertionError):
-        settings(phases=[Phase.generate])(law)()
+        settings(phases=[Phase.generate], max_examples=5_000)(
+            law
+        )()  # what is drawn depends on what was imported before
 
 
 def test_events_tell_filters_apart() -> None:
