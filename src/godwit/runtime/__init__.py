@@ -1,1 +1,28 @@
-"""The runtime: the machines on real sockets and disks. So far: how messages look on the wire."""
+"""The runtime: the same machines on real sockets and disks. So far the native protocol, its journal and its client.
+
+>>> import asyncio
+>>> from godwit.broker.broker import BrokerConfig
+>>> from godwit.mobility import MobileBroker
+>>> from godwit.runtime import Node, Server, connect
+>>> async def scene() -> str:
+...     node = Node(lambda: MobileBroker("b1", {}, BrokerConfig()))
+...     server = Server("b1", node, {})
+...     address = await server.listen("127.0.0.1", 0)
+...     async with connect(address, name="ann") as ann, connect(address, name="van 7") as van:
+...         parking = await ann.subscribe("kind = 'parking' AND cost < 3", sender="battery > 20")
+...         van.set_context({"battery": 80}, part="gauge")
+...         van.publish({"kind": "parking", "cost": 2})
+...         event = await parking.next()
+...     await server.close()
+...     await node.close()
+...     return f"{event.publisher}: {event.attributes['cost']}"
+>>> asyncio.run(scene())
+'van 7: 2'
+"""
+
+from godwit.runtime.client import Connected, Subscription, connect
+from godwit.runtime.journal import Durability, Journal
+from godwit.runtime.node import Node
+from godwit.runtime.tcp import Address, Server
+
+__all__ = ["Address", "Connected", "Durability", "Journal", "Node", "Server", "Subscription", "connect"]

@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from godwit.broker.effects import Arrived, Closed, Heard, LinkDown, LinkUp, Opened
+from godwit.broker.messages import Bye
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes
 from godwit.runtime.node import Node
@@ -94,6 +95,7 @@ class Connection(asyncio.Protocol):
                 for message, packed in came:
                     tell(Heard(name, message), packed)
         except PeerFault as fault:
+            self.server.refused += 1
             self.close(str(fault))
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -187,6 +189,7 @@ class Server:
         self.frame_bytes_max = frame_bytes_max
         self.connections_max = connections_max
         self.connections: dict[Connection, None] = {}
+        self.refused = 0  # connections that were closed for what came over them
         self.listening: list[Address] = []
         self._servers: list[asyncio.Server] = []
         self._made = 0
@@ -273,7 +276,11 @@ class Server:
 
     def welcome(self, connection: Connection, intro: Intro) -> None:
         """A client is at the other end of a connection."""
-        asserted = self.admit(intro)
+        try:
+            asserted = self.admit(intro)
+        except PeerFault as fault:
+            connection.send(Bye(str(fault)))
+            raise
         self._made += 1
         connection.name = f"{self._life}/{self._made}"
         self.node.ports[connection.name] = connection

@@ -1,0 +1,236 @@
+"""Brokers and clients on real sockets and disks, in one process: the same machines as in the simulator."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from godwit.broker.broker import BrokerConfig
+from godwit.errors import PeerFault
+from godwit.mobility import MobileBroker
+from godwit.runtime.client import Connected, connect
+from godwit.runtime.journal import Journal
+from godwit.runtime.node import Node
+from godwit.runtime.tcp import Address, Connection, Server
+from godwit.runtime.wire import Frames, Intro
+
+LIMIT_S = 60.0
+CONFIG = BrokerConfig(asserted=("role",))
+
+
+class Running:
+    """A broker on a port of its own."""
+
+    def __init__(self, name: str, node: Node, server: Server, address: Address) -> None:
+        self.name, self.node, self.server, self.address = name, node, server, address
+
+    async def stop(self) -> None:
+        await self.server.close()
+        await self.node.close()
+
+
+async def start(
+    name: str, neighbours: dict[str, Address | None], folder: Path | None = None, port: int = 0, **more: Any
+) -> Running:
+    journal = None if folder is None else Journal(folder / name, name, "relaxed")
+    node = Node(lambda: MobileBroker(name, dict.fromkeys(neighbours, 1.0), CONFIG), journal)
+    server = Server(name, node, neighbours, **more)
+    address = await server.listen("127.0.0.1", port)
+    server.dial_all()
+    return Running(name, node, server, address)
+
+
+@asynccontextmanager
+async def two_brokers(folder: Path | None = None) -> AsyncIterator[tuple[Running, Running]]:
+    b2 = await start("b2", {"b1": None}, folder)
+    b1 = await start("b1", {"b2": b2.address}, folder)
+    try:
+        yield b1, b2
+    finally:
+        await b1.stop()
+        await b2.stop()
+
+
+def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+async def a_turn() -> None:
+    """Let the loop do what is due."""
+    loop = asyncio.get_running_loop()
+    turned = loop.create_future()
+    loop.call_soon(turned.set_result, None)
+    await turned
+
+
+async def linked(a: Running, b: Running) -> None:
+    """Until both know all that the other knows."""
+    while not (a.node.machine.routing.is_settled() and b.node.machine.routing.is_settled()):  # type: ignore[attr-defined]
+        await a_turn()
+
+
+async def wanted_at(broker: Running, count: int) -> None:
+    """Until so many subscriptions are known at a broker."""
+    while len(broker.node.machine.routing.matcher) < count:  # type: ignore[attr-defined]
+        await a_turn()
+
+
+async def take(subscription: Any, count: int) -> list[int]:
+    return [(await subscription.next()).attributes["n"] for _ in range(count)]
+
+
+def test_an_event_goes_from_a_publisher_over_two_brokers_to_who_wants_it() -> None:
+    async def scene() -> None:
+        async with two_brokers() as (b1, b2), connect(b1.address, name="p") as p, connect(b2.address, name="s") as s:
+            await linked(b1, b2)
+            subscription = await s.subscribe("n >= 10", sender="floor = 2")
+            await wanted_at(b1, 1)
+            p.set_context({"floor": 1})
+            p.publish({"n": 11})
+            p.set_context({"floor": 2})
+            for n in (5, 12, 13):
+                p.publish({"n": n})
+            await p.drain()
+            assert await take(subscription, 2) == [12, 13]
+
+    run(scene)
+
+
+def test_a_client_that_moves_to_another_broker_misses_nothing_and_gets_nothing_twice() -> None:
+    async def scene() -> None:
+        async with two_brokers() as (b1, b2), connect(b1.address, name="p") as p, connect(b2.address, name="s") as s:
+            await linked(b1, b2)
+            subscription = await s.subscribe("n >= 0")
+            await wanted_at(b1, 1)
+            for n in range(100):
+                p.publish({"n": n})
+                if n == 30:
+                    await s.move(b1.address)
+                if n == 70:
+                    await s.move(b2.address)
+                await a_turn()
+            await p.drain()
+            assert await take(subscription, 100) == list(range(100))
+            assert s.machine.duplicates == 0
+
+    run(scene)
+
+
+def test_a_broker_that_stops_comes_back_from_its_journal_with_all_that_it_knew(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with AsyncExitStack() as stack:
+            broker = await start("b1", {}, tmp_path)
+            port = broker.address.port
+            s = await stack.enter_async_context(connect(broker.address, name="s"))
+            p = await stack.enter_async_context(connect(broker.address, name="p"))
+            subscription = await s.subscribe("n >= 0")
+            p.publish({"n": 1})
+            await p.drain()
+            assert await take(subscription, 1) == [1]
+            await broker.stop()
+            p.publish({"n": 2})  # nobody is there
+            broker = await start("b1", {}, tmp_path, port)
+            p.publish({"n": 3})
+            await p.drain()
+            assert await take(subscription, 2) == [2, 3]
+            assert not any(receipt.session_lost for receipt in s.receipts)
+            await broker.stop()
+
+    run(scene)
+
+
+def test_without_a_journal_a_broker_that_comes_back_tells_its_clients_that_it_has_forgotten_them() -> None:
+    async def scene() -> None:
+        async with AsyncExitStack() as stack:
+            broker = await start("b1", {})
+            s = await stack.enter_async_context(connect(broker.address, name="s"))
+            subscription = await s.subscribe("n >= 0")
+            await broker.stop()
+            broker = await start("b1", {}, None, broker.address.port)
+            p = await stack.enter_async_context(connect(broker.address, name="p"))
+            await s.attached()
+            while not s.receipts[-1].session_lost:
+                await a_turn()
+            await s.drain()
+            p.publish({"n": 1})
+            await p.drain()
+            assert await take(subscription, 1) == [1]
+            await broker.stop()
+
+    run(scene)
+
+
+def test_what_the_server_vouches_for_nobody_can_forge() -> None:
+    async def scene() -> None:
+        def admit(intro: Intro) -> dict[str, Any]:
+            if intro.token not in ("medic", "pilot"):
+                raise PeerFault("there is no such token")
+            return {"role": intro.token}
+
+        broker = await start("b1", {}, None, 0, admit=admit)
+        async with (
+            connect(broker.address, name="p", token="pilot") as p,
+            connect(broker.address, name="s", token="medic") as s,
+            connect(broker.address, name="x", token="pilot") as x,
+        ):
+            mine = await s.subscribe("n >= 0", sender="role = 'pilot'")
+            other = await x.subscribe("n >= 0")
+            p.set_context({"role": "medic"})
+            p.publish({"n": 1}, to="role = 'medic'")
+            p.publish({"n": 2}, to="role = 'pilot'")
+            p.publish({"n": 3}, to="role = 'medic'")
+            await p.drain()
+            assert await take(mine, 2) == [1, 3]
+            assert await take(other, 1) == [2]
+            assert p.machine.refusals[0].reason.startswith("role")
+            stranger = Connected([broker.address], "y", p.machine.config)
+            async with stranger:
+                while not broker.server.refused:
+                    await a_turn()
+                while not stranger.closed_because:
+                    await a_turn()
+            assert stranger.closed_because == "there is no such token"
+        await broker.stop()
+
+    run(scene)
+
+
+@pytest.mark.parametrize(
+    "said", [b"GET / HTTP/1.1\r\n\r\n" * 400, b"\x00\x00\x00\x03abc", Frames.packed([Intro(version=99)]), b"\xff" * 4]
+)
+def test_who_speaks_nonsense_is_let_go_and_nobody_else_notices(said: bytes) -> None:
+    async def scene() -> None:
+        broker = await start("b1", {})
+        async with connect(broker.address, name="s") as s:
+            subscription = await s.subscribe("n = 1")
+            reader, writer = await asyncio.open_connection(broker.address.host, broker.address.port)
+            writer.write(said)
+            assert await reader.read() == b""
+            writer.close()
+            s.publish({"n": 1})
+            assert await take(subscription, 1) == [1]
+        await broker.stop()
+
+    run(scene)
+
+
+def test_two_brokers_that_dial_each_other_end_with_one_link() -> None:
+    async def scene() -> None:
+        b1 = await start("b1", {"b2": None})
+        b2 = await start("b2", {"b1": b1.address})
+        b1.server.neighbours["b2"] = b2.address
+        b1.server.dial_all()
+        await linked(b1, b2)
+
+        def links(broker: Running) -> list[Connection]:
+            return [connection for connection in broker.server.connections if connection.is_link]
+
+        while len(links(b1)) != 1 or len(links(b2)) != 1:
+            await a_turn()
+        await b1.stop()
+        await b2.stop()
+
+    run(scene)

@@ -1,0 +1,111 @@
+"""The journal: what is appended is there after any end of the process, and what is wrong with a file is said."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from godwit.errors import JournalError
+from godwit.runtime.journal import FILE, Journal
+
+
+def test_what_was_appended_is_there_again(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "b1")
+    assert [journal.append(data) for data in (b"one", b"two")] == [1, 2]
+    journal.close()
+    again = Journal(tmp_path, "b1")
+    assert list(again.batches(0)) == [b"one", b"two"]
+    assert list(again.batches(1)) == [b"two"]
+    assert again.append(b"three") == 3
+    again.close()
+
+
+def test_what_was_appended_is_there_though_nobody_closed_it(tmp_path: Path) -> None:
+    child = os.fork()
+    if not child:
+        journal = Journal(tmp_path, "b1", "full")
+        journal.append(b"one")
+        os._exit(9)
+    os.waitpid(child, 0)
+    again = Journal(tmp_path, "b1")
+    assert list(again.batches(0)) == [b"one"]
+    again.close()
+
+
+def test_a_snapshot_takes_the_place_of_what_came_before(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "b1", "relaxed")
+    for number in range(5):
+        journal.append(b"%d" % number)
+    journal.snapshot(3, b"machine")
+    assert journal.last_snapshot() == (3, b"machine")
+    assert list(journal.batches(3)) == [b"3", b"4"]
+    journal.snapshot(5, b"later")
+    assert journal.last_snapshot() == (5, b"later")
+    journal.close()
+    again = Journal(tmp_path, "b1")
+    assert again.append(b"six") == 6
+    assert list(again.batches(5)) == [b"six"]
+    again.close()
+
+
+def test_a_batch_that_is_missing_is_said(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "b1")
+    for number in range(3):
+        journal.append(b"%d" % number)
+    journal.close()
+    disk = sqlite3.connect(tmp_path / FILE)
+    disk.execute("DELETE FROM batches WHERE number = 2")
+    disk.commit()
+    disk.close()
+    again = Journal(tmp_path, "b1")
+    with pytest.raises(JournalError, match=r"journal\.sqlite: batch 2 is missing before batch 3"):
+        list(again.batches(0))
+    again.close()
+
+
+def test_a_journal_of_another_broker_or_format_is_refused(tmp_path: Path) -> None:
+    Journal(tmp_path, "b1").close()
+    with pytest.raises(JournalError, match="is the journal of broker 'b1', not 'b2'"):
+        Journal(tmp_path, "b2")
+    disk = sqlite3.connect(tmp_path / FILE)
+    disk.execute("UPDATE about SET value = 99 WHERE name = 'format'")
+    disk.commit()
+    disk.close()
+    with pytest.raises(JournalError, match="has format 99: this version reads 1"):
+        Journal(tmp_path, "b1")
+
+
+def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"this is a letter to a friend" * 100)
+    with pytest.raises(JournalError, match="not a database"):
+        Journal(tmp_path, "b1")
+    assert (tmp_path / FILE).read_bytes().startswith(b"this is a letter")
+
+
+def test_a_journal_in_use_is_refused(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "b1")
+    with pytest.raises(JournalError, match=f"in use by another broker \\(process {os.getpid()}\\)"):
+        Journal(tmp_path, "b1")
+    journal.close()
+    Journal(tmp_path, "b1").close()
+
+
+def test_a_place_where_nothing_can_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalError, match="cannot be written"):
+        Journal(tmp_path / "file", "b1")
+
+
+def test_a_full_disk_loses_nothing_and_what_failed_can_be_tried_again(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "b1")
+    journal.append(b"one")
+    pages = journal._disk.execute("PRAGMA page_count").fetchone()[0]
+    journal._disk.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(JournalError, match="full"):
+        journal.append(bytes(100_000))
+    assert journal.number == 1
+    journal._disk.execute("PRAGMA max_page_count = 1000000")
+    assert journal.append(bytes(100_000)) == 2
+    assert list(journal.batches(0)) == [b"one", bytes(100_000)]
+    journal.close()
