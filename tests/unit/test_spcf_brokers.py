@@ -200,12 +200,14 @@ def test_the_largest_context_has_room_for_what_is_vouched_for_besides(matching: 
 
 
 def test_a_tree_follows_the_largest_context_with_what_is_vouched_for_besides() -> None:
-    net = RoamingNetwork(asserted=("role",))
+    net = RoamingNetwork(asserted=("role",), advertisements="off")
     many: dict[str, Any] = {f"a{number}": number for number in range(CONTEXT_MAX)}
     net.put("a", Opened("one", {"role": "guard"}))
     net.say("a", "one", Attach("client"))
     net.say("a", "one", Request(1, Context(many)))
-    net.say("a", "one", Request(2, Subscribe(("client", "s"), parse("x = my.a1"))))
+    asked = " OR ".join(f"{name} = my.{name}" for name in (*many, "role"))
+    net.say("a", "one", Request(2, Subscribe(("client", "s"), parse(asked))))
+    assert net.brokers["b"].routing.sizes()["followed"] == 1
     assert_linked(net)
 
 
