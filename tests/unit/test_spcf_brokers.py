@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.effects import Opened
+from godwit.broker.broker import BrokerConfig
+from godwit.broker.effects import Heard, Opened
 from godwit.broker.messages import Advertise, Attach, Attached, Bye, Context, Request, Subscribe
 from godwit.broker.spcf import SpcfRouting
 from godwit.filters.contexts import CONTEXT_BYTES_MAX, CONTEXT_MAX
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
-from godwit.mobility.messages import MoveOut
+from godwit.mobility.event_broker import EventBroker
+from godwit.mobility.messages import MoveOut, Replay
 from tests.property.roaming_network import NAMES, RoamingNetwork
 
 GUARD: dict[str, Any] = {"role": "guard"}
@@ -216,3 +218,17 @@ def assert_linked(net: RoamingNetwork) -> None:
     links = {(name, link.peer): link for name, broker in net.brokers.items() for link in broker.links.values()}
     assert {ends: link.fault for ends, link in links.items()} == dict.fromkeys(links)
     assert all(link.connected for link in links.values())
+
+
+def test_a_session_from_another_event_broker_brings_no_claim_to_what_is_asserted_here() -> None:
+    there, here = (
+        EventBroker(name, BrokerConfig(asserted=asserted), 1) for name, asserted in (("x", ()), ("y", ("role",)))
+    )
+    there.handle(Heard("one", Attach("client")), 0.0)
+    there.handle(Heard("one", Request(1, Context({"role": "guard", "floor": 3}))), 0.0)
+    session = there.sessions.session("client")
+    assert session is not None
+    here.take([Replay("client", "y", 1, session.state(), (), is_last=True)], 60.0, 0.0)
+    come = here.sessions.session("client")
+    assert come is not None
+    assert come.whole_context() == {"floor": 3}
