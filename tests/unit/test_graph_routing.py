@@ -356,7 +356,7 @@ def test_lost_subscriptions_are_told_again_when_the_source_cannot_send_them_agai
     net.brokers["a"].channels.history.clear()
     net.subscribe("a", ("client", "next"), TRUE)
     net.drain()
-    assert net.brokers["b"].wanted() == []
+    assert net.brokers["b"].remote.get("a", {}) == {}
     net.settle()
     assert net.brokers["b"].remote["a"] == {ID: TRUE, ("client", "next"): TRUE}
     assert [record.kind for record in net.records] == ["lost"]
@@ -377,6 +377,19 @@ def test_a_broker_whose_subscription_may_be_lost_gets_every_event_until_it_has_t
 
 
 # ------------------------------------------------------------ snapshots, order, faults
+
+
+def test_a_subscription_that_came_before_its_turn_is_wanted_already() -> None:
+    """Sources heard of it when it came; a filter made anew meanwhile must not leave it out again."""
+    net = network()
+    routing = net.brokers["b"]
+    number = net.brokers["a"].channels.numbers["b"]
+    routing.on_message("a", carrying(Subscribe(ID, parse("x > 3")), source="a", targets={"b": number + 2}), 0.0)
+    assert routing.remote.get("a", {}) == {}
+    assert routing.wanted() == [parse("x > 3")]
+    routing.on_message("a", carrying(Publish(EVENT), source="a", targets={"b": number + 1}), 0.0)
+    assert routing.remote["a"] == {ID: parse("x > 3")}
+    assert routing.wanted() == [parse("x > 3")]
 
 
 def test_a_snapshot_goes_on_where_the_broker_stopped() -> None:

@@ -243,7 +243,7 @@ SUBSCRIBE = SubscribePacket("c", 1, ID, TRUE, TRUE, {"a": 0})
         ContextBegins("a", 0, {}),
         ContextBegins("a", 1, {"n": {}}),  # type: ignore[dict-item]
         ContextBegins("a", 1, {"n": [1, 2]}),  # type: ignore[dict-item]
-        ContextBegins("a", 1, {f"n{number}": 1 for number in range(100)}),
+        ContextBegins("a", 1, {f"n{number}": 1 for number in range(200)}),
         ContextBegins("a", 1, None),  # type: ignore[arg-type]
         ContextBegins("c", 1, {}),
         ContextBegins("b", 1, {}),

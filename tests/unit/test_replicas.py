@@ -28,6 +28,7 @@ from godwit.broker.messages import (
     Covered,
     Delivery,
     Publish,
+    Quench,
     Receipt,
     Received,
     Refused,
@@ -449,3 +450,19 @@ def test_what_an_advertisement_says_goes_to_every_replica_and_is_answered_by_eac
     assert not ann.machine.has_unanswered_changes()
     assert len(told(ann.machine.unadvertise("ad", 0.0), "b")) == 1
     assert [len(receipts) for receipts in ann.machine.receipts.values()] == [1, 1]
+
+
+def test_the_next_replica_quenches_nothing_that_was_published_in_another_context() -> None:
+    ann = Ann(filter="unique", publish="one", client=ClientConfig(quench=True))
+    either, one = parse("topic = 'x' OR topic = 'y'"), parse("topic = 'x'")
+    for number, (place, wanted) in enumerate((("hall", either), ("yard", one)), 1):
+        ann.machine.set_context({"place": place}, 0.0)
+        for replica in "ab":
+            ann.hear(replica, Accepted(number + (number > 1 and replica == "a")))
+            ann.hear(replica, Quench(wanted))
+        if number == 1:
+            ann.machine.publish({"topic": "y"}, 0.0)
+    again = [
+        message.wish for message in told(ann.machine.handle(Closed("a"), 1.0), "b") if isinstance(message, Request)
+    ]
+    assert [wish.event.attributes["sender.place"] for wish in again if isinstance(wish, Publish)] == ["hall"]

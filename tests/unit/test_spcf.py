@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from godwit.broker.broker import Broker, BrokerConfig
-from godwit.broker.context_table import OwnContexts
+from godwit.broker.context_table import SPANS_MAX, OwnContexts
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import (
     ContextAdded,
@@ -32,7 +32,7 @@ from godwit.broker.messages import (
 from godwit.broker.routing import Forward, Local, Routing
 from godwit.broker.spcf import SpcfRouting
 from godwit.errors import PeerFault
-from godwit.filters.contexts import CONTEXT_MAX, LISTED_MAX, Bound, bounds_of, may_match, stamped
+from godwit.filters.contexts import AUTHORS, CONTEXT_MAX, LISTED_MAX, Bound, bounds_of, may_match, stamped
 from godwit.filters.events import Event, event
 from godwit.filters.filters import TRUE, all_of, some
 from godwit.filters.language import parse
@@ -524,8 +524,9 @@ def test_nothing_said_of_the_unknown_does_harm() -> None:
         ContextAdded(1, 1, {"x": [1, 2]}),
         ContextAdded(1, 1, {1: 1}),  # type: ignore[dict-item]
         ContextAdded(1, 1, {"x": float("nan")}),
-        ContextAdded(1, 1, {f"x{number}": 1 for number in range(CONTEXT_MAX + 1)}),
-        ContextAdded(1, 1, {"x": "long" * 2_000}),
+        ContextAdded(1, 1, {f"x{number}": 1 for number in range(AUTHORS * CONTEXT_MAX + 1)}),
+        ContextAdded(1, 1, {"x": "long" * AUTHORS * 1_024}),
+        ContextAdded(1, 1, {"sender.x": 1}),
         ContextAdded(1, 1, [1]),  # type: ignore[arg-type]
         ContextAdded(1, 1, (1,)),  # type: ignore[arg-type]
         ContextAdded(1, 1, (Bound("x", one_of(range(LISTED_MAX + 1)), False),)),
@@ -712,3 +713,16 @@ def test_void_and_nack_are_still_what_they_are_in_every_graph() -> None:
     assert net.brokers["a"]._take("c", Void(1, (1,))) == []
     assert "c" in net.brokers["a"].untold
     assert targets_of(net.brokers["a"]._take("c", Nack(1, ())), Subscribe) == ["c"]
+
+
+def test_names_that_nobody_uses_any_more_are_forgotten() -> None:
+    own = OwnContexts(1)
+    for number in range(4 * SPANS_MAX):
+        own.put("restless", {f"x{number}": number})
+        own.put("other", {"y": number})
+    assert len(own.spans) <= SPANS_MAX
+    assert own.spans["y"][1] == 4 * SPANS_MAX - 1
+    many = {client: {f"{client}{number}": number for number in range(60)} for client in "abcdefghij"}
+    for client, context in many.items():
+        own.put(client, context)
+    assert all(name in own.spans for context in many.values() for name in context)  # these are in use

@@ -4,11 +4,15 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.broker import BrokerConfig
+from godwit.broker.effects import Heard, Opened
 from godwit.broker.messages import Advertise, Attach, Attached, Bye, Context, Request, Subscribe
 from godwit.broker.spcf import SpcfRouting
+from godwit.filters.contexts import CONTEXT_BYTES_MAX, CONTEXT_MAX
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
-from godwit.mobility.messages import MoveOut
+from godwit.mobility.event_broker import EventBroker
+from godwit.mobility.messages import MoveOut, Replay
 from tests.property.roaming_network import NAMES, RoamingNetwork
 
 GUARD: dict[str, Any] = {"role": "guard"}
@@ -164,3 +168,67 @@ def test_the_context_of_a_publisher_goes_with_it_or_stays_as_long_as_its_tree(mo
     net.wait(1e7)
     assert net.contexts() == {}
     assert_nothing_left(net)
+
+
+# ---------------------------------------------------------------- what a client says must not part brokers
+
+
+@pytest.mark.parametrize("name", ["sender.x", "my.x", "\ud800", "sender.\ud800"])
+@pytest.mark.parametrize("matching", ["source", "hops"])
+def test_a_name_that_no_context_has_ends_the_connection_of_who_says_it_and_no_link(name: str, matching: Any) -> None:
+    config: dict[str, Any] = {"family": "graph", "strategy": "spcf", "matching": matching}
+    net = RoamingNetwork(**config, overlay=(("a", "b", 1.0), ("b", "c", 1.0)) if matching == "hops" else ())
+    for connection, attach in (("one", Attach("client")), ("two", Attach("mover", context=Context({name: 1})))):
+        net.say("a", connection, attach)
+        net.say("a", connection, Request(1, Context({name: 1})))
+        assert net.brokers["a"].sessions.client_of(connection) is None
+    assert_linked(net)
+
+
+@pytest.mark.parametrize("matching", ["source", "hops"])
+def test_the_largest_context_has_room_for_what_is_vouched_for_besides(matching: Any) -> None:
+    config: dict[str, Any] = {"family": "graph", "strategy": "spcf", "matching": matching, "asserted": ("role",)}
+    net = RoamingNetwork(**config, overlay=(("a", "b", 1.0), ("b", "c", 1.0)) if matching == "hops" else ())
+    many: dict[str, Any] = {f"a{number}": number for number in range(CONTEXT_MAX)}
+    long: dict[str, Any] = {"a": "x" * (CONTEXT_BYTES_MAX - 9)}
+    for number, said in enumerate((many, long), 1):
+        net.put("a", Opened(f"{number}", {"role": "guard"}))
+        net.say("a", f"{number}", Attach(f"client {number}"))
+        net.say("a", f"{number}", Request(1, Context(said)))
+        session = net.brokers["a"].sessions.session(f"client {number}")
+        assert session is not None
+        assert session.whole_context() == {**said, "role": "guard"}
+    assert_linked(net)
+
+
+def test_a_tree_follows_the_largest_context_with_what_is_vouched_for_besides() -> None:
+    net = RoamingNetwork(asserted=("role",), advertisements="off")
+    many: dict[str, Any] = {f"a{number}": number for number in range(CONTEXT_MAX)}
+    net.put("a", Opened("one", {"role": "guard"}))
+    net.say("a", "one", Attach("client"))
+    net.say("a", "one", Request(1, Context(many)))
+    asked = " OR ".join(f"{name} = my.{name}" for name in (*many, "role"))
+    net.say("a", "one", Request(2, Subscribe(("client", "s"), parse(asked))))
+    assert net.brokers["b"].routing.sizes()["followed"] == 1
+    assert_linked(net)
+
+
+def assert_linked(net: RoamingNetwork) -> None:
+    net.wait(10.0)
+    links = {(name, link.peer): link for name, broker in net.brokers.items() for link in broker.links.values()}
+    assert {ends: link.fault for ends, link in links.items()} == dict.fromkeys(links)
+    assert all(link.connected for link in links.values())
+
+
+def test_a_session_from_another_event_broker_brings_no_claim_to_what_is_asserted_here() -> None:
+    there, here = (
+        EventBroker(name, BrokerConfig(asserted=asserted), 1) for name, asserted in (("x", ()), ("y", ("role",)))
+    )
+    there.handle(Heard("one", Attach("client")), 0.0)
+    there.handle(Heard("one", Request(1, Context({"role": "guard", "floor": 3}))), 0.0)
+    session = there.sessions.session("client")
+    assert session is not None
+    here.take([Replay("client", "y", 1, session.state(), (), is_last=True)], 60.0, 0.0)
+    come = here.sessions.session("client")
+    assert come is not None
+    assert come.whole_context() == {"floor": 3}

@@ -22,7 +22,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.errors import BadValue, PeerFault
-from godwit.filters.contexts import CONTEXT_NAME_MAX, why_too_large
+from godwit.filters.contexts import CONTEXT_NAME_MAX, why_no_name, why_too_large
 from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, Event
 from godwit.filters.filters import And, Missing, Only, Or, Some, literals
 from godwit.filters.references import is_open
@@ -147,14 +147,20 @@ def check_values(values: Any) -> None:
         if type(name) is not str or not 0 < len(name) <= CONTEXT_NAME_MAX:
             raise PeerFault(f"a name in a context must be a text of 1 to {CONTEXT_NAME_MAX} characters")
         try:
+            checked_value(name)
+        except BadValue as error:
+            raise PeerFault(f"a name in a context: {shown(name)}: {error}") from None
+        if (reason := why_no_name(name)) is not None:  # else a neighbour that hears of it would fault this broker
+            raise PeerFault(f"a name in a context: {reason}")
+        try:
             _check_value(value)
         except BadValue as error:
             raise PeerFault(f"my.{name}: {error}") from None
 
 
-def check_size(values: Any) -> None:
-    """Raise `PeerFault` when a context is larger than a request could have made it."""
-    reason = why_too_large(values)
+def check_size(values: Any, *, authors: int = 1) -> None:
+    """Raise `PeerFault` when a context is larger than so many authors could have made it."""
+    reason = why_too_large(values, authors=authors)
     if reason is not None:
         raise PeerFault(reason)
 

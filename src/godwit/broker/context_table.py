@@ -20,6 +20,7 @@ part; a class knows whom it has been told to (`SenderClass`).
 *Departures.* Numbers and summaries are ours.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ from godwit.filters.relations import spread
 from godwit.filters.sets import OneOf
 from godwit.filters.values import Kind
 
+SPANS_MAX = 256  # of names that nobody uses any more
 RANGED = (Kind.NUMBER, Kind.TIME, Kind.POINT)
 
 __all__ = ["Added", "OtherBroker", "OwnContexts", "Removed", "SenderClass", "Step"]
@@ -74,6 +76,7 @@ class OwnContexts:
         self.clients: dict[Any, dict[NodeId, None]] = {}  # likewise, who is in it
         self.keys: dict[NodeId, Any] = {}  # by client
         self.spans: dict[str, tuple[float, float]] = {}  # of every attribute that is a number: the lowest and highest
+        self.spans_max = SPANS_MAX  # then only those count that somebody has now
 
     def __len__(self) -> int:
         return len(self.described)
@@ -128,6 +131,11 @@ class OwnContexts:
                 self._assign(key, number)
                 return []
         self._widen_spans(context)
+        if len(self.spans) > self.spans_max:  # each name that is new pays for a part of this
+            self.spans = {}
+            for each in self.exact.values():
+                self._widen_spans(each)
+            self.spans_max = max(SPANS_MAX, 2 * len(self.spans))
         choice, bounds = 0, None
         if not emptied and len(self.described) >= self.contexts_max:
             choice, bounds = self._least_grown(context)
@@ -160,12 +168,13 @@ class OwnContexts:
         """The number that becomes least loose when it takes a context in, and its bounds then; 0: there is none."""
         spans = {name: high - low for name, (low, high) in self.spans.items()}
         joining = dict(context)
-        choices = [(growth(described, joining, spans), number) for number, described in self.described.items()]
-        for _, number in sorted(choices):
-            bounds = _ranges(bounds_of((self.described[number], joining)))
-            if len(bounds) <= CONTEXT_MAX:
-                return number, bounds
-        return 0, None
+        choices = [
+            (growth(described, joining, spans), number)
+            for number, described in self.described.items()
+            if len(joining.keys() | _names(described)) <= CONTEXT_MAX  # rule 4, before the work of weighing it
+        ]
+        number = min(choices, default=(0.0, 0))[1]
+        return number, _ranges(bounds_of((self.described[number], joining))) if number else None
 
     def _widen_spans(self, context: Attributes) -> None:
         for name, value in context.items():
@@ -183,6 +192,10 @@ def _ranges(bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
         else bound
         for bound in bounds
     )
+
+
+def _names(described: Described) -> Iterable[str]:
+    return (bound.attribute for bound in described) if isinstance(described, tuple) else described
 
 
 def _lies_within(context: Attributes, bounds: tuple[Bound, ...]) -> bool:

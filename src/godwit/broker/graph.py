@@ -184,7 +184,10 @@ class GraphRouting:
     def wanted(self) -> list[Filter]:
         if self.untold or self.early is not None:  # somebody may want what we have not heard of
             return [TRUE]
-        return [*self.local.values(), *(filter for entries in self.remote.values() for filter in entries.values())]
+        remote = (filter for entries in self.remote.values() for filter in entries.values())
+        held = (message for incoming in self.channels.incoming.values() for message in incoming.held.values())
+        early = (message.filter for message in held if type(message) is Subscribe)  # an event may let it take effect
+        return [*self.local.values(), *remote, *early]
 
     def held_back(self) -> list[Message]:
         """Packets parked for want of a way, and what came early or before its turn."""

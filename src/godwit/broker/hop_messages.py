@@ -13,7 +13,7 @@ from godwit.broker.bloom import check_bloom
 from godwit.broker.checking import check_event, check_filter, check_id, is_whole, shown
 from godwit.broker.messages import EntryId, NodeId
 from godwit.errors import BadValue, PeerFault
-from godwit.filters.contexts import checked_context
+from godwit.filters.contexts import AUTHORS, checked_context
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
@@ -107,7 +107,7 @@ def check_hop_message(message: Any) -> None:
         case ContextBegins(values=values):
             _check_number(message.number, 1)
             try:
-                if type(values) is not dict or checked_context(values) != values:
+                if type(values) is not dict or checked_context(values, authors=AUTHORS) != values:
                     raise PeerFault(f"ContextBegins.values is no context: {shown(values)}")
             except BadValue as error:
                 raise PeerFault(str(error)) from None

@@ -27,7 +27,7 @@ from godwit.broker.messages import (
 )
 from godwit.broker.topology import INCARNATION_MAX
 from godwit.errors import BadValue, PeerFault
-from godwit.filters.contexts import CONTEXT_MAX, LISTED_MAX, Bound, checked_context
+from godwit.filters.contexts import AUTHORS, CONTEXT_MAX, LISTED_MAX, Bound, checked_context
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.filters.filters import TRUE
 from godwit.filters.references import is_open
@@ -101,7 +101,8 @@ def check_context_added(message: ContextAdded) -> None:
     described: Any = message.described
     if type(described) is dict:
         try:
-            well = all(type(name) is str for name in described) and checked_context(described) == described
+            well = all(type(name) is str for name in described)
+            well = well and checked_context(described, authors=AUTHORS) == described
         except BadValue as error:
             raise PeerFault(f"a broker's context: {error}") from None
         if not well:

@@ -170,6 +170,8 @@ class ReplicatedClient:
         details: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
         stamped = written(said, self.context, to, **details)
         self.sequence += 1
+        for client in self.clients.values():  # each must know which events were published before its context changed
+            client.sequence = self.sequence
         if self.config.publish == "all":
             return self._all(lambda client: client.publish_numbered(stamped), now)
         effects = self._fail_over(now)

@@ -60,6 +60,7 @@ from godwit.filters.sets import Interval, Nothing, OneOf, Places, ValueSet, one_
 from godwit.filters.values import Kind, Point, Value, distinct_sorted, identity, kind_of
 
 __all__ = [
+    "AUTHORS",
     "CONTEXT_BYTES_MAX",
     "CONTEXT_MAX",
     "CONTEXT_NAME_MAX",
@@ -79,6 +80,7 @@ __all__ = [
     "sender_part",
     "stamped",
     "values_of",
+    "why_no_name",
     "why_too_large",
     "without_sender",
 ]
@@ -89,18 +91,23 @@ CONTEXT_MAX = 64
 """How many attributes a context has at most."""
 CONTEXT_BYTES_MAX = 4_096
 """How large a context may be: the bytes of its names and texts, and eight for each value."""
+AUTHORS = 2
+"""Who writes what brokers tell each other of a client's context: the client, and the server that vouches for it."""
 CONTEXT_NAME_MAX = NAME_LENGTH_MAX - len(SENDER)
 """How many characters an attribute's name has at most: with `sender.` before it, it is one of an event's."""
 LISTED_MAX = 16
 """How many values of an attribute are listed; more become an interval, a box or everything."""
 
 
-def checked_context(values: Mapping[str, Any]) -> Attributes:
-    """Plain or nested data as a context. `BadValue` says what is wrong with it and what is allowed."""
+def checked_context(values: Mapping[str, Any], *, authors: int = 1) -> Attributes:
+    """Plain or nested data as a context. `BadValue` says what is wrong with it and what is allowed.
+
+    `authors`: how many have written it, each as much as one may; see `AUTHORS`.
+    """
     if not isinstance(values, Mapping):
         raise BadValue(f"a context is a table of names and values, and this is a {type(values).__name__}")
-    if len(values) > CONTEXT_MAX:
-        raise BadValue(_too_many(values))
+    if len(values) > authors * CONTEXT_MAX:
+        raise BadValue(_too_many(values, authors))
     try:
         context = flattened(values)
     except BadEvent as error:
@@ -111,24 +118,29 @@ def checked_context(values: Mapping[str, Any]) -> Attributes:
                 f"a context: attribute {name[:60]!r} has a name of {len(name)} characters: "
                 f"at most {CONTEXT_NAME_MAX} are allowed"
             )
-        if name.startswith((SENDER, MY)):
-            raise BadValue(f"a context: attribute {name!r}: {_plainly(name)}")
-    if (reason := why_too_large(context)) is not None:
+        if (reason := why_no_name(name)) is not None:
+            raise BadValue(f"a context: attribute {name!r}: {reason}")
+    if (reason := why_too_large(context, authors=authors)) is not None:
         raise BadValue(reason)
     return context
 
 
-def why_too_large(context: Attributes) -> str | None:
-    """Why nobody takes a context of this size, or None."""
-    if len(context) > CONTEXT_MAX:
-        return _too_many(context)
-    if (size := size_of(context)) > CONTEXT_BYTES_MAX:
-        return f"a context of {size} bytes: at most {CONTEXT_BYTES_MAX} are allowed"
+def why_no_name(name: str) -> str | None:
+    """Why no attribute of a context is called so, or None."""
+    return _plainly(name) if name.startswith((SENDER, MY)) else None
+
+
+def why_too_large(context: Attributes, *, authors: int = 1) -> str | None:
+    """Why nobody takes a context of this size from so many authors, or None."""
+    if len(context) > authors * CONTEXT_MAX:
+        return _too_many(context, authors)
+    if (size := size_of(context)) > authors * CONTEXT_BYTES_MAX:
+        return f"a context of {size} bytes: at most {authors * CONTEXT_BYTES_MAX} are allowed"
     return None
 
 
-def _too_many(values: Mapping[str, Any]) -> str:
-    return f"a context of {len(values)} attributes: at most {CONTEXT_MAX} are allowed"
+def _too_many(values: Mapping[str, Any], authors: int) -> str:
+    return f"a context of {len(values)} attributes: at most {authors * CONTEXT_MAX} are allowed"
 
 
 def checked_context_filter(filter: Filter) -> Filter:

@@ -117,6 +117,8 @@ class EventBroker(Broker):
             session.attempt = attempt
             session = self._union(*sorted((older, session), key=lambda one: one.attempt), now=now)
             attempt = session.attempt
+        else:
+            self.sessions.welcome(session, None, None, now)
         for name, subscribe in session.subscriptions.items():
             self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
         record = Record("relocated", client, number=len(session.queue), detail=self.name)

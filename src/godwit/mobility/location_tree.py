@@ -32,6 +32,7 @@ from godwit.broker.messages import EntryId, Message, NodeId
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.tree import ENTRIES_MAX, HERE, SUBSCRIPTIONS, TreeRouting
 from godwit.errors import PeerFault
+from godwit.filters.contexts import AUTHORS
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.references import is_open, references_of
 from godwit.mobility.locations import Movements, Possibilities, State
@@ -323,7 +324,7 @@ def _in_matcher(source: NodeId, id: EntryId) -> tuple[str, ...]:
 
 def _check_times(message: Follow | Changed) -> None:
     check_values(message.values)
-    check_size(message.values)
+    check_size(message.values, authors=AUTHORS)
     check_dwell(message.dwell_s)
     for spent_s in (message.spent_s, message.link_s):
         if spent_s is not None and not (type(spent_s) in (int, float) and 0 <= spent_s < SPENT_S_MAX):
