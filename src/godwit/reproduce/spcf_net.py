@@ -280,7 +280,7 @@ class PlainRow(Row):
     def neighbours(self, event: Event, bloom: BloomFilter | None) -> dict[NodeId, None]:
         found: dict[NodeId, None] = {}
         asked = 0
-        meant = [self.pairs] if bloom is None else [p for context, p in self.by_context.items() if context in bloom]
+        meant = [self.pairs] if bloom is None else [self.by_context[name] for name in bloom.among(self.by_context)]
         for pairs in meant:
             for key, pair in pairs.items():
                 if key[0] not in found:
