@@ -44,6 +44,7 @@ from godwit.simulator.topologies import LinkSpec, Overlay
 
 __all__ = ["STRATEGIES", "Net", "Plain", "Sum", "by_turns", "net_of", "no_garbage", "spanning_tree", "spcf_net"]
 
+N = TypeVar("N")
 T = TypeVar("T")
 
 NEWBORN: tuple[str, ...] = ("newborn",)
@@ -178,7 +179,7 @@ class Net:
             step = self.steps[step]
 
 
-def by_turns(nets: Iterable[Net], work: Sequence[T], chunk: int) -> Iterator[tuple[Net, Sequence[T]]]:
+def by_turns(nets: Iterable[N], work: Sequence[T], chunk: int) -> Iterator[tuple[N, Sequence[T]]]:
     """Each net with some of the work, then each with some more: whatever else the machine does hits all alike."""
     for first in range(0, len(work), chunk):
         for net in nets:
