@@ -105,10 +105,11 @@ def _show(paper: str, found: "list[Claim]") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{paper}: what the paper claims, and what we found", show_lines=True)
-    for column, ratio in {"": None, "claim": 5, "paper": 3, "ours": 7}.items():
+    table = Table(title=f"{paper}: what the paper claims, and what we found", show_lines=True, expand=True)
+    table.add_column("", no_wrap=True)
+    for column, ratio in {"claim": 4, "paper": 3, "ours": 7}.items():
         table.add_column(column, overflow="fold", ratio=ratio)
-    table.add_column("holds", overflow="fold", min_width=5)
+    table.add_column("holds", overflow="fold", width=5)
     for claim in found:
         verdict = Text("holds", style="bold green") if claim.holds else Text("does not hold", style="bold red")
         what = Text.assemble((f"[{paper} {claim.where}] ", "dim"), claim.claim)

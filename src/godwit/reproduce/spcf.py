@@ -193,7 +193,7 @@ def _set_context(setting: Setting, scale: Scale, routing: Routing, changes: str)
             scale,
             "Beyond the paper: the peak is "
             + ", ".join(f"{y:.0f} at {x:.0%} with {LOCALITIES[it]}" for it, (x, y) in local.items())
-            + f". {changes}",
+            + f".{changes}",
         ),
     )
 
@@ -201,7 +201,7 @@ def _set_context(setting: Setting, scale: Scale, routing: Routing, changes: str)
 # ---------------------------------------------------------------- beyond the paper: changes of context
 
 
-CHANGES = (0.0, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+CHANGES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 MIX_CONTEXT, REPLACES = 0.2, 0.1
 
 
@@ -221,15 +221,16 @@ def _changes(setting: Setting, scale: Scale, kept: dict[str, Any]) -> str:
         if matcher == "plain":
             _draw_changes(setting, scale, found, 0, "packets", "packets between brokers", "")
             said.append(
-                f"How often contexts may change (context filters of {MIX_CONTEXT:.0%} in subscriptions and "
+                f"\nHow often contexts may change (context filters of {MIX_CONTEXT:.0%} in subscriptions and "
                 f"publications, {REPLACES:g} subscriptions replaced for each message): one change of context takes "
                 f"the packets that {_replaced(of, 'SPCF', 'GSF')} replaced subscriptions save at every hop, and "
-                f"{_replaced(of, 'SPCF at source', 'GSF at source')} at the source. Counted in packets, {_even(of, 0)}."
+                f"{_replaced(of, 'SPCF at source', 'GSF at source')} at the source.\n"
+                f"Counted in packets, {_even(of, 0)}."
             )
         name = "work" if matcher == "plain" else "work_with_index"
         _draw_changes(setting, scale, found, 1, name, "microseconds of work", f", {index}")
-        said.append(f"Counted in work, {index}, {_even(of, 1)}.")
-    return " ".join(said)
+        said.append(f"\nCounted in work, {index}, {_even(of, 1)}.")
+    return "".join(said)
 
 
 def _even(of: dict[str, Mix], what: int) -> str:
@@ -251,11 +252,9 @@ def _pays(changes: float) -> str:
         return "never pays"
     if changes == float("inf"):
         return "always pays"
-    return (
-        f"pays up to one change of context in {1 / changes:,.0f} messages"
-        if changes < 1
-        else (f"pays up to {changes:.1f} changes of context for each message")
-    )
+    if changes < 1:
+        return f"pays up to one change of context in {1 / changes:,.0f} messages"
+    return f"pays up to {changes:.1f} changes of context for each message"
 
 
 def _replaced(of: dict[str, Mix], ours: str, theirs: str) -> str:
@@ -269,10 +268,7 @@ def _draw_changes(setting: Setting, scale: Scale, found: list[Mix], what: int, n
         setting,
         scale,
         f"changes_of_context_{name}",
-        {
-            mix.strategy: [(rate, spcf_cost.per_message(mix, rate, REPLACES, what)) for rate in CHANGES if rate]
-            for mix in found
-        },
+        {mix.strategy: [(rate, spcf_cost.per_message(mix, rate, REPLACES, what)) for rate in CHANGES] for mix in found},
         title=f"All that is done, for each message a client is given{matched}",
         x="changes of context for each message published",
         y=y,
@@ -300,7 +296,7 @@ def _bloom(setting: Setting, scale: Scale, kept: dict[str, Any]) -> Claim:
         where="§3.1.1",
         claim="the Bloom filter loses nobody; its false positives are removed at the last hop",
         paper="no false negatives; contexts are matched again before delivery",
-        ours="; ".join(
+        ours=";\n".join(
             f"stated {each.stated:.1%}: {each.measured:.2%} false positives in {each.tested:,} tests, {each.bytes:.0f} "
             f"bytes for each packet, {each.vain:.2f} of {each.packets:.1f} packets for each message in vain, "
             f"{each.lost} deliveries lost, {each.wrong} wrong"

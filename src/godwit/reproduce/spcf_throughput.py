@@ -56,13 +56,13 @@ def throughput(setting: Setting, scale: Scale, kept: dict[str, Any]) -> Claim:
         claim="SPCF forwards more messages per second than ASF and GSF; its lead shrinks as context filters become "
         "less selective",
         paper="much better in all scenarios; the three come near each other at about 80 %",
-        ours="; ".join(
+        ours=";\n".join(
             f"filters in {asks}, {scenario} fixed: {_leads(results)}" for (asks, scenario, _), results in judged.items()
         )
-        + f". Judged without an index, from {min(contexts):.0%} to {max(contexts):.0%}, with a tolerance of "
+        + f".\nJudged without an index, from {min(contexts):.0%} to {max(contexts):.0%}, with a tolerance of "
         f"{tolerance:.1%}: " + ("; ".join(against) if against else "nowhere behind, and the lead shrinks"),
         holds=not against,
-        note=" ".join(_notes(setting, scale, found, control, tolerance, local)),
+        note="\n".join(_notes(setting, scale, found, control, tolerance, local)),
     )
 
 
@@ -133,7 +133,7 @@ def _leads(found: list[Measured], ours: str = "SPCF", theirs: Sequence[str] = OT
     leads = {other: _judged(found, ours, other) for other in theirs}
     points = next(iter(leads.values()))
     return ", ".join(
-        " and ".join(f"{lead[at][1]:.2f} × {other}" for other, lead in leads.items()) + f" at {points[at][0]:.0%}"
+        f"at {points[at][0]:.0%} " + " and ".join(f"{lead[at][1]:.2f} × {other}" for other, lead in leads.items())
         for at in (0, -1)
     )
 
@@ -148,8 +148,9 @@ def _notes(setting: Setting, scale: Scale, found: Found, control: float, toleran
     indexed = {key: results for key, results in found.items() if key[2] == "index"}
     widest = max(spread(results, "SPCF", other) for results in plain.values() for other in OTHERS)
     yield (
-        f"The tolerance is what a second net of GSF differed by from the first, or {TOLERANCE_MAX:.0%} if that is "
-        f"less. Ratios found in each third of the {scale.rounds} rounds lay up to {widest:.1%} apart."
+        "The tolerance is what a second net of GSF differed by from the first, "
+        f"and {TOLERANCE_MAX:.0%} at most. "
+        f"Ratios found in each third of the {scale.rounds} rounds lay up to {widest:.1%} apart."
     )
     if control > TOLERANCE_MAX:
         yield f"The second net differed by {control:.0%}: the machine was busy, and leads near 1 mean nothing."
@@ -198,9 +199,10 @@ def _why_even(plain: Found, tolerance: float) -> Iterator[str]:
             )
     if even:
         yield (
-            f"With filters in publications SPCF has no lead there though it asks fewer filters and sends fewer packets "
-            f"({'; '.join(even)}). A profile shows what it pays instead: the publisher's filter is asked about every "
-            "context, a Bloom filter is made of them, and at every hop it is asked about every context of the row."
+            "With filters in publications the least selective leave SPCF no lead over GSF, though it asks fewer "
+            f"filters and sends fewer packets ({'; '.join(even)}). A profile shows what it pays instead: the "
+            "publisher's filter is asked about every context, a Bloom filter is made of them, and at every hop it is "
+            "asked about every context of the row."
         )
 
 
