@@ -3,7 +3,7 @@ and counts that do not hang on the machine have the paper's form."""
 
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -18,9 +18,11 @@ from godwit.reproduce import (
     Claim,
     Setting,
     claims_of,
+    figures,
     spcf,
     spcf_bloom,
     spcf_cost,
+    spcf_drawing,
     spcf_fire,
     spcf_scale,
     spcf_throughput,
@@ -338,40 +340,75 @@ TINY = Scale(
 )
 
 
+DRAWN = ("lead_context_filters_in_publications", "changes_of_context_packets")  # the others only as far as the call
+
+
+class Whole(NamedTuple):
+    """All of it, tiny."""
+
+    folder: Path
+    claims: dict[str, Claim]
+    figures: dict[str, dict[str, Any]]  # what each was to be drawn from
+    told: list[tuple[str, float]]  # progress
+
+
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Claim], list[tuple[str, float]]]:
-    """All of it, tiny: the folder, the claims, and the progress that was told."""
-    folder, told = tmp_path_factory.mktemp("spcf"), list[tuple[str, float]]()
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    found = Whole(tmp_path_factory.mktemp("spcf"), {}, {}, [])
+
+    def lines(folder: Path, name: str, series: Any, **how: Any) -> None:
+        found.figures[name] = {"series": series, **how}
+        if name in DRAWN:
+            figures.lines(folder, name, series, **how)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spcf_scale, "QUICK", TINY)
         patch.setattr(spcf_bloom, "TESTS", 20)
         patch.setattr(spcf_cost, "WARM", 20)
-        setting = Setting(folder=folder, progress=lambda what, share: told.append((what, share)))
-        return folder, list(claims_of("spcf", setting)), told
+        patch.setattr(spcf_drawing, "lines", lines)
+        setting = Setting(folder=found.folder, progress=lambda what, share: found.told.append((what, share)))
+        found.claims.update((claim.key, claim) for claim in claims_of("spcf", setting))
+    return found
 
 
-def test_every_claim_gives_one_row_and_every_figure_is_drawn(whole: Any) -> None:
-    folder, found, _ = whole
-    assert tuple(claim.key for claim in found) == PAPERS["spcf"][1]
-    assert [claim.key for claim in found if claim.key in ("S1", "S3") and not claim.holds] == []
-    drawn = {path.stem.partition("_")[0] for path in folder.glob("*.png")}
-    assert drawn == {"fig3a", "fig3b", "fig4a", "fig4b", "fig5a", "fig5b", "lead", "changes"}
-    assert {path.stem for path in folder.glob("*.svg")} == {path.stem for path in folder.glob("*.png")}
-    kept = msgspec.json.decode((folder / "measured.json").read_bytes())
+def test_every_claim_gives_one_row_and_all_that_was_measured_is_kept(whole: Whole) -> None:
+    assert tuple(whole.claims) == PAPERS["spcf"][1]
+    assert whole.claims["S1"].holds
+    assert whole.claims["S3"].holds
+    kept = msgspec.json.decode((whole.folder / "measured.json").read_bytes())
     judged = kept["forwarding, context filters in publications, content selectivity fixed, plain"]
     assert {each["strategy"] for each in judged} == {*ALL, TWIN}
 
 
-def test_the_row_of_s2_says_what_is_judged_and_what_becomes_of_it_with_an_index(whole: Any) -> None:
-    (claim,) = (claim for claim in whole[1] if claim.key == "S2")
+def test_every_figure_says_which_run_it_is_of_and_draws_a_strategy_as_all_others_do(whole: Whole) -> None:
+    kinds = {name.partition("_")[0] for name in whole.figures}
+    assert kinds == {"fig3a", "fig3b", "fig4a", "fig4b", "fig5a", "fig5b", "lead", "changes"}
+    for name, figure in whole.figures.items():
+        assert "Quick run: 6 brokers, 12 clients, 24 subscriptions; seed 1." in figure["caption"]
+        assert set(figure["series"]) <= set(figure["looks"])
+        for strategy in set(figure["series"]) & set(spcf_drawing.LOOKS):
+            assert figure["looks"][strategy].colour == spcf_drawing.LOOKS[strategy].colour
+        if "SPCF" in figure["series"]:
+            assert list(figure["series"])[-1] == "SPCF", "on top"
+            assert max(figure["looks"].values(), key=lambda look: look.width) == figure["looks"]["SPCF"]
+        if name.startswith("changes"):
+            assert "Computed from measured unit costs" in figure["caption"]
+            assert all(look.marker is None for look in figure["looks"].values())
+    assert {path.name for path in whole.folder.glob("*.*g")} == {
+        f"{name}.{end}" for name in DRAWN for end in ("png", "svg")
+    }
+
+
+def test_the_row_of_s2_says_what_is_judged_and_what_becomes_of_it_with_an_index(whole: Whole) -> None:
+    claim = whole.claims["S2"]
     assert "Judged without an index, from 25% to 80%, with a tolerance of" in claim.ours
     for other in ("ASF", "GSF"):
         assert f"× {other}" in claim.ours
         assert f"× {other}" in claim.note.partition("With our index the claim")[2]
 
 
-def test_progress_goes_on_within_each_experiment(whole: Any) -> None:
-    fires = [share for what, share in whole[2] if what.startswith("fires")]
+def test_progress_goes_on_within_each_experiment(whole: Whole) -> None:
+    fires = [share for what, share in whole.told if what.startswith("fires")]
     assert fires == sorted(set(fires))
     assert len(fires) == 2 * len(ALL)
-    assert all(0 <= share <= 1 for _, share in whole[2])
+    assert all(0 <= share <= 1 for _, share in whole.told)
