@@ -10,7 +10,7 @@ from godwit.client.quenching import Outbox
 from godwit.errors import GodwitError
 from godwit.mobility import locations
 from godwit.reproduce import PAPERS, Claim, Setting, architectures, claims_of, islands, logical
-from godwit.reproduce.figures import lines
+from godwit.reproduce.figures import CAPTION_WIDTH, TITLE_WIDTH, lines
 from godwit.simulator import replication_experiment
 
 
@@ -86,3 +86,11 @@ def test_a_figure_is_a_png_and_an_svg_that_is_the_same_each_time(tmp_path: Path)
     first, second = list(drawn("1")), list(drawn("2"))
     assert first[0].startswith(b"\x89PNG")
     assert first[1] == second[1]
+
+
+def test_a_long_title_and_a_long_caption_are_broken_into_lines_that_fit(tmp_path: Path) -> None:
+    title, caption = "a title that is quite long " * 5, "a caption of very many words " * 12
+    _, svg = lines(tmp_path, "figure", {"a": [(0.0, 1.0), (1.0, 2.0)]}, title=title, x="x", y="y", caption=caption)
+    drawn = [line.strip(" <!->") for line in svg.read_text().splitlines() if line.strip().startswith("<!--")]
+    assert max(map(len, drawn)) <= CAPTION_WIDTH
+    assert max(len(line) for line in drawn if "title" in line) <= TITLE_WIDTH

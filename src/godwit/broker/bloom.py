@@ -4,7 +4,8 @@
 bits = -n ln p / (ln 2)² and hashes = (bits / n) ln 2 are best, if the positions of an element are drawn apart from each
 other. Two numbers from which all positions follow, which many use, are not enough here: a filter of a few contexts has
 some fifty bits, its positions then fall together, and instead of 1 % a measured 3 % are false positives.
-The bits that an element sets in a filter of one size are remembered as one number while they are few.
+The bits that an element sets in a filter of one shape are remembered as one number while they are few; a filter looks
+up once where those of its shape are, so that a test costs one look in a table and one comparison.
 
 *Rules.*
 1. What was put in is found, always.
@@ -34,7 +35,8 @@ RATE = 0.01
 """How often a filter says yes of an element that was not put in, unless told otherwise."""
 BYTES_MAX = 1 << 20
 HASHES_MAX = 32
-MASKS_MAX = 1 << 16
+SHAPES_MAX = 1 << 8
+MASKS_MAX = 1 << 12  # of one shape
 MASK_BITS_MAX = 2_048  # of a filter whose masks are remembered
 
 
@@ -52,32 +54,37 @@ def shape_of(count: int, rate: float) -> tuple[int, int]:
 class BloomFilter:
     """A filter as it came or goes over the wire."""
 
-    __slots__ = ("_bits", "_count", "_hashes")
+    __slots__ = ("_bits", "_count", "_hashes", "_masks")
 
     def __init__(self, wire: bytes) -> None:
         self._hashes = wire[0]
         self._count = 8 * (len(wire) - 1)
         self._bits = int.from_bytes(wire[1:], "little")
+        self._masks = _masks(self._count, self._hashes)
 
     @classmethod
     def of(cls, elements: Iterable[str], rate: float = RATE) -> "BloomFilter":
         """A filter of these elements, of the size that their number and the rate of false positives ask for."""
         elements = list(elements)
         count, hashes = shape_of(len(elements), rate)
-        bits = 0
+        masks, bits = _masks(count, hashes), 0
         for element in elements:
-            bits |= _mask(element, count, hashes) if count <= MASK_BITS_MAX else _mask_of(element, count, hashes)
+            bits |= masks[element]
         return cls(bytes([hashes]) + bits.to_bytes(count // 8, "little"))
 
     def __contains__(self, element: str) -> bool:
         """Whether it was put in, or seems so."""
-        count, hashes = self._count, self._hashes
-        if not count:
+        if not self._count:
             return False
-        if count <= MASK_BITS_MAX:
-            mask = _mask(element, count, hashes)
-            return self._bits & mask == mask
-        return all(self._bits >> word % count & 1 for word in _words(element)[:hashes])
+        mask = self._masks[element]
+        return self._bits & mask == mask
+
+    def among(self, elements: Iterable[str]) -> list[str]:
+        """Those of the elements that were put in, or seem so."""
+        if not self._count:
+            return []
+        bits, masks = self._bits, self._masks
+        return [element for element in elements if not ~bits & masks[element]]
 
     def wire(self) -> bytes:
         """The filter as bytes."""
@@ -93,17 +100,28 @@ def check_bloom(wire: object) -> None:
         )
 
 
-@lru_cache(maxsize=MASKS_MAX)
-def _mask(element: str, count: int, hashes: int) -> int:
-    return _mask_of(element, count, hashes)
+class _Masks(dict[str, int]):
+    """By element, the bits that it sets in a filter of one shape; found when they are first asked for."""
+
+    def __init__(self, count: int, hashes: int) -> None:
+        super().__init__()
+        self.count, self.hashes = count, hashes
+
+    def __missing__(self, element: str) -> int:
+        mask = 0
+        if self.count:
+            for word in _words(element)[: self.hashes]:
+                mask |= 1 << word % self.count
+        if self.count <= MASK_BITS_MAX:
+            if len(self) >= MASKS_MAX:
+                self.clear()
+            self[element] = mask
+        return mask
 
 
-def _mask_of(element: str, count: int, hashes: int) -> int:
-    """The bits that an element sets in a filter of `count`."""
-    mask = 0
-    for word in _words(element)[:hashes]:
-        mask |= 1 << word % count
-    return mask
+@lru_cache(maxsize=SHAPES_MAX)
+def _masks(count: int, hashes: int) -> _Masks:
+    return _Masks(count, hashes)
 
 
 def _words(element: str) -> tuple[int, ...]:

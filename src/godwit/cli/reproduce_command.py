@@ -65,7 +65,7 @@ def reproduce(
     (folder / "claims.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if sys.stdout.isatty():
         _show(paper, found)
-    typer.echo(f"figures, traces and claims.json: {folder}", err=True)
+    typer.echo(f"{_contents(folder)}: {folder}", err=True)
     if not all(claim.holds for claim in found):
         raise typer.Exit(STATUS_NO)
 
@@ -78,6 +78,19 @@ def _made(folder: Path) -> Path:
     return folder
 
 
+def _contents(folder: Path) -> str:
+    """What lies in the folder, in words."""
+    named = {path.name for path in folder.iterdir()}
+    kinds = {
+        "figures": any(name.endswith(".png") for name in named),
+        "traces": "traces" in named,
+        "measured.json": "measured.json" in named,
+        "ways_to_move.md": "ways_to_move.md" in named,
+    }
+    there = [kind for kind, is_there in kinds.items() if is_there]
+    return f"{', '.join(there)} and claims.json" if there else "claims.json"
+
+
 def _data(claim: "Claim") -> dict[str, object]:
     import msgspec
 
@@ -86,18 +99,24 @@ def _data(claim: "Claim") -> dict[str, object]:
 
 
 def _show(paper: str, found: "list[Claim]") -> None:
+    """The claims as a table, and under it what is to be said of each."""
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{paper}: what the paper claims, and what we found", show_lines=True)
-    for column in ("", "claim", "paper", "ours", "holds"):
-        table.add_column(column, overflow="fold")
+    table = Table(title=f"{paper}: what the paper claims, and what we found", show_lines=True, expand=True)
+    table.add_column("", no_wrap=True)
+    for column, ratio in {"claim": 4, "paper": 3, "ours": 7}.items():
+        table.add_column(column, overflow="fold", ratio=ratio)
+    table.add_column("holds", overflow="fold", width=5)
     for claim in found:
         verdict = Text("holds", style="bold green") if claim.holds else Text("does not hold", style="bold red")
-        ours = Text(claim.ours)
-        if claim.note:
-            ours.append(f"\n{claim.note}", style="dim")
         what = Text.assemble((f"[{paper} {claim.where}] ", "dim"), claim.claim)
-        table.add_row(Text(claim.key, style="bold cyan"), what, Text(claim.paper), ours, verdict)
-    Console().print(table)
+        table.add_row(Text(claim.key, style="bold cyan"), what, Text(claim.paper), Text(claim.ours), verdict)
+    console = Console()
+    console.print(table)
+    for claim in found:
+        if claim.note:
+            console.print(Text(claim.key, style="bold cyan"))
+            console.print(Padding(Text(claim.note), (0, 0, 0, 4)))

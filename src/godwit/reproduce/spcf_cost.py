@@ -28,6 +28,7 @@ from godwit.reproduce.spcf_workload import Locality, Size, Workload
 __all__ = ["Mix", "RoutingCost", "break_even", "mixes", "per_message", "routing_costs"]
 
 CONTENT = 0.5  # selectivity of content filters, where two context filters come on top
+WARM = 300  # messages after which rows have their matchers, and these have seen enough to put themselves in order
 CHUNK = 10  # changes that one net takes before the next has its turn
 
 
@@ -116,7 +117,7 @@ def mixes(
     for strategy in strategies:
         nets[strategy] = net_of(strategy, workload.overlay, matcher)
         workload.deploy(nets[strategy])
-        for event in workload.events(size.clients):  # rows get their matchers when they are first asked
+        for event in workload.events(WARM if matcher == "index" else size.clients):
             nets[strategy].publish(event)
     costs: dict[str, dict[str, tuple[float, float]]] = {strategy: {} for strategy in strategies}
     delivered = dict.fromkeys(strategies, 0.0)

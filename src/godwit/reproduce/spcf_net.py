@@ -44,6 +44,7 @@ from godwit.simulator.topologies import LinkSpec, Overlay
 
 __all__ = ["STRATEGIES", "Net", "Plain", "Sum", "by_turns", "net_of", "no_garbage", "spanning_tree", "spcf_net"]
 
+N = TypeVar("N")
 T = TypeVar("T")
 
 NEWBORN: tuple[str, ...] = ("newborn",)
@@ -178,7 +179,7 @@ class Net:
             step = self.steps[step]
 
 
-def by_turns(nets: Iterable[Net], work: Sequence[T], chunk: int) -> Iterator[tuple[Net, Sequence[T]]]:
+def by_turns(nets: Iterable[N], work: Sequence[T], chunk: int) -> Iterator[tuple[N, Sequence[T]]]:
     """Each net with some of the work, then each with some more: whatever else the machine does hits all alike."""
     for first in range(0, len(work), chunk):
         for net in nets:
@@ -280,7 +281,7 @@ class PlainRow(Row):
     def neighbours(self, event: Event, bloom: BloomFilter | None) -> dict[NodeId, None]:
         found: dict[NodeId, None] = {}
         asked = 0
-        meant = [self.pairs] if bloom is None else [p for context, p in self.by_context.items() if context in bloom]
+        meant = [self.pairs] if bloom is None else [self.by_context[name] for name in bloom.among(self.by_context)]
         for pairs in meant:
             for key, pair in pairs.items():
                 if key[0] not in found:
