@@ -12,7 +12,7 @@ from godwit.broker.messages import Accepted, Attach, Attached, Bye, Context, Pub
 from godwit.broker.quenching import Quenching
 from godwit.client import Client, ClientConfig
 from godwit.client.replicas import ReplicaConfig, ReplicatedClient
-from godwit.errors import BadEvent, BadValue, FilterError
+from godwit.errors import BadEvent, BadValue, FilterError, FilterSyntaxError
 from godwit.filters import FALSE, TRUE, Event, all_of, any_of, event, parse
 from godwit.filters.contexts import CONTEXT_BYTES_MAX, CONTEXT_MAX, CONTEXT_NAME_MAX
 from godwit.filters.events import ATTRIBUTES_MAX
@@ -823,3 +823,40 @@ def test_all_replicas_hear_the_context_and_get_one_event_as_of_one_context() -> 
         client.set_context({"x": float("inf")}, 0.0)
     assert client.context == {"x": 1, "location": "here"}
     assert client.sequence == 1
+
+
+# ---------------------------------------------------------------- filters as texts
+
+
+def either_kind() -> list[Any]:
+    return [Client("ann"), ReplicatedClient("ann", ("a", "b"))]
+
+
+@pytest.mark.parametrize("client", either_kind())
+def test_a_client_takes_filters_as_texts(client: Any) -> None:
+    inner = next(iter(client.clients.values())) if isinstance(client, ReplicatedClient) else client
+    client.subscribe("s", "kind = 'fire'", 0.0, sender="battery > 20")
+    assert inner.wanted["subscription", "s"].filter == parse("kind = 'fire' AND sender.battery > 20")
+    client.advertise("a", "kind = 'fire'", 0.0)
+    assert inner.wanted["advertisement", "a"].filter == parse("kind = 'fire'")
+    client.set_context({"floor": 2}, 0.0)
+    client.publish({}, 0.0, to="floor = my.floor")
+    assert [each.to for each in inner.unanswered()] == [parse("floor = 2")]
+
+
+@pytest.mark.parametrize("client", either_kind())
+def test_what_is_no_filter_is_told_so_and_changes_nothing(client: Any) -> None:
+    asks: list[Any] = [
+        lambda bad: client.subscribe("s", bad, 0.0),
+        lambda bad: client.subscribe("s", TRUE, 0.0, sender=bad),
+        lambda bad: client.advertise("a", bad, 0.0),
+        lambda bad: client.publish({}, 0.0, to=bad),
+    ]
+    for ask in asks:
+        with pytest.raises(FilterSyntaxError, match="column 6"):
+            ask("role ?")
+        for bad in ({"role": "medic"}, b"role = 1", 7, ["role = 1"]):
+            with pytest.raises(FilterError, match="is no filter: allowed is one of godwit.filters, or its text"):
+                ask(bad)
+    assert not client.has_unanswered_changes()
+    assert client.sequence == 0

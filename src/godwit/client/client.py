@@ -73,12 +73,12 @@ from godwit.broker.messages import (
 from godwit.broker.seen import Seen
 from godwit.client.checking import CHECKS
 from godwit.client.connections import ConnectionLog
-from godwit.client.contexts import OwnContext, written
+from godwit.client.contexts import OwnContext, asked, written
 from godwit.client.quenching import CONTEXT, Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
-from godwit.filters.contexts import checked_context_filter, of_sender
 from godwit.filters.events import Attributes, Event
-from godwit.filters.filters import Filter, all_of
+from godwit.filters.filters import Filter
+from godwit.filters.language import said_filter
 from godwit.filters.references import LOCATION, is_open
 from godwit.filters.values import Value
 from godwit.mobility.handoffs import SEEN_WINDOW
@@ -155,19 +155,18 @@ class Client:
     def subscribe(
         self,
         name: str,
-        filter: Filter,
+        filter: Filter | str,
         now: float,
         *,
-        sender: Filter | None = None,
+        sender: Filter | str | None = None,
         expires: float | None = None,
         queue: QueueRules | None = None,
     ) -> list[Effect]:
         """Want what `filter` matches, from publishers whose context `sender` matches. [spcf §3: subscribe]
 
-        A name that is there already gets this filter instead, with no gap.
+        Filters are such or texts. A name that is there already gets this filter instead, with no gap.
         """
-        filter = filter if sender is None else all_of(filter, of_sender(checked_context_filter(sender)))
-        return self._say(Subscribe((self.name, name), filter, expires, queue))
+        return self._say(Subscribe((self.name, name), asked(filter, sender), expires, queue))
 
     replace = subscribe
 
@@ -181,10 +180,11 @@ class Client:
             return []
         return self._wait(Unsubscribe((self.name, name)))
 
-    def advertise(self, name: str, filter: Filter, now: float) -> list[Effect]:
+    def advertise(self, name: str, filter: Filter | str, now: float) -> list[Effect]:
         """Say that events to be published match `filter`."""
+        promised = said_filter(filter)
         self.outbox.drop(("unadvertisement", name))
-        return self._say(Advertise((self.name, name), filter))
+        return self._say(Advertise((self.name, name), promised))
 
     def unadvertise(self, name: str, now: float) -> list[Effect]:
         """Publish nothing more under `name`."""
@@ -196,7 +196,7 @@ class Client:
             return []
         return self._wait(Unadvertise((self.name, name)))
 
-    def publish(self, said: Mapping[str, Any] | Event, now: float, *, to: Filter | None = None) -> list[Effect]:
+    def publish(self, said: Mapping[str, Any] | Event, now: float, *, to: Filter | str | None = None) -> list[Effect]:
         """Publish an event, for those whose context `to` matches: attributes, or an event. [spcf §3: publish]
 
         Its publisher, number, time and the context of its sender are filled in here.

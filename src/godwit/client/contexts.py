@@ -29,13 +29,14 @@ from typing import Any
 from godwit.broker.checking import is_number
 from godwit.broker.messages import Context
 from godwit.errors import BadEvent, BadValue, FilterError
-from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, stamped
+from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, of_sender, stamped
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, event
-from godwit.filters.filters import Filter
+from godwit.filters.filters import Filter, all_of
+from godwit.filters.language import said_filter
 from godwit.filters.references import is_open
 from godwit.mobility.locations import Movements
 
-__all__ = ["OwnContext", "written"]
+__all__ = ["OwnContext", "asked", "written"]
 
 Parts = dict[str, tuple[Attributes, float | None]]
 """By the name of a part: what it says, and for how long each time at least. What was said last stands last."""
@@ -136,17 +137,24 @@ def _whole(parts: Parts) -> Context:
     return Context(values, min((dwell_s for _, dwell_s in parts.values() if dwell_s is not None), default=None))
 
 
-def written(said: Mapping[str, Any] | Event, context: Attributes, to: Filter | None, **details: Any) -> Event:
+def asked(filter: Filter | str, sender: Filter | str | None) -> Filter:
+    """What a subscription asks: `filter` of the event, and `sender` of its publisher's context."""
+    content = said_filter(filter)
+    return content if sender is None else all_of(content, of_sender(checked_context_filter(said_filter(sender))))
+
+
+def written(said: Mapping[str, Any] | Event, context: Attributes, to: Filter | str | None, **details: Any) -> Event:
     """The event that a client in this context publishes: `details` are its publisher, number and time. (rule 2)"""
     made = dataclasses.replace(said, **details) if isinstance(said, Event) else event(said, **details)
     for name in made.attributes:
         if name.startswith(SENDER):
             raise BadEvent(f"attribute {name!r}: what begins with {SENDER!r} is written by set_context, and not here")
-    to = made.to if to is None else to
-    if to is not None:
-        to = _bound(checked_context_filter(to), context) if is_open(to) else checked_context_filter(to)
-    if to is not made.to:
-        made = dataclasses.replace(made, to=to)
+    whom = made.to if to is None else to
+    if whom is not None:
+        whom = checked_context_filter(said_filter(whom))
+        whom = _bound(whom, context) if is_open(whom) else whom
+    if whom is not made.to:
+        made = dataclasses.replace(made, to=whom)
     if not context:
         return made
     if len(made.attributes) + len(context) > ATTRIBUTES_MAX:

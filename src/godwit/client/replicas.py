@@ -56,11 +56,12 @@ from godwit.broker.seen import Seen
 from godwit.client.checking import check_delivery
 from godwit.client.client import Client, ClientConfig
 from godwit.client.complete import CompleteMerge, MergeBounds
-from godwit.client.contexts import written
+from godwit.client.contexts import asked, written
 from godwit.client.quenching import Topic
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
+from godwit.filters.language import said_filter
 from godwit.filters.values import Value
 from godwit.trace import Record
 
@@ -126,25 +127,25 @@ class ReplicatedClient:
     def subscribe(
         self,
         name: str,
-        filter: Filter,
+        filter: Filter | str,
         now: float,
         *,
-        sender: Filter | None = None,
+        sender: Filter | str | None = None,
         expires: float | None = None,
         queue: QueueRules | None = None,
     ) -> list[Effect]:
         """Want what `filter` matches, from publishers whose context `sender` matches, at every replica."""
-        return self._all(
-            lambda client: client.subscribe(name, filter, now, sender=sender, expires=expires, queue=queue), now
-        )
+        wanted = asked(filter, sender)
+        return self._all(lambda client: client.subscribe(name, wanted, now, expires=expires, queue=queue), now)
 
     def unsubscribe(self, name: str, now: float) -> list[Effect]:
         """Want nothing more under `name`, at any replica."""
         return self._wanting(("subscription", name), lambda client: client.unsubscribe(name, now), now)
 
-    def advertise(self, name: str, filter: Filter, now: float) -> list[Effect]:
+    def advertise(self, name: str, filter: Filter | str, now: float) -> list[Effect]:
         """Say to every replica that events to be published match `filter`."""
-        return self._all(lambda client: client.advertise(name, filter, now), now)
+        promised = said_filter(filter)
+        return self._all(lambda client: client.advertise(name, promised, now), now)
 
     def unadvertise(self, name: str, now: float) -> list[Effect]:
         """Publish nothing more under `name`."""
@@ -165,7 +166,7 @@ class ReplicatedClient:
         """Say to every replica that it is at another place. [rebeca §5]"""
         return self._all(lambda client: client.move_to(place, now, dwell_s=dwell_s), now)
 
-    def publish(self, said: Mapping[str, Any] | Event, now: float, *, to: Filter | None = None) -> list[Effect]:
+    def publish(self, said: Mapping[str, Any] | Event, now: float, *, to: Filter | str | None = None) -> list[Effect]:
         """Publish an event, through all replicas or through one, under one number and as of one context."""
         details: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
         stamped = written(said, self.context, to, **details)

@@ -7,7 +7,7 @@ from typing import Any
 from lark import Lark
 from lark.exceptions import UnexpectedToken
 
-from godwit.errors import FilterSyntaxError, FilterTooBig
+from godwit.errors import FilterError, FilterSyntaxError, FilterTooBig
 from godwit.filters.filters import Filter
 from godwit.filters.language.grammar import GRAMMAR, expected_words
 from godwit.filters.language.meaning import Meaning, filter_of
@@ -32,6 +32,15 @@ def parse(text: str, *, places: Mapping[str, Region] | None = None) -> Filter:
         raise _at(fault, text) from None
     except UnexpectedToken as error:
         raise _at(_unexpected(error, text), text) from None
+
+
+def said_filter(said: Filter | str) -> Filter:
+    """A filter as an application may say it: as such, or as text. `FilterError` for anything else."""
+    if isinstance(said, Filter):
+        return said
+    if isinstance(said, str):
+        return parse(said)
+    raise FilterError(f"{said!r:.60} is no filter: allowed is one of godwit.filters, or its text, such as 'price < 10'")
 
 
 @lru_cache(maxsize=1)
