@@ -160,3 +160,10 @@ def test_a_to_that_matches_nobody_reaches_nobody_and_a_filter_on_what_nobody_has
     simulation.situations.context = lambda broker: {"other": 1}  # type: ignore[method-assign]
     summary = simulation.run()
     assert (summary.violations, summary.owed, summary.delivered) == ((), 0, 0)
+
+
+def test_packets_are_counted_wherever_events_are_matched() -> None:
+    at_source, at_hops = (outcome(scenario, 1).packets for scenario in (SPCF, HOPS))
+    assert {"ContextAdded", "Publish", "Subscribe"} <= set(at_source)
+    assert {"ContextBegins", "ContextPacket", "SubscribePacket"} <= set(at_hops)
+    assert min(at_hops.values()) > 0

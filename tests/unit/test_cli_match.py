@@ -153,18 +153,36 @@ BAD_SUBSCRIPTIONS = [
     ('{"id": 2, "filter": "price <"}', "column 8"),
     ('{"id": 2, "filter": {"what": 1}}', ""),
     ('{"id": 2, "filter": 7}', ""),
-    ('{"id": 2, "filter": "price < my.limit"}', "my.limit"),
-    ('{"id": 2, "filter": "TRUE", "sender": "floor = my.floor"}', "my.floor"),
+    (
+        '{"id": 2, "filter": "price < my.limit"}',
+        'filter: it refers to my.limit, the subscriber\'s own context, and the line says none: add "context": {"limit"',
+    ),
+    ('{"id": 2, "filter": "x WITHIN myloc(2)"}', 'add "context": {"location": …}'),
+    (
+        '{"id": 2, "filter": "TRUE", "sender": "floor = my.floor"}',
+        "sender: it refers to my.floor, the subscriber's own",
+    ),
+    ('{"id": 2, "filter": "TRUE", "to": "floor = 2"}', "to: a subscription has none, an event says it"),
     ('{"id": 2, "filter": "TRUE", "sender": "battery >"}', "sender: line 1, column 10"),
     (
         '{"id": 2, "filter": "TRUE", "sender": "sender.battery > 20"}',
         "sender: a filter on a context asks about sender.",
     ),
     ('{"id": 2, "filter": "TRUE", "sender": {"some": "battery"}}', "sender: $: 'some' needs 'in'"),
-    ('{"id": 2, "filter": "TRUE", "context": "medic"}', "$.context"),
+    (
+        '{"id": 2, "filter": "TRUE", "context": "medic"}',
+        "context: a context is a table of names and values, and this is a str",
+    ),
+    (
+        '{"id": 2, "filter": "TRUE", "context": [1]}',
+        "context: a context is a table of names and values, and this is a list",
+    ),
     ('{"id": 2, "filter": "TRUE", "context": {"my.role": "medic"}}', "context: a context: attribute 'my.role'"),
     ('{"id": 2, "filter": "TRUE", "context": {"a": [' + "1, " * 599 + "1]}}", "4801 bytes: at most 4096"),
-    ('{"id": 2, "filter": "x WITHIN myloc(2)", "context": {"location": "market"}}', "2 steps around 'market'"),
+    (
+        '{"id": 2, "filter": "x WITHIN myloc(2)", "context": {"location": "market"}}',
+        "filter: the filter asks what lies 2 steps around 'market', and there is no movement graph here",
+    ),
     ('{"id": "twice", "filter": "TRUE"}', "'twice' already"),
     ('{"id": 2, "filter": ' + "[" * 100_000, "nested too deep"),
     ('{"id": 2, "filter": "' + " OR ".join(["a = 1 AND b = 2"] * 15_000) + '"}', ""),
@@ -181,13 +199,17 @@ BAD_EVENTS = [
     ('{"id": 1.5, "attributes": {}}', "$.id"),
     ('{"id": 1, "attributes": {"x": "' + "a" * 5_000_000 + '"}}', "longer than"),
     ('{"id": 1, "attributes": {"": 1}}', "attribute name"),
-    ('{"id": 1, "attributes": {}, "sender": 7}', "$.sender"),
+    ('{"id": 1, "attributes": {}, "sender": 7}', "sender: a context is a table of names and values, and this is a int"),
+    ('{"id": 1, "attributes": {}, "sender": "role = 1"}', "sender: a context is a table of names and values"),
     ('{"id": 1, "attributes": {}, "sender": {"x": {"lon": 8, "lat": 99}}}', "sender: a context: attribute 'x': lat"),
     ('{"id": 1, "attributes": {"sender.x": 1}, "sender": {"y": 1}}', "attribute 'sender.x': the line has a 'sender'"),
     ('{"id": 1, "attributes": {}, "to": "role ="}', "to: line 1, column 7"),
     ('{"id": 1, "attributes": {}, "to": 7}', "to: $: 7 is not a filter"),
     ('{"id": 1, "attributes": {}, "to": "sender.role = 1"}', "to: a filter on a context asks about sender.role"),
-    ('{"id": 1, "attributes": {}, "to": "floor = my.floor"}', "my.floor"),
+    (
+        '{"id": 1, "attributes": {}, "to": "floor = my.floor"}',
+        'to: it refers to my.floor, the publisher\'s own context, and the line says none: add "sender": {"floor": …}',
+    ),
 ]
 
 

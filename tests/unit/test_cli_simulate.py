@@ -45,6 +45,8 @@ class StandIn:
             delivered=20,
             lost=int(self.breaks(scenario)),
             messages={"Publish": 30, "Ack": 5},
+            moves=2,
+            context_changes=7,
             simulated_s=45.0,
             wall_s=0.5,
             violations=(BROKEN,) if self.breaks(scenario) else (),
@@ -183,6 +185,7 @@ def test_a_swarm_runs_what_is_drawn_and_adds_it_up(put: Callable[[StandIn], Stan
         40,
         140,
     )
+    assert (data["moves"], data["walked"], data["context_changes"]) == (8, 0, 28)
     assert stand_in.ran == [drawn(7, number) for number in range(4)]
 
 
@@ -216,6 +219,19 @@ def test_on_a_terminal_there_is_a_table(capsys: pytest.CaptureFixture[str]) -> N
     for row in (["every law held", "NO"], ["lost", "1"], ["messages Publish", "30"], ["simulated s", "45.0"]):
         assert any(all(word in line for word in row) for line in shown.splitlines()), row
     assert "latency" not in shown
+    assert "moves" in shown
+    assert "walked" not in shown  # nobody did
+
+
+def test_a_fire_stands_at_the_top_of_the_table_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
+    fire = {"alerts": 12, "orders": 24, "sprinklers_on": 57, "sprinklers": 120, "signals": 48, "judged": 2592}
+    fire |= {"switched_left": 360, "switched_right": 213, "unsure": 0, "as_the_building_says": True}
+    simulate_command._show(Summary(scenario="fire", seed=1, published=36, fire=fire))
+    shown = capsys.readouterr().out
+    rows = [line for line in shown.splitlines() if line.startswith("│")]
+    for row, words in zip(rows, ("law held", "building says", "judged", "alerts", "57 of 120", "360"), strict=False):
+        assert words in row
+    assert "fire sprinklers" not in shown
 
 
 def test_many_violations_are_counted(capsys: pytest.CaptureFixture[str]) -> None:

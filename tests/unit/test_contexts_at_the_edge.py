@@ -834,7 +834,7 @@ def either_kind() -> list[Any]:
 
 @pytest.mark.parametrize("client", either_kind())
 def test_a_client_takes_filters_as_texts(client: Any) -> None:
-    inner = next(iter(client.clients.values())) if isinstance(client, ReplicatedClient) else client
+    inner: Any = next(iter(client.clients.values())) if isinstance(client, ReplicatedClient) else client
     client.subscribe("s", "kind = 'fire'", 0.0, sender="battery > 20")
     assert inner.wanted["subscription", "s"].filter == parse("kind = 'fire' AND sender.battery > 20")
     client.advertise("a", "kind = 'fire'", 0.0)
@@ -856,7 +856,7 @@ def test_what_is_no_filter_is_told_so_and_changes_nothing(client: Any) -> None:
         with pytest.raises(FilterSyntaxError, match="column 6"):
             ask("role ?")
         for bad in ({"role": "medic"}, b"role = 1", 7, ["role = 1"]):
-            with pytest.raises(FilterError, match="is no filter: allowed is one of godwit.filters, or its text"):
+            with pytest.raises(FilterError, match="is no filter: allowed is one of"):
                 ask(bad)
     assert not client.has_unanswered_changes()
     assert client.sequence == 0

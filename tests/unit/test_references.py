@@ -83,7 +83,7 @@ def test_steps_around_a_place_ask_the_movement_graph() -> None:
 
 
 def test_steps_around_a_place_need_a_movement_graph() -> None:
-    with pytest.raises(FilterError, match="2 steps around 'market': bind it with a vicinity"):
+    with pytest.raises(FilterError, match="2 steps around 'market', and there is no movement graph here"):
         bind(parse("x WITHIN myloc(2)"), CONTEXT)
 
 

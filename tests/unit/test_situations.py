@@ -95,6 +95,25 @@ def test_where_contexts_are_off_nothing_is_drawn() -> None:
             ["routing.matching=hops", "clients.roaming.per_s=1"],
             "clients stay at their broker there; allowed is 'source', or a scenario without clients.roaming",
         ),
+        (TREE, ["routing.strategy=asf"], "'spcf' (ASF is the family 'tree' with routing.advertisements 'off')"),
+        (GRAPH, ["routing.contexts_max=7"], "routing.contexts_max is 7: only the family 'graph' with strategy 'spcf'"),
+        (
+            GRAPH,
+            ["routing.strategy=spcf", "routing.matching=hops", "routing.contexts_max=7"],
+            "and matching 'source' sums contexts up; without that, it can only be 64",
+        ),
+        (
+            TREE,
+            ["contexts={attributes=1, to_selectivity=0.4}"],
+            "contexts.to_selectivity is 0.4: contexts.to_share is 0, so no event says whom it means",
+        ),
+        (
+            TREE,
+            ["contexts.attributes=1", "contexts.sender_selectivity=0.4"],
+            "contexts.sender_share is 0, so no subscription asks about its sender",
+        ),
+        (GRAPH, ["fire.fires=2"], "fire.fires is 2: fire.floors is 0, so there is no building"),
+        (GRAPH, ["fire.interface=traditional"], "without that, it can only be 'context'"),
         (GRAPH, ["fire.floors=2", "fire.fires=9"], "allowed are as many as run.duration_s has room for, 1"),
         (GRAPH, ["fire.floors=2", "fire.fires=1", "fire.detectors=0"], "a fire needs a detector to be heard of"),
     ],
@@ -103,6 +122,19 @@ def test_what_cannot_be_is_refused(base: Scenario, changes: list[str], says: str
     with pytest.raises(ScenarioError, match=r".") as error:
         with_changes(base, changes)
     assert says in str(error.value)
+
+
+def test_a_change_takes_away_what_it_leaves_without_effect() -> None:
+    spcf = with_changes(GRAPH, ["routing.strategy=spcf", "routing.contexts_max=7"])
+    assert with_changes(spcf, ["routing.quenching=true"]).routing.contexts_max == 7
+    assert with_changes(spcf, ["routing.strategy=gsf"]).routing.contexts_max == 64
+    fire = with_changes(GRAPH, ["fire.floors=2", "fire.fires=1", "fire.signals=7"])
+    assert with_changes(fire, ["fire.floors=0"]).fire == GRAPH.fire
+    meant = with_changes(GRAPH, ["contexts={attributes=1, to_share=1, to_selectivity=0.4}"])
+    assert with_changes(meant, ["contexts.to_share=0"]).contexts.to_selectivity == 0.2
+    for number in range(40):  # so a whole swarm can be told
+        if (scenario := drawn(3, number)[0]).routing.family == "graph":
+            with_changes(scenario, ["routing.strategy=gsf"])
 
 
 def test_a_swarm_draws_contexts_with_every_strategy_and_every_place_of_matching() -> None:

@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
-from godwit.errors import BadValue, FilterError, GodwitError, Unbound
+from godwit.errors import BadValue, FilterError, GodwitError
 from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, of_sender, stamped
 from godwit.filters.events import Attributes, Event, event
 from godwit.filters.filters import Filter, all_of
@@ -42,6 +42,11 @@ NUMBER = re.compile(
 BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError)  # what a line may be refused with
 BOOLS = {"true": True, "false": False}
 NO_CONTEXT: Attributes = {}
+OWN_CONTEXT = {
+    "filter": "context",
+    "sender": "context",
+    "to": "sender",
+}  # by the field of a line that refers to it: where that is said
 
 Name = int | str
 Named = tuple[Name, Event]
@@ -64,7 +69,8 @@ class SubscriptionLine(msgspec.Struct, gc=False):
     id: Name
     filter: Any
     sender: Any = None
-    context: dict[str, Any] | None = None
+    context: Any = None
+    to: Any = None  # what events have, and no subscription
 
 
 class EventLine(msgspec.Struct, gc=False):
@@ -75,7 +81,7 @@ class EventLine(msgspec.Struct, gc=False):
 
     attributes: dict[str, Any]
     id: Name | None = None
-    sender: dict[str, Any] | None = None
+    sender: Any = None
     to: Any = None
 
 
@@ -152,13 +158,16 @@ def subscriptions(lines: Lines, faults: Faults) -> Iterator[Subscription]:
             continue
         try:
             found = _SUBSCRIPTION.decode(line)
+            if found.to is not None:
+                raise GodwitError("to: a subscription has none, an event says it; what a subscription asks is 'sender'")
             filter, context = _read(found.filter), NO_CONTEXT
+            field = "filter" if is_open(filter) else "sender"
             if found.sender is not None:
                 filter = all_of(filter, of_sender(_context_filter("sender", found.sender)))
             if found.context is not None:
                 context = _context("context", found.context)
             if is_open(filter):
-                filter = _bound(filter, found.context, context)
+                filter = _bound(filter, context, field, "subscriber's" if found.context is None else "")
         except BAD as error:
             faults.found(lines, _reason(error))
             continue
@@ -200,11 +209,13 @@ def _sent(checked: Event, line: EventLine) -> Event:
         checked = stamped(checked, context)
     if line.to is not None:
         to = _context_filter("to", line.to)
-        checked = replace(checked, to=_bound(to, line.sender, context) if is_open(to) else to)
+        if is_open(to):
+            to = _bound(to, context, "to", "publisher's" if line.sender is None else "")
+        checked = replace(checked, to=to)
     return checked
 
 
-def _context(field: str, said: dict[str, Any]) -> Attributes:
+def _context(field: str, said: Any) -> Attributes:
     try:
         return checked_context(said)
     except BadValue as error:
@@ -218,11 +229,18 @@ def _context_filter(field: str, source: Any) -> Filter:
         raise GodwitError(f"{field}: {error}") from None
 
 
-def _bound(filter: Filter, said: dict[str, Any] | None, context: Attributes) -> Filter:
-    """The filter with the line's own context in it, if the line says one."""
-    if said is None:
-        raise Unbound(*map(str, references_of(filter)))
-    return bind(filter, context)
+def _bound(filter: Filter, context: Attributes, field: str, missing: str) -> Filter:
+    """The filter with the line's own context in it; `missing` is whose context the line does not say."""
+    if missing:
+        references = references_of(filter)
+        raise GodwitError(
+            f"{field}: it refers to {', '.join(map(str, references))}, the {missing} own context, and the line says "
+            f'none: add "{OWN_CONTEXT[field]}": {{"{references[0].name}": …}}'
+        )
+    try:
+        return bind(filter, context)
+    except FilterError as error:  # what lies around a place is not for a context to say
+        raise GodwitError(f"{field}: {error}") from None
 
 
 def _read(source: Any) -> Filter:

@@ -22,7 +22,10 @@ __all__ = ["simulate"]
 STATUS_NO = 1
 SEED_DEFAULT = 1
 VIOLATIONS_SHOWN_MAX = 10
+USED = ("moves", "walked", "residues", "context_changes", "unmeant", "purged", "expired", "quenched")
+"""What is shown on a terminal only when there was any: 0 says that a scenario has none of it."""
 TOTALS = ("published", "owed", "delivered", "lost", "duplicated", "out_of_order", "unwanted", "allowed", "excused")
+EXERCISED = ("moves", "walked", "context_changes")
 
 
 def simulate(
@@ -141,7 +144,7 @@ def _outcome(
 
 
 def _run_swarm(size: int, seed: int, changes: list[str]) -> None:
-    totals: dict[str, Any] = dict.fromkeys(TOTALS, 0)
+    totals: dict[str, Any] = dict.fromkeys((*TOTALS, *EXERCISED), 0)
     totals |= {"messages_sent": 0, "simulated_s": 0.0, "wall_s": 0.0}
     broken: tuple[Summary, str] | None = None
     number = 0
@@ -199,15 +202,30 @@ def _report(summary: "Summary", seed: int, replay: str) -> None:
 
 def _show(summary: "Summary") -> None:
     data = summary.to_data()
-    rows: dict[str, Any] = {}
+    rows: dict[str, Any] = {"held": data.pop("held"), **_fire_rows(data.pop("fire"))}
     for name, value in data.items():
-        if name in ("scenario", "seed", "violations"):
+        if name in ("scenario", "seed", "violations") or (name in USED and not value):
             continue
         if isinstance(value, dict):
             rows |= {f"{name} {key}": each for key, each in value.items()}
         elif value is not None:
             rows[name] = value
     _show_rows(f"{summary.scenario}, seed {summary.seed}", rows)
+
+
+def _fire_rows(fire: dict[str, Any]) -> dict[str, Any]:
+    """What became of a building that burns, as one would tell it; nothing where there is none."""
+    if not fire:
+        return {}
+    return {
+        "all as the building says": fire["as_the_building_says"],
+        "devices judged": f"{fire['judged']:,}, unsure of {fire['unsure']:,}",
+        "alerts and orders": f"{fire['alerts']:,} and {fire['orders']:,}",
+        "sprinklers that went on": f"{fire['sprinklers_on']:,} of {fire['sprinklers']:,}",
+        f"orders that {fire['signals']:,} signals got": (
+            f"{fire['switched_left']:,} to the left, {fire['switched_right']:,} to the right"
+        ),
+    }
 
 
 def _show_rows(title: str, rows: dict[str, Any]) -> None:
@@ -223,6 +241,6 @@ def _show_rows(title: str, rows: dict[str, Any]) -> None:
             shown = Text("yes" if value else "NO", style="bold green" if value else "bold red")
         else:
             is_bad = name in ("lost", "duplicated", "out_of_order", "unwanted", "entries_left") and value
-            shown = Text(f"{value:,}", style="bold red" if is_bad else "bold")
+            shown = Text(value if isinstance(value, str) else f"{value:,}", style="bold red" if is_bad else "bold")
         table.add_row(Text("every law held" if name == "held" else name.replace("_", " ")), shown)
     Console().print(table)

@@ -228,7 +228,9 @@ def _around(operands: tuple[Any, ...], vicinity: Vicinity | None) -> ValueSet:
     if vicinity is not None:
         return vicinity(place, steps)
     if steps:
-        raise FilterError(f"the filter asks what lies {steps} steps around {place!r}: bind it with a vicinity function")
+        raise FilterError(
+            f"the filter asks what lies {steps} steps around {place!r}, and there is no movement graph here to say it"
+        )
     return sets.places([place]) if isinstance(place, str) else sets.one_of([place])
 
 

@@ -190,7 +190,8 @@ def _with_contexts(scenario: Scenario, rng: Random) -> Scenario:
         at_hops = rng.random() < HOPS_PROBABILITY and _takes_hops(scenario)
         routing = structs.replace(scenario.routing, strategy=strategy, matching="hops" if at_hops else "source")
         if strategy == "spcf":
-            routing = structs.replace(routing, contexts_max=rng.choice((64, 64, 2, 1)))
+            contexts_max = rng.choice((64, 64, 2, 1))
+            routing = structs.replace(routing, contexts_max=64 if at_hops else contexts_max)
         scenario = structs.replace(scenario, routing=routing)
     if rng.random() >= (GRAPH_CONTEXTS_PROBABILITY if is_graph else CONTEXTS_PROBABILITY):
         return scenario
@@ -206,6 +207,10 @@ def _with_contexts(scenario: Scenario, rng: Random) -> Scenario:
         changes_per_s=rng.choice((0.0, 1.0, 4.0, 15.0)),
         role_share=rng.choice((0.0, 0.0, 0.6)),
     )
+    if not contexts.sender_share:
+        contexts = structs.replace(contexts, sender_selectivity=Contexts().sender_selectivity)
+    if not contexts.to_share:
+        contexts = structs.replace(contexts, to_selectivity=Contexts().to_selectivity)
     scenario = structs.replace(scenario, contexts=contexts)
     if is_graph and scenario.routing.quenching:
         scenario = structs.replace(scenario, run=structs.replace(scenario.run, warmup_s=GROWN_UP_S))

@@ -27,6 +27,7 @@ from godwit.errors import ScenarioError
 from godwit.simulator import settings, topologies
 from godwit.simulator.context_settings import Contexts, check_contexts, check_routing
 from godwit.simulator.fire_settings import Fire, check_fire
+from godwit.simulator.idle_settings import check_idle, let_go
 from godwit.simulator.radio_settings import Radio
 from godwit.simulator.roaming_checks import check_movement, check_positions
 from godwit.simulator.roaming_settings import Probes, Roaming, check_mode, check_roaming
@@ -72,6 +73,7 @@ Kilobits = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 PerSecond = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+NO_ASF = msgspec.Meta(description="ASF is the family 'tree' with routing.advertisements 'off'")
 
 FILES = (
     ("overlay", "file"),
@@ -125,7 +127,9 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True):
     reduction: Literal["flooding", "simple", "identity", "covering", "merging"] = "covering"  # tree family
     excess_max: Probability = 0.0  # merging: which share of a merged filter nobody may want; 0 is perfect merging
     advertisements: Literal["required", "optional", "off"] = "optional"  # tree family
-    strategy: Literal["gsf", "spcf"] = "gsf"  # graph family: who hears of a subscription [spcf §3.1, §4]
+    strategy: Annotated[Literal["gsf", "spcf"], NO_ASF] = (
+        "gsf"  # graph family: who hears of a subscription [spcf §3.1, §4]
+    )
     matching: Literal["source", "hops"] = "source"  # graph family: where events are matched; hops: [spcf] by the letter
     contexts_max: Least = 64  # spcf: contexts of its clients that a broker tells of before it sums them up
     quenching: bool = False  # sources hold the merged OR of all subscriptions [mobile §3.2]
@@ -340,7 +344,8 @@ def named(name: str) -> Scenario:
 def with_changes(scenario: Scenario, changes: Iterable[str]) -> Scenario:
     """The scenario with some keys set, each as `key.path=value`; the value is TOML, and a bare word is a text.
 
-    The value `none` takes a key away. A change of `overlay.kind` takes away the keys of the old kind.
+    The value `none` takes a key away. A change of `overlay.kind` takes away the keys of the old kind, and a change that
+    leaves other keys of its table without effect takes these away.
     """
     data = _plain(scenario)
     set_by: dict[settings.Path, str] = {}
@@ -361,6 +366,8 @@ def with_changes(scenario: Scenario, changes: Iterable[str]) -> Scenario:
         return f"{scenario.name if change is None else f'--set {change}'}: {settings.key_text(path)}"
 
     changed = settings.checked(Scenario, data, where)
+    if let_go(changed, data, set_by):
+        changed = settings.checked(Scenario, data, where)
     _check(changed, where)
     return changed
 
@@ -463,6 +470,7 @@ def _check(scenario: Scenario, where: settings.Where) -> None:
         roams=scenario.clients.roaming.is_on,
         where=where,
     )
+    check_idle(scenario, where)
     if routing.excess_max > 0 and routing.reduction != "merging":
         raise ScenarioError(
             f"{where(('routing', 'excess_max'))} is {routing.excess_max}: only merging lets in an excess"

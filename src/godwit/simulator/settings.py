@@ -177,7 +177,8 @@ def _words(hint: Any) -> str:
         return f"a table with {', '.join(each.encode_name for each in msgspec.structs.fields(hint))}"
     base, meta = _bounds(hint)
     if typing.get_origin(base) is Literal:
-        return ", ".join(map(repr, typing.get_args(base)))
+        choices = ", ".join(map(repr, typing.get_args(base)))
+        return choices if meta.description is None else f"{choices} ({meta.description})"
     if typing.get_origin(base) is tuple:
         return f"a list, each {_allowed(typing.get_args(base)[0])}"
     words = WORDS[base]

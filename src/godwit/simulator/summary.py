@@ -46,7 +46,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     expired: int = 0
     quenched: int = 0  # dropped at the source because nobody wanted them
     messages: dict[str, int] = {}  # by type, each hop counted
-    packets: dict[str, int] = {}  # of the graph family, by what they bear
+    packets: dict[str, int] = {}  # of the graph family, by what they bear; by type where events are matched at hops
     bytes_sent: int = 0
     table_entries: int = 0  # the most that all brokers' tables held together
     entries_left: int = 0  # in brokers' tables after everyone has left

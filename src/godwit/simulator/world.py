@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from math import ulp
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from godwit.broker.effects import (
     Arrived,
@@ -42,6 +42,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
+from godwit.broker.hop_messages import HopMessage
 from godwit.broker.messages import Frame, NodeId, Packet
 from godwit.filters.events import Attributes
 from godwit.mobility.adhoc_messages import Beacon, Relayed
@@ -51,6 +52,7 @@ from godwit.trace import Record
 __all__ = ["Machine", "Node", "World"]
 
 SNAPSHOT_EVERY = 5_000  # inputs
+HOP_PACKETS = frozenset(get_args(HopMessage))
 
 
 Link = tuple[Wire, int]
@@ -103,7 +105,9 @@ class World:
         self.entries = 0
         self.nodes: dict[NodeId, Node] = {}
         self.handled: dict[type, int] = {}  # messages by type
-        self.packets: dict[type, int] = {}  # and packets of the graph family by what they bear
+        self.packets: dict[
+            type, int
+        ] = {}  # and packets of the graph family by what they bear, or by type where matched at hops
         self.bytes_sent = 0
         self.on_notify: Callable[[NodeId, Notify, float], None] | None = None
         self.on_record: Callable[[NodeId, Record, float], None] | None = None
@@ -268,6 +272,8 @@ class World:
             if kind is Packet:
                 borne = type(inner.message)
                 self.packets[borne] = self.packets.get(borne, 0) + 1
+            elif kind in HOP_PACKETS:
+                self.packets[kind] = self.packets.get(kind, 0) + 1
             if self.traces_messages:
                 self._record(target.name, self._message_record(source, message.message, message.number))
             self._give(target, Arrived(source, message))
