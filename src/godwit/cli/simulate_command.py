@@ -207,7 +207,7 @@ def _show(summary: "Summary") -> None:
         if name in ("scenario", "seed", "violations") or (name in USED and not value):
             continue
         if isinstance(value, dict):
-            rows |= {f"{name} {key}": each for key, each in value.items()}
+            rows |= {f"{name} {key}": each for key, each in value.items() if each or name != "receipts"}
         elif value is not None:
             rows[name] = value
     _show_rows(f"{summary.scenario}, seed {summary.seed}", rows)
