@@ -41,7 +41,6 @@ from godwit.client.client import Client, ClientConfig
 from godwit.errors import GodwitError, PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
-from godwit.filters.language import parse
 from godwit.filters.values import Value
 from godwit.runtime.tcp import Address
 from godwit.runtime.wire import Frames, Intro
@@ -228,9 +227,7 @@ class Connected:
         self._made += 1
         name = name or f"s{self._made}-{token_hex(3)}"
         subscription = self._subscriptions.setdefault(name, Subscription(name, self))
-        wanted = _filter(filter)
-        asked = None if sender is None else _filter(sender)
-        self._do(self.machine.subscribe(name, wanted, time(), sender=asked, expires=expires, queue=queue))
+        self._do(self.machine.subscribe(name, filter, time(), sender=sender, expires=expires, queue=queue))
         await self.drain()
         return subscription
 
@@ -242,12 +239,12 @@ class Connected:
 
     async def advertise(self, filter: Filter | str, *, name: str = "all") -> None:
         """Say that events to be published match `filter`."""
-        self._do(self.machine.advertise(name, _filter(filter), time()))
+        self._do(self.machine.advertise(name, filter, time()))
         await self.drain()
 
     def publish(self, said: Mapping[str, Any] | Event, *, to: Filter | str | None = None) -> None:
         """Publish an event, for those whose context `to` matches. `drain` waits until a broker has it."""
-        self._do(self.machine.publish(said, time(), to=None if to is None else _filter(to)))
+        self._do(self.machine.publish(said, time(), to=to))
 
     def set_context(self, values: Mapping[str, Any], *, part: str = "", dwell_s: float | None = None) -> None:
         """Say what the context is from now on, or the part of it that this component looks after."""
@@ -347,6 +344,3 @@ def _address(seed: Address | str) -> Address:
         raise GodwitError(f"{seed!r} is no address: it must be host:port")
     return Address(host, int(port))
 
-
-def _filter(filter: Filter | str) -> Filter:
-    return parse(filter) if isinstance(filter, str) else filter
