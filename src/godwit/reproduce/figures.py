@@ -29,6 +29,7 @@ STYLE: Any = {
 MARKERS = "osD^vPX*"
 TICKS_MAX = 10  # at the points themselves; with more, at round numbers
 TICKS_GAP = 0.035  # of the axis, below which two of them would run into each other
+LEGEND_USUAL = 5  # lines; with more the names are smaller
 TITLE_WIDTH, CAPTION_WIDTH = 62, 112  # letters
 
 Series = Mapping[str, Sequence[tuple[float, float]]]
@@ -68,7 +69,7 @@ def lines(
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
     with mpl.rc_context(STYLE):
         figure = Figure(layout="constrained")
@@ -89,16 +90,17 @@ def lines(
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         if y_log:
             axes.set_yscale("log")
-            if level is not None:  # about some ratio: plain numbers
-                axes.yaxis.set_major_formatter(ScalarFormatter())
-                axes.yaxis.set_minor_formatter(ScalarFormatter())
+            if level is not None:  # ratios: plain numbers
+                axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+                axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+                axes.yaxis.set_minor_formatter(NullFormatter())
         if x_range is not None:
             axes.set_xlim(*x_range)
         axes.margins(y=0.08)
         if y_range is not None:
             axes.set_ylim(*y_range)
         if len(series) > 1:
-            axes.legend(framealpha=0.8)
+            axes.legend(framealpha=0.8, fontsize=None if len(series) <= LEGEND_USUAL else 7.0)
         if caption:
             figure.supxlabel(fill(caption, CAPTION_WIDTH), fontsize=6.5, color="0.3")
         folder.mkdir(parents=True, exist_ok=True)

@@ -44,9 +44,9 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 
 FULL = Scale(
     size=Size(),
-    forwarding=(0.02, 0.1, 0.2, 0.4, 0.8),
+    forwarding=(0.02, 0.1, 0.3, 0.8),
     routing=(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0),
-    messages=30,
+    messages=24,
     rounds=9,
     indexed=SCENARIOS,
     newcomers=40,

@@ -252,7 +252,7 @@ def _draw(setting: Setting, scale: Scale, found: Found) -> None:
             series,
             title=f"Lead of SPCF, context filters in {asks}, {FIXED['content']}",
             x=SELECTIVITY,
-            y="throughput of SPCF / throughput of the other",
+            y="throughput of SPCF / of the other",
             said=f"{how} Over ASF and GSF: SPCF at every hop; over GSF at source: SPCF at source.",
             looks=looks,
             logarithmic="y",
