@@ -100,7 +100,7 @@ def lines(
         if y_range is not None:
             axes.set_ylim(*y_range)
         if len(series) > 1:
-            axes.legend(framealpha=0.8, fontsize=None if len(series) <= LEGEND_USUAL else 7.0)
+            axes.legend(framealpha=0.8, handlelength=3.2, fontsize=None if len(series) <= LEGEND_USUAL else 7.0)
         if caption:
             figure.supxlabel(fill(caption, CAPTION_WIDTH), fontsize=6.5, color="0.3")
         folder.mkdir(parents=True, exist_ok=True)
