@@ -343,4 +343,3 @@ def _address(seed: Address | str) -> Address:
     if not host or not port.isdigit():
         raise GodwitError(f"{seed!r} is no address: it must be host:port")
     return Address(host, int(port))
-
