@@ -63,6 +63,7 @@ class Subscription:
         self._events: deque[Event] = deque()
         self._came = asyncio.Event()
         self._is_over = False
+        self.changed = asyncio.Event()  # set whenever an event has come or was taken
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self._iterate()
@@ -73,6 +74,7 @@ class Subscription:
                 event = self._events.popleft()
                 self._owner.taken()
                 yield event
+                self.changed.set()
             if self._is_over:
                 return
             self._came.clear()
@@ -88,6 +90,7 @@ class Subscription:
         """An event has come."""
         self._events.append(event)
         self._came.set()
+        self.changed.set()
 
     def end(self) -> None:
         """No more will come."""

@@ -1,0 +1,90 @@
+"""A broker that is killed at any moment loses nothing that it has acknowledged, and nothing comes twice."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from godwit.runtime import Address, connect
+
+PROGRAM = Path(__file__).with_name("broker_process.py")
+LIMIT_S = 240.0
+EVENTS = 60  # in a round
+
+
+class Mortal:
+    """A broker in another process, which comes back at the same port."""
+
+    def __init__(self, folder: Path, durability: str) -> None:
+        self.folder, self.durability = folder, durability
+        self.port = 0
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> Address:
+        self.process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(PROGRAM), "b1", str(self.folder), str(self.port), self.durability),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert self.process.stdout is not None
+        self.port = int(await self.process.stdout.readline())
+        return Address("127.0.0.1", self.port)
+
+    async def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        await self.process.wait()
+
+
+async def scene(folder: Path, durability: str, rounds: int, seed: int) -> None:
+    rng = Random(seed)
+    broker = Mortal(folder, durability)
+    address = await broker.start()
+    async with connect(address, name="p") as p, connect(address, name="s") as s:
+        subscription = await s.subscribe("n >= 0")
+        came: list[int] = []
+
+        async def read() -> None:
+            async for event in subscription:
+                came.append(event.attributes["n"])  # type: ignore[arg-type]  # noqa: PERF401 (they are counted meanwhile)
+
+        reading = asyncio.create_task(read())
+        n = 0
+        for _ in range(rounds):
+            dies_after = rng.randrange(EVENTS)
+            for k in range(EVENTS):
+                p.publish({"n": n})
+                n += 1
+                if k == dies_after:
+                    await broker.kill()
+                    await broker.start()
+                elif rng.random() < 0.2:
+                    await p.drain()  # it has them: from now on they must not be lost
+        await p.drain()
+        p.publish({"n": n})
+        while not came or came[-1] != n:
+            subscription.changed.clear()
+            await subscription.changed.wait()
+        assert came == list(range(n + 1))
+        assert s.machine.duplicates == 0 or len(came) == len(set(came))
+        assert not any(receipt.session_lost for receipt in s.receipts)
+        reading.cancel()
+    await broker.kill()
+
+
+@pytest.mark.parametrize("durability", ["relaxed", "full"])
+def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, durability: str) -> None:
+    asyncio.run(asyncio.wait_for(scene(tmp_path, durability, rounds=3, seed=1), LIMIT_S))
+
+
+def test_a_broker_that_forgets_is_caught(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        asyncio.run(asyncio.wait_for(scene(tmp_path, "memory", rounds=3, seed=1), LIMIT_S))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_twenty_rounds(tmp_path: Path, seed: int) -> None:
+    asyncio.run(asyncio.wait_for(scene(tmp_path, "full", rounds=20, seed=seed), LIMIT_S))
