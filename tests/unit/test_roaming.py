@@ -5,14 +5,16 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.checking import is_number, is_whole, shown
-from godwit.broker.effects import Arrived, Close, Heard, LinkUp, Opened, TimerDue, Trace
+from godwit.broker.effects import Arrived, Close, Closed, Heard, LinkUp, Opened, Tell, TimerDue, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Advertise,
     Attach,
+    Attached,
     Connection,
     Context,
     Frame,
@@ -360,3 +362,22 @@ def test_answers_that_nobody_waits_for_are_kept_for_a_while_and_bounded(monkeypa
     for attempt in range(1, 6):
         broker.handle(TimerDue(("flushed", "ann", str(attempt), "far")), graph_roaming.FLUSH_S)
     assert broker.flushed == {}
+
+
+def test_a_client_that_comes_twice_and_wants_less_the_second_time_begins_with_that() -> None:
+    """It has dropped its wish to unsubscribe with the lost session: nobody else would take the subscription back."""
+    broker = MobileBroker("here", {"there": 1.0}, BrokerConfig())
+    greeting = Attach("ann", 3, "gone/1/1", attempt=2, home="gone", since=1, wanted=(Subscribe(("ann", "s"), TRUE),))
+    broker.handle(Opened("c1"), 0.0)
+    broker.handle(Heard("c1", greeting), 0.0)
+    broker.handle(Closed("c1"), 1.0)
+    broker.handle(Opened("c2"), 2.0)
+    broker.handle(Heard("c2", structs.replace(greeting, attempt=3, wanted=())), 2.0)
+    for at in (60.0, 200.0):
+        effects = broker.handle(TimerDue(("relocate", "ann")), at)
+    told = [effect.message for effect in effects if isinstance(effect, Tell) and isinstance(effect.message, Attached)]
+    assert [message.receipt.session_lost for message in told] == [True]
+    session = broker.sessions.session("ann")
+    assert session is not None
+    assert session.subscriptions == {}
+    assert cast(Any, broker.routing).in_subs[""] == {}

@@ -554,9 +554,11 @@ class MobileBroker(PublisherBroker):
                 session.name = self.sessions.new_name()
             return self._go_on(arrival, session, now)
         session = self.sessions.new(attach.client)
+        wanted = arrival.subscriptions if attach.mode == "ask" else {wish.id[1] for wish in attach.wanted}
         for name, subscribe in arrival.subscriptions.items():
-            session.subscriptions[name] = subscribe
-            session.queue.set_rules(name, subscribe.queue, now)
+            if name in wanted:  # it may have come twice, and want less by now: what it takes back nobody hears any more
+                session.subscriptions[name] = subscribe
+                session.queue.set_rules(name, subscribe.queue, now)
         session.advertisements = dict(arrival.advertisements)
         session.has_advertised = bool(arrival.advertisements)
         return self._go_on(arrival, session, now)
