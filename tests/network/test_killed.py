@@ -12,6 +12,7 @@ from godwit.runtime import Address, connect
 
 PROGRAM = Path(__file__).with_name("broker_process.py")
 LIMIT_S = 240.0
+PATIENCE_S = 30.0  # with one event, on loopback
 EVENTS = 60  # in a round
 
 
@@ -63,10 +64,16 @@ async def scene(folder: Path, durability: str, rounds: int, seed: int) -> None:
                 elif rng.random() < 0.2:
                     await p.drain()  # it has them: from now on they must not be lost
         await p.drain()
+        await s.attached()
+        await s.drain()  # also at a broker that had forgotten it
         p.publish({"n": n})
-        while not came or came[-1] != n:
-            subscription.changed.clear()
-            await subscription.changed.wait()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not came or came[-1] != n:
+                    subscription.changed.clear()
+                    await subscription.changed.wait()
+        except TimeoutError:
+            raise AssertionError("the last event never came") from None
         assert came == list(range(n + 1))
         assert s.machine.duplicates == 0 or len(came) == len(set(came))
         assert not any(receipt.session_lost for receipt in s.receipts)

@@ -8,7 +8,7 @@ it a clock, timers and a connection, and dials the next seed when one fails or i
 1. What is asked for is asked for whether there is a connection or not; `drain` waits until brokers have answered it.
 2. Events of a subscription come in order, once. An application that does not read them holds up its own connection and
    no other's: past `UNREAD_MAX` events nothing is read from the socket until it does.
-3. A request that is refused raises `Refused` where it was asked for with `await`, or is in `refusals`.
+3. A request that is refused is in `machine.refusals`, with the reason.
 4. Reconnecting starts at `RETRY_FIRST_S` and waits twice as long each time, up to `RETRY_MAX_S`, with some chance in
    it, so that a thousand clients of a broker that comes back do not come at once.
 """
@@ -51,7 +51,6 @@ RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 5.0
 DIAL_S = 5.0
 UNREAD_MAX = 4_096
-END = object()
 
 
 class Subscription:
@@ -142,7 +141,6 @@ class Connected:
         self.machine = Client(name, config)
         self.token = token
         self.closed_because = ""
-        self.lost: deque[Event] = deque(maxlen=100)
         self._seeds = list(seeds)
         self._tls = tls
         self._subscriptions: dict[str, Subscription] = {}
@@ -188,12 +186,14 @@ class Connected:
             seed = self._seeds[at % len(self._seeds)]
             try:
                 await self._connect(seed)
-                wait_s = RETRY_FIRST_S
                 assert self._wire is not None
                 await self._wire.lost
+                was_let_in = self.machine.is_attached
                 self.handle(Closed(self._wire.name))
                 self._wire = None
-                continue
+                if was_let_in:
+                    wait_s = RETRY_FIRST_S
+                    continue
             except (OSError, TimeoutError) as error:
                 self.closed_because = str(error) or type(error).__name__
             at += 1
@@ -207,6 +207,7 @@ class Connected:
         async with asyncio.timeout(DIAL_S):
             await loop.create_connection(lambda: wire, seed.host, seed.port, ssl=self._tls)
         self._wire = wire
+        self._unsent.clear()  # of another connection
         self.handle(Opened(wire.name))
 
     async def move(self, *seeds: Address) -> None:

@@ -10,10 +10,13 @@ and connection which it thinks open is gone. Links and sessions say again what w
 
 *Rules.*
 1. No effect of an input leaves before the input is in the journal. (`durability` says what that is worth.)
-2. While the disk fails, nothing is taken in: the batch waits and is tried again, and `trouble` says why.
-3. A machine that raises has a fault of its own. What it did with that batch is forgotten: it is made again from the
-   journal, and all peers are let go. Without a journal only the peer that sent it is.
-4. The clock never goes back: the machine's time is the later of the wall clock and what it was told last.
+2. While the disk fails, nothing is taken in: the batch waits and is tried again, `trouble` says why, and peers are not
+   read (`holds`) until `on_relief`.
+3. A machine that raises has a fault of its own. What it did with that batch is forgotten: when what is being written is
+   safe, it is made again from the journal, and all peers are let go. Without a journal only the peer that sent it is.
+4. When a snapshot is due, inputs wait until it is written: so under constant load, too, the journal stays bounded. One
+   that fails is tried again when the journal has doubled.
+5. The clock never goes back: the machine's time is the later of the wall clock and what it was told last.
 
 *Profile.* See BENCHMARKS.md. One joined write for each peer and turn is what decides at fan-out.
 """
@@ -45,7 +48,6 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.errors import JournalError
 from godwit.runtime.journal import Journal
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record
@@ -90,13 +92,15 @@ class Node:
         journal: Journal | None = None,
         *,
         on_record: Callable[[Record, float], None] | None = None,
-        on_trouble: Callable[[str], None] | None = None,
+        on_trouble: Callable[[str], None] = lambda text: None,
+        on_relief: Callable[[], None] = lambda: None,
     ) -> None:
         self._make = make
         self._journal = journal
         self._writer = ThreadPoolExecutor(1, "journal") if journal is not None else None
         self._on_record = on_record
         self._on_trouble = on_trouble
+        self.on_relief = on_relief  # what to do when peers may be read again
         self.machine = make()
         self.ports: dict[str, Port] = {}  # links by the peer's name, clients by the connection's
         self.trouble = ""  # why nothing is taken in at present
@@ -109,6 +113,9 @@ class Node:
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self._is_due = False  # a turn is
         self._is_writing = False
+        self._is_faulty = False  # the machine is, and must be made again
+        self._has_held = False  # inputs back, and peers may not be read
+        self._snapshot_bytes = SNAPSHOT_BYTES  # so much is written before the next one
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
         self._quiet = asyncio.Event()
@@ -121,7 +128,7 @@ class Node:
     def tell(self, input: Input, packed: bytes = b"") -> None:
         """The machine is to hear this; `packed`: the message in it, as it came."""
         self._inputs.append((input, packed))
-        if not self._is_due and not self.trouble:
+        if not self._is_due:
             self._is_due = True
             self._quiet.clear()
             self._loop.call_soon(self._turn)
@@ -129,7 +136,7 @@ class Node:
     def _turn(self) -> None:
         """Handle what has come since the last turn."""
         self._is_due = False
-        if self._is_closed or self.trouble:
+        if self._is_closed or self.holds():
             return
         inputs, self._inputs = self._inputs, []
         now = self.now = max(self.now, time())
@@ -140,6 +147,8 @@ class Node:
                 effects += handle(input, now)
                 if self._journal is not None:
                     entries.append(_entry(input, packed, now))
+                    if type(input) not in (Heard, Arrived):
+                        _note(input, self._open)
         except Exception as error:
             self._on_fault(input, error)
         if self._journal is None:
@@ -147,6 +156,16 @@ class Node:
             self._quiet.set()
         elif not self._is_writing:
             self._write()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is taken in at present."""
+        return bool(self.trouble) or self._is_faulty or (self._is_writing and self._is_snapshot_due())
+
+    def holds(self) -> bool:
+        """Whether peers must not be read now; if so, `on_relief` follows."""
+        self._has_held = self._has_held or self.is_held
+        return self.is_held
 
     def _taken_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []
@@ -163,46 +182,51 @@ class Node:
         entries, self._entries = self._entries, []
         effects = self._taken_effects()
         self._is_writing = True
-        self._append(msgspec.msgpack.encode(entries), entries, effects)
+        self._append(msgspec.msgpack.encode(entries), effects)
 
-    def _append(self, batch: bytes, entries: list[Entry], effects: list[Effect]) -> None:
+    def _append(self, batch: bytes, effects: list[Effect]) -> None:
         assert self._journal is not None
         assert self._writer is not None
         written = self._loop.run_in_executor(self._writer, self._journal.append, batch)
-        written.add_done_callback(lambda done: self._on_written(done, batch, entries, effects))
+        written.add_done_callback(lambda done: self._on_written(done, batch, effects))
 
-    def _on_written(
-        self, done: "asyncio.Future[int]", batch: bytes, entries: list[Entry], effects: list[Effect]
-    ) -> None:
+    def _on_written(self, done: "asyncio.Future[int]", batch: bytes, effects: list[Effect]) -> None:
         if done.cancelled() or self._is_closed:
             return
         error = done.exception()
         if error is not None:  # rule 2
-            if not isinstance(error, JournalError):
-                raise error
-            if not self.trouble and self._on_trouble is not None:
+            if not self.trouble:
                 self._on_trouble(str(error))
-            self.trouble = str(error)
-            self._loop.call_later(RETRY_S, self._append, batch, entries, effects)
+            self.trouble = str(error) or type(error).__name__
+            self._loop.call_later(RETRY_S, self._append, batch, effects)
             return
-        was_in_trouble, self.trouble = bool(self.trouble), ""
+        self.trouble = ""
         self._is_writing = False
-        for entry in entries:
-            _note(_input(entry), self._open)
         self._carry_out(effects)
-        if self._is_snapshot_due() and not self._entries:
-            self._snapshot()
+        if self._is_faulty:
+            self._start_again()
         elif self._entries:
             self._write()
-        elif not self._inputs:
-            self._quiet.set()
-        if was_in_trouble and self._inputs:
+        elif self._is_snapshot_due():
+            self._snapshot()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Handle what has waited, as soon as it may be."""
+        if self.is_held:
+            return
+        if self._has_held:
+            self._has_held = False
+            self.on_relief()
+        if self._inputs and not self._is_due:
             self._turn()
+        elif not self._inputs and not self._is_writing:
+            self._quiet.set()
 
     def _is_snapshot_due(self) -> bool:
         journal = self._journal
         assert journal is not None
-        return journal.bytes_since_snapshot > max(SNAPSHOT_BYTES, journal.snapshot_bytes)
+        return journal.bytes_since_snapshot > max(self._snapshot_bytes, journal.snapshot_bytes)
 
     def _snapshot(self) -> None:
         """Write the whole machine. Inputs wait meanwhile, in memory and on the wire."""
@@ -212,12 +236,20 @@ class Node:
         data = pickle.dumps((self.machine, self._asked, self._open, self.now), protocol=pickle.HIGHEST_PROTOCOL)
         self._is_writing = True
         done = self._loop.run_in_executor(writer, journal.snapshot, journal.number, data)
-        done.add_done_callback(lambda _: self._on_snapshot())
+        done.add_done_callback(self._on_snapshot)
 
-    def _on_snapshot(self) -> None:
+    def _on_snapshot(self, done: "asyncio.Future[None]") -> None:
+        if done.cancelled() or self._is_closed:
+            return
         self._is_writing = False
-        if not self._is_closed:
+        self._snapshot_bytes = SNAPSHOT_BYTES
+        if (error := done.exception()) is not None:  # the batches are still there: nothing is lost
+            assert self._journal is not None
+            self._snapshot_bytes = 2 * self._journal.bytes_since_snapshot
+            self._on_trouble(f"no snapshot could be written: {error}")
+        if self._entries:
             self._write()
+        self._go_on()
 
     def _recover(self, journal: Journal) -> None:
         """Make the machine again as it was. Called before anything is open."""
@@ -242,13 +274,20 @@ class Node:
     def _on_fault(self, input: Input | None, error: Exception) -> None:
         """The machine has a fault. (rule 3)"""
         text = f"{type(error).__name__} in the broker's machine, at {type(input).__name__}: {error}"
-        if self._on_trouble is not None:
-            self._on_trouble(text)
+        self._on_trouble(text)
         if self._journal is None:
             name = getattr(input, "connection", getattr(input, "peer", ""))
             if (port := self.ports.pop(name, None)) is not None:
                 port.close("the broker could not handle what came")
             return
+        self._is_faulty = True
+        if not self._is_writing:
+            self._start_again()
+
+    def _start_again(self) -> None:
+        """Make the machine again from the journal, and let all peers go."""
+        assert self._journal is not None
+        self._is_faulty = False
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
@@ -257,6 +296,7 @@ class Node:
         for port in list(self.ports.values()):
             port.close("the broker starts again")
         self.ports.clear()
+        self._inputs.clear()  # of connections that are closed now
         self._recover(self._journal)
 
     # ------------------------------------------------------------ effects

@@ -97,6 +97,8 @@ class Connection(asyncio.Protocol):
         except PeerFault as fault:
             self.server.refused += 1
             self.close(str(fault))
+        if self.server.node.holds() and self._transport is not None:
+            self._transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._gone()
@@ -132,6 +134,11 @@ class Connection(asyncio.Protocol):
             transport.abort()
             self.closed_because = "it does not read what is sent to it"
 
+    def read_on(self) -> None:
+        """Read again, if nothing was taken in for a while."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
     def _say(self, message: Any) -> None:
         self.send(message)
         self.flush()
@@ -153,15 +160,14 @@ class Connection(asyncio.Protocol):
 
     def _gone(self) -> None:
         server = self.server
-        if server.connections.pop(self, self) is self:
+        if self not in server.connections:
             return
+        del server.connections[self]
         if self._timer is not None:
             self._timer.cancel()
         if self.name and server.node.ports.get(self.name) is self:
             del server.node.ports[self.name]
             server.node.tell(LinkDown(self.name) if self.is_link else Closed(self.name))
-        elif self.name and not self.is_link:
-            server.node.tell(Closed(self.name))
         if self.dialled:
             server.redial(self.dialled)
 
@@ -198,6 +204,11 @@ class Server:
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._beating: asyncio.Task[None] | None = None
         self._is_closed = False
+        node.on_relief = self._read_on
+
+    def _read_on(self) -> None:
+        for connection in self.connections:
+            connection.read_on()
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
         """Take connections there. With port 0, the system chooses one."""
