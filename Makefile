@@ -2,7 +2,7 @@
 
 PYTHON  ?= python3
 WORKERS ?= 2
-EXTRAS  := dev plots
+EXTRAS  := dev plots server
 
 BIN   := .venv/bin
 READY := .venv/.ready

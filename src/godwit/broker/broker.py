@@ -59,6 +59,7 @@ from godwit.broker.messages import (
     Publish,
     Received,
     Request,
+    Retain,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -276,7 +277,7 @@ class Broker:
             return effects
         routing = self.routing
         match wish:
-            case Publish(event=event):
+            case Publish(event=event) | Retain(event=event):
                 effects.append(Trace(Record("published", event.publisher, "", event.publisher, event.sequence)))
                 self._carry_out(routing.publish(event, now), effects, now)
             case Subscribe(id=id, filter=filter):

@@ -12,11 +12,15 @@ from godwit.broker.messages import (
     Between,
     Connection,
     Context,
+    Denied,
+    Linger,
+    Note,
     Publish,
     QueueRules,
     Receipt,
     Received,
     Request,
+    Retain,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -57,6 +61,7 @@ KNOWN_MAX = 4_096
 
 WHOLE_MAX = 2**63 - 1
 NUMBER_MAX = 2.0**63
+TEXT_MAX = 65_535
 PURGED_MAX = 64  # rules
 LOST_MAX = 10_000  # events named in one receipt
 TRIED_MAX = 16
@@ -121,6 +126,20 @@ def check_request(message: Request) -> None:
     kind = type(wish)
     if kind is Publish:
         check_event(wish.event)
+    elif kind is Retain:
+        check_event(wish.event)
+        _check_text(wish.key, "Retain.key")
+        if type(wish.clear) is not bool:
+            raise PeerFault("Retain.clear must be true or false")
+    elif kind is Note:
+        _check_text(wish.key, "Note.key")
+        if wish.value is not None and type(wish.value) is not bytes:
+            raise PeerFault("Note.value must be bytes")
+    elif kind is Linger:
+        if wish.seconds is not None and not (is_number(wish.seconds) and wish.seconds >= 0):
+            raise PeerFault(f"Linger.seconds is {shown(wish.seconds)}: it must be a number, 0 or more")
+    elif kind is Denied:
+        _check_text(wish.reason, "Denied.reason")
     elif kind is Subscribe or kind is Advertise:
         check_wish(wish)
     elif kind is Unsubscribe or kind is Unadvertise:
@@ -313,6 +332,11 @@ def _check_own_id(id: tuple[str, str]) -> None:
     check_id(id)
     _check_name("the client in an id", id[0])
     _check_name("the name in an id", id[1])
+
+
+def _check_text(text: Any, what: str) -> None:
+    if type(text) is not str or len(text) > TEXT_MAX:
+        raise PeerFault(f"{what} must be a text of at most {TEXT_MAX} characters")
 
 
 def _check_name(what: str, name: str) -> None:

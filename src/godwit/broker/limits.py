@@ -16,6 +16,8 @@ class Limits(msgspec.Struct, frozen=True):
     queue_events_max: int = 10_000
     queue_bytes_max: int = 16 * 2**20
     session_expiry_s: float | None = 86_400.0  # after which a client that is away is forgotten; None: never
+    notes_max: int = 4_096  # that a client leaves with its session
+    note_bytes_max: int = 4_096  # key and value
     seen_window: int = 256  # numbers remembered of a publisher, per session
     seen_publishers_max: int = 1_024
 

@@ -40,16 +40,19 @@ __all__ = [
     "Control",
     "Covered",
     "Delivery",
+    "Denied",
     "EntryId",
     "Frame",
     "FrameOrAck",
     "Goodbye",
     "Hello",
     "InContext",
+    "Linger",
     "LinkState",
     "Message",
     "Nack",
     "NodeId",
+    "Note",
     "Packet",
     "Publish",
     "Quench",
@@ -58,6 +61,7 @@ __all__ = [
     "Received",
     "Refused",
     "Request",
+    "Retain",
     "SessionState",
     "Start",
     "Subscribe",
@@ -99,6 +103,8 @@ class Subscribe(msgspec.Struct, frozen=True, tag=True):
     filter: Filter
     expires: float | None = None  # only from a client: brokers between hear an Unsubscribe when it is over
     queue: QueueRules | None = None  # only from a client
+    share: str = ""  # only from a client: of the members of this group each event goes to one; "": to us in any case
+    retained: bool = False  # only from a client: begin with the retained events that match
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, tag=True):
@@ -137,6 +143,36 @@ class Context(msgspec.Struct, frozen=True, tag=True):
 
     values: dict[str, Value | tuple[Value, ...]]
     dwell_s: float | None = None  # for so long at least it stays each time; None: find out
+
+
+# ------------------------------------------------------------ inside a client's Request alone
+
+
+class Retain(msgspec.Struct, frozen=True, tag=True):
+    """Publish the event, and keep it for whoever subscribes later: the last one of `key`; with `clear`, keep none."""
+
+    event: Event
+    key: str
+    clear: bool = False
+
+
+class Note(msgspec.Struct, frozen=True, tag=True):
+    """Keep this with my session, wherever that goes, and tell me with `Attached`; None: no more."""
+
+    key: str
+    value: bytes | None
+
+
+class Linger(msgspec.Struct, frozen=True, tag=True):
+    """When I am away, keep my session for so long, if you would keep it longer; None: as long as you do."""
+
+    seconds: float | None
+
+
+class Denied(msgspec.Struct, frozen=True, tag=True):
+    """In the place of a wish that the server does not grant: refuse it for this reason."""
+
+    reason: str
 
 
 # ------------------------------------------------------------ graph family
@@ -357,6 +393,8 @@ class SessionState(msgspec.Struct, frozen=True):
     seen: tuple[tuple[str, int, bytes], ...]  # publisher, highest number, bits (seen.py)
     context: Context | None = None
     asserted: dict[str, Value | tuple[Value, ...]] = {}  # of its context, what the last connection's driver vouched for
+    notes: dict[str, bytes] = {}
+    linger_s: float | None = None
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -378,13 +416,14 @@ class Attached(msgspec.Struct, frozen=True, tag=True):
     broker: NodeId = ""  # this broker's name
     origin: NodeId = ""  # to be said again with the next `Attach`
     renewed_at: float = 0.0  # likewise
+    notes: dict[str, bytes] = {}  # that the client has left with its session (`Note`)
 
 
 class Request(msgspec.Struct, frozen=True, tag=True):
     """A numbered wish of the client. Ids of subscriptions and advertisements in it are `(client, name)`."""
 
     number: int
-    wish: Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context
+    wish: Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context | Retain | Note | Linger | Denied
 
 
 class Accepted(msgspec.Struct, frozen=True, tag=True):

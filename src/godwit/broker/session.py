@@ -67,6 +67,8 @@ class Session:
         self.attempt = 0  # of the client's last greeting
         self.mode = "relocate"  # as the client said then
         self.ends_at: float | None = None  # while the client is away
+        self.linger_s: float | None = None  # for so long it stays then, if the broker would keep it longer
+        self.notes: dict[str, bytes] = {}  # that the client has left here
         self.accepted = 0
         self.refusals: deque[Refused] = deque(maxlen=REFUSALS_KEPT)  # that the client may have missed
         self.subscriptions: dict[str, Subscribe] = {}
@@ -182,6 +184,8 @@ class Session:
             seen=self.seen.data(),
             context=self.context if self.context_since is not None else None,
             asserted=dict(self.asserted),
+            notes=dict(self.notes),
+            linger_s=self.linger_s,
         )
 
     @classmethod
@@ -190,6 +194,7 @@ class Session:
         session = cls(state.client, state.name, limits)
         session.accepted, session.has_advertised = state.accepted, state.has_advertised
         session.refusals.extend(state.refusals)
+        session.notes, session.linger_s = dict(state.notes), state.linger_s
         session.suppressed, session.lost, session.lost_more = state.suppressed, list(state.lost), state.lost_more
         session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
         session.seen.learn(state.seen)

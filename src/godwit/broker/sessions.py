@@ -45,6 +45,7 @@ from sys import intern
 from typing import Literal
 
 import msgspec
+from msgspec import structs
 
 from godwit.broker.chains import ITEMS_MAX, Chain
 from godwit.broker.checking import check_attach, check_between, check_received, check_request
@@ -59,12 +60,16 @@ from godwit.broker.messages import (
     Bye,
     Context,
     Covered,
+    Denied,
     EntryId,
+    Linger,
     NodeId,
+    Note,
     Publish,
     Received,
     Refused,
     Request,
+    Retain,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -82,7 +87,7 @@ __all__ = ["Removed", "Sessions", "Wish", "unmeant"]
 EXPIRY_TIMER: TimerKey = ("expiry",)
 SESSION_TIMER = "session"
 
-Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context
+Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context | Retain | Note | Linger | Denied
 
 
 class Removed(msgspec.Struct, frozen=True):
@@ -176,7 +181,7 @@ class Sessions:
         held = {name: value for name, value in held.items() if name in self.asserted}
         session.come_to_terms(None if context is session.context else context, held, self.binding, now)
 
-    def _vouched_for(self, session: Session, publish: Publish) -> Publish:
+    def _vouched_for(self, session: Session, publish: Publish | Retain) -> Publish | Retain:
         """The event with what is vouched for of its sender, in the place of what it says itself of that. (rule 10)"""
         event, asserted = publish.event, session.asserted
         attributes = event.attributes
@@ -187,7 +192,7 @@ class Sessions:
             said.pop(stamp, None)
             if name in asserted:
                 said[stamp] = asserted[name]
-        return Publish(replace(event, attributes=said))
+        return structs.replace(publish, event=replace(event, attributes=said))
 
     # ------------------------------------------------------------ coming and going
 
@@ -233,7 +238,8 @@ class Sessions:
             effects += [Tell(connection, refusal) for refusal in session.refusals]  # rule 5
         session_lost = not is_known and (message.received > 0 or message.session != "")
         receipt = session.receipt(session_lost=session_lost)
-        effects.append(Tell(connection, Attached(session.accepted, fresh, receipt, session.name, self.broker)))
+        attached = Attached(session.accepted, fresh, receipt, session.name, self.broker, notes=dict(session.notes))
+        effects.append(Tell(connection, attached))
         effects += [Tell(connection, delivery) for delivery in session.take(now)]
         return effects
 
@@ -258,9 +264,10 @@ class Sessions:
 
     def _start_expiry(self, session: Session, now: float) -> list[Effect]:
         """The client is away: count the time after which it is forgotten."""
-        if self.limits.session_expiry_s is None:
+        terms = [term for term in (self.limits.session_expiry_s, session.linger_s) if term is not None]
+        if not terms:
             return []
-        session.ends_at = now + self.limits.session_expiry_s
+        session.ends_at = now + min(terms)
         return [StartTimer((SESSION_TIMER, session.client), session.ends_at)]
 
     def release(self, client: NodeId, now: float, reason: str) -> tuple[Session, Removed]:
@@ -336,7 +343,7 @@ class Sessions:
         if number <= session.accepted:
             return None, [Tell(connection, Accepted(session.accepted))]
         session.accepted = number
-        if self._stamps and isinstance(wish, Publish):
+        if self._stamps and isinstance(wish, Publish | Retain):
             wish = self._vouched_for(session, wish)
         reason = self.reason_against(session, wish, now)
         if reason is not None:
@@ -345,8 +352,14 @@ class Sessions:
             return None, [Tell(connection, refused)]
         effects: list[Effect] = [Tell(connection, Accepted(number))]
         match wish:
-            case Publish():
+            case Publish() | Retain():
                 session.has_published = True
+            case Note(key=key, value=value):
+                session.notes.pop(key, None)
+                if value is not None:
+                    session.notes[key] = value
+            case Linger(seconds=seconds):
+                session.linger_s = seconds
             case Subscribe(id=(client, name)):
                 session.subscriptions[name] = wish
                 session.set_exact(name, self.binding)
@@ -372,7 +385,13 @@ class Sessions:
     def reason_against(self, session: Session, wish: Wish, now: float) -> str | None:
         """Why a request is refused, or None when it is not."""
         limits = self.limits
-        if isinstance(wish, Publish):
+        if isinstance(wish, Denied):
+            return wish.reason
+        if isinstance(wish, Linger):
+            return None
+        if isinstance(wish, Note):
+            return self._reason_against_note(session, wish)
+        if isinstance(wish, Publish | Retain):
             if wish.event.publisher != session.client or wish.event.sequence <= 0:
                 return "an event must name the client that publishes it, and be numbered from 1"
             if not self._is_advertised(session, wish.event):
@@ -402,6 +421,14 @@ class Sessions:
             return f"at most {limits.subscriptions_max} subscriptions are allowed"
         if wish.expires is not None and wish.expires <= now:
             return f"the subscription would be over before it began: expires is {wish.expires}, and it is {now}"
+        return None
+
+    def _reason_against_note(self, session: Session, note: Note) -> str | None:
+        limits, size = self.limits, len(note.key.encode()) + len(note.value or b"")
+        if size > limits.note_bytes_max:
+            return f"a note of {size} bytes: at most {limits.note_bytes_max} are allowed"
+        if note.value is not None and note.key not in session.notes and len(session.notes) >= limits.notes_max:
+            return f"at most {limits.notes_max} notes are allowed"
         return None
 
     def _reason_against_event(self, event: Event) -> str | None:

@@ -277,7 +277,7 @@ class Client:
         return self._wait(wish)
 
     def _was_never_sent(self, topic: Topic) -> bool:
-        under_way = (topic_of(request.wish) for request in self._under_way)
+        under_way = (topic_of(cast(Wish, request.wish)) for request in self._under_way)
         return topic in self.outbox and topic not in self._granted and topic not in under_way
 
     def _wait(self, wish: Wish) -> list[Effect]:
@@ -464,7 +464,7 @@ class Client:
         if not self._under_way or self._under_way[0].number != message.number:
             return []
         effects: list[Effect] = []
-        wish = self._under_way.popleft().wish
+        wish = cast(Wish, self._under_way.popleft().wish)
         self.refusals.append(Refusal(wish, message.reason))
         topic = topic_of(wish)
         if self.wanted.get(topic) is wish:  # it changed nothing: what was granted before stands
@@ -486,7 +486,7 @@ class Client:
     def _acknowledged(self, number: int) -> None:
         under_way = self._under_way
         while under_way and under_way[0].number <= number:
-            wish = under_way.popleft().wish
+            wish = cast(Wish, under_way.popleft().wish)
             if not isinstance(wish, Publish):
                 self._grant(wish)
 

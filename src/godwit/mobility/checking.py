@@ -25,6 +25,7 @@ from godwit.mobility.messages import Collected, Prefetch, Proxy, Replay, Wishes
 __all__ = ["check_move"]
 
 WISHES_MAX = 10_000
+NOTES_MAX = 10_000
 COUNTS = ("accepted", "taken", "sent_up_to", "confirmed", "expired", "suppressed", "lost_more", "accepted_then")
 ADVERTISEMENTS_MAX = 1_000
 SEEN_BYTES_MAX = 2**11  # bits of the longest memory (handoffs.SEEN_WINDOW)
@@ -102,7 +103,19 @@ def _check_state(state: SessionState, client: str) -> None:
         check_size(state.context.values)
     check_values(state.asserted)
     check_size(state.asserted)
+    _check_notes(state)
     _check_seen(state.seen)
+
+
+def _check_notes(state: SessionState) -> None:
+    """`PeerFault` unless a client can have left these with its session."""
+    notes, linger_s = state.notes, state.linger_s
+    if type(notes) is not dict or len(notes) > NOTES_MAX:
+        raise PeerFault(f"a session has at most {NOTES_MAX} notes")
+    if any(type(key) is not str or type(value) is not bytes for key, value in notes.items()):
+        raise PeerFault("a session's notes are bytes by name")
+    if linger_s is not None and not (is_number(linger_s) and linger_s >= 0):
+        raise PeerFault(f"a session that stays for {shown(linger_s)} seconds")
 
 
 def _check_seen(data: Any) -> None:

@@ -1,0 +1,1 @@
+"""What the laws, the papers and the wire promise, one test each."""
