@@ -11,6 +11,7 @@ import pytest
 from godwit.broker.broker import BrokerConfig
 from godwit.errors import PeerFault
 from godwit.mobility import MobileBroker
+from godwit.runtime.admission import Credentials, Principal
 from godwit.runtime.client import Connected, connect
 from godwit.runtime.journal import Journal
 from godwit.runtime.node import Node
@@ -165,12 +166,13 @@ def test_without_a_journal_a_broker_that_comes_back_tells_its_clients_that_it_ha
 
 def test_what_the_server_vouches_for_nobody_can_forge() -> None:
     async def scene() -> None:
-        def admit(intro: Intro) -> dict[str, Any]:
-            if intro.token not in ("medic", "pilot"):
-                raise PeerFault("there is no such token")
-            return {"role": intro.token}
+        class Roles:
+            async def admit(self, credentials: Credentials) -> Principal:
+                if credentials.token not in ("medic", "pilot"):
+                    raise PeerFault("there is no such token")
+                return Principal(asserted={"role": credentials.token})
 
-        broker = await start("b1", {}, None, 0, admit=admit)
+        broker = await start("b1", {}, None, 0, door=Roles())
         async with (
             connect(broker.address, name="p", token="pilot") as p,
             connect(broker.address, name="s", token="medic") as s,

@@ -110,7 +110,7 @@ class _Wire(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        transport.write(Frames.packed([Intro(token=self.owner.token)]))
+        transport.write(Frames.packed([self.owner.intro]))
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -136,10 +136,12 @@ class Connected:
         config: ClientConfig,
         *,
         token: str = "",
+        user: str = "",
+        password: str = "",
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.machine = Client(name, config)
-        self.token = token
+        self.intro = Intro(token=token, user=user, password=password)
         self.closed_because = ""
         self._seeds = list(seeds)
         self._tls = tls
@@ -333,11 +335,15 @@ def connect(
     *seeds: Address | str,
     name: str = "",
     token: str = "",
+    user: str = "",
+    password: str = "",
     tls: ssl.SSLContext | None = None,
     config: ClientConfig = ClientConfig(),  # noqa: B008 (it is frozen)
 ) -> Connected:
     """A client of the network that these brokers belong to: `async with connect("127.0.0.1:7077") as client:`."""
-    return Connected([_address(seed) for seed in seeds], name or f"client-{token_hex(6)}", config, token=token, tls=tls)
+    addresses = [_address(seed) for seed in seeds]
+    name = name or (f"{user}/{token_hex(6)}" if user else f"client-{token_hex(6)}")
+    return Connected(addresses, name, config, token=token, user=user, password=password, tls=tls)
 
 
 def _address(seed: Address | str) -> Address:

@@ -8,17 +8,22 @@ its own. After that, frames of a link or messages of a client follow, and become
 2. Who has the address of a neighbour dials it, and again after a while when that fails or ends. Of two connections of
    one link the one stays that was dialled by the broker whose name comes first; a newer one takes the place of an older
    one that the same side has dialled, for that one must be dead.
-3. A connection that has not introduced itself after `INTRO_S` is closed. There are at most `connections_max`.
+3. A connection that has not introduced itself after `INTRO_S`, or whose client then says nothing, is closed. There are
+   at most so many of them, in all and from one host. (`Traffic`)
 4. What cannot be written because a peer does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed. (A
    session keeps what its client has not confirmed, and a link what its peer has not.)
 5. A link on which nothing has come for `SILENCE_S` is closed: a peer that is there answers our frames, or says Intro
    again as a sign of life.
+6. Who comes is asked for by the `Door` (clients) or the `LinkGuard` (brokers). Before it has answered, one `Intro` of a
+   bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the socket.
+7. A client that sends more than `Traffic.messages_per_s` is not read for a while.
 """
 
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from secrets import token_hex
+from time import time
 from typing import Any
 
 import msgspec
@@ -26,13 +31,17 @@ import msgspec
 from godwit.broker.effects import Arrived, Closed, Heard, LinkDown, LinkUp, Opened
 from godwit.broker.messages import Bye
 from godwit.errors import PeerFault
-from godwit.filters.events import Attributes
+from godwit.runtime.admission import Credentials, Door, OpenDoor, Principal
+from godwit.runtime.linking import LinkGuard
 from godwit.runtime.node import Node
-from godwit.runtime.wire import FRAME_BYTES_MAX, VERSION, Frames, Intro
+from godwit.runtime.peers import certificate_names, host_of, keep_alive
+from godwit.runtime.rates import Bucket, Hosts, Traffic
+from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Frames, Intro, first_intro
 
 __all__ = ["Address", "Connection", "Server"]
 
 INTRO_S = 10.0
+EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
 UNREAD_BYTES_MAX = 64 * 2**20
 BEAT_S = 5.0
 SILENCE_S = 30.0
@@ -59,6 +68,15 @@ class Connection(asyncio.Protocol):
         self.name = ""  # of the neighbour, or of the client's connection, once it is known
         self.is_link = False
         self.closed_because = ""
+        self.host = ""
+        self.principal: Principal | None = None  # of a client, once it is let in
+        self._early = bytearray()  # what came before the peer was let in
+        self._admission: asyncio.Task[None] | None = None
+        self._said = ""  # to the broker that we dialled, to show who we are
+        self._bucket: Bucket | None = None
+        self._pause: asyncio.TimerHandle | None = None
+        self._end: asyncio.TimerHandle | None = None
+        self._is_counted = False
         self._transport: asyncio.Transport | None = None
         self._frames = Frames(server.frame_bytes_max)
         self._unsent: list[Any] = []
@@ -73,32 +91,90 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self.heard_at = loop.time()
         self.server.connections[self] = None
-        if len(self.server.connections) > self.server.connections_max:
-            self.close("this broker takes no more connections")
+        self.host = host_of(transport)
+        keep_alive(transport)
+        if len(self.server.connections) > self.server.traffic.connections_max:
+            self._refuse("this broker takes no more connections")
             return
-        self._timer = loop.call_later(INTRO_S, self.close, "no Intro came")
+        self._is_counted = not self.dialled and self.server.hosts.enter(self.host)
+        if not self.dialled and not self._is_counted:
+            self._refuse(f"this broker takes no more connections from {self.host}")
+            return
+        self._timer = loop.call_later(INTRO_S, self.close, "nobody has come in over it in time")
         if self.dialled:
-            self._say(Intro(broker=self.server.name, token=self.server.token))
+            try:
+                self._said = self.server.links.said_to(self.dialled, certificate_names(transport), time())
+                self._say(Intro(broker=self.server.name, token=self._said))
+            except PeerFault as fault:
+                self._refuse(str(fault))
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = asyncio.get_running_loop().time()
         try:
-            came = self._frames.feed(data)
-            if not self.name and came:
-                self._introduce(came.pop(0)[0])
-            tell, name = self.server.node.tell, self.name
-            if self.is_link:
-                for message, packed in came:
-                    if type(message) is not Intro:
-                        tell(Arrived(name, message), packed)
+            if self.name:
+                self._take(data)
             else:
-                for message, packed in came:
-                    tell(Heard(name, message), packed)
+                self._take_early(data)
         except PeerFault as fault:
-            self.server.refused += 1
-            self.close(str(fault))
+            self._refuse(str(fault))
         if self.server.node.holds() and self._transport is not None:
             self._transport.pause_reading()
+
+    def _take(self, data: bytes) -> None:
+        """Messages of a peer that was let in."""
+        came = self._frames.feed(data)
+        tell, name = self.server.node.tell, self.name
+        if self.is_link:
+            for message, packed in came:
+                if type(message) is not Intro:
+                    tell(Arrived(name, message), packed)
+            return
+        assert self.principal is not None
+        checked = self.principal.checked
+        for message, packed in came:
+            granted = checked(message)
+            tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted))
+        if came and self._timer is not None:
+            self._timer.cancel()
+        if self._bucket is not None and (wait_s := self._bucket.take(len(came), self.heard_at)) > 0:
+            self._rest(wait_s)
+
+    def _take_early(self, data: bytes) -> None:
+        """Bytes of a peer that nobody knows yet. (rule 6)"""
+        self._early += data
+        if self._admission is not None:
+            if len(self._early) > EARLY_BYTES_MAX:
+                raise PeerFault("too much came before the client was let in")
+            return
+        found = first_intro(self._early, self.server.traffic.intro_bytes_max)
+        if found is not None:
+            intro, length = found
+            del self._early[:length]
+            self._introduce(intro)
+
+    def _take_rest(self) -> None:
+        """What has come behind the Intro."""
+        early, self._early = bytes(self._early), bytearray()
+        if early:
+            self.data_received(early)
+
+    def _refuse(self, reason: str) -> None:
+        """Close because of what came, or who came; a client is told."""
+        self.server.refused += 1
+        if self.principal is not None or self._admission is not None:
+            self.send(Bye(reason))
+        self.close(reason)
+
+    def _rest(self, wait_s: float) -> None:
+        """Read nothing for a while. (rule 7)"""
+        if self._transport is not None and self._pause is None and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._pause = asyncio.get_running_loop().call_later(wait_s, self._rested)
+
+    def _rested(self) -> None:
+        self._pause = None
+        if not self.server.node.holds():
+            self.read_on()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._gone()
@@ -108,14 +184,48 @@ class Connection(asyncio.Protocol):
             raise PeerFault(f"a {type(intro).__name__} before Intro")
         if intro.version != VERSION:
             raise PeerFault(f"version {intro.version} of the protocol: this broker speaks {VERSION}")
-        if self._timer is not None:
-            self._timer.cancel()
         if self.dialled and intro.broker != self.dialled:
             raise PeerFault(f"this is {intro.broker or 'no broker'}, and not {self.dialled}")
+        assert self._transport is not None
+        names = certificate_names(self._transport)
         if intro.broker:
-            self.server.link(self, intro)
-        else:
-            self.server.welcome(self, intro)
+            if self._timer is not None:
+                self._timer.cancel()
+            guard = self.server.links
+            if self.dialled:
+                guard.check_answer(self.dialled, self._said, intro.token)
+            else:
+                self._said = guard.check_dialler(intro.broker, intro.token, self.host, names, time())
+            self.server.link(self, intro, self._said)
+            self._take_rest()
+            return
+        who = Credentials(self.host, "", intro.user, intro.password, intro.token, names[0] if names else "")
+        self._transport.pause_reading()
+        self._admission = asyncio.create_task(self._admit(who))
+
+    async def _admit(self, who: Credentials) -> None:
+        """Ask the door about a client."""
+        try:
+            principal = await self.server.door.admit(who)
+        except PeerFault as fault:
+            self._refuse(str(fault))
+            return
+        except Exception:
+            self._refuse("this broker cannot tell at present who may come in")
+            raise
+        if self not in self.server.connections:  # it has gone meanwhile
+            return
+        now, loop = time(), asyncio.get_running_loop()
+        self.principal, traffic = principal, self.server.traffic
+        if traffic.messages_per_s:
+            self._bucket = Bucket(traffic.messages_per_s, traffic.messages_burst, loop.time())
+        if principal.until is not None:
+            self._end = loop.call_later(max(0.0, principal.until - now), self._refuse, "your token is over")
+        self.server.welcome(self, principal)
+        self._admission = None
+        self._take_rest()
+        if self._pause is None and not self.server.node.holds():
+            self.read_on()
 
     # ------------------------------------------------------------ a port of the node
 
@@ -136,7 +246,8 @@ class Connection(asyncio.Protocol):
 
     def read_on(self) -> None:
         """Read again, if nothing was taken in for a while."""
-        if self._transport is not None and not self._transport.is_closing():
+        may_read = self._admission is None and self._pause is None
+        if may_read and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _say(self, message: Any) -> None:
@@ -163,11 +274,17 @@ class Connection(asyncio.Protocol):
         if self not in server.connections:
             return
         del server.connections[self]
-        if self._timer is not None:
-            self._timer.cancel()
+        for handle in (self._timer, self._pause, self._end):
+            if handle is not None:
+                handle.cancel()
+        if self._admission is not None and self._admission is not asyncio.current_task():
+            self._admission.cancel()
+        if self._is_counted:
+            server.hosts.leave(self.host)
         if self.name and server.node.ports.get(self.name) is self:
             del server.node.ports[self.name]
             server.node.tell(LinkDown(self.name) if self.is_link else Closed(self.name))
+        server.on_closed(self.name or self.host, self.closed_because)
         if self.dialled:
             server.redial(self.dialled)
 
@@ -181,19 +298,21 @@ class Server:
         node: Node,
         neighbours: Mapping[str, Address | None],
         *,
-        admit: Callable[[Intro], Attributes] = lambda intro: {},
-        token: str = "",
+        door: Door | None = None,
+        links: LinkGuard | None = None,
+        traffic: Traffic | None = None,
         frame_bytes_max: int = FRAME_BYTES_MAX,
-        connections_max: int = 10_000,
         on_closed: Callable[[str, str], None] = lambda name, reason: None,
     ) -> None:
         self.name = name
         self.node = node
         self.neighbours = dict(neighbours)
-        self.admit = admit  # what we vouch for of a client's context; PeerFault: it may not come in
-        self.token = token
+        self.door: Door = OpenDoor() if door is None else door
+        self.links = LinkGuard(name) if links is None else links
+        self.traffic = Traffic() if traffic is None else traffic
+        self.hosts = Hosts(self.traffic.connections_per_host_max)
+        self.on_closed = on_closed
         self.frame_bytes_max = frame_bytes_max
-        self.connections_max = connections_max
         self.connections: dict[Connection, None] = {}
         self.refused = 0  # connections that were closed for what came over them
         self.listening: list[Address] = []
@@ -213,7 +332,10 @@ class Server:
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
         """Take connections there. With port 0, the system chooses one."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(self), host, port, ssl=tls)
+        patience_s = None if tls is None else INTRO_S
+        server = await loop.create_server(
+            lambda: Connection(self), host, port, ssl=tls, ssl_handshake_timeout=patience_s
+        )
         self._servers.append(server)
         taken = Address(*server.sockets[0].getsockname()[:2])
         self.listening.append(taken)
@@ -240,7 +362,9 @@ class Server:
                 return
             loop = asyncio.get_running_loop()
             try:
-                await loop.create_connection(lambda: Connection(self, peer), address.host, address.port)
+                await loop.create_connection(
+                    lambda: Connection(self, peer), address.host, address.port, ssl=self.links.tls
+                )
                 return
             except OSError:
                 pass
@@ -256,8 +380,8 @@ class Server:
         self._waits[peer] = min(2 * wait_s, REDIAL_MAX_S)
         self._dial(peer, wait_s)
 
-    def link(self, connection: Connection, intro: Intro) -> None:
-        """A neighbour is at the other end of a connection."""
+    def link(self, connection: Connection, intro: Intro, answer: str = "") -> None:
+        """A neighbour is at the other end of a connection; `answer` shows it who we are."""
         peer = intro.broker
         if peer not in self.neighbours:
             raise PeerFault(f"{peer} is no neighbour of {self.name}")
@@ -271,7 +395,7 @@ class Server:
         connection.name, connection.is_link = peer, True
         self._waits.pop(peer, None)
         if not connection.dialled:
-            connection._say(Intro(broker=self.name))
+            connection._say(Intro(broker=self.name, token=answer))
         self.node.ports[peer] = connection
         self.node.tell(LinkUp(peer))
 
@@ -285,17 +409,12 @@ class Server:
 
     # ------------------------------------------------------------ clients
 
-    def welcome(self, connection: Connection, intro: Intro) -> None:
-        """A client is at the other end of a connection."""
-        try:
-            asserted = self.admit(intro)
-        except PeerFault as fault:
-            connection.send(Bye(str(fault)))
-            raise
+    def welcome(self, connection: Connection, principal: Principal) -> None:
+        """A client that was let in is at the other end of a connection."""
         self._made += 1
         connection.name = f"{self._life}/{self._made}"
         self.node.ports[connection.name] = connection
-        self.node.tell(Opened(connection.name, asserted))
+        self.node.tell(Opened(connection.name, principal.asserted))
 
     # ------------------------------------------------------------ the end
 

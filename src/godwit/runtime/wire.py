@@ -38,7 +38,7 @@ from godwit.filters.language import from_json, parse, to_json
 from godwit.filters.values import Value
 from godwit.mobility import messages as moving
 
-__all__ = ["FRAME_BYTES_MAX", "JSON", "NATIVE", "VERSION", "Codec", "Frames", "Intro"]
+__all__ = ["FRAME_BYTES_MAX", "JSON", "NATIVE", "VERSION", "Codec", "Frames", "Intro", "first_intro"]
 
 VERSION = 1
 FRAME_BYTES_MAX = 16 * 2**20
@@ -54,6 +54,11 @@ class Intro(msgspec.Struct, frozen=True, tag=True):
     version: int = VERSION
     broker: str = ""  # my name, if I am a broker
     token: str = ""  # by which I may come in
+    user: str = ""  # or by this and the password
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"Intro(version={self.version}, broker={self.broker!r}, user={self.user!r}, …)"  # no secrets
 
 
 class Row(msgspec.Struct, array_like=True, frozen=True):
@@ -399,3 +404,25 @@ class Frames:
             at = end
         del buffer[:at]
         return messages
+
+
+_INTRO = msgspec.msgpack.Decoder(Intro)
+
+
+def first_intro(buffer: bytearray, bytes_max: int) -> tuple[Intro, int] | None:
+    """The Intro that a stream begins with and how many bytes it takes; None: it is not whole yet.
+
+    Nothing else is decoded of a peer that nobody knows yet.
+    """
+    if len(buffer) < LENGTH_BYTES:
+        return None
+    length = int.from_bytes(buffer[:LENGTH_BYTES], "big")
+    if length > bytes_max:
+        raise PeerFault(f"a first frame of {length} bytes: at most {bytes_max} are allowed")
+    end = LENGTH_BYTES + length
+    if len(buffer) < end:
+        return None
+    try:
+        return _INTRO.decode(bytes(buffer[LENGTH_BYTES:end])), end
+    except BAD:
+        raise PeerFault("the first frame is no Intro") from None

@@ -1,0 +1,168 @@
+"""Grants as filters: what a user may publish, want and announce.
+
+*Theory.* A right is a filter. To publish is allowed when a grant matches the event. To subscribe is allowed when the
+grants together cover the filter, so that whatever it lets through was granted; else the wish is refused, or narrowed to
+`filter AND (grant OR grant OR …)`. An advertisement speaks of what will be published, and is checked by those grants.
+
+*Rules.*
+1. Without grants nothing is allowed. `"*"` allows everything.
+2. What a narrowed filter lets through is what the filter lets through and a grant matches, neither more nor less.
+3. A refusal is never given for something that no grant restricts; what cannot be told (`covers`) is not allowed.
+4. An event is tested as the broker will stamp it: what the server asserts of its sender stands in it, and what the
+   sender says of those attributes itself does not. (`sender.x` of others is the sender's own word.)
+5. `my.x` in a grant is what the server asserts of that user. What it does not assert matches nothing.
+6. An event is kept (`Retain`) under a key only if it were granted with that key as its `topic`, too: so nobody replaces
+   what it could not have published.
+7. What other clients want (`Quench`) is told to those alone who may publish everything.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msgspec import structs
+
+from godwit.broker.messages import Advertise, Attach, Denied, Publish, Request, Retain, Subscribe
+from godwit.errors import FilterError
+from godwit.filters.algebra import is_never
+from godwit.filters.contexts import SENDER
+from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import FALSE, TRUE, Filter, all_of, any_of
+from godwit.filters.language import parse, to_text
+from godwit.filters.references import bind
+
+__all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "Excess", "Grants", "granted"]
+
+ALL = "*"
+LITERALS_MAX = 1_000  # of a filter that is held against grants: comparing takes time
+SHOWN_CHARS_MAX = 200
+TOPIC = "topic"
+
+Excess = Literal["refuse", "narrow"]
+"""What becomes of a wish that goes beyond its grants."""
+
+
+def granted(texts: Iterable[str], asserted: Attributes) -> Filter:
+    """All that these grants allow to whom the server asserts this of. FilterError: one is no filter."""
+    texts = [text.strip() for text in texts]
+    return TRUE if ALL in texts else any_of(*(bind(parse(text), asserted) for text in texts))
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What somebody may do. `stamps` are the attributes of events that only the server says of their sender."""
+
+    publish: Filter = FALSE
+    subscribe: Filter = FALSE
+    excess: Excess = "refuse"
+    stamps: Mapping[str, Any] | None = None  # with the asserted value of each; None: nothing is asserted of it
+    literals_max: int = LITERALS_MAX
+
+    @staticmethod
+    def of(
+        publish: Iterable[str],
+        subscribe: Iterable[str],
+        excess: Excess = "refuse",
+        asserted: Attributes | None = None,
+        names: Iterable[str] = (),
+        literals_max: int = LITERALS_MAX,
+    ) -> "Grants":
+        """The grants that these texts stand for. `names`: what of contexts this broker's server alone says."""
+        held = {} if asserted is None else asserted
+        stamps = {SENDER + name: held.get(name) for name in names}
+        return Grants(granted(publish, held), granted(subscribe, held), excess, stamps or None, literals_max)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether there is nothing to check."""
+        return self.publish == TRUE and self.subscribe == TRUE
+
+    # ------------------------------------------------------------ what a client says
+
+    def checked(self, message: Any) -> Any:
+        """The message as far as it is granted: the same object when all of it is."""
+        kind = type(message)
+        if kind is Request:
+            wish = self.checked_wish(message.wish)
+            return message if wish is message.wish else Request(message.number, wish)
+        return self._checked_attach(message) if kind is Attach else message
+
+    def checked_wish(self, wish: Any) -> Any:
+        """The wish as far as it is granted, or `Denied` in its place."""
+        kind = type(wish)
+        if kind is Publish:
+            return wish if self.may_publish(wish.event) else Denied(self._not_granted("publish", self.publish))
+        if kind is Subscribe:
+            return self._within(wish, self.subscribe, "subscribe to")
+        if kind is Advertise:
+            return self._within(wish, self.publish, "publish")
+        if kind is Retain:
+            return self._checked_retain(wish)
+        return wish
+
+    def may_publish(self, event: Event, topic: str | None = None) -> bool:
+        """Whether a grant matches the event as it will be stamped; with `topic`, under that topic. (rule 4)"""
+        if self.publish == TRUE:
+            return True
+        attributes = event.attributes
+        if self.stamps is not None or topic is not None:
+            said = dict(attributes)
+            for stamp, value in (self.stamps or {}).items():
+                said.pop(stamp, None)
+                if value is not None:
+                    said[stamp] = value
+            if topic is not None:
+                said[TOPIC] = topic
+            attributes = said
+        return self.publish.holds(attributes)
+
+    def narrowed(self, filter: Filter, grant: Filter) -> Filter | None:
+        """The filter, if the grant covers it; else what is left of it, when that is wanted; None: nothing. (rule 2)"""
+        if grant == TRUE or (grant != FALSE and grant.covers(filter)):
+            return filter
+        if self.excess == "refuse" or not grant.intersects(filter):
+            return None
+        try:
+            left = all_of(filter, grant)
+        except FilterError:  # it is too big
+            return None
+        return None if is_never(left) else left
+
+    def _within(self, wish: Subscribe | Advertise, grant: Filter, verb: str) -> Any:
+        if grant != TRUE and wish.filter.size > self.literals_max:
+            return Denied(f"a filter of {wish.filter.size} literals: at most {self.literals_max} are allowed")
+        filter = self.narrowed(wish.filter, grant)
+        if filter is None:
+            return Denied(self._not_granted(verb, grant))
+        return wish if filter is wish.filter else structs.replace(wish, filter=filter)
+
+    def _checked_retain(self, wish: Retain) -> Any:
+        if not self.may_publish(wish.event):
+            return Denied(self._not_granted("publish", self.publish))
+        if not self.may_publish(wish.event, wish.key):  # rule 6
+            return Denied(f"the key {wish.key[:SHOWN_CHARS_MAX]!r} is not yours to keep an event under")
+        return wish
+
+    def _checked_attach(self, attach: Attach) -> Attach:
+        """What a client brings along is checked like what it asks for; what is not granted is left out."""
+        checked = [(wish, self.checked_wish(wish)) for wish in attach.wanted]
+        wanted = tuple(after for _, after in checked if type(after) is not Denied)
+        quench = attach.quench and self.publish == TRUE  # rule 7
+        if quench is attach.quench and all(before is after for before, after in checked):
+            return attach
+        return structs.replace(attach, wanted=wanted, quench=quench)
+
+    @staticmethod
+    def _not_granted(verb: str, grant: Filter) -> str:
+        if grant == FALSE:
+            return f"you are not allowed to {verb} anything"
+        allowed = to_text(grant)
+        shown = allowed if len(allowed) <= SHOWN_CHARS_MAX else f"{allowed[:SHOWN_CHARS_MAX]}…"
+        return f"you are not allowed to {verb} that, only what matches: {shown}"
+
+
+EVERYTHING = Grants(TRUE, TRUE)
+"""Every right."""
+
+NOTHING_GRANTED = Grants()
+"""No right at all."""
