@@ -11,12 +11,16 @@ it a clock, timers and a connection, and dials the next seed when one fails or i
 3. A request that is refused is in `machine.refusals`, with the reason.
 4. Reconnecting starts at `RETRY_FIRST_S` and waits twice as long each time, up to `RETRY_MAX_S`, with some chance in
    it, so that a thousand clients of a broker that comes back do not come at once.
+5. A connection on which nothing has come for `SILENCE_S` is given up: we say Intro every `BEAT_S`, and a broker that is
+   there answers. So a broker that is cut off, and of whose end nobody can tell us, does not keep us.
+6. `move` counts from the moment it is called: a connection that is just being made to where we were is not used.
 """
 
 import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from random import random
 from secrets import token_hex
 from time import time
@@ -51,6 +55,8 @@ RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 5.0
 DIAL_S = 5.0
 UNREAD_MAX = 4_096
+BEAT_S = 5.0
+SILENCE_S = 30.0
 
 
 class Subscription:
@@ -106,22 +112,54 @@ class _Wire(asyncio.Protocol):
         self.frames = Frames()
         self.transport: asyncio.Transport | None = None
         self.lost = asyncio.get_running_loop().create_future()
+        self._heard_at = 0.0
+        self._beating: asyncio.TimerHandle | None = None
+        self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        transport.write(Frames.packed([self.owner.intro]))
+        self._heard_at = asyncio.get_running_loop().time()
+        self._beat(self.owner.intro)
+
+    def _beat(self, intro: Intro) -> None:
+        """Say that we are there, and look whether the broker is. (rule 5)"""
+        loop = asyncio.get_running_loop()
+        assert self.transport is not None
+        if loop.time() - self._heard_at > SILENCE_S and not self._is_paused:
+            self.owner.closed_because = "nothing has come for too long"
+            self.transport.abort()
+            return
+        self.transport.write(Frames.packed([intro]))
+        self._beating = loop.call_later(BEAT_S, self._beat, Intro())
+
+    def pause(self) -> None:
+        """Read nothing for a while."""
+        self._is_paused = True
+        if self.transport is not None:
+            self.transport.pause_reading()
+
+    def read_on(self) -> None:
+        """Read again."""
+        self._is_paused = False
+        self._heard_at = asyncio.get_running_loop().time()
+        if self.transport is not None:
+            self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
         try:
             for message, _ in self.frames.feed(data):
-                self.owner.handle(Heard(self.name, message))
+                if type(message) is not Intro:
+                    self.owner.handle(Heard(self.name, message))
         except PeerFault as fault:
             self.owner.closed_because = str(fault)
             assert self.transport is not None
             self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
         if not self.lost.done():
             self.lost.set_result(None)
 
@@ -151,6 +189,8 @@ class Connected:
         self._unsent: list[Any] = []
         self._unread = 0
         self._changed = asyncio.Event()
+        self._moved = asyncio.Event()  # since the last connection was begun
+        self._names: dict[Address, str] = {}  # of the brokers that we have been at
         self._running: asyncio.Task[None] | None = None
         self._is_leaving = False
         self._made = 0
@@ -184,37 +224,56 @@ class Connected:
     async def _run(self) -> None:
         """Dial one seed after the other, and again when a connection is lost."""
         wait_s, at = RETRY_FIRST_S, 0
-        while self._seeds:
+        while True:
+            if self._moved.is_set():
+                wait_s, at = RETRY_FIRST_S, 0
+                self._moved.clear()
+            if not self._seeds:
+                await self._moved.wait()
+                continue
             seed = self._seeds[at % len(self._seeds)]
             try:
-                await self._connect(seed)
-                assert self._wire is not None
-                await self._wire.lost
-                was_let_in = self.machine.is_attached
-                self.handle(Closed(self._wire.name))
-                self._wire = None
-                if was_let_in:
+                if await self._was_let_in(seed):
                     wait_s = RETRY_FIRST_S
                     continue
             except (OSError, TimeoutError) as error:
                 self.closed_because = str(error) or type(error).__name__
             at += 1
-            if at % len(self._seeds) == 0:
-                await asyncio.sleep(wait_s * (0.5 + random()))
+            if at % len(self._seeds or [seed]) == 0:
+                await self._moved_within(wait_s * (0.5 + random()))
                 wait_s = min(2 * wait_s, RETRY_MAX_S)
 
-    async def _connect(self, seed: Address) -> None:
+    async def _was_let_in(self, seed: Address) -> bool:
+        """Connect, and stay until the connection is lost: whether a broker has let us in meanwhile."""
         loop = asyncio.get_running_loop()
-        wire = _Wire(self, str(seed))
+        wire = _Wire(self, self._names.get(seed, str(seed)))
         async with asyncio.timeout(DIAL_S):
             await loop.create_connection(lambda: wire, seed.host, seed.port, ssl=self._tls)
+        assert wire.transport is not None
+        if self._moved.is_set():  # rule 6
+            wire.transport.abort()
+            return False
         self._wire = wire
         self._unsent.clear()  # of another connection
         self.handle(Opened(wire.name))
+        await wire.lost
+        was_let_in = self.machine.is_attached
+        if was_let_in:
+            self._names[seed] = self.machine.home
+        self.handle(Closed(wire.name))
+        self._wire = None
+        return was_let_in
+
+    async def _moved_within(self, wait_s: float) -> None:
+        """Wait, unless we are to go elsewhere."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._moved.wait()
 
     async def move(self, *seeds: Address) -> None:
-        """Go to other brokers, from now on."""
+        """Go to other brokers, from now on. Without any: be away until the next move."""
         self._seeds = list(seeds)
+        self._moved.set()
         if self._wire is not None and self._wire.transport is not None:
             self._wire.transport.abort()
 
@@ -306,8 +365,8 @@ class Connected:
                     wire.transport.close()
         self._flush()
         self._changed.set()
-        if self._unread > UNREAD_MAX and wire is not None and wire.transport is not None:
-            wire.transport.pause_reading()
+        if self._unread > UNREAD_MAX and wire is not None:
+            wire.pause()
 
     def _flush(self) -> None:
         wire = self._wire
@@ -319,8 +378,8 @@ class Connected:
         """The application has taken an event."""
         self._unread -= 1
         wire = self._wire
-        if self._unread == UNREAD_MAX // 2 and wire is not None and wire.transport is not None:
-            wire.transport.resume_reading()
+        if self._unread == UNREAD_MAX // 2 and wire is not None:
+            wire.read_on()
 
     def _due(self, key: TimerKey) -> None:
         self._timers.pop(key, None)

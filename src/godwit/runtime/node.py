@@ -116,6 +116,7 @@ class Node:
         self._is_faulty = False  # the machine is, and must be made again
         self._has_held = False  # inputs back, and peers may not be read
         self._snapshot_bytes = SNAPSHOT_BYTES  # so much is written before the next one
+        self._is_closing = False
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
         self._quiet = asyncio.Event()
@@ -187,6 +188,8 @@ class Node:
     def _append(self, batch: bytes, effects: list[Effect]) -> None:
         assert self._journal is not None
         assert self._writer is not None
+        if self._is_closed:  # it was to be tried again
+            return
         written = self._loop.run_in_executor(self._writer, self._journal.append, batch)
         written.add_done_callback(lambda done: self._on_written(done, batch, effects))
 
@@ -199,6 +202,8 @@ class Node:
                 self._on_trouble(str(error))
             self.trouble = str(error) or type(error).__name__
             self._loop.call_later(RETRY_S, self._append, batch, effects)
+            if self._is_closing:  # nothing of it was acknowledged
+                self._quiet.set()
             return
         self.trouble = ""
         self._is_writing = False
@@ -233,7 +238,11 @@ class Node:
         journal, writer = self._journal, self._writer
         assert journal is not None
         assert writer is not None
-        data = pickle.dumps((self.machine, self._asked, self._open, self.now), protocol=pickle.HIGHEST_PROTOCOL)
+        asked = dict(self._asked)
+        for input, _ in self._inputs:  # due, and not heard of yet: it must come due again if we die now
+            if isinstance(input, TimerDue):
+                asked.setdefault(input.key, self.now)
+        data = pickle.dumps((self.machine, asked, self._open, self.now), protocol=pickle.HIGHEST_PROTOCOL)
         self._is_writing = True
         done = self._loop.run_in_executor(writer, journal.snapshot, journal.number, data)
         done.add_done_callback(self._on_snapshot)
@@ -353,7 +362,8 @@ class Node:
         await self._quiet.wait()
 
     async def close(self) -> None:
-        """Handle what has come, and let go of everything."""
+        """Handle what has come, unless the disk fails, and let go of everything."""
+        self._is_closing = True
         if not self.trouble:
             await self.quiet()
         self._is_closed = True

@@ -13,10 +13,12 @@ its own. After that, frames of a link or messages of a client follow, and become
 4. What cannot be written because a peer does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed. (A
    session keeps what its client has not confirmed, and a link what its peer has not.)
 5. A link on which nothing has come for `SILENCE_S` is closed: a peer that is there answers our frames, or says Intro
-   again as a sign of life.
+   again as a sign of life. A client that says Intro again is answered, and watched in the same way from then on. While
+   we do not read (`Node.holds`), nobody can be found silent.
 6. Who comes is asked for by the `Door` (clients) or the `LinkGuard` (brokers). Before it has answered, one `Intro` of a
    bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the socket.
 7. A client that sends more than `Traffic.messages_per_s` is not read for a while.
+8. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
 """
 
 import asyncio
@@ -45,6 +47,7 @@ EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
 UNREAD_BYTES_MAX = 64 * 2**20
 BEAT_S = 5.0
 SILENCE_S = 30.0
+CLOSE_S = 5.0
 REDIAL_FIRST_S = 0.05
 REDIAL_MAX_S = 5.0
 
@@ -67,6 +70,7 @@ class Connection(asyncio.Protocol):
         self.dialled = dialled  # the neighbour that we dialled; "" when it was taken
         self.name = ""  # of the neighbour, or of the client's connection, once it is known
         self.is_link = False
+        self.is_watched = False  # whether signs of life are expected
         self.closed_because = ""
         self.host = ""
         self.principal: Principal | None = None  # of a client, once it is let in
@@ -132,6 +136,10 @@ class Connection(asyncio.Protocol):
         assert self.principal is not None
         checked = self.principal.checked
         for message, packed in came:
+            if type(message) is Intro:
+                self.is_watched = True
+                self._say(Intro(broker=self.server.name))
+                continue
             granted = checked(message)
             tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted))
         if came and self._timer is not None:
@@ -246,6 +254,7 @@ class Connection(asyncio.Protocol):
 
     def read_on(self) -> None:
         """Read again, if nothing was taken in for a while."""
+        self.heard_at = asyncio.get_running_loop().time()
         may_read = self._admission is None and self._pause is None
         if may_read and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
@@ -260,13 +269,14 @@ class Connection(asyncio.Protocol):
             self.closed_because = self.closed_because or reason
             self.flush()
             self._transport.close()
+            asyncio.get_running_loop().call_later(CLOSE_S, self._transport.abort)
         self._gone()
 
     def beat(self, now: float) -> None:
-        """Show a neighbour that we are there; close a link on which nothing comes. (rule 5)"""
-        if now - self.heard_at > SILENCE_S:
+        """Show a neighbour that we are there; close a connection on which nothing comes. (rule 5)"""
+        if now - self.heard_at > SILENCE_S and not self.server.node.is_held:
             self.close("nothing has come for too long")
-        else:
+        elif self.is_link:
             self._say(Intro(broker=self.server.name))
 
     def _gone(self) -> None:
@@ -392,7 +402,7 @@ class Server:
             del self.node.ports[peer]
             self.node.tell(LinkDown(peer))
             older.close("there is a newer connection")
-        connection.name, connection.is_link = peer, True
+        connection.name, connection.is_link, connection.is_watched = peer, True, True
         self._waits.pop(peer, None)
         if not connection.dialled:
             connection._say(Intro(broker=self.name, token=answer))
@@ -404,7 +414,7 @@ class Server:
             await asyncio.sleep(BEAT_S)
             now = asyncio.get_running_loop().time()
             for connection in list(self.connections):
-                if connection.is_link:
+                if connection.is_watched:
                     connection.beat(now)
 
     # ------------------------------------------------------------ clients
