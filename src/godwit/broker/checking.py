@@ -78,8 +78,10 @@ def check_attach(message: Attach) -> None:
         raise PeerFault(f"Attach.received is {shown(message.received)}: it must be a whole number, 0 or more")
     if [type(message.session), type(message.quench)] != [str, bool] or not is_whole(message.receipt):
         raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
-    if type(message.replicated) is not bool:
-        raise PeerFault("Attach.replicated must be a bool")
+    if [type(message.replicated), type(message.fresh_start)] != [bool, bool]:
+        raise PeerFault("Attach.replicated and fresh_start must be bools")
+    if message.fresh_start and message.mode != "named":
+        raise PeerFault("Attach.fresh_start is for the mode named: in others a client says Bye to end its session")
     if type(message.log) is not tuple or not all(map(_is_connection, message.log)):
         raise PeerFault("Attach.log must be a tuple of connections: a broker's name, an attempt and a time each")
     kinds = [type(value) for value in (message.home, message.mode, message.wanted, message.tried)]

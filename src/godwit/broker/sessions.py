@@ -128,6 +128,7 @@ class Sessions:
         self._attached: dict[str, Session] = {}  # by connection
         self._expiry: Ranking[EntryId] = Ranking()
         self._expiry_timer_at: float | None = None
+        self.touched: dict[NodeId, None] = {}  # whose session has begun, come, gone, ended or changed its connection
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -226,6 +227,8 @@ class Sessions:
             effects.append(StopTimer((SESSION_TIMER, session.client)))
         session.connection, session.ends_at = connection, None
         session.attempt, session.mode = max(session.attempt, message.attempt), message.mode
+        session.named = message.mode == "named"
+        self.touched[session.client] = None
         self._attached[connection] = session
         session.queue.resume(message.received if is_known else 0, now)
         effects += session.gone()
@@ -259,6 +262,7 @@ class Sessions:
         if session is None:
             return []
         session.connection = None
+        self.touched[session.client] = None
         session.queue.pause(now)
         return [*session.gone(), *self._start_expiry(session, now)]
 
@@ -281,6 +285,7 @@ class Sessions:
         """Go on with a session that was elsewhere; without a connection, its client is away already."""
         assert session.client not in self._sessions
         self._sessions[session.client] = session
+        self.touched[session.client] = None
         session.attempt = message.attempt
         for name, subscribe in session.subscriptions.items():
             if subscribe.expires is not None:
@@ -302,6 +307,7 @@ class Sessions:
         session = self._sessions.pop(client, None)
         if session is None:
             return Removed()
+        self.touched[client] = None
         effects: list[Effect] = []
         if session.connection is not None:
             effects += self._let_go(session, reason)
