@@ -114,10 +114,10 @@ def test_it_can_be_put_away():
         Fact(WHEREABOUTS, ("ann",), -1, "b", None),
         Fact(WHEREABOUTS, ("ann",), 2**62 + 1, "b", None),
         Fact(WHEREABOUTS, ("ann",), 1, "", None),
-        Fact(WHEREABOUTS, ("ann",), 1, "b", Member("b", True)),
+        Fact(WHEREABOUTS, ("ann",), 1, "b", Member(True)),
         Fact(WHEREABOUTS, ("ann",), 1, "b", Dwelling("", "s", 1)),
         Fact(RETAINED, ("k",), 1, "b", Kept("event")),  # type: ignore[arg-type]
-        Fact(GROUPS, ("g", "f", "c", "s"), 1, "b", Member("b", 1)),  # type: ignore[arg-type]
+        Fact(GROUPS, ("g", "f", "b", "c", "s"), 1, "b", Member(1)),  # type: ignore[arg-type]
     ],
 )
 def test_what_no_broker_says_is_a_fault(fact):

@@ -41,6 +41,7 @@ from godwit.broker.effects import (
 from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Bound, Gossip, check_known
 from godwit.broker.gossip_messages import Fact, Known
 from godwit.broker.graph import GraphRouting
+from godwit.broker.groups import Groups
 from godwit.broker.hop_messages import ContextPacket, SubscribePacket
 from godwit.broker.hops import HopRouting
 from godwit.broker.limits import Limits
@@ -67,6 +68,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.quenching import Quenching
+from godwit.broker.retained import Retained
 from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
 from godwit.broker.session import Session
 from godwit.broker.sessions import Removed, Sessions
@@ -124,6 +126,8 @@ class Broker:
             GROUPS: Bound(MEMBERS_KNOWN_MAX, TABLE_BYTES_MAX),
         }
         self.gossip = Gossip(name, bounds)
+        self.groups = Groups(self.gossip)
+        self.retained = self.sessions.retained = Retained(self.gossip)
         self.routing = self._new_routing(neighbours, incarnation)
 
     def _new_routing(self, neighbours: Mapping[NodeId, float], incarnation: int) -> Routing:
@@ -244,6 +248,10 @@ class Broker:
 
     def _on_fact(self, fact: Fact, effects: list[Effect], now: float) -> None:
         """Something is known from now on that another broker has said."""
+        if fact.table == RETAINED:
+            self.retained.on_fact(fact, now)
+        elif fact.table == GROUPS:
+            self.groups.on_fact(fact, now)
 
     def _spread(self, effects: list[Effect], now: float) -> None:
         """Tell every neighbour that can be reached what it has not been told."""
@@ -265,6 +273,9 @@ class Broker:
 
     def _on_touched_session(self, client: NodeId, effects: list[Effect], now: float) -> None:
         """One of them."""
+        reason = self.groups.settle(client, self.sessions.session(client), now)
+        if reason is not None:
+            effects.append(Trace(Record("lost", client, "Known", detail=reason)))
 
     # ------------------------------------------------------------ clients
 
@@ -339,10 +350,16 @@ class Broker:
             case Publish(event=event) | Retain(event=event):
                 effects.append(Trace(Record("published", event.publisher, "", event.publisher, event.sequence)))
                 self._carry_out(routing.publish(event, now), effects, now)
+                if isinstance(wish, Retain):
+                    self.retained.put(wish.key, None if wish.clear else event, now)
+                    self._spread(effects, now)
             case Subscribe(id=id, filter=filter):
                 effects.append(Trace(Record("subscribed", id[0], subscription=id[1])))
                 self._subscribe(id, filter, effects, now)
                 effects += self._quench(wish, now)
+                session = self.sessions.session(id[0]) if wish.retained else None
+                if session is not None:
+                    effects += self.retained.begin(session, wish, now)
             case Unsubscribe(id=id):
                 effects.append(Trace(Record("unsubscribed", id[0], subscription=id[1])))
                 self._carry_out(routing.unsubscribe(id, now), effects, now)
@@ -439,7 +456,8 @@ class Broker:
             if kind is Forward:
                 self.links[answer.peer].send(answer.message, effects, now)  # type: ignore[union-attr]
             elif kind is Local:
-                self._deliver(answer.event, answer.subscriptions, effects, now)  # type: ignore[union-attr]
+                event, ids = answer.event, answer.subscriptions  # type: ignore[union-attr]
+                self._deliver(event, self.groups.chosen(event, ids) if self.groups.local else ids, effects, now)
             elif kind is Handed:
                 effects += self._on_handed(answer.source, answer.message, now)  # type: ignore[union-attr]
             elif kind is Met:

@@ -212,6 +212,10 @@ def check_wish(wish: Subscribe | Advertise) -> None:
             raise PeerFault(f"Subscribe.expires is {shown(wish.expires)}: it must be a time in seconds, or nothing")
         if wish.queue is not None:
             _check_rules(wish.queue)
+        if type(wish.share) is not str or len(wish.share) > NAME_LENGTH_MAX:
+            raise PeerFault(f"Subscribe.share must be a text of at most {NAME_LENGTH_MAX} characters")
+        if type(wish.retained) is not bool:
+            raise PeerFault("Subscribe.retained must be a bool")
 
 
 def check_filter(filter: Any) -> None:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from godwit.broker.checking import check_event, is_whole, shown
 from godwit.broker.gossip_messages import Dwelling, Fact, Kept, Known, Member
@@ -34,7 +35,7 @@ from godwit.errors import PeerFault
 __all__ = ["GROUPS", "RETAINED", "WHEREABOUTS", "Bound", "Gossip", "Value", "check_known", "stamp_of"]
 
 WHEREABOUTS, RETAINED, GROUPS = "whereabouts", "retained", "groups"
-TABLES: dict[str, tuple[type, int]] = {WHEREABOUTS: (Dwelling, 1), RETAINED: (Kept, 1), GROUPS: (Member, 4)}
+TABLES: dict[str, tuple[type, int]] = {WHEREABOUTS: (Dwelling, 1), RETAINED: (Kept, 1), GROUPS: (Member, 5)}
 """By table, what its values are and of how many parts its keys."""
 
 Value = Dwelling | Kept | Member
@@ -107,8 +108,6 @@ class Gossip:
         if reason is not None:
             return reason
         known = self.fact(table, *key)
-        if known is None and value is None:
-            return None
         latest = -1 if known is None else known.stamp
         if stamp and stamp <= latest:
             return "something later is known"
@@ -159,6 +158,12 @@ class Gossip:
         if len(self._tombstones) > TOMBSTONES_MAX:  # rule 5
             oldest = next(iter(self._tombstones))
             del self._tombstones[oldest], self._entries[oldest]
+
+    def expire(self, table: str, key: tuple[str, ...]) -> None:
+        """The time of an entry is over, as all brokers see by themselves: keep its stamp, and tell nobody."""
+        entry = self._entries.get((table, key))
+        if entry is not None and entry.fact.value is not None:
+            self._store(structs.replace(entry.fact, value=None), entry.via)
 
     # ------------------------------------------------------------ telling
 
@@ -242,8 +247,8 @@ def _check_kept(value: Kept) -> None:
 
 
 def _check_member(value: Member) -> None:
-    if type(value.broker) is not str or not value.broker or type(value.attached) is not bool:
-        raise PeerFault(f"{shown(value)}: a member is at a broker, and attached or not")
+    if type(value.attached) is not bool:
+        raise PeerFault(f"{shown(value)}: a member is attached or not")
 
 
 CHECKS: dict[type, Callable[[Any], None]] = {Dwelling: _check_dwelling, Kept: _check_kept, Member: _check_member}

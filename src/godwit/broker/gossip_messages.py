@@ -23,9 +23,8 @@ class Kept(msgspec.Struct, frozen=True, tag=True):
 
 
 class Member(msgspec.Struct, frozen=True, tag=True):
-    """Table `groups`: a subscription at `broker` is one of those that share events; is its client there?"""
+    """Table `groups`: a subscription is one of those that share events; is its client there?"""
 
-    broker: NodeId
     attached: bool
 
 

@@ -75,6 +75,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.ranking import Ranking
+from godwit.broker.retained import Retained
 from godwit.broker.session import Binding, Session
 from godwit.errors import PeerFault
 from godwit.filters.contexts import SENDER, checked_context, why_too_large
@@ -119,6 +120,7 @@ class Sessions:
         self.advertisements = advertisements
         self.broker = broker
         self.binding: Binding | None = None  # None: filters on the client's own context mean nothing here
+        self.retained: Retained | None = None  # None: nobody says what there is room for
         self.asserted = asserted  # what of contexts no client says itself
         self._stamps = tuple((name, intern(SENDER + name)) for name in asserted)
         self._vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is
@@ -367,6 +369,9 @@ class Sessions:
             case Linger(seconds=seconds):
                 session.linger_s = seconds
             case Subscribe(id=(client, name)):
+                before = session.subscriptions.get(name)
+                if wish.share or (before is not None and before.share):
+                    self.touched[client] = None
                 session.subscriptions[name] = wish
                 session.set_exact(name, self.binding)
                 session.queue.set_rules(name, wish.queue, now)
@@ -402,6 +407,10 @@ class Sessions:
                 return "an event must name the client that publishes it, and be numbered from 1"
             if not self._is_advertised(session, wish.event):
                 return "the event matches none of your advertisements"
+            if isinstance(wish, Retain) and not wish.clear and self.retained is not None:
+                reason = self.retained.why_not(wish.key, wish.event, now)
+                if reason is not None:
+                    return reason
             return None if wish.event.to is None and not self._stamps else self._reason_against_event(wish.event)
         if isinstance(wish, Context):
             said = [name for name in self.asserted if name in wish.values]
@@ -460,7 +469,8 @@ class Sessions:
         return any(filter.matches(event) for filter in session.advertisements.values())
 
     def _forget_subscription(self, session: Session, name: str) -> None:
-        del session.subscriptions[name]
+        if session.subscriptions.pop(name).share:
+            self.touched[session.client] = None
         session.exact.pop(name, None)
         session.queue.end_rules(name)
         self._expiry.discard((session.client, name))

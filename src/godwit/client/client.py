@@ -516,7 +516,8 @@ class Client:
             names = tuple(name for name in names if self._wants(name, message.event))
             is_new = names != ()
         else:
-            is_new = self._seen.add(message.event.publisher, message.event.sequence)
+            is_retained = message.event.attributes.get("retained") is True  # asked for, whether it came before or not
+            is_new = is_retained or self._seen.add(message.event.publisher, message.event.sequence)
         if is_new:
             self.notified += 1
             effects.append(Notify(message.event, names))

@@ -398,7 +398,7 @@ class MobileBroker(PublisherBroker):
 
     def _go_on(self, arrival: Arrival, session: Session, now: float) -> list[Effect]:
         """The session is whole: put what came meanwhile behind it, and let the client in or send it on."""
-        client, following = arrival.attach.client, arrival.next
+        client, following, takes = arrival.attach.client, arrival.next, self.groups.takes
         effects: list[Effect] = [StopTimer(("relocate", client))]
         if arrival.flushes is not None:
             effects += self._drop_flushed(arrival.flushes)
@@ -412,7 +412,7 @@ class MobileBroker(PublisherBroker):
         del self.arrivals[client]
         for event, names in arrival.buffer:
             held = [session.subscriptions[name] for name in names if name in session.subscriptions]
-            wanting = tuple(one.id[1] for one in held if session.wants(one.id[1], event))
+            wanting = tuple(one.id[1] for one in held if session.wants(one.id[1], event) and takes(event, one))
             if wanting and not session.is_meant(event):
                 effects.append(unmeant(client, event))
             elif wanting and session.seen.add(event.publisher, event.sequence):
