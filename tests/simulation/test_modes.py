@@ -16,7 +16,7 @@ from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.summary import Summary
 from tests.simulation.scenarios import ALL_FAULTS, TREE
 
-WAYS = ("relocate", "ask", "carry", "explicit", "naive")
+WAYS = ("relocate", "ask", "named", "carry", "explicit", "naive")
 SEED = 5
 
 CALM = with_changes(
@@ -63,6 +63,16 @@ def test_every_mode_keeps_what_it_promises_under_every_fault(mode, seed):
     assert summary.moves > 5
     kept = counted(summary)
     assert all(kept[promise] for promise in kept if getattr(MODES[mode], promise))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("family", ["tree", "graph"])
+def test_clients_that_have_nothing_but_their_names_lose_nothing_publishing_or_subscribing(family, seed):
+    roaming = ["clients.roaming.who=all", "clients.roaming.publisher_mode=named", "clients.roaming.per_s=4"]
+    summary = run(with_changes(moving(STORM, "named"), [*roaming, f"routing.family={family}"]), seed)
+    assert summary.violations == ()
+    assert summary.moves > 20
+    assert counted(summary) == {"complete": True, "unique": True, "ordered": True}
 
 
 def test_in_swarm_scenarios_that_roam_every_mode_keeps_what_it_promises():

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from godwit.broker import effects, messages
+from godwit.broker import gossip_messages as known_by_all
 from godwit.broker import hop_messages as at_every_hop
 from godwit.broker.seen import SeenData
 from godwit.mobility import adhoc_messages as over_the_air
@@ -17,7 +18,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "messages.md
 TYPES = [
     kind
     for kind in (
-        getattr(room, name) for room in (messages, at_every_hop, about_moves, over_the_air) for name in room.__all__
+        getattr(room, name)
+        for room in (messages, known_by_all, at_every_hop, about_moves, over_the_air)
+        for name in room.__all__
     )
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 ]

@@ -38,7 +38,10 @@ from godwit.broker.effects import (
     TimerDue,
     Trace,
 )
+from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Bound, Gossip, check_known
+from godwit.broker.gossip_messages import Fact, Known
 from godwit.broker.graph import GraphRouting
+from godwit.broker.groups import Groups
 from godwit.broker.hop_messages import ContextPacket, SubscribePacket
 from godwit.broker.hops import HopRouting
 from godwit.broker.limits import Limits
@@ -65,6 +68,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.quenching import Quenching
+from godwit.broker.retained import Retained
 from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
 from godwit.broker.session import Session
 from godwit.broker.sessions import Removed, Sessions
@@ -80,6 +84,10 @@ __all__ = ["Broker", "BrokerConfig", "context_of_session"]
 
 EVERYTHING = ""
 """The name of the advertisement that stands for a client which never advertises: no client can use it itself."""
+
+SESSIONS_KNOWN_MAX = 1_000_000  # in the whole network, of clients that bring their name alone
+MEMBERS_KNOWN_MAX = 1_000_000  # of groups
+TABLE_BYTES_MAX = 2**29
 
 
 class BrokerConfig(msgspec.Struct, frozen=True):
@@ -112,6 +120,14 @@ class Broker:
         self.links = {peer: Link(peer, incarnation, link) for peer in neighbours}
         self.sessions = Sessions(config.limits, name, incarnation, config.advertisements, config.asserted)
         self.quenching = Quenching()
+        bounds = {
+            WHEREABOUTS: Bound(SESSIONS_KNOWN_MAX, TABLE_BYTES_MAX),
+            RETAINED: Bound(config.limits.retained_max, config.limits.retained_bytes_max),
+            GROUPS: Bound(MEMBERS_KNOWN_MAX, TABLE_BYTES_MAX),
+        }
+        self.gossip = Gossip(name, bounds)
+        self.groups = Groups(self.gossip)
+        self.retained = self.sessions.retained = Retained(self.gossip)
         self.routing = self._new_routing(neighbours, incarnation)
 
     def _new_routing(self, neighbours: Mapping[NodeId, float], incarnation: int) -> Routing:
@@ -135,7 +151,10 @@ class Broker:
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input; what is to be done because of it, in order."""
-        return self.HANDLERS[type(input)](self, input, now)
+        effects = self.HANDLERS[type(input)](self, input, now)
+        if self.sessions.touched:
+            self._on_touched(effects, now)
+        return effects
 
     # ------------------------------------------------------------ neighbours
 
@@ -203,9 +222,60 @@ class Broker:
         if opened:
             self._carry_out(self.routing.on_peer_up(link.peer, now), effects, now)
             self._on_open(link.peer, effects, now)
+            self._tell_known(link, effects, now)
 
     def _on_open(self, peer: NodeId, effects: list[Effect], now: float) -> None:
         """A link has opened; what mobility adds to brokers may have something to say on it."""
+
+    # ------------------------------------------------------------ what every broker should know
+
+    def on_known(self, peer: NodeId, message: Known, now: float) -> list[Effect]:
+        """A neighbour tells what it knows: keep what is news, and pass it on. (gossip.py)"""
+        check_known(message)
+        effects: list[Effect] = []
+        news: list[Fact] = []
+        for fact in message.facts:
+            is_new, reason = self.gossip.learn(peer, fact)
+            if is_new:
+                news.append(fact)
+            elif reason is not None:
+                effects.append(Trace(Record("lost", peer, "Known", detail=reason)))
+        for fact in news:
+            self._on_fact(fact, effects, now)
+        if news:
+            self._spread(effects, now)
+        return effects
+
+    def _on_fact(self, fact: Fact, effects: list[Effect], now: float) -> None:
+        """Something is known from now on that another broker has said."""
+        if fact.table == RETAINED:
+            self.retained.on_fact(fact, now)
+        elif fact.table == GROUPS:
+            self.groups.on_fact(fact, now)
+
+    def _spread(self, effects: list[Effect], now: float) -> None:
+        """Tell every neighbour that can be reached what it has not been told."""
+        for link in self.links.values():
+            if link.open:
+                self._tell_known(link, effects, now)
+
+    def _tell_known(self, link: Link, effects: list[Effect], now: float) -> None:
+        for known in self.gossip.untold(link.peer, link.peer_incarnation):
+            link.send(known, effects, now)  # type: ignore[arg-type]
+
+    def _on_touched(self, effects: list[Effect], now: float) -> None:
+        """Sessions have begun, come, gone, ended, or changed their connections: let others know what they must."""
+        while self.sessions.touched:
+            touched, self.sessions.touched = self.sessions.touched, {}
+            for client in touched:
+                self._on_touched_session(client, effects, now)
+        self._spread(effects, now)
+
+    def _on_touched_session(self, client: NodeId, effects: list[Effect], now: float) -> None:
+        """One of them."""
+        reason = self.groups.settle(client, self.sessions.session(client), now)
+        if reason is not None:
+            effects.append(Trace(Record("lost", client, "Known", detail=reason)))
 
     # ------------------------------------------------------------ clients
 
@@ -280,10 +350,16 @@ class Broker:
             case Publish(event=event) | Retain(event=event):
                 effects.append(Trace(Record("published", event.publisher, "", event.publisher, event.sequence)))
                 self._carry_out(routing.publish(event, now), effects, now)
+                if isinstance(wish, Retain):
+                    self.retained.put(wish.key, None if wish.clear else event, now)
+                    self._spread(effects, now)
             case Subscribe(id=id, filter=filter):
                 effects.append(Trace(Record("subscribed", id[0], subscription=id[1])))
                 self._subscribe(id, filter, effects, now)
                 effects += self._quench(wish, now)
+                session = self.sessions.session(id[0]) if wish.retained else None
+                if session is not None:
+                    effects += self.retained.begin(session, wish, now)
             case Unsubscribe(id=id):
                 effects.append(Trace(Record("unsubscribed", id[0], subscription=id[1])))
                 self._carry_out(routing.unsubscribe(id, now), effects, now)
@@ -358,6 +434,7 @@ class Broker:
             case ("dead", peer):
                 if not self.links[peer].connected:
                     undelivered = self.links[peer].give_up()
+                    self.gossip.forget_told(peer)
                     self._carry_out(self.routing.on_link_dead(peer, undelivered, now), effects, now)
                 return effects
             case ("expiry",):
@@ -379,7 +456,8 @@ class Broker:
             if kind is Forward:
                 self.links[answer.peer].send(answer.message, effects, now)  # type: ignore[union-attr]
             elif kind is Local:
-                self._deliver(answer.event, answer.subscriptions, effects, now)  # type: ignore[union-attr]
+                event, ids = answer.event, answer.subscriptions  # type: ignore[union-attr]
+                self._deliver(event, self.groups.chosen(event, ids) if self.groups.local else ids, effects, now)
             elif kind is Handed:
                 effects += self._on_handed(answer.source, answer.message, now)  # type: ignore[union-attr]
             elif kind is Met:
@@ -399,7 +477,7 @@ class Broker:
         """Hand an event to sessions here."""
         effects += self.sessions.deliver(event, subscriptions, now)
 
-    MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {}
+    MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {Known: on_known}
     """Further messages between brokers, beside those of the routing family, and who handles them."""
 
     SAYINGS: ClassVar[dict[type, Callable[[Any, str, Any, float], list[Effect]]]] = {}

@@ -78,8 +78,10 @@ def check_attach(message: Attach) -> None:
         raise PeerFault(f"Attach.received is {shown(message.received)}: it must be a whole number, 0 or more")
     if [type(message.session), type(message.quench)] != [str, bool] or not is_whole(message.receipt):
         raise PeerFault("Attach.session must be a text, Attach.quench a bool and Attach.receipt a whole number")
-    if type(message.replicated) is not bool:
-        raise PeerFault("Attach.replicated must be a bool")
+    if [type(message.replicated), type(message.fresh_start)] != [bool, bool]:
+        raise PeerFault("Attach.replicated and fresh_start must be bools")
+    if message.fresh_start and message.mode != "named":
+        raise PeerFault("Attach.fresh_start is for the mode named: in others a client says Bye to end its session")
     if type(message.log) is not tuple or not all(map(_is_connection, message.log)):
         raise PeerFault("Attach.log must be a tuple of connections: a broker's name, an attempt and a time each")
     kinds = [type(value) for value in (message.home, message.mode, message.wanted, message.tried)]
@@ -210,6 +212,10 @@ def check_wish(wish: Subscribe | Advertise) -> None:
             raise PeerFault(f"Subscribe.expires is {shown(wish.expires)}: it must be a time in seconds, or nothing")
         if wish.queue is not None:
             _check_rules(wish.queue)
+        if type(wish.share) is not str or len(wish.share) > NAME_LENGTH_MAX:
+            raise PeerFault(f"Subscribe.share must be a text of at most {NAME_LENGTH_MAX} characters")
+        if type(wish.retained) is not bool:
+            raise PeerFault("Subscribe.retained must be a bool")
 
 
 def check_filter(filter: Any) -> None:

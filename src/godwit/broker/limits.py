@@ -20,6 +20,8 @@ class Limits(msgspec.Struct, frozen=True):
     note_bytes_max: int = 4_096  # key and value
     seen_window: int = 256  # numbers remembered of a publisher, per session
     seen_publishers_max: int = 1_024
+    retained_max: int = 10_000  # events, in the whole network
+    retained_bytes_max: int = 64 * 2**20
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

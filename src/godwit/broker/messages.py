@@ -354,6 +354,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     log: "tuple[Connection, ...]" = ()  # mode carry: brokers that may still keep something for it
     origin: NodeId = ""  # with proxies: the broker that they are near to, as `Attached` named it
     renewed_at: float = 0.0  # and when they were last told to go on, by brokers' clocks, as `Attached` said
+    fresh_start: bool = False  # mode named: end the session that there is, wherever it is, and begin a new one
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -395,6 +396,7 @@ class SessionState(msgspec.Struct, frozen=True):
     asserted: dict[str, Value | tuple[Value, ...]] = {}  # of its context, what the last connection's driver vouched for
     notes: dict[str, bytes] = {}
     linger_s: float | None = None
+    named: bool = False  # its client brings its name alone: brokers tell each other where the session is
 
 
 class Waiting(msgspec.Struct, frozen=True):

@@ -187,6 +187,10 @@ class Queue:
             sent.popleft()
             self.confirmed += 1
 
+    def confirmed_up_to(self) -> int:
+        """The number up to which the client has confirmed whatever was sent."""
+        return self._sent[0][0].number - 1 if self._sent else self.sent_up_to
+
     def pause(self, now: float) -> None:
         """The client is away: what was sent may have come or not, and nothing more is sent."""
         self._present = False

@@ -16,7 +16,7 @@ __all__ = ["Ranking"]
 
 SPARE = 64
 
-Key = TypeVar("Key", int, tuple[int, str], tuple[str, str])
+Key = TypeVar("Key", int, str, tuple[int, str], tuple[str, str])
 
 
 class Ranking(Generic[Key]):

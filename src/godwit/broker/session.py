@@ -66,6 +66,7 @@ class Session:
         self.connection: str | None = None
         self.attempt = 0  # of the client's last greeting
         self.mode = "relocate"  # as the client said then
+        self.named = False  # its client brings its name alone
         self.ends_at: float | None = None  # while the client is away
         self.linger_s: float | None = None  # for so long it stays then, if the broker would keep it longer
         self.notes: dict[str, bytes] = {}  # that the client has left here
@@ -186,6 +187,7 @@ class Session:
             asserted=dict(self.asserted),
             notes=dict(self.notes),
             linger_s=self.linger_s,
+            named=self.named,
         )
 
     @classmethod
@@ -194,7 +196,7 @@ class Session:
         session = cls(state.client, state.name, limits)
         session.accepted, session.has_advertised = state.accepted, state.has_advertised
         session.refusals.extend(state.refusals)
-        session.notes, session.linger_s = dict(state.notes), state.linger_s
+        session.notes, session.linger_s, session.named = dict(state.notes), state.linger_s, state.named
         session.suppressed, session.lost, session.lost_more = state.suppressed, list(state.lost), state.lost_more
         session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
         session.seen.learn(state.seen)
@@ -216,6 +218,10 @@ class Session:
         """What may be sent now, with its predecessor where these are asked for."""
         deliveries = self.queue.take(now)
         return deliveries if self.chain is None else [self.chain.named(delivery) for delivery in deliveries]
+
+    def last_receipt(self) -> int:
+        """The number of the last receipt that was told: a client without memory counts as having got it."""
+        return self._told.number
 
     def settle(self, number: int) -> None:
         """The client has got receipt `number`, and the refusals told before it."""

@@ -75,6 +75,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.ranking import Ranking
+from godwit.broker.retained import Retained
 from godwit.broker.session import Binding, Session
 from godwit.errors import PeerFault
 from godwit.filters.contexts import SENDER, checked_context, why_too_large
@@ -119,6 +120,7 @@ class Sessions:
         self.advertisements = advertisements
         self.broker = broker
         self.binding: Binding | None = None  # None: filters on the client's own context mean nothing here
+        self.retained: Retained | None = None  # None: nobody says what there is room for
         self.asserted = asserted  # what of contexts no client says itself
         self._stamps = tuple((name, intern(SENDER + name)) for name in asserted)
         self._vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is
@@ -128,6 +130,7 @@ class Sessions:
         self._attached: dict[str, Session] = {}  # by connection
         self._expiry: Ranking[EntryId] = Ranking()
         self._expiry_timer_at: float | None = None
+        self.touched: dict[NodeId, None] = {}  # whose session has begun, come, gone, ended or changed its connection
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -226,6 +229,8 @@ class Sessions:
             effects.append(StopTimer((SESSION_TIMER, session.client)))
         session.connection, session.ends_at = connection, None
         session.attempt, session.mode = max(session.attempt, message.attempt), message.mode
+        session.named = message.mode == "named"
+        self.touched[session.client] = None
         self._attached[connection] = session
         session.queue.resume(message.received if is_known else 0, now)
         effects += session.gone()
@@ -259,6 +264,7 @@ class Sessions:
         if session is None:
             return []
         session.connection = None
+        self.touched[session.client] = None
         session.queue.pause(now)
         return [*session.gone(), *self._start_expiry(session, now)]
 
@@ -281,6 +287,7 @@ class Sessions:
         """Go on with a session that was elsewhere; without a connection, its client is away already."""
         assert session.client not in self._sessions
         self._sessions[session.client] = session
+        self.touched[session.client] = None
         session.attempt = message.attempt
         for name, subscribe in session.subscriptions.items():
             if subscribe.expires is not None:
@@ -302,6 +309,7 @@ class Sessions:
         session = self._sessions.pop(client, None)
         if session is None:
             return Removed()
+        self.touched[client] = None
         effects: list[Effect] = []
         if session.connection is not None:
             effects += self._let_go(session, reason)
@@ -361,6 +369,9 @@ class Sessions:
             case Linger(seconds=seconds):
                 session.linger_s = seconds
             case Subscribe(id=(client, name)):
+                before = session.subscriptions.get(name)
+                if wish.share or (before is not None and before.share):
+                    self.touched[client] = None
                 session.subscriptions[name] = wish
                 session.set_exact(name, self.binding)
                 session.queue.set_rules(name, wish.queue, now)
@@ -396,6 +407,10 @@ class Sessions:
                 return "an event must name the client that publishes it, and be numbered from 1"
             if not self._is_advertised(session, wish.event):
                 return "the event matches none of your advertisements"
+            if isinstance(wish, Retain) and not wish.clear and self.retained is not None:
+                reason = self.retained.why_not(wish.key, wish.event, now)
+                if reason is not None:
+                    return reason
             return None if wish.event.to is None and not self._stamps else self._reason_against_event(wish.event)
         if isinstance(wish, Context):
             said = [name for name in self.asserted if name in wish.values]
@@ -454,7 +469,8 @@ class Sessions:
         return any(filter.matches(event) for filter in session.advertisements.values())
 
     def _forget_subscription(self, session: Session, name: str) -> None:
-        del session.subscriptions[name]
+        if session.subscriptions.pop(name).share:
+            self.touched[session.client] = None
         session.exact.pop(name, None)
         session.queue.end_rules(name)
         self._expiry.discard((session.client, name))

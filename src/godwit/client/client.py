@@ -83,7 +83,7 @@ from godwit.filters.references import LOCATION, is_open
 from godwit.filters.values import Value
 from godwit.mobility.handoffs import SEEN_WINDOW
 from godwit.mobility.messages import MoveOut, Strike
-from godwit.mobility.modes import MODES
+from godwit.mobility.modes import ASKING, MODES
 from godwit.trace import Record
 
 __all__ = ["Client", "ClientConfig", "Refusal"]
@@ -144,6 +144,7 @@ class Client:
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
         self._received = 0  # the last number of a delivery
+        self._told = 0  # and of one that came on this connection, which may have come before
         self._receipt = 0  # and of a receipt
         self._unconfirmed = 0  # deliveries since the last Received
         window = max(config.seen_window, SEEN_WINDOW) if config.mode == "carry" else config.seen_window
@@ -363,9 +364,9 @@ class Client:
     def _to_bring(self) -> tuple[Subscribe | Advertise, ...]:
         """All that the session may hold, granted or under way, but for subscriptions that are not wanted any more.
 
-        In the mode `carry` the new broker begins with what is wanted now; in `naive` and `ask` it is told nothing.
+        In the mode `carry` the new broker begins with what is wanted now; in `naive`, `ask`, `named` it hears nothing.
         """
-        if self.config.mode in ("naive", "ask"):
+        if self.config.mode in ("naive", *ASKING):
             return ()
         if self.config.mode == "carry":
             return tuple(wish for wish in self.wanted.values() if isinstance(wish, Subscribe | Advertise))
@@ -504,29 +505,33 @@ class Client:
 
     def on_delivery(self, message: Delivery, now: float) -> list[Effect]:
         """An event, once and in order: a number that is not higher has come before. [mobile §5]"""
+        self._told = message.number
         if message.number <= self._received:
             self.duplicates += 1
-            return []
+            return self._to_confirm(now) if self.config.mode == "named" else []  # else the broker knows
         self._received = message.number
-        self._unconfirmed += 1
         effects: list[Effect] = []
         names = message.subscriptions
         if self.config.mode == "naive":  # it takes whatever any session has, but for what it does not want any more
             names = tuple(name for name in names if self._wants(name, message.event))
             is_new = names != ()
         else:
-            is_new = self._seen.add(message.event.publisher, message.event.sequence)
+            is_retained = message.event.attributes.get("retained") is True  # asked for, whether it came before or not
+            is_new = is_retained or self._seen.add(message.event.publisher, message.event.sequence)
         if is_new:
             self.notified += 1
             effects.append(Notify(message.event, names))
         else:
             self.duplicates += 1
             effects.append(self._record("suppressed", message.event))
+        return effects + self._to_confirm(now)
+
+    def _to_confirm(self, now: float) -> list[Effect]:
+        """Confirm what has come, now or in a moment."""
+        self._unconfirmed += 1
         if self._unconfirmed >= self.config.confirm_every:
-            return [*effects, StopTimer(CONFIRM_TIMER), *self._confirmed()]
-        if self._unconfirmed == 1:
-            effects.append(StartTimer(CONFIRM_TIMER, now + self.config.confirm_after_s))
-        return effects
+            return [StopTimer(CONFIRM_TIMER), *self._confirmed()]
+        return [StartTimer(CONFIRM_TIMER, now + self.config.confirm_after_s)] if self._unconfirmed == 1 else []
 
     def _wants(self, name: str, event: Event) -> bool:
         """Whether a subscription is still there and matches, as far as can be told here."""
@@ -535,7 +540,7 @@ class Client:
 
     def _confirmed(self) -> list[Effect]:
         self._unconfirmed = 0
-        return [Tell(cast(str, self.connection), Received(self._received))]
+        return [Tell(cast(str, self.connection), Received(self._told))]
 
     def on_quench(self, message: Quench, now: float) -> list[Effect]:
         """What anybody wants is this, today. [mobile §3.2]"""

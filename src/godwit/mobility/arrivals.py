@@ -19,6 +19,7 @@ from godwit.filters.filters import Filter, any_of
 from godwit.filters.references import is_open
 from godwit.mobility.graph_roaming import FlushKey
 from godwit.mobility.messages import Relocate, Replay
+from godwit.mobility.modes import ASKING
 
 __all__ = ["Arrival"]
 
@@ -43,7 +44,7 @@ class Arrival:
         self.is_superseded = False
         self.superseded_by: NodeId = ""  # who has told us so
         self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
-        self.knows_wishes = attach.mode != "ask"
+        self.knows_wishes = attach.mode not in ASKING
 
     def want(self, wish: Subscribe | Advertise, limits: Limits, binding: Binding) -> None:
         """Its session may hold this, too. Rules 1, 2."""

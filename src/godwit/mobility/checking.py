@@ -17,12 +17,13 @@ from godwit.broker.checking import (
     is_whole,
     shown,
 )
-from godwit.broker.messages import Advertise, Refused, SessionState, Subscribe, Waiting
+from godwit.broker.limits import Limits
+from godwit.broker.messages import Advertise, Attach, Refused, SessionState, Subscribe, Waiting
 from godwit.errors import PeerFault
 from godwit.filters.references import is_open
 from godwit.mobility.messages import Collected, Prefetch, Proxy, Replay, Wishes
 
-__all__ = ["check_move"]
+__all__ = ["check_move", "check_wanted"]
 
 WISHES_MAX = 10_000
 NOTES_MAX = 10_000
@@ -53,6 +54,14 @@ def check_move(message: Any) -> None:
         _check_advertisements(message)
 
 
+def check_wanted(message: Attach, limits: Limits) -> None:
+    """`PeerFault` unless a session of the client can hold what it brings."""
+    if len(message.wanted) > 2 * (limits.subscriptions_max + limits.advertisements_max):
+        raise PeerFault("Attach.wanted is longer than what a client may ask for")
+    if any(wish.id[0] != message.client for wish in message.wanted):
+        raise PeerFault("Attach.wanted holds what the client itself has asked for")
+
+
 def _check_advertisements(message: Prefetch | Proxy) -> None:
     """`PeerFault` unless these can be advertised for the client."""
     said = message.advertisements
@@ -81,8 +90,8 @@ def _check_items(message: Replay | Collected) -> None:
 def _check_state(state: SessionState, client: str) -> None:
     if type(state) is not SessionState or state.client != client or type(state.name) is not str:
         raise PeerFault(f"the state in a Replay is {shown(state)}")
-    if type(state.has_advertised) is not bool:
-        raise PeerFault(f"whether a session has advertised is {shown(state.has_advertised)}")
+    if [type(state.has_advertised), type(state.named)] != [bool, bool]:
+        raise PeerFault("whether a session has advertised, and whether it is found by name, are bools")
     if any(not is_whole(getattr(state, field)) or getattr(state, field) < 0 for field in COUNTS):
         raise PeerFault(f"the counts of a session are whole numbers: {shown(state)}")
     if not state.confirmed <= state.sent_up_to <= state.taken:

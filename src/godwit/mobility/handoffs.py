@@ -56,6 +56,7 @@ from godwit.mobility.messages import (
     Strike,
     Wishes,
 )
+from godwit.mobility.modes import ASKING
 from godwit.trace import Record
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def on_gone(broker: "MobileBroker", connection: str, now: float) -> list[Effect]
 def question(arrival: "Arrival", broker: "MobileBroker") -> AskWishes | Relocate:
     """What to ask next for a client that has turned up here: what it wants, or for its session."""
     attach = arrival.attach
-    if attach.mode == "ask" and not arrival.knows_wishes:
+    if attach.mode in ASKING and not arrival.knows_wishes:
         return AskWishes(attach.client, attach.home, broker.name, attach.attempt)
     return Relocate(attach.client, attach.home, broker.name, attach.attempt, broker.incarnation)
 

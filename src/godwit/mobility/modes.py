@@ -17,7 +17,10 @@ events, some deliver twice or out of order, and a checker may hold each only to 
 
 import msgspec
 
-__all__ = ["MODES", "Mode", "table"]
+__all__ = ["ASKING", "MODES", "Mode", "table"]
+
+ASKING = ("ask", "named")
+"""In these the new broker has to ask the old one what the client wants."""
 
 
 class Mode(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +52,14 @@ MODES: dict[str, Mode] = {
         unique=True,
         ordered=True,
         cost="O(d), one round trip more",
+    ),
+    "named": Mode(
+        paper="mobile §4.3",
+        what="the client brings its name alone; brokers tell each other where sessions are, and then as ask",
+        complete=True,
+        unique=True,
+        ordered=True,
+        cost="O(d), one round trip more, and O(n) to tell where the session is",
     ),
     "carry": Mode(
         paper="mobile §4.3",
@@ -129,7 +140,7 @@ def table() -> str:
     lines = ["| mode | of | what happens | complete | unique | ordered | costs | leaves behind | paper |"]
     lines.append("|---" * 9 + "|")
     for name, mode in MODES.items():
-        of = "publishers" if mode.for_publishers else "all" if name == "relocate" else "subscribers"
+        of = "publishers" if mode.for_publishers else "all" if name in ("relocate", "named") else "subscribers"
         promises = (mode.complete, mode.unique, mode.ordered)
         said = " | ".join("yes" if promise else "no" for promise in promises)
         lines.append(f"| `{name}` | {of} | {mode.what} | {said} | {mode.cost} | {mode.leaves} | [{mode.paper}] |")

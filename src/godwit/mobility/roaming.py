@@ -57,14 +57,16 @@ from msgspec import structs
 from godwit.broker.broker import EVERYTHING, BrokerConfig, context_of_session
 from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
+from godwit.broker.gossip import WHEREABOUTS
+from godwit.broker.gossip_messages import Fact
 from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
 from godwit.broker.session import Session
 from godwit.broker.sessions import unmeant
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
-from godwit.mobility import handoffs
+from godwit.mobility import handoffs, whereabouts
 from godwit.mobility.arrivals import Arrival
-from godwit.mobility.checking import check_move
+from godwit.mobility.checking import check_move, check_wanted
 from godwit.mobility.graph_roaming import FLUSH_S
 from godwit.mobility.locations import Movements
 from godwit.mobility.messages import (
@@ -144,6 +146,12 @@ class MobileBroker(PublisherBroker):
         if message.mode not in MODES:
             raise PeerFault(f"Attach.mode is {shown(message.mode)}: allowed are {', '.join(MODES)}")
         self._check_attach(connection, message)
+        if message.mode == "named":
+            return whereabouts.attach(self, connection, message, now)
+        return self._come(connection, message, now)
+
+    def _come(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """A client that says where its session is comes, or one for which that is known."""
         session, arrival = self.sessions.session(message.client), self.arrivals.get(message.client)
         if session is None and arrival is None and not self._has_room():
             reason = f"this broker has no room for more than {self.config.limits.sessions_max} sessions"
@@ -164,7 +172,7 @@ class MobileBroker(PublisherBroker):
             return [Tell(connection, Bye("the client is elsewhere")), Close(connection, "the client is elsewhere")]
         if message.home in ("", self.name) or (session is not None and session.name == message.session):
             stays = self._stay(message.client, message.attempt, now)
-            return stays + super()._on_attach(connection, message, now) + self._say_over(message, now)
+            return stays + super()._on_attach(connection, message, now) + whereabouts.say_over(self, message, now)
         effects: list[Effect] = []
         if session is not None:  # a left-over of long ago
             effects += self._stay(message.client, message.attempt, now)
@@ -197,11 +205,7 @@ class MobileBroker(PublisherBroker):
         return len(self.sessions) + len(self.arrivals) < self.config.limits.sessions_max
 
     def _check_attach(self, connection: str, message: Attach) -> None:
-        limits = self.config.limits
-        if len(message.wanted) > 2 * (limits.subscriptions_max + limits.advertisements_max):
-            raise PeerFault("Attach.wanted is longer than what a client may ask for")
-        if any(wish.id[0] != message.client for wish in message.wanted):
-            raise PeerFault("Attach.wanted holds what the client itself has asked for")
+        check_wanted(message, self.config.limits)
         if self.sessions.client_of(connection) is not None or any(
             arrival.connection == connection for arrival in self.arrivals.values()
         ):
@@ -394,12 +398,12 @@ class MobileBroker(PublisherBroker):
 
     def _go_on(self, arrival: Arrival, session: Session, now: float) -> list[Effect]:
         """The session is whole: put what came meanwhile behind it, and let the client in or send it on."""
-        client, following = arrival.attach.client, arrival.next
+        client, following, takes = arrival.attach.client, arrival.next, self.groups.takes
         effects: list[Effect] = [StopTimer(("relocate", client))]
         if arrival.flushes is not None:
             effects += self._drop_flushed(arrival.flushes)
         self.sessions.welcome(session, arrival.attach.context, arrival.asserted, now)
-        arrival.attach = structs.replace(arrival.attach, context=session.context)
+        arrival.attach = structs.replace(whereabouts.resumed(arrival.attach, session), context=session.context)
         self.moved.pop(client, None)
         if following is None or self.graph is not None:
             self._settle_entries(arrival, session, effects, now)
@@ -408,7 +412,7 @@ class MobileBroker(PublisherBroker):
         del self.arrivals[client]
         for event, names in arrival.buffer:
             held = [session.subscriptions[name] for name in names if name in session.subscriptions]
-            wanting = tuple(one.id[1] for one in held if session.wants(one.id[1], event))
+            wanting = tuple(one.id[1] for one in held if session.wants(one.id[1], event) and takes(event, one))
             if wanting and not session.is_meant(event):
                 effects.append(unmeant(client, event))
             elif wanting and session.seen.add(event.publisher, event.sequence):
@@ -421,7 +425,7 @@ class MobileBroker(PublisherBroker):
             effects += self.quenching.attach(arrival.connection, self.routing.wanted)
         effects += self.sessions.adopt(session, arrival.connection, arrival.attach, now)
         self._tell_context(client, effects, now)
-        effects += self._say_over(arrival.attach, now)
+        effects += whereabouts.say_over(self, arrival.attach, now)
         return effects if following is None else effects + self.on_relocate(following.to, following, now)
 
     def _settle_entries(self, before: Arrival | Session, session: Session, effects: list[Effect], now: float) -> None:
@@ -500,27 +504,6 @@ class MobileBroker(PublisherBroker):
         is_idle = arrival.is_superseded or arrival.connection is None
         return self._forget(arrival, now) if is_idle else self._give_up(arrival, now)
 
-    def _say_over(self, attach: Attach, now: float) -> list[Effect]:
-        """The client's session is here: where it has been meanwhile another may have begun."""
-        effects: list[Effect] = []
-        for broker in dict.fromkeys((*attach.tried, attach.home)) if attach.tried else ():
-            if broker != self.name and self._knows(broker):
-                effects += self._send_to(broker, Over(attach.client, broker, attach.attempt, self.name), now)
-        return effects
-
-    def on_over(self, peer: NodeId, message: Over, now: float) -> list[Effect]:
-        """A session that the client never heard of, or has given up, ends."""
-        if message.to != self.name:
-            return self._send_to(message.to, message, now)
-        session = self.sessions.session(message.client)
-        if session is None or session.attempt >= message.attempt or message.client in self.arrivals:
-            return []
-        effects: list[Effect] = [] if session.connection is None else self.quenching.detach(session.connection)
-        effects += self._stay(message.client, message.attempt, now)
-        self._remember_moved(Relocate(message.client, self.name, message.by, message.attempt))
-        ended = self.sessions.end(message.client, now, f"the client has another session at {message.by}")
-        return effects + self._without(ended, now, message.client)
-
     def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
         """Nobody answers: ask again, and at last go on without the session."""
         match input.key:
@@ -532,7 +515,11 @@ class MobileBroker(PublisherBroker):
                     return self._ask(arrival, now)
                 if arrival.flushes is not None:
                     self._stop_waiting(arrival.flushes)
+                elif arrival.attach.mode == "named" and not arrival.parts:
+                    return whereabouts.send_away(self, arrival, now)
                 return self._without_session(arrival, now)
+            case ("named", client):
+                return whereabouts.on_wait_due(self, client, now)
             case ("collect", client):
                 return handoffs.on_collect_due(self, client, now)
             case ("hold moves",):
@@ -553,6 +540,8 @@ class MobileBroker(PublisherBroker):
             if arrival.parts[0].life != self.incarnation:  # a past life may have gone on with it: numbers do not count
                 session.name = self.sessions.new_name()
             return self._go_on(arrival, session, now)
+        if attach.mode == "named":
+            return whereabouts.begin_anew(self, arrival, now)
         session = self.sessions.new(attach.client)
         wanted = arrival.subscriptions if attach.mode == "ask" else {wish.id[1] for wish in attach.wanted}
         for name, subscribe in arrival.subscriptions.items():
@@ -562,6 +551,19 @@ class MobileBroker(PublisherBroker):
         session.advertisements = dict(arrival.advertisements)
         session.has_advertised = bool(arrival.advertisements)
         return self._go_on(arrival, session, now)
+
+    # ------------------------------------------------------------ clients that bring their name alone
+
+    on_over = whereabouts.on_over
+
+    def _on_fact(self, fact: Fact, effects: list[Effect], now: float) -> None:
+        super()._on_fact(fact, effects, now)
+        if fact.table == WHEREABOUTS:
+            whereabouts.on_fact(self, fact, effects, now)
+
+    def _on_touched_session(self, client: NodeId, effects: list[Effect], now: float) -> None:
+        super()._on_touched_session(client, effects, now)
+        whereabouts.announce(self, client, effects, now)
 
     ANSWERS: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
         Relocate: on_relocate,
@@ -575,6 +577,7 @@ class MobileBroker(PublisherBroker):
     SAYINGS = handoffs.SAYINGS
     CARRIED: ClassVar[dict[type, Callable[[Any], None]]] = dict.fromkeys(ANSWERS, check_move)
     MESSAGES: ClassVar[dict[type, Callable[[Any, NodeId, Any, float], list[Effect]]]] = {
+        **PublisherBroker.MESSAGES,
         Brokers: PublisherBroker.on_brokers,
         **dict.fromkeys(
             (Relocate, Replay, Superseded, NotHere, Over, Prefetch, Proxy, Withdraw, *handoffs.ANSWERS),

@@ -27,6 +27,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 import msgspec
 from msgspec import Raw, structs
 
+from godwit.broker import gossip_messages as known
 from godwit.broker import hop_messages as hopping
 from godwit.broker import messages as between
 from godwit.broker.messages import Frame, Packet
@@ -354,7 +355,7 @@ BEARING = {(Frame, "message"), (Packet, "message")}
 
 def _kinds() -> list[type[msgspec.Struct]]:
     """Every message that brokers and clients send, but for those of ad hoc networks, which go over the air."""
-    named = [getattr(room, name) for room in (between, hopping, moving) for name in room.__all__]
+    named = [getattr(room, name) for room in (between, known, hopping, moving) for name in room.__all__]
     structs_ = [kind for kind in named if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
     return [Intro, *(kind for kind in structs_ if kind.__struct_config__.tag is not None)]
 

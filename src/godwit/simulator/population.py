@@ -27,6 +27,7 @@ MARGIN_S = 1.0  # a client that is told of a lost session so late may leave out 
 ANNOUNCED = ("explicit", "naive")  # modes in which a client can say that it goes
 WORDS_MAX = 20
 ROUNDING_S = 1e-6  # more than clocks' sums are off by
+RETRY_S = 1.0
 DEVICE = "device"  # the part of a context that is drawn; where a walker is, is another
 
 
@@ -225,6 +226,13 @@ class Population(Stage):
     def _come_back(self, name: str, _b: Any, _c: Any) -> None:
         self.away[name] -= 1
         self._reconnect_client(name)
+
+    def _on_record(self, node: str, record: Record, now: float) -> None:
+        """As ever; and a client that only has its name tries again when a broker has sent it away."""
+        super()._on_record(node, record, now)
+        is_named = record.kind == "closed" and record.peer in self.homes and node not in self.homes
+        if is_named and self.client(record.peer).config.mode == "named" and record.detail != "the client has left":
+            self.world.at(now + RETRY_S, self._reconnect_client, record.peer)
 
     def _reconnect_client(self, name: str, _b: Any = None, _c: Any = None) -> None:
         """Connect a client that wants to be connected, if its broker is there."""

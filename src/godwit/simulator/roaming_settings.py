@@ -28,8 +28,8 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 MOVES_MAX = 1_000_000  # of all clients in a run; they are reckoned before it begins
 
 
-SubscriberMode = Literal["relocate", "ask", "carry", "explicit", "naive"]
-PublisherMode = Literal["relocate", "standard", "prefetching", "proxy", "delayed", "prefetching+delayed"]
+SubscriberMode = Literal["relocate", "ask", "named", "carry", "explicit", "naive"]
+PublisherMode = Literal["relocate", "named", "standard", "prefetching", "proxy", "delayed", "prefetching+delayed"]
 
 
 class PublisherMoves(msgspec.Struct, frozen=True, kw_only=True):

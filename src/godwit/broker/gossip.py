@@ -1,0 +1,254 @@
+"""What every broker should know: small tables, a copy at each broker, that agree when all is quiet.
+
+*Theory.* A table maps keys to values. Whoever changes an entry stamps it, higher than what it knew of the key, and of
+two versions the higher (stamp, name of the broker) is true everywhere. So it makes no difference in which order
+versions come, how often, or on which way. A broker tells its neighbours what is news to it, and they theirs; it does
+not tell a neighbour what came from there. Entries are numbered here in the order in which they were learned, and for
+each neighbour it is known up to which number it was told. Links keep what they were given until it has come; so a
+neighbour that was out of reach is told the rest, and only one that has lost its memory is told everything.
+
+*Rules.*
+1. Nothing is sent while nothing is known: a network that does not use these tables does not pay for them.
+2. An entry never goes back to an older version. What was removed leaves a tombstone, which is told as any version.
+3. When every link has been open for long enough and nobody changes anything, all brokers hold the same.
+4. Each table has a bound of entries and one of bytes. What is said here beyond them is refused. What others say is
+   taken up to twice the bound (they may have said it before they heard of each other), then dropped on record.
+5. `TOMBSTONES_MAX` tombstones are kept of all tables, the latest. A broker that was cut off while more than so many
+   entries were removed may bring an old one back.
+6. A neighbour that says what no broker says is a `PeerFault`, before anything is changed.
+
+*Paper.* None. [rebeca §4] lets clients say where they were; clients that cannot (MQTT) need somebody who knows.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from godwit.broker.checking import check_event, is_whole, shown
+from godwit.broker.gossip_messages import Dwelling, Fact, Kept, Known, Member
+from godwit.broker.messages import NodeId
+from godwit.broker.queues import event_size
+from godwit.errors import PeerFault
+
+__all__ = ["GROUPS", "RETAINED", "WHEREABOUTS", "Bound", "Gossip", "Value", "check_known", "stamp_of"]
+
+WHEREABOUTS, RETAINED, GROUPS = "whereabouts", "retained", "groups"
+TABLES: dict[str, tuple[type, int]] = {WHEREABOUTS: (Dwelling, 1), RETAINED: (Kept, 1), GROUPS: (Member, 5)}
+"""By table, what its values are and of how many parts its keys."""
+
+Value = Dwelling | Kept | Member
+Key = tuple[str, tuple[str, ...]]
+"""A table, and the key in it."""
+
+FACTS_AT_ONCE = 64  # in one message,
+BYTES_AT_ONCE = 2**18  # and about so many bytes, if it is more than one
+TOMBSTONES_MAX = 10_000
+STAMP_MAX = 2**62
+KEY_CHARS_MAX = 2**16
+OVERHEAD = 100  # bytes of an entry, about
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """How much a table may hold."""
+
+    entries: int
+    bytes: int
+
+
+class _Entry(msgspec.Struct):
+    fact: Fact
+    via: NodeId  # the neighbour that told us, or ""
+    serial: int
+    size: int
+
+
+class Gossip:
+    """All tables of a broker."""
+
+    def __init__(self, name: NodeId, bounds: dict[str, Bound]) -> None:
+        self.name = name
+        self.bounds = bounds
+        self.serial = 0
+        self.sizes = {table: [0, 0] for table in TABLES}  # entries that are not tombstones, and their bytes
+        self._entries: dict[Key, _Entry] = {}  # the latest change last
+        self._tombstones: dict[Key, None] = {}  # likewise
+        self._told: dict[NodeId, tuple[int, int]] = {}  # by neighbour: its life, and up to which serial it was told
+
+    def __len__(self) -> int:
+        """How many entries there are, tombstones among them."""
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Fact]:
+        return (entry.fact for entry in self._entries.values())
+
+    def fact(self, table: str, *key: str) -> Fact | None:
+        """What is known of a key, be it that there is nothing any more."""
+        entry = self._entries.get((table, key))
+        return None if entry is None else entry.fact
+
+    def value(self, table: str, *key: str) -> Any:
+        """The value of a key, or None."""
+        entry = self._entries.get((table, key))
+        return None if entry is None else entry.fact.value
+
+    # ------------------------------------------------------------ changes
+
+    def why_not(self, table: str, key: tuple[str, ...], value: Value | None) -> str | None:
+        """Why there is no room for this; None: there is. (rule 4)"""
+        return self._why_not(table, key, value, 1)
+
+    def put(self, table: str, key: tuple[str, ...], value: Value | None, now: float, stamp: int = 0) -> str | None:
+        """Say what is true of a key from now on; None: nothing. Why not, if there is no room.
+
+        A `stamp` of the caller's own counts only if it is higher than what is known.
+        """
+        reason = self.why_not(table, key, value)
+        if reason is not None:
+            return reason
+        known = self.fact(table, *key)
+        latest = -1 if known is None else known.stamp
+        if stamp and stamp <= latest:
+            return "something later is known"
+        self._store(Fact(table, key, stamp or max(stamp_of(now), latest + 1), self.name, value), "")
+        return None
+
+    def learn(self, peer: NodeId, fact: Fact) -> tuple[bool, str | None]:
+        """A neighbour says this: whether it is news, and why it is not kept though it is."""
+        known = self.fact(fact.table, *fact.key)
+        if known is not None and (known.stamp, known.by) >= (fact.stamp, fact.by):
+            return False, None
+        reason = self._why_not(fact.table, fact.key, fact.value, 2)
+        if reason is not None:
+            return False, reason
+        self._store(fact, peer)
+        return True, None
+
+    def _why_not(self, table: str, key: tuple[str, ...], value: Value | None, factor: int) -> str | None:
+        if value is None:
+            return None
+        before = self._entries.get((table, key))
+        is_there = before is not None and before.fact.value is not None
+        entries, size = self.sizes[table]
+        bound = self.bounds[table]
+        if not is_there and entries >= factor * bound.entries:
+            return f"the table of {table} has room for {bound.entries}"
+        if size - (before.size if before is not None else 0) + _size(key, value) > factor * bound.bytes:
+            return f"the table of {table} has room for {bound.bytes} bytes"
+        return None
+
+    def _store(self, fact: Fact, via: NodeId) -> None:
+        key = (fact.table, fact.key)
+        before = self._entries.pop(key, None)
+        self._tombstones.pop(key, None)
+        sums = self.sizes[fact.table]
+        if before is not None and before.fact.value is not None:
+            sums[0] -= 1
+            sums[1] -= before.size
+        self.serial += 1
+        size = 0
+        if fact.value is None:
+            self._tombstones[key] = None
+        else:
+            size = _size(fact.key, fact.value)
+            sums[0] += 1
+            sums[1] += size
+        self._entries[key] = _Entry(fact, via, self.serial, size)
+        if len(self._tombstones) > TOMBSTONES_MAX:  # rule 5
+            oldest = next(iter(self._tombstones))
+            del self._tombstones[oldest], self._entries[oldest]
+
+    def expire(self, table: str, key: tuple[str, ...]) -> None:
+        """The time of an entry is over, as all brokers see by themselves: keep its stamp, and tell nobody."""
+        entry = self._entries.get((table, key))
+        if entry is not None and entry.fact.value is not None:
+            self._store(structs.replace(entry.fact, value=None), entry.via)
+
+    # ------------------------------------------------------------ telling
+
+    def untold(self, peer: NodeId, life: int) -> list[Known]:
+        """What that life of a neighbour must be told; from now on it counts as told."""
+        known_life, upto = self._told.get(peer, (0, 0))
+        has_forgotten = known_life not in (0, life)  # then it needs what it told us itself, too
+        if has_forgotten:
+            upto = 0
+        self._told[peer] = (life, self.serial)
+        if upto == self.serial:
+            return []
+        news: list[_Entry] = []
+        for entry in reversed(self._entries.values()):
+            if entry.serial <= upto:
+                break
+            if entry.via != peer or has_forgotten:
+                news.append(entry)
+        return list(_in_parts(reversed(news)))
+
+    def forget_told(self, peer: NodeId) -> None:
+        """What was on its way to a neighbour is given up: tell it everything the next time."""
+        if peer in self._told:
+            self._told[peer] = (self._told[peer][0], 0)
+
+
+def stamp_of(now: float) -> int:
+    """A stamp for this moment."""
+    return max(int(now * 1e6), 0)
+
+
+def _in_parts(news: Any) -> Iterator[Known]:
+    """Messages of some facts each."""
+    part: list[Fact] = []
+    size = 0
+    for entry in news:
+        if part and (len(part) >= FACTS_AT_ONCE or size + entry.size > BYTES_AT_ONCE):
+            yield Known(tuple(part))
+            part, size = [], 0
+        part.append(entry.fact)
+        size += entry.size
+    if part:
+        yield Known(tuple(part))
+
+
+def _size(key: tuple[str, ...], value: Value) -> int:
+    size = OVERHEAD + sum(map(len, key))
+    return size + event_size(value.event) if isinstance(value, Kept) else size
+
+
+# ------------------------------------------------------------ checking
+
+
+def check_known(message: Known) -> None:
+    """`PeerFault` unless brokers say such things. (rule 6)"""
+    if type(message.facts) is not tuple or len(message.facts) > FACTS_AT_ONCE:
+        raise PeerFault(f"Known.facts must be a tuple of at most {FACTS_AT_ONCE} facts")
+    for fact in message.facts:
+        if type(fact) is not Fact or type(fact.table) is not str or fact.table not in TABLES:
+            raise PeerFault(f"{shown(fact)} is in none of the tables {', '.join(TABLES)}")
+        kind, parts = TABLES[fact.table]
+        if type(fact.key) is not tuple or len(fact.key) != parts or any(type(part) is not str for part in fact.key):
+            raise PeerFault(f"a key in the table of {fact.table} is {shown(fact.key)}: it must be {parts} texts")
+        if sum(map(len, fact.key)) > KEY_CHARS_MAX:
+            raise PeerFault(f"a key in the table of {fact.table} is longer than {KEY_CHARS_MAX} characters")
+        if not is_whole(fact.stamp) or not 0 <= fact.stamp <= STAMP_MAX or type(fact.by) is not str or not fact.by:
+            raise PeerFault(f"{shown(fact)} is stamped as no broker does")
+        if fact.value is not None:
+            if type(fact.value) is not kind:
+                raise PeerFault(f"{shown(fact.value)} is no value of the table of {fact.table}")
+            CHECKS[kind](fact.value)
+
+
+def _check_dwelling(value: Dwelling) -> None:
+    if type(value.home) is not str or not value.home or type(value.session) is not str or not is_whole(value.attempt):
+        raise PeerFault(f"{shown(value)}: a session is at a broker, and has a name and an attempt")
+
+
+def _check_kept(value: Kept) -> None:
+    check_event(value.event)
+
+
+def _check_member(value: Member) -> None:
+    if type(value.attached) is not bool:
+        raise PeerFault(f"{shown(value)}: a member is attached or not")
+
+
+CHECKS: dict[type, Callable[[Any], None]] = {Dwelling: _check_dwelling, Kept: _check_kept, Member: _check_member}

@@ -1,0 +1,44 @@
+"""What brokers tell each other of what all of them should know. The types of `messages.py`, continued (`gossip.py`)."""
+
+import msgspec
+
+from godwit.broker.messages import NodeId
+from godwit.filters.events import Event
+
+__all__ = ["Dwelling", "Fact", "Kept", "Known", "Member"]
+
+
+class Dwelling(msgspec.Struct, frozen=True, tag=True):
+    """Table `whereabouts`: the session of a client that brings its name alone is at `home` since its `attempt`."""
+
+    home: NodeId
+    session: str
+    attempt: int
+
+
+class Kept(msgspec.Struct, frozen=True, tag=True):
+    """Table `retained`: the last event of its key."""
+
+    event: Event
+
+
+class Member(msgspec.Struct, frozen=True, tag=True):
+    """Table `groups`: a subscription is one of those that share events; is its client there?"""
+
+    attached: bool
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One entry of a table. Of two with one key the one with the higher (`stamp`, `by`) is true."""
+
+    table: str
+    key: tuple[str, ...]
+    stamp: int  # mostly microseconds by the clock of `by`, and higher than all that it knew of this key
+    by: NodeId
+    value: Dwelling | Kept | Member | None  # None: there is none any more
+
+
+class Known(msgspec.Struct, frozen=True, tag=True):
+    """This is what I know, and you may not."""
+
+    facts: tuple[Fact, ...]

@@ -1,0 +1,144 @@
+"""Groups: subscriptions that share events, so that each event goes to one of them.
+
+*Theory.* A subscription with `share` belongs to the group of that name and of its filter. Who is in a group, at which
+broker and whether its client is there, stands in a table that every broker has (`gossip.py`). An event travels as
+ever and comes to every broker with a member; each of them reckons, from the event's id and the names of the members,
+which one has the highest hash among those whose clients are there, or among all if nobody is. The broker of that one
+queues the event, the others drop it.
+
+*Rules.*
+1. Exactly one member gets an event as long as the brokers agree on who is in the group: a member that comes, goes or
+   moves while an event is under way may make it come to two, or to none. Only a broker writes of its own members, so
+   the brokers agree when the news has come to all.
+2. The same event and the same members give the same choice, in every process. Each member gets about as many as each
+   other.
+3. What was chosen for a member waits in its session if the client goes; it is not given to another.
+4. A session that is on its way is in no group: what comes for it meanwhile it takes if there is no member elsewhere.
+5. The choice looks at neither the clients' contexts nor an event's `to`: the one who is chosen may not be meant, and
+   then nobody gets the event. Filters on the own context (`my.x`) and groups do not go together well.
+6. A member at a broker that is out of reach is still one. What it is chosen for waits on the links to there.
+
+*Paper.* None; MQTT has shared subscriptions.
+"""
+
+from hashlib import blake2b
+
+from godwit.broker.gossip import GROUPS, Gossip
+from godwit.broker.gossip_messages import Fact, Member
+from godwit.broker.messages import EntryId, NodeId, Subscribe
+from godwit.broker.session import Session
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.filters.language import to_text
+
+__all__ = ["Groups"]
+
+DIGEST_BYTES = 16
+HASH_BYTES = 8
+
+Group = tuple[str, str]
+"""Its name, and a digest of its filter."""
+
+Place = tuple[NodeId, NodeId, str]
+"""Of a member: broker, client and subscription."""
+
+
+class Groups:
+    """Who shares events with whom, and who gets which."""
+
+    def __init__(self, gossip: Gossip) -> None:
+        self._gossip = gossip
+        self._broker = gossip.name
+        self.local: dict[EntryId, Group] = {}  # members here
+        self._of: dict[NodeId, dict[str, Group]] = {}  # the same, by client
+        self._members: dict[Group, dict[Place, bool]] = {}  # everywhere, and whether their clients are there
+
+    def members(self, share: str, filter: Filter) -> dict[Place, bool]:
+        """Who is in a group, and who of them is there."""
+        return self._members.get((share, _digest(filter)), {})
+
+    # ------------------------------------------------------------ who is in
+
+    def settle(self, client: NodeId, session: Session | None, now: float) -> str | None:
+        """A session has come, gone or changed: so have its memberships. Why not all, if there is no room."""
+        before = self._of.pop(client, {})
+        wanted: dict[str, Group] = {}
+        if session is not None:
+            shared = [each for each in session.subscriptions.values() if each.share]
+            wanted = {each.id[1]: (each.share, _digest(each.filter)) for each in shared}
+        for name, group in before.items():
+            if wanted.get(name) != group:
+                del self.local[client, name]
+                self._say(group, (self._broker, client, name), None, now)
+        if session is None or not wanted:
+            return None
+        self._of[client] = wanted
+        reason = None
+        for name, group in wanted.items():
+            self.local[client, name] = group
+            member = Member(session.connection is not None)
+            reason = self._say(group, (self._broker, client, name), member, now) or reason
+        return reason
+
+    def _say(self, group: Group, place: Place, member: Member | None, now: float) -> str | None:
+        key = (*group, *place)
+        if self._gossip.value(GROUPS, *key) == member:
+            return None
+        reason = self._gossip.put(GROUPS, key, member, now)
+        if reason is None:
+            self._set(group, place, member)
+        return reason
+
+    def on_fact(self, fact: Fact, now: float) -> None:
+        """Another broker has said who is in a group; or what a past life of this one said, which is over."""
+        share, digest, broker, client, name = fact.key
+        group, place = (share, digest), (broker, client, name)
+        self._set(group, place, fact.value if isinstance(fact.value, Member) else None)
+        if broker == self._broker and fact.value is not None and self.local.get((client, name)) != group:
+            self._say(group, place, None, now)
+
+    def _set(self, group: Group, place: Place, member: Member | None) -> None:
+        members = self._members.setdefault(group, {})
+        members.pop(place, None)
+        if member is not None:
+            members[place] = member.attached
+        if not members:
+            del self._members[group]
+
+    # ------------------------------------------------------------ who gets what
+
+    def chosen(self, event: Event, ids: list[EntryId]) -> list[EntryId]:
+        """Of the subscriptions here that an event matches, those that get it."""
+        taken: list[EntryId] = []
+        winners: dict[Group, Place] = {}
+        for id in ids:
+            group = self.local.get(id)
+            if group is not None:
+                if group not in winners:
+                    winners[group] = _winner(event, self._members[group]) if group in self._members else ("", "", "")
+                if winners[group] not in ((self._broker, *id), ("", "", "")):
+                    continue
+            taken.append(id)
+        return taken
+
+    def takes(self, event: Event, subscribe: Subscribe) -> bool:
+        """Whether a subscription of a session that has just come takes what came before it. (rule 4)"""
+        if not subscribe.share:
+            return True
+        members = self.members(subscribe.share, subscribe.filter)
+        return not members or _winner(event, members) == (self._broker, *subscribe.id)
+
+
+def _winner(event: Event, members: dict[Place, bool]) -> Place:
+    """The member that gets an event: the highest hash of those who are there, or of all. (rule 2)"""
+    there = [place for place, attached in members.items() if attached]
+    said = f"{event.publisher}\0{event.sequence}".encode()
+    return max(there or members, key=lambda place: (_hash(said, place), place))
+
+
+def _hash(said: bytes, place: Place) -> bytes:
+    return blake2b(said + "\0".join(("", *place)).encode(), digest_size=HASH_BYTES).digest()
+
+
+def _digest(filter: Filter) -> str:
+    return blake2b(to_text(filter).encode(), digest_size=DIGEST_BYTES).hexdigest()

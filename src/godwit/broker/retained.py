@@ -1,0 +1,145 @@
+"""Retained events: of each key the last one, for whoever subscribes later. A table that every broker has (`gossip.py`).
+
+*Theory.* `Retain` publishes an event as ever and puts it into the table, in the place of the one with the same key;
+`clear` takes that one out. Whoever subscribes with `retained` gets, before anything else comes for that subscription,
+the events of the table that it matches, marked with the attribute `retained`.
+
+*Rules.*
+1. The marked copy comes even if the session has had the event before: it was asked for. If the event itself is still on
+   its way, it does not come a second time.
+2. Filters on the client's own context and an event's `to` count as for any event.
+3. An event whose time is over goes, at each broker by its own clock. What is left of it is its stamp, so that no
+   earlier one comes back.
+4. What there is no room for is refused, with the publishing of it (`Limits.retained_max`, `retained_bytes_max`).
+5. A subscription that moves with its session, or is restored with a broker, does not begin again.
+
+*Speed.* A filter that names its topics (the attribute `topic`) looks at the events of those; any other looks at all.
+
+*Paper.* None; MQTT has retained messages.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from godwit.broker.effects import Effect, Tell
+from godwit.broker.gossip import RETAINED, Gossip
+from godwit.broker.gossip_messages import Fact, Kept
+from godwit.broker.messages import Subscribe
+from godwit.broker.ranking import Ranking
+from godwit.broker.session import Session
+from godwit.filters.events import ATTRIBUTES_MAX, Event
+from godwit.filters.filters import And, Filter, Some
+from godwit.filters.sets import OneOf
+
+__all__ = ["MARK", "TOPIC", "Retained"]
+
+MARK = "retained"
+TOPIC = "topic"
+
+
+class Retained:
+    """The retained events, by key and by topic."""
+
+    def __init__(self, gossip: Gossip) -> None:
+        self._gossip = gossip
+        self._events: dict[str, Event] = {}
+        self._topics: dict[str, dict[str, None]] = {}  # the keys of each
+        self._due: Ranking[str] = Ranking()
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def event(self, key: str) -> Event | None:
+        """The event of a key."""
+        return self._events.get(key)
+
+    # ------------------------------------------------------------ changes
+
+    def why_not(self, key: str, event: Event, now: float) -> str | None:
+        """Why an event cannot be retained; None: it can. (rule 4)"""
+        self.sweep(now)
+        return self._gossip.why_not(RETAINED, (key,), Kept(event))
+
+    def put(self, key: str, event: Event | None, now: float) -> None:
+        """From now on this is the event of a key; None: there is none."""
+        if self._gossip.put(RETAINED, (key,), None if event is None else Kept(event), now) is None:
+            self._set(key, event)
+
+    def on_fact(self, fact: Fact, now: float) -> None:
+        """Another broker has said what the event of a key is."""
+        value = fact.value
+        self._set(fact.key[0], value.event if isinstance(value, Kept) else None)
+        self.sweep(now)
+
+    def _set(self, key: str, event: Event | None) -> None:
+        before = self._events.pop(key, None)
+        if before is not None:
+            self._due.discard(key)
+            for topic in _topics(before):
+                keys = self._topics[topic]
+                keys.pop(key, None)
+                if not keys:
+                    del self._topics[topic]
+        if event is None:
+            return
+        self._events[key] = event
+        for topic in _topics(event):
+            self._topics.setdefault(topic, {})[key] = None
+        if event.expires_at is not None:
+            self._due.put(key, event.expires_at)
+
+    def sweep(self, now: float) -> None:
+        """Take out what is over. (rule 3)"""
+        while (first := self._due.lowest()) is not None and first[0] <= now:
+            self._gossip.expire(RETAINED, (first[1],))
+            self._set(first[1], None)
+
+    # ------------------------------------------------------------ for a subscription
+
+    def matching(self, filter: Filter) -> Iterator[Event]:
+        """The events that a filter matches, the earliest learned first."""
+        topics = _named(filter)
+        if topics is None:
+            return (event for event in self._events.values() if filter.matches(event))
+        keys = dict.fromkeys(key for topic in topics for key in self._topics.get(topic, ()))
+        return (self._events[key] for key in keys if filter.matches(self._events[key]))
+
+    def begin(self, session: Session, subscribe: Subscribe, now: float) -> list[Effect]:
+        """Queue what a subscription begins with."""
+        self.sweep(now)
+        name = subscribe.id[1]
+        effects: list[Effect] = []
+        for event in self.matching(session.exact.get(name, subscribe.filter)):
+            if not session.is_meant(event):
+                continue
+            session.seen.add(event.publisher, event.sequence)  # rule 1
+            if session.chain is not None:
+                session.chain.link(session.queue.taken + 1, event)
+            delivery = session.queue.put(_marked(event), (name,), now)
+            if delivery is not None and session.connection is not None:
+                told = delivery if session.chain is None else session.chain.named(delivery)
+                effects.append(Tell(session.connection, told))
+        return effects + session.gone()
+
+
+def _marked(event: Event) -> Event:
+    """A copy that says that it was retained; an event that has no room for one more attribute does not say it."""
+    attributes = event.attributes
+    is_full = len(attributes) >= ATTRIBUTES_MAX and MARK not in attributes
+    return event if is_full else replace(event, attributes={**attributes, MARK: True})
+
+
+def _topics(event: Event) -> tuple[str, ...]:
+    """The topics of an event, each once."""
+    held = event.attributes.get(TOPIC)
+    if type(held) is str:
+        return (held,)
+    return tuple(dict.fromkeys(one for one in held if type(one) is str)) if type(held) is tuple else ()
+
+
+def _named(filter: Filter) -> list[str] | None:
+    """The only topics that events matched by a filter can have; None: it does not name them."""
+    for part in filter.parts if isinstance(filter, And) else (filter,):
+        if isinstance(part, Some) and part.attribute == TOPIC and isinstance(part.values, OneOf):
+            return [value for value in part.values.values if type(value) is str]
+    return None

@@ -1,0 +1,219 @@
+"""Retained events: of each key the last one, for whoever subscribes later, at every broker."""
+
+import pickle
+from typing import Any
+
+import pytest
+
+from godwit.broker.gossip import RETAINED, Bound, Gossip
+from godwit.broker.limits import Limits
+from godwit.broker.messages import Accepted, Attach, Context, Delivery, Publish, Refused, Request, Retain, Subscribe
+from godwit.broker.retained import Retained
+from godwit.filters.events import ATTRIBUTES_MAX, Event, event
+from godwit.filters.language import parse
+from tests.property.roaming_network import RoamingNetwork
+
+FAMILIES = ("tree", "graph")
+
+
+class Net(RoamingNetwork):
+    """A publisher at a, and subscribers that come later."""
+
+    def __init__(self, family: str = "tree", **config: Any) -> None:
+        super().__init__(family=family, **config)
+        self.requests: dict[tuple[str, str], int] = {}
+        self.sequence = 0
+        self.say("a", "p", Attach("pub", mode="named"))
+
+    def ask(self, at: str, connection: str, wish: Any) -> Any:
+        self.requests[at, connection] = number = self.requests.get((at, connection), 0) + 1
+        self.say(at, connection, Request(number, wish))
+        answers = [said for _, over, said in self.told if over == connection and isinstance(said, Accepted | Refused)]
+        return answers[-1]
+
+    def happens(self, topic: str, **details: Any) -> Event:
+        self.sequence += 1
+        attributes = {"topic": topic, "n": self.sequence}
+        return event(attributes, publisher="pub", sequence=self.sequence, **details)
+
+    def retain(self, topic: str, *, clear: bool = False, **details: Any) -> Any:
+        answer = self.ask("a", "p", Retain(self.happens(topic, **details), topic, clear))
+        self.wait(1.0)
+        return answer
+
+    def subscribe(self, at: str, connection: str, filter: str, name: str = "s", *, retained: bool = True) -> None:
+        if (at, connection) not in self.requests:
+            self.say(at, connection, Attach(connection, mode="named"))
+        self.ask(at, connection, Subscribe((connection, name), parse(filter), retained=retained))
+        self.wait(1.0)
+
+    def got(self, connection: str) -> list[tuple[int, bool]]:
+        """Numbers of the events that came, and whether they are marked as retained."""
+        found = [said.event for _, over, said in self.told if over == connection and isinstance(said, Delivery)]
+        return [(each.sequence, each.attributes.get("retained") is True) for each in found]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_who_subscribes_later_gets_the_last_event_of_each_key_at_every_broker(family):
+    net = Net(family)
+    for topic in ("t/1", "t/2", "t/1", "u/1"):
+        net.retain(topic)
+    for at in ("a", "b", "c"):
+        net.subscribe(at, f"s{at}", "topic LIKE 't/%'")
+        assert sorted(net.got(f"s{at}")) == [(2, True), (3, True)]
+
+
+def test_who_does_not_ask_for_them_gets_none():
+    net = Net()
+    net.retain("t")
+    net.subscribe("c", "ann", "topic = 't'", retained=False)
+    assert net.got("ann") == []
+
+
+def test_live_copies_are_not_marked_and_do_not_come_twice():
+    net = Net()
+    net.subscribe("c", "ann", "topic = 't'")
+    net.retain("t")
+    assert net.got("ann") == [(1, False)]
+    net.subscribe("c", "ann", "n >= 1", "other")  # asked for again: it comes again
+    assert net.got("ann") == [(1, False), (1, True)]
+    net.subscribe("c", "ann", "topic = 't'")  # the same name, made anew
+    assert net.got("ann") == [(1, False), (1, True), (1, True)]
+
+
+def test_an_event_that_is_still_on_its_way_does_not_come_a_second_time():
+    net = Net()
+    net.subscribe("c", "ann", "topic = 'other'")
+    net.retain("t")
+    net.subscribe("c", "ann", "topic = 't'")
+    session = net.brokers["c"].sessions.session("ann")
+    late = net.brokers["c"].retained.event("t")
+    assert session is not None
+    assert late is not None
+    net.brokers["c"].sessions.deliver(late, [("ann", "s")], net.now)
+    assert net.got("ann") == [(1, True)]
+    assert session.suppressed == 1
+
+
+def test_what_is_cleared_is_gone_everywhere_and_the_clearing_is_published():
+    net = Net()
+    net.subscribe("c", "bob", "n >= 1")
+    net.retain("t")
+    net.retain("t", clear=True)
+    net.subscribe("c", "ann", "topic = 't'")
+    assert net.got("ann") == []
+    assert net.got("bob") == [(1, False), (2, False)]
+    assert [len(broker.retained) for broker in net.brokers.values()] == [0, 0, 0]
+
+
+def test_what_was_cleared_before_anybody_knew_of_it_stays_away():
+    net = Net()
+    net.cut = {("a", "b"), ("b", "a")}
+    net.retain("t")
+    net.say("c", "q", Attach("q", mode="named"))
+    net.ask("c", "q", Retain(event({"topic": "t"}, publisher="q", sequence=1), "t", clear=True))
+    net.cut = set()
+    net.wait(60.0)
+    assert [broker.retained.event("t") for broker in net.brokers.values()] == [None] * 3
+
+
+def test_an_event_whose_time_is_over_is_gone():
+    net = Net()
+    net.retain("t", expires_at=net.now + 10.0)
+    net.retain("u", expires_at=net.now + 100.0)
+    net.wait(20.0)
+    net.subscribe("c", "ann", "n >= 1")
+    assert net.got("ann") == [(2, True)]
+    assert len(net.brokers["c"].retained) == 1
+
+
+def test_to_and_filters_on_the_own_context_count():
+    net = Net()
+    net.retain("t", to=parse("role = 'medic'"))
+    net.retain("u")
+    net.say("c", "ann", Attach("ann", mode="named"))
+    net.ask("c", "ann", Context({"role": "cook", "topic": "t"}))
+    net.subscribe("c", "ann", "n >= 1")
+    assert net.got("ann") == [(2, True)]
+    net.ask("c", "ann", Context({"role": "medic", "topic": "t"}))
+    net.subscribe("c", "ann", "topic = my.topic", "mine")
+    assert net.got("ann") == [(2, True), (1, True)]
+
+
+def test_beyond_the_bounds_an_event_is_refused_and_not_published():
+    net = Net(limits=Limits(retained_max=2, retained_bytes_max=2_000))
+    net.subscribe("c", "ann", "n >= 1")
+    net.retain("t1", expires_at=net.now + 5.0)
+    net.retain("t2")
+    refused = net.retain("t3")
+    assert isinstance(refused, Refused)
+    assert refused.reason == "the table of retained has room for 2"
+    assert isinstance(net.retain("t2"), Accepted)
+    net.wait(5.0)
+    assert isinstance(net.retain("t3"), Accepted)  # the time of the first is over
+    assert [number for number, _ in net.got("ann")] == [1, 2, 4, 5]
+    refused = net.retain("t2", payload=bytes(3_000))
+    assert isinstance(refused, Refused)
+    assert refused.reason == "the table of retained has room for 2000 bytes"
+    assert isinstance(net.retain("t4", clear=True), Accepted)
+
+
+def test_a_subscription_that_moves_with_its_session_does_not_begin_again():
+    net = Net()
+    net.retain("t")
+    net.subscribe("c", "ann", "topic = 't'")
+    net.say("b", "ann2", Attach("ann", mode="named"))
+    net.wait(2.0)
+    assert net.brokers["b"].sessions.session("ann") is not None
+    assert net.got("ann2") == [(1, True)]  # not confirmed at c
+    net.ask("a", "p", Publish(net.happens("t")))
+    assert net.got("ann2") == [(1, True), (2, False)]
+
+
+def test_an_event_with_no_room_for_the_mark_goes_without_it():
+    net = Net()
+    full = event({f"a{i}": i for i in range(ATTRIBUTES_MAX)}, publisher="pub", sequence=1)
+    net.ask("a", "p", Retain(full, "full"))
+    net.wait(1.0)
+    net.subscribe("c", "ann", "a1 = 1")
+    assert net.got("ann") == [(1, False)]
+
+
+# ------------------------------------------------------------ the table alone
+
+
+def kept(*topics: Any) -> Retained:
+    retained = Retained(Gossip("a", {RETAINED: Bound(100, 100_000)}))
+    for number, topic in enumerate(topics):
+        retained.put(f"k{number}", event({"topic": topic, "n": number}, publisher="p", sequence=number + 1), 1.0)
+    return retained
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "topic = 't'",
+        "topic IN ('t', 'u', 'x')",
+        "topic = 't' AND n > 0",
+        "topic = 't' OR n = 2",
+        "topic LIKE 'u%'",
+        "NOT topic = 't'",
+        "n >= 0",
+    ],
+)
+def test_a_filter_that_names_its_topics_finds_what_a_look_at_all_finds(text):
+    retained, filter = kept("t", "u", "uv", ("t", "u"), 5, "t"), parse(text)
+    found = [each.sequence for each in retained.matching(filter)]
+    assert sorted(found) == [n + 1 for n in range(6) if filter.matches(retained.event(f"k{n}"))]  # type: ignore[arg-type]
+
+
+def test_a_filter_that_names_its_topics_looks_at_no_others():
+    retained = kept(*(f"t{n}" for n in range(50)))
+    retained._events = {key: each for key, each in retained._events.items() if key == "k7"}  # any other is an error
+    assert [each.sequence for each in retained.matching(parse("topic = 't7' AND n >= 0"))] == [8]
+
+
+def test_it_can_be_put_away():
+    retained = kept("t", "u")
+    again = pickle.loads(pickle.dumps(retained))
+    assert list(again.matching(parse("topic = 'u'"))) == list(retained.matching(parse("topic = 'u'")))
