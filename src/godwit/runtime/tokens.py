@@ -194,6 +194,8 @@ def _set(content: bytes, path: Path) -> list[tuple[str, Any, tuple[str, ...]]]:
             possible = SECRETS if isinstance(key, bytes) else _algorithms(key, f"{path}: key {id!r}")
             named = entry.get("alg")
             found.append((id, key, possible if named is None else tuple(name for name in possible if name == named)))
+    except SecurityError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError):
         raise SecurityError(f"{path}: no JWKS: it must be an object with `keys`, 1 to {KEYS_MAX} of them") from None
     return found
