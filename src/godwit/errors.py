@@ -15,6 +15,7 @@ has never heard of Godwit handles them well.
         MqttFault             an MQTT peer did; knows the reason code of the standard
       ScenarioError         a scenario that cannot be run
       JournalError          a broker's journal that cannot be read or written
+      SecurityError         users, keys or certificates that cannot be used
       IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
 """
 
@@ -32,6 +33,7 @@ __all__ = [
     "MqttFault",
     "PeerFault",
     "ScenarioError",
+    "SecurityError",
     "SubscriptionError",
     "Unbound",
 ]
@@ -127,6 +129,10 @@ class IndexFileError(GodwitError, ValueError):
 
 class JournalError(GodwitError):
     """A broker's journal that cannot be read or written: names the file and what is wrong with it."""
+
+
+class SecurityError(GodwitError, ValueError):
+    """Users, keys, certificates or settings about them that cannot be used: names the file and what is allowed."""
 
 
 def _excerpt(source: str, line: int, column: int) -> tuple[str, int]:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from godwit import __version__
-from godwit.cli import demo, filter_command, match_command, reproduce_command, simulate_command
+from godwit.cli import demo, filter_command, match_command, reproduce_command, simulate_command, user_command
 from godwit.errors import GodwitError
 
 __all__ = ["app"]
@@ -91,3 +91,4 @@ app.command("match")(match_command.match)
 app.command("simulate")(simulate_command.simulate)
 app.command("reproduce")(reproduce_command.reproduce)
 app.add_typer(filter_command.app, name="filter")
+app.add_typer(user_command.app, name="user")

@@ -6,9 +6,12 @@ what it tells that connection comes to `on_messages`, all of one turn at once.
 *Rules.*
 1. What is said goes through the same checks and into the same journal as what comes over a socket.
 2. After `close`, or when the machine has closed the connection (`on_closed`), nothing more comes or goes.
+3. When the client's token is over, the connection is closed.
 """
 
+import asyncio
 from collections.abc import Callable
+from time import time
 from typing import Any
 
 from godwit.broker.effects import Closed, Heard, Opened
@@ -41,6 +44,15 @@ class Inner:
         node.ports[name] = self
         asserted: Attributes = principal.asserted
         node.tell(Opened(name, asserted))
+        if principal.until is not None:
+            wait_s = max(0.0, principal.until - time())
+            asyncio.get_running_loop().call_later(wait_s, self._over)
+
+    def _over(self) -> None:
+        """The client's token is over."""
+        if self.is_open:
+            self.hang_up()
+            self._on_closed("your token is over")
 
     def say(self, message: Any) -> None:
         """Say a message to the machine, as far as the client may."""

@@ -24,6 +24,7 @@ FREE_PER_HOST = 50
 PAUSE_FIRST_S = 1.0
 PAUSE_MAX_S = 60.0
 FORGET_S = 600.0
+ANYBODY = "/"  # no user has this name
 
 
 class Traffic(msgspec.Struct, frozen=True):
@@ -95,7 +96,7 @@ class Attempts:
 
     def wait_s(self, host: str, user: str, now: float) -> float:
         """How long nobody from there may try to be that user; 0: it may."""
-        return max(self._wait_s((host, user), FREE_PER_USER, now), self._wait_s((host, ""), FREE_PER_HOST, now))
+        return max(self._wait_s((host, user), FREE_PER_USER, now), self._wait_s((host, ANYBODY), FREE_PER_HOST, now))
 
     def _wait_s(self, key: tuple[str, str], free: int, now: float) -> float:
         count, at = self._failed.get(key, (0, 0.0))
@@ -106,7 +107,7 @@ class Attempts:
 
     def failed(self, host: str, user: str, now: float) -> None:
         """An attempt has failed."""
-        for key in dict.fromkeys([(host, user), (host, "")]):
+        for key in ((host, user), (host, ANYBODY)):
             count, at = self._failed.pop(key, (0, now))
             self._failed[key] = (1 if now - at > FORGET_S else count + 1, now)
         while len(self._failed) > self._entries_max:

@@ -44,7 +44,7 @@ __all__ = ["Address", "Connection", "Server"]
 
 INTRO_S = 10.0
 EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
-UNREAD_BYTES_MAX = 64 * 2**20
+UNREAD_BYTES_MAX = 64 * 2**20  # more than a queue holds (Limits.queue_bytes_max), so that whoever comes back gets it
 BEAT_S = 5.0
 SILENCE_S = 30.0
 CLOSE_S = 5.0

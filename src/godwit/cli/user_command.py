@@ -1,0 +1,163 @@
+"""`godwit user …`: who may come in by a password, and what each may do.
+
+Passwords come from a prompt or, on a pipe, from the first line of standard input; never from the command line, which
+other users of the machine can read. Nothing here shows a password or its hash.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from godwit.runtime.users import User
+
+__all__ = ["app"]
+
+STATUS_NO = 1
+
+app = typer.Typer(help="Say who may come in, and what each may do.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+File = Annotated[
+    Path, typer.Option("--file", metavar="FILE", envvar="GODWIT_SECURITY__USERS", help="The user file, in TOML.")
+]
+DEFAULT_FILE = Path("users.toml")
+
+
+@app.command()
+def add(
+    name: Name,
+    file: File = DEFAULT_FILE,
+    publish: Annotated[
+        list[str] | None, typer.Option(metavar="FILTER", help="What it may publish; * is everything. May be repeated.")
+    ] = None,
+    subscribe: Annotated[
+        list[str] | None, typer.Option(metavar="FILTER", help="What it may subscribe to; * is everything. Likewise.")
+    ] = None,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A client's name besides those that begin with the user's. Likewise."),
+    ] = None,
+    context: Annotated[
+        str, typer.Option(metavar="JSON", help='What the server asserts of its context, as {"role": "medic"}.')
+    ] = "{}",
+    admin: Annotated[bool, typer.Option("--admin", help="It may look into the broker.")] = False,
+    certificate: Annotated[
+        bool, typer.Option("--certificate", help="A trusted certificate with its name is enough.")
+    ] = False,
+    no_password: Annotated[
+        bool, typer.Option("--no-password", help="It has no password: it comes by token or certificate.")
+    ] = False,
+) -> None:
+    """Add a user, or replace one. The password is asked for, or read from standard input."""
+    from godwit.errors import GodwitError, SecurityError
+    from godwit.runtime.users import User, hashed, principal_of, with_user, write_private
+
+    try:
+        said = json.loads(context)
+        if not isinstance(said, dict):
+            raise ValueError
+    except ValueError:
+        raise SecurityError('--context must be a JSON object, as {"role": "medic"}') from None
+    rights = User(
+        publish=tuple(publish or ()),
+        subscribe=tuple(subscribe or ()),
+        clients=tuple(client or ()),
+        context=said,
+        admin=admin,
+        certificate=certificate,
+    )
+    try:
+        principal_of(name, rights, tuple(said))
+    except GodwitError as error:
+        raise SecurityError(f"user {name}: {error}") from None
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    changed = with_user(text, name, rights, str(file))  # before anybody is asked for a password
+    if not no_password:
+        from msgspec import structs
+
+        changed = with_user(text, name, structs.replace(rights, password=hashed(_password(confirm=True))), str(file))
+    write_private(file, changed)
+    _answer({"user": name, "file": str(file), **_shown(rights)}, f"{name} may come in, as {file} says.")
+
+
+@app.command()
+def remove(name: Name, file: File = DEFAULT_FILE) -> None:
+    """Remove a user. Exit status 1: there is none of that name."""
+    from godwit.runtime.users import with_user, write_private
+
+    users = _users(file)
+    if name in users:
+        write_private(file, with_user(file.read_text(encoding="utf-8"), name, None, str(file)))
+    _answer({"user": name, "removed": name in users}, f"{name} is removed." if name in users else f"No user {name}.")
+    if name not in users:
+        raise typer.Exit(STATUS_NO)
+
+
+@app.command("list")
+def list_users(file: File = DEFAULT_FILE) -> None:
+    """Show the users and what each may do."""
+    users = _users(file)
+    if not sys.stdout.isatty():
+        for name, user in users.items():
+            typer.echo(json.dumps({"user": name, **_shown(user)}, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("user", "publish", "subscribe", "clients", "context", "comes by")
+    for name, user in users.items():
+        ways = [way for way, is_open in (("password", user.password), ("certificate", user.certificate)) if is_open]
+        cells = ["\n".join(user.publish), "\n".join(user.subscribe), "\n".join(user.clients)]
+        context = "\n".join(f"{key} = {value}" for key, value in user.context.items())
+        title = f"{name} (admin)" if user.admin else name
+        table.add_row(title, *cells, context, ", ".join(ways) or "token")
+    Console().print(table)
+
+
+@app.command()
+def check(name: Name, file: File = DEFAULT_FILE) -> None:
+    """Say whether a password is right. Exit status 1: it is not."""
+    from godwit.runtime.users import is_right
+
+    user = _users(file).get(name)
+    password = _password(confirm=False)
+    right = user is not None and bool(user.password) and is_right(user.password, password)
+    _answer({"user": name, "right": right}, "right" if right else "wrong user or password")
+    if not right:
+        raise typer.Exit(STATUS_NO)
+
+
+def _users(file: Path) -> "dict[str, User]":
+    from godwit.errors import SecurityError
+    from godwit.runtime.users import read_users
+
+    try:
+        return read_users(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SecurityError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _password(*, confirm: bool) -> str:
+    if sys.stdin.isatty():
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=confirm))
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def _shown(user: "User") -> dict[str, Any]:
+    """What may be shown of a user: not the hash."""
+    return {
+        "publish": list(user.publish),
+        "subscribe": list(user.subscribe),
+        "clients": list(user.clients),
+        "context": user.context,
+        "admin": user.admin,
+        "certificate": user.certificate,
+    }
+
+
+def _answer(answer: dict[str, Any], text: str) -> None:
+    typer.echo(text if sys.stdout.isatty() else json.dumps(answer, ensure_ascii=False))

@@ -1,0 +1,139 @@
+"""The door of a broker that knows users and tokens, made from settings.
+
+*Theory.* Whoever comes shows a token, a name and a password, a certificate, or nothing. The first of these that
+is there decides: who shows something wrong is not let in as nobody in particular.
+
+*Rules.*
+1. Nobody in particular comes in only from this machine, with every right, and with `anonymous = "never"` not even so.
+2. Whoever gives a user's password wrong a few times must wait, twice as long each time; so must a host that does so
+   with many users. (A token cannot be guessed, and costs little to test.)
+3. A password that is known to be right is let in at once, however many others have failed from that host.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from time import time
+from typing import Literal
+
+import msgspec
+
+from godwit.errors import GodwitError, PeerFault, SecurityError
+from godwit.runtime.admission import Credentials, Door, OpenDoor, Principal
+from godwit.runtime.grants import LITERALS_MAX, Excess
+from godwit.runtime.rates import Attempts
+from godwit.runtime.tokens import TokenKeys, looks_like_a_token
+from godwit.runtime.users import Passwords, User, Users, principal_of
+
+__all__ = ["GuardedDoor", "SecuritySettings", "door_from"]
+
+WRONG = "there is no such user, or the password is wrong"
+
+
+class SecuritySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who may come in. Paths are as they are given; "" is none."""
+
+    anonymous: Literal["local", "never"] = "local"  # whether clients of this machine come in without credentials
+    users: str = ""  # the user file
+    token_key: str = ""  # a secret, a public key in PEM, or a JWKS file
+    token_algorithms: tuple[str, ...] = ()  # none: HS256, RS256, ES256, EdDSA, as the key is
+    token_issuer: str = ""  # that tokens must name; "": any
+    token_audience: str = ""  # that tokens must be for; "": they must name none
+    excess: Excess = "refuse"  # what becomes of a wish beyond the grants
+    asserted: tuple[str, ...] = ()  # the attributes of contexts that users and tokens say, and no client
+
+
+def door_from(
+    settings: SecuritySettings,
+    *,
+    literals_max: int = LITERALS_MAX,
+    on_trouble: Callable[[str], None] = lambda text: None,
+) -> Door:
+    """The door that these settings describe. SecurityError: they cannot be used."""
+    if not settings.users and not settings.token_key:
+        if settings.anonymous == "never":
+            raise SecurityError('anonymous = "never" without users and without token_key: nobody could come in')
+        return OpenDoor()
+    users = None
+    if settings.users:
+        users = Users(Path(settings.users), settings.asserted, settings.excess, literals_max, on_trouble)
+    tokens = None
+    if settings.token_key:
+        tokens = TokenKeys(
+            Path(settings.token_key), settings.token_algorithms, settings.token_issuer, settings.token_audience
+        )
+    return GuardedDoor(settings, users, tokens, literals_max=literals_max)
+
+
+class GuardedDoor:
+    """Lets in who shows a token, password or certificate that is right, and nobody in particular as settings say."""
+
+    def __init__(
+        self,
+        settings: SecuritySettings,
+        users: Users | None,
+        tokens: TokenKeys | None,
+        *,
+        passwords: Passwords | None = None,
+        literals_max: int = LITERALS_MAX,
+    ) -> None:
+        self._settings = settings
+        self._users = users
+        self._tokens = tokens
+        self._passwords = Passwords() if passwords is None else passwords
+        self._literals_max = literals_max
+        self._attempts = Attempts()
+
+    async def admit(self, credentials: Credentials) -> Principal:
+        """Who this is. PeerFault: it may not come in."""
+        who = credentials
+        if who.token:
+            return self._by_token(who.token, who.user)
+        if who.user or who.password:
+            return await self._by_password(who)
+        if who.certificate and (entry := self._entry(who.certificate)) is not None and entry[0].certificate:
+            return entry[1]
+        if self._settings.anonymous == "local" and who.is_local:
+            return Principal(is_admin=True)
+        if who.certificate:
+            raise PeerFault(f"there is no user {who.certificate!r} who may come in by a certificate")
+        raise PeerFault("this broker lets nobody in without a user and password, or a token")
+
+    def _by_token(self, token: str, user: str) -> Principal:
+        if self._tokens is None:
+            raise PeerFault("this broker takes no tokens")
+        claims, settings = self._tokens.claims(token), self._settings
+        if user and user != claims.user:
+            raise PeerFault("the token is another user's")
+        rights = claims.rights
+        if rights is None:
+            entry = self._entry(claims.user)
+            if entry is None:
+                raise PeerFault("the token grants nothing, and there is no such user")
+            rights = entry[0]
+        try:
+            return principal_of(
+                claims.user, rights, settings.asserted, settings.excess, self._literals_max, claims.until
+            )
+        except GodwitError as error:
+            raise PeerFault(f"the token is not accepted: {error}") from None
+
+    async def _by_password(self, who: Credentials) -> Principal:
+        entry = self._entry(who.user)
+        if self._tokens is not None and entry is None and looks_like_a_token(who.password):
+            return self._by_token(who.password, who.user)  # from clients that have no other field for it
+        hash = entry[0].password if entry is not None else ""
+        if hash and self._passwords.is_known(hash, who.password):
+            assert entry is not None
+            return entry[1]
+        if (wait_s := self._attempts.wait_s(who.host, who.user, time())) > 0:  # rules 2, 3
+            raise PeerFault(f"too many attempts have failed: try again in {wait_s:.0f} s")
+        other = hash or ("" if self._users is None else self._users.any_hash())
+        is_right = bool(other) and await self._passwords.is_right(other, who.password)
+        if entry is None or not hash or not is_right:
+            self._attempts.failed(who.host, who.user, time())
+            raise PeerFault(WRONG)
+        self._attempts.succeeded(who.host, who.user)
+        return entry[1]
+
+    def _entry(self, user: str) -> tuple[User, Principal] | None:
+        return None if self._users is None else self._users.get(user)

@@ -1,0 +1,201 @@
+"""Tokens: signed claims of who somebody is and what it may do (JWT), tested against a key that the broker was given.
+
+*Theory.* The key file says which algorithms there can be: a text of 32 bytes or more is a secret (HS256), a public key
+in PEM is RSA, elliptic or Ed25519, a JWKS file holds several of any kind, told apart by the token's `kid`. What a token
+says of its own algorithm is only ever compared with what its key allows.
+
+*Rules.*
+1. A token must name somebody (`sub`) and end (`exp`); its issuer and audience are those that the settings name. A token
+   that is for an audience is refused where the settings name none.
+2. `none` is no algorithm, and no public key is ever taken for a secret.
+3. What is granted stands in the claim `godwit`: `publish`, `subscribe`, `clients`, `context`, `admin`. Without it the
+   user file says what `sub` may do.
+4. What is wrong with a token is said; nothing of the token is.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from godwit.errors import PeerFault, SecurityError
+from godwit.runtime.users import Rights
+
+__all__ = ["Claims", "TokenKeys", "looks_like_a_token"]
+
+TOKEN_CHARS_MAX = 16_384
+SECRET_BYTES_MIN = 32
+KEYS_MAX = 100
+RSA_BITS_MIN = 2_048
+SECRETS = ("HS256", "HS384", "HS512")
+RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+CURVES = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
+EDWARDS = ("EdDSA",)
+DEFAULTS = ("HS256", "RS256", "ES256", "EdDSA")
+PARTS = 3
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What a token that is right says."""
+
+    user: str
+    until: float
+    rights: Rights | None = None  # None: it says nothing of that
+
+
+def looks_like_a_token(text: str) -> bool:
+    """Whether this may be one: some clients have only a field for a password."""
+    return len(text) <= TOKEN_CHARS_MAX and text.startswith("ey") and text.count(".") == PARTS - 1
+
+
+class TokenKeys:
+    """The keys by which tokens are tested."""
+
+    def __init__(
+        self, path: Path, algorithms: tuple[str, ...] = DEFAULTS, issuer: str = "", audience: str = ""
+    ) -> None:
+        self._issuer = issuer
+        self._audience = audience
+        known = {*SECRETS, *RSA, *EDWARDS, *(name for names in CURVES.values() for name in names)}
+        algorithms = algorithms or DEFAULTS
+        strange = [name for name in algorithms if name not in known]
+        if strange:
+            raise SecurityError(f"token_algorithms: {', '.join(strange)}: known are {', '.join(sorted(known))}")
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise SecurityError(f"{path}: {error.strerror or error}") from None
+        self._keys: list[tuple[str, Any, tuple[str, ...]]] = []  # its id, the key, its algorithms
+        for id, key, possible in _keys(content, path):
+            allowed = tuple(name for name in possible if name in algorithms)
+            if allowed:
+                self._keys.append((id, key, allowed))
+        if not self._keys:
+            raise SecurityError(f"{path}: none of the algorithms {', '.join(algorithms)} is for a key in this file")
+
+    def claims(self, token: str) -> Claims:
+        """What a token says. PeerFault: it is not to be believed."""
+        import jwt
+
+        if len(token) > TOKEN_CHARS_MAX:
+            raise PeerFault(f"a token has at most {TOKEN_CHARS_MAX} characters")
+        try:
+            header = jwt.get_unverified_header(token)
+            key, allowed = self._key_for(header)
+            said = jwt.decode(
+                token,
+                key,
+                algorithms=list(allowed),
+                issuer=self._issuer or None,
+                audience=self._audience or None,
+                options={"require": ["exp", "sub", *(["iss"] if self._issuer else [])]},
+            )
+        except jwt.PyJWTError as error:
+            raise PeerFault(f"the token is not accepted: {_why(error)}") from None
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            raise PeerFault("the token is not accepted: it is no token") from None
+        try:
+            rights = msgspec.convert(said["godwit"], Rights) if "godwit" in said else None
+        except msgspec.ValidationError as error:
+            raise PeerFault(f"the token is not accepted: its claim godwit: {error}") from None
+        return Claims(str(said["sub"]), float(said["exp"]), rights)
+
+    def _key_for(self, header: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
+        """The one key that the token was signed with, if it is right."""
+        id, algorithm = header.get("kid"), header.get("alg")
+        fitting = [
+            (key, allowed)
+            for known, key, allowed in self._keys
+            if algorithm in allowed and (not known or id is None or id == known)
+        ]
+        if len(fitting) != 1:
+            raise PeerFault(
+                "the token is not accepted: " + ("it does not say which key" if fitting else "no key is for it")
+            )
+        return fitting[0]
+
+
+def _why(error: Exception) -> str:
+    """What is wrong, in words that hold nothing of the token."""
+    import jwt
+
+    reasons = [
+        (jwt.ExpiredSignatureError, "it is over"),
+        (jwt.ImmatureSignatureError, "its time has not come"),
+        (jwt.InvalidIssuerError, "it is from another issuer"),
+        (jwt.InvalidAudienceError, "it is for another audience"),
+        (jwt.InvalidSignatureError, "its signature is wrong"),
+        (jwt.InvalidAlgorithmError, "its algorithm is not allowed"),
+        (jwt.MissingRequiredClaimError, "it must have sub and exp"),
+    ]
+    return next((text for kind, text in reasons if isinstance(error, kind)), "it is no token")
+
+
+def _keys(content: bytes, path: Path) -> list[tuple[str, Any, tuple[str, ...]]]:
+    """The keys of a file, each with its id and the algorithms that it can be for."""
+    start = content.lstrip()
+    if start.startswith(b"-----BEGIN"):
+        if b"PRIVATE KEY" in content:
+            raise SecurityError(f"{path}: this is a private key: the broker needs the public one only")
+        return [("", *_public(content, path))]
+    if start.startswith(b"{"):
+        return _set(content, path)
+    secret = content.strip()
+    if len(secret) < SECRET_BYTES_MIN:
+        raise SecurityError(f"{path}: a secret of {len(secret)} bytes: it must have {SECRET_BYTES_MIN} or more")
+    return [("", secret, SECRETS)]
+
+
+def _public(content: bytes, path: Path) -> tuple[Any, tuple[str, ...]]:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        key = load_pem_public_key(content)
+    except (ValueError, UnsupportedAlgorithm):
+        raise SecurityError(f"{path}: no public key in PEM, no JWKS and no secret") from None
+    return key, _algorithms(key, str(path))
+
+
+def _algorithms(key: Any, where: str) -> tuple[str, ...]:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+    if isinstance(key, RSAPublicKey):
+        if key.key_size < RSA_BITS_MIN:
+            raise SecurityError(f"{where}: an RSA key of {key.key_size} bits: it must have {RSA_BITS_MIN} or more")
+        return RSA
+    if isinstance(key, Ed25519PublicKey):
+        return EDWARDS
+    if isinstance(key, EllipticCurvePublicKey) and key.curve.name in CURVES:
+        return CURVES[key.curve.name]
+    raise SecurityError(f"{where}: a key of a kind that is not known here: RSA, P-256, P-384, P-521 and Ed25519 are")
+
+
+def _set(content: bytes, path: Path) -> list[tuple[str, Any, tuple[str, ...]]]:
+    import jwt
+
+    try:
+        entries = json.loads(content)["keys"]
+        if not isinstance(entries, list) or not 0 < len(entries) <= KEYS_MAX:
+            raise ValueError
+        found: list[tuple[str, Any, tuple[str, ...]]] = []
+        for entry in entries:
+            if entry.get("use", "sig") != "sig":
+                continue
+            id = str(entry.get("kid", ""))
+            if "d" in entry:
+                raise SecurityError(f"{path}: key {id!r} is a private key: the broker needs the public one only")
+            key = jwt.PyJWK(entry).key
+            if isinstance(key, bytes) and len(key) < SECRET_BYTES_MIN:
+                raise SecurityError(f"{path}: key {id!r}: a secret must have {SECRET_BYTES_MIN} bytes or more")
+            possible = SECRETS if isinstance(key, bytes) else _algorithms(key, f"{path}: key {id!r}")
+            named = entry.get("alg")
+            found.append((id, key, possible if named is None else tuple(name for name in possible if name == named)))
+    except SecurityError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError):
+        raise SecurityError(f"{path}: no JWKS: it must be an object with `keys`, 1 to {KEYS_MAX} of them") from None
+    return found
