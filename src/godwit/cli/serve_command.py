@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from godwit import __version__
-from godwit.errors import ConfigurationError
+from godwit.errors import ConfigurationError, GodwitError
 
 if TYPE_CHECKING:
     from godwit.runtime.configuration import Change, Configuration
@@ -83,7 +83,7 @@ def serve(
 def check_config(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The configuration, as TOML.")],
     printed: Annotated[
-        bool, typer.Option("--print", help="Show what would be in force, defaults too, as TOML without secrets.")
+        bool, typer.Option("--print", help="Show what would be in force, defaults too, as TOML.")
     ] = False,
     changes: Changes = None,
 ) -> None:
@@ -92,11 +92,14 @@ def check_config(
     Exit status 0 means that a broker can be started with it, as far as can be seen from here, 1 that it cannot.
     """
     from godwit.runtime.configuration import load
+    from godwit.runtime.station import check_parts
 
     try:
         configuration = load(file, os.environ, _flags({}, [], changes or []))
-    except ConfigurationError as error:
-        _answer({"file": file, "held": False, "faults": list(error.faults)}, "\n".join(error.faults))
+        check_parts(configuration)
+    except GodwitError as error:
+        faults = list(error.faults) if isinstance(error, ConfigurationError) else [str(error)]
+        _answer({"file": file, "held": False, "faults": faults}, "\n".join(faults))
         raise typer.Exit(STATUS_NO) from None
     if printed:
         typer.echo(configuration.to_toml(), nl=False)

@@ -11,7 +11,7 @@ must be there, keys that need each other) is checked by hand.
 3. All faults are told at once. Each names file and line, or variable, or flag; the key; and what is allowed.
 4. A path in the file is meant from the file's folder, any other from the current one.
 5. A text in the environment is taken as it is where a text is wanted; elsewhere it is a TOML value.
-6. A value that is secret is never shown.
+6. No key holds a secret: those stand in files that keys name. So a configuration may be shown.
 """
 
 import json
@@ -32,6 +32,7 @@ from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mobility.locations import Movements
 from godwit.mobility.movement_graphs import Drift, Movement, parse
 from godwit.mqtt.exchange import Settings
+from godwit.runtime.rates import Traffic
 from godwit.runtime.sections import Neighbour, Settled
 from godwit.runtime.tcp import Address
 from godwit.simulator import settings
@@ -41,18 +42,14 @@ __all__ = ["Change", "Configuration", "Made", "address_of", "load"]
 PREFIX = "GODWIT_"
 PARTS = "__"
 NAMED = ("neighbours", "places")  # sections whose keys are names that people give
-SECRETS: set[settings.Path] = {("links", "secret")}
-HIDDEN = "(hidden)"
 FOLDERS: tuple[settings.Path, ...] = (("journal", "folder"),)
 FILES: tuple[settings.Path, ...] = (
     ("tls", "certificate"),
     ("tls", "key"),
     ("tls", "authorities"),
-    ("links", "secret_file"),
+    ("links", "secret"),
     ("security", "users"),
-    ("security", "tokens", "secret_file"),
-    ("security", "tokens", "key_file"),
-    ("security", "tokens", "jwks_file"),
+    ("security", "token_key"),
 )
 GRAPH_SUFFIXES = (".json", ".toml")
 AT_LINE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
@@ -130,6 +127,10 @@ class Configuration:
         """What MQTT clients are offered."""
         return Settings(**_fields_of(Settings, self.settled.mqtt))
 
+    def traffic(self) -> Traffic:
+        """Bounds on what comes over connections."""
+        return Traffic(**_fields_of(Traffic, self.settled.limits))
+
     def made(self, incarnation: int) -> "Made":
         """What the machine is made of."""
         return Made(
@@ -147,13 +148,13 @@ class Configuration:
         return address_of(text) if text else None
 
     def to_toml(self) -> str:
-        """All of it as a file, defaults too, without what is secret."""
+        """All of it as a file, defaults too."""
         return _toml(msgspec.to_builtins(self.settled))
 
 
 def _fields_of(kind: type[msgspec.Struct], section: msgspec.Struct) -> dict[str, Any]:
     """What a section says of each field of a machine's settings."""
-    said = {name: getattr(section, name) for name in kind.__struct_fields__}
+    said = {name: getattr(section, name) for name in kind.__struct_fields__ if hasattr(section, name)}
     return {name: None if value == "never" else value for name, value in said.items()}
 
 
@@ -403,21 +404,18 @@ def _file_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
 
 def _tls_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
     tls, links = settled.tls, settled.links
-    for key, other in (("certificate", "key"), ("key", "certificate")):
-        if getattr(tls, key) and not getattr(tls, other):
-            yield f"{where(('tls', key))} needs tls.{other}, too"
+    if tls.key and not tls.certificate:
+        yield f"{where(('tls', 'key'))} needs tls.certificate, too"
     if tls.client_certificates != "none" and not (tls.certificate and tls.authorities):
         yield (
-            f"{where(('tls', 'client_certificates'))} is {tls.client_certificates!r}: it needs tls.certificate, "
-            "tls.key and tls.authorities; allowed without them is 'none'"
+            f"{where(('tls', 'client_certificates'))} is {tls.client_certificates!r}: it needs tls.certificate "
+            "and tls.authorities; allowed without them is 'none'"
         )
-    if links.tls and not (tls.certificate and tls.key and tls.authorities):
+    if links.tls and not (tls.certificate and tls.authorities):
         yield (
-            f"{where(('links', 'tls'))} is true: it needs tls.certificate and tls.key, which show neighbours who this "
-            "broker is, and tls.authorities, whose certificates it trusts"
+            f"{where(('links', 'tls'))} is true: it needs tls.certificate, which shows neighbours who this broker is, "
+            "and tls.authorities, whose certificates it trusts"
         )
-    if links.secret and links.secret_file:
-        yield f"{where(('links', 'secret'))}: links.secret_file is set, too; allowed is one of them"
 
 
 def _place_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
@@ -453,8 +451,6 @@ def _key(key: str) -> str:
 
 
 def _text(path: settings.Path, value: Any) -> str:
-    if path in SECRETS and value:
-        return json.dumps(HIDDEN)
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_key(key)} = {_text((*path, key), each)}" for key, each in value.items()) + " }"
     if isinstance(value, list | tuple):

@@ -16,11 +16,13 @@ from godwit.broker.links import LinkConfig
 from godwit.broker.spcf import CONTEXTS_MAX
 from godwit.mqtt.exchange import Settings
 from godwit.runtime.journal import Durability
+from godwit.runtime.rates import Traffic
 from godwit.runtime.wire import FRAME_BYTES_MAX
 
 __all__ = [
     "BrokerSection",
     "Edge",
+    "HttpSection",
     "JournalSection",
     "LimitsSection",
     "LinksSection",
@@ -31,14 +33,12 @@ __all__ = [
     "SecuritySection",
     "Settled",
     "TlsSection",
-    "TokensSection",
 ]
 
-_LIMITS, _LINK, _MQTT = Limits(), LinkConfig(), Settings()
+_LIMITS, _LINK, _MQTT, _TRAFFIC = Limits(), LinkConfig(), Settings(), Traffic()
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
-CountOrNone = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 SomeSeconds = Annotated[float, msgspec.Meta(gt=0)]
 Cost = Annotated[float, msgspec.Meta(gt=0)]
@@ -104,8 +104,7 @@ class LinksSection(msgspec.Struct, frozen=True, kw_only=True):
     """How neighbours prove who they are, and the times and bounds of links."""
 
     tls: bool = False
-    secret: str = ""
-    secret_file: str = ""
+    secret: str = ""  # a file
     ack_s: Seconds = _LINK.ack_s
     resend_s: SomeSeconds = _LINK.resend_s
     resend_s_max: SomeSeconds = _LINK.resend_s_max
@@ -114,23 +113,15 @@ class LinksSection(msgspec.Struct, frozen=True, kw_only=True):
     dead_after_s: SomeSeconds | Literal["never"] = "never"
 
 
-class TokensSection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tokens (JWT) are taken."""
-
-    secret_file: str = ""
-    key_file: str = ""
-    jwks_file: str = ""
-    issuer: str = ""
-    audience: str = ""
-    leeway_s: Seconds = 10.0
-
-
 class SecuritySection(msgspec.Struct, frozen=True, kw_only=True):
     """Who may come in, and what becomes of what is not granted."""
 
-    anonymous: bool = True
+    anonymous: Literal["local", "never"] = "local"
     users: str = ""
-    tokens: TokensSection = TokensSection()
+    token_key: str = ""
+    token_algorithms: tuple[Text, ...] = ()
+    token_issuer: str = ""
+    token_audience: str = ""
     excess: Literal["refuse", "narrow"] = "refuse"
     asserted: tuple[Text, ...] = ()
 
@@ -151,9 +142,11 @@ class LimitsSection(msgspec.Struct, frozen=True, kw_only=True):
     seen_window: Count = _LIMITS.seen_window
     seen_publishers_max: Count = _LIMITS.seen_publishers_max
     frame_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = FRAME_BYTES_MAX
-    connections_max: Count = 10_000
-    connections_per_host_max: Count = 1_000
-    messages_per_s: CountOrNone = 0  # 0: as many as it likes
+    connections_max: Count = _TRAFFIC.connections_max
+    connections_per_host_max: Count = _TRAFFIC.connections_per_host_max
+    intro_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = _TRAFFIC.intro_bytes_max
+    messages_per_s: Annotated[float, msgspec.Meta(ge=0)] = _TRAFFIC.messages_per_s
+    messages_burst: Count = _TRAFFIC.messages_burst
 
 
 class MqttSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +163,14 @@ class MqttSection(msgspec.Struct, frozen=True, kw_only=True):
     keep_alive_max_s: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.keep_alive_max_s
     session_expiry_max_s: Annotated[int, msgspec.Meta(ge=0, le=4_294_967_295)] = _MQTT.session_expiry_max_s
     reason_strings: bool = _MQTT.reason_strings
+
+
+class HttpSection(msgspec.Struct, frozen=True, kw_only=True):
+    """HTTP and WebSocket."""
+
+    origins: tuple[Text, ...] = ()
+    connections_max: Count = 1_000
+    body_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = 16 * 2**20
 
 
 class LogSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,5 +192,6 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     security: SecuritySection = SecuritySection()
     limits: LimitsSection = LimitsSection()
     mqtt: MqttSection = MqttSection()
+    http: HttpSection = HttpSection()
     log: LogSection = LogSection()
     places: dict[str, str | Annotated[float, msgspec.Meta(ge=0)]] = {}

@@ -35,6 +35,7 @@ from godwit.mobility import MobileBroker
 from godwit.runtime.admission import Door, OpenDoor
 from godwit.runtime.configuration import Configuration, Made, address_of
 from godwit.runtime.journal import Journal
+from godwit.runtime.linking import LinkGuard
 from godwit.runtime.log import Log, make_log
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address, Server
@@ -71,6 +72,7 @@ class Station:
         self.server: Server
         self.door: Door
         self.tls: ssl.SSLContext | None = None
+        self.gateway: Any = None  # that takes MQTT over WebSocket, too
         self._parts = AsyncExitStack()  # what is to be closed, the last first
         self._is_stopping = False
 
@@ -80,14 +82,14 @@ class Station:
         """Make everything and listen; where, by listener."""
         asyncio.get_running_loop().set_exception_handler(self._on_exception)
         configuration = self.configuration
-        self.door = _door(configuration)
+        self.door = _door(configuration, self._on_trouble)
         _warm_up()
-        self.tls = _tls(configuration)
+        self.tls, links = _tls(configuration)
         async with AsyncExitStack() as parts:
             self.node = self._node()
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
-            self.server = _server(self)
+            self.server = _server(self, links)
             parts.push_async_callback(self.server.close)
             for listener, start in LISTENERS.items():
                 if (found := await self._listen(listener, start)) is not None:
@@ -198,14 +200,22 @@ async def _native(station: Station, address: Address, tls: ssl.SSLContext | None
 
 async def _mqtt(station: Station, address: Address, tls: ssl.SSLContext | None) -> Listening:
     module = _module("godwit.runtime.mqtt_gateway", "the MQTT gateway")
-    settings = station.configuration.mqtt_settings()
-    gateway = module.Gateway(station.node, station.door, station.configuration.name, settings)
+    configuration = station.configuration
+    gateway = station.gateway = module.Gateway(
+        station.node,
+        station.door,
+        configuration.name,
+        configuration.mqtt_settings(),
+        traffic=configuration.traffic(),
+    )
     return Listening(await gateway.listen(address.host, address.port, tls), gateway.close)
 
 
 async def _http(station: Station, address: Address, tls: ssl.SSLContext | None) -> Listening:
     module = _module("godwit.runtime.http", "the HTTP server")
-    raise Unavailable(f"the HTTP server is not joined to the broker yet ({module.__name__})")
+    said = msgspec.structs.asdict(station.configuration.settled.http)
+    server = module.HttpServer(station.node, station.server, station.door, gateway=station.gateway, **said)
+    return Listening(await server.listen(address.host, address.port, tls), server.close)
 
 
 LISTENERS: dict[str, Starter] = {"native": _native, "mqtt": _mqtt, "http": _http}
@@ -214,62 +224,60 @@ LISTENERS: dict[str, Starter] = {"native": _native, "mqtt": _mqtt, "http": _http
 def _module(name: str, what: str) -> Any:
     if util.find_spec(name) is None:
         raise Unavailable(f"this version does not have {what}")
-    return import_module(name)
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise Unavailable(f"{what} needs {error.name}: install godwit[server]") from None
 
 
-def _door(configuration: Configuration) -> Door:
+def _door(configuration: Configuration, on_trouble: Callable[[str], None] = lambda text: None) -> Door:
     """Who may come in."""
     security = configuration.settled.security
-    for key, said in (
-        (("security", "users"), security.users),
-        (
-            ("security", "tokens"),
-            any((security.tokens.secret_file, security.tokens.key_file, security.tokens.jwks_file)),
-        ),
-    ):
-        if said:
-            raise ConfigurationError(f"{configuration.where(key)}: this version does not have users and tokens")
-    return OpenDoor()
+    if not security.users and not security.token_key and security.anonymous == "local":
+        return OpenDoor()
+    module = _module("godwit.runtime.security", "users and tokens")
+    settings = module.SecuritySettings(**msgspec.structs.asdict(security))
+    literals_max = configuration.settled.limits.filter_literals_max
+    door: Door = module.door_from(settings, literals_max=literals_max, on_trouble=on_trouble)
+    return door
 
 
-def _tls(configuration: Configuration) -> ssl.SSLContext | None:
-    """What listeners show to who connects."""
-    tls = configuration.settled.tls
-    if not tls.certificate:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(tls.certificate, tls.key)
-    except (OSError, ssl.SSLError) as error:
-        at = configuration.where(("tls", "certificate"))
-        raise ConfigurationError(
-            f"{at}: {tls.certificate} and {tls.key} are no certificate and its key: {error}"
-        ) from None
-    return context
+def _tls(configuration: Configuration) -> tuple[ssl.SSLContext | None, LinkGuard]:
+    """What listeners show to who connects, and what tells neighbours from others."""
+    links, tls = configuration.settled.links, configuration.settled.tls
+    if not tls.certificate and not links.secret:
+        return None, LinkGuard(configuration.name)
+    module = _module("godwit.runtime.tls", "TLS and secrets of links")
+    said = module.TlsSettings(**{name: getattr(tls, name) for name in module.TlsSettings.__struct_fields__})
+    linked = module.LinkSettings(tls=links.tls, secret=links.secret)
+    return module.server_context(said, linked), module.link_guard(configuration.name, linked, said)
 
 
-def _server(station: Station) -> Server:
+def _server(station: Station, links: LinkGuard) -> Server:
     """The native side: neighbours and clients."""
     configuration = station.configuration
-    if configuration.settled.links.tls:
-        raise ConfigurationError(
-            f"{configuration.where(('links', 'tls'))}: this version does not have TLS between brokers"
-        )
-    limits = configuration.settled.limits
+    neighbours = {
+        name: address_of(neighbour.address) if neighbour.address else None
+        for name, neighbour in configuration.neighbours().items()
+    }
     server = Server(
         configuration.name,
         station.node,
-        {
-            name: address_of(neighbour.address) if neighbour.address else None
-            for name, neighbour in configuration.neighbours().items()
-        },
-        frame_bytes_max=limits.frame_bytes_max,
-        connections_max=limits.connections_max,
+        neighbours,
+        door=station.door,
+        links=links,
+        traffic=configuration.traffic(),
+        frame_bytes_max=configuration.settled.limits.frame_bytes_max,
         on_closed=station.on_closed,
     )
     server.on_linked = station.on_linked
     return server
+
+
+def check_parts(configuration: Configuration) -> None:
+    """Read what the configuration names without starting anything. GodwitError: why it cannot be used."""
+    _door(configuration)
+    _tls(configuration)
 
 
 def _warm_up() -> None:
