@@ -14,6 +14,7 @@ has never heard of Godwit handles them well.
       PeerFault             a neighbour or client broke the protocol: its link is closed, the broker goes on
         MqttFault             an MQTT peer did; knows the reason code of the standard
       ScenarioError         a scenario that cannot be run
+      ConfigurationError    a broker's configuration that cannot be used; knows all that is wrong with it
       JournalError          a broker's journal that cannot be read or written
       SecurityError         users, keys or certificates that cannot be used
       IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
@@ -24,6 +25,7 @@ from typing import Any
 __all__ = [
     "BadEvent",
     "BadValue",
+    "ConfigurationError",
     "FilterError",
     "FilterSyntaxError",
     "FilterTooBig",
@@ -125,6 +127,19 @@ class ScenarioError(GodwitError, ValueError):
 
 class IndexFileError(GodwitError, ValueError):
     """A file that is no index, is not whole or was made by another version; or an index that no file can hold."""
+
+
+class ConfigurationError(GodwitError, ValueError):
+    """A broker's configuration that cannot be used. Each of `faults` names file and line, key and what is allowed."""
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__(*faults)
+        self.faults = faults
+
+    def __str__(self) -> str:
+        if len(self.faults) == 1:
+            return self.faults[0]
+        return "\n  ".join([f"{len(self.faults)} faults in the configuration", *self.faults])
 
 
 class JournalError(GodwitError):

@@ -12,7 +12,15 @@ import typer
 from typer.core import TyperGroup
 
 from godwit import __version__
-from godwit.cli import demo, filter_command, match_command, reproduce_command, simulate_command, user_command
+from godwit.cli import (
+    demo,
+    filter_command,
+    match_command,
+    reproduce_command,
+    serve_command,
+    simulate_command,
+    user_command,
+)
 from godwit.errors import GodwitError
 
 __all__ = ["app"]
@@ -31,6 +39,10 @@ Ask two filters how they relate, or run a file of events past a file of filters:
     godwit filter covers "price < 10" "price < 5"
 
     godwit match --subscriptions filters.jsonl --events events.jsonl
+
+Run a broker on this machine, and connect to it:
+
+    godwit serve
 
 Or simulate a network of brokers and clients, and have every delivery checked:
 
@@ -88,6 +100,8 @@ def _root(
 
 app.command("demo")(demo.demo)
 app.command("match")(match_command.match)
+app.command("serve")(serve_command.serve)
+app.command("check-config")(serve_command.check_config)
 app.command("simulate")(simulate_command.simulate)
 app.command("reproduce")(reproduce_command.reproduce)
 app.add_typer(filter_command.app, name="filter")

@@ -25,7 +25,7 @@ from random import random
 from secrets import token_hex
 from time import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from godwit.broker.effects import (
     Close,
@@ -117,8 +117,7 @@ class _Wire(asyncio.Protocol):
         self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # that of uvloop is one without saying so
         self._heard_at = asyncio.get_running_loop().time()
         self._beat(self.owner.intro)
 

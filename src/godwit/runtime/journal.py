@@ -81,6 +81,17 @@ class Journal:
         elif known.get("broker") != broker:
             raise JournalError(f"{self.folder / FILE} is the journal of broker {known.get('broker')!r}, not {broker!r}")
 
+    def recall(self, name: str) -> str | None:
+        """What was remembered under a name; None: nothing."""
+        with self._said_well():
+            row = self._disk.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def remember(self, name: str, text: str) -> None:
+        """Keep a text under a name, in the place of what it was."""
+        with self._said_well():
+            self._disk.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, text))
+
     def append(self, data: bytes) -> int:
         """Write a batch; its number, once it is safe."""
         with self._said_well():

@@ -26,7 +26,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from secrets import token_hex
 from time import time
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -90,8 +90,7 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------ from the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # that of uvloop is one without saying so
         loop = asyncio.get_running_loop()
         self.heard_at = loop.time()
         self.server.connections[self] = None
@@ -259,6 +258,11 @@ class Connection(asyncio.Protocol):
         if may_read and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
+    def read_no_more(self) -> None:
+        """Read nothing until `read_on`."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
     def _say(self, message: Any) -> None:
         self.send(message)
         self.flush()
@@ -322,6 +326,7 @@ class Server:
         self.traffic = Traffic() if traffic is None else traffic
         self.hosts = Hosts(self.traffic.connections_per_host_max)
         self.on_closed = on_closed
+        self.on_linked: Callable[[str], None] = lambda peer: None
         self.frame_bytes_max = frame_bytes_max
         self.connections: dict[Connection, None] = {}
         self.refused = 0  # connections that were closed for what came over them
@@ -408,6 +413,7 @@ class Server:
             connection._say(Intro(broker=self.name, token=answer))
         self.node.ports[peer] = connection
         self.node.tell(LinkUp(peer))
+        self.on_linked(peer)
 
     async def _beat(self) -> None:
         while True:
@@ -437,5 +443,11 @@ class Server:
             task.cancel()
         for server in self._servers:
             server.close()
+        for connection in self.connections:
+            connection.read_no_more()
+        if not self.node.trouble:
+            await self.node.quiet()  # so that what has come is answered
         for connection in list(self.connections):
+            if connection.name and not connection.is_link:
+                connection.send(Bye("the broker stops"))
             connection.close("the broker stops")

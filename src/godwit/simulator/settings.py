@@ -2,7 +2,7 @@
 
 *Theory.* The structs are the only description of what may be set: names and types of their fields, `Literal` for a
 choice, `Annotated[float, Meta(ge=0, le=1)]` for bounds, `| None` for what may be left out. `checked` walks data and
-types side by side and stops at the first fault; only what is wholly right becomes a struct.
+types side by side; only what is wholly right becomes a struct. `faults` says all that is wrong, `checked` the first.
 
 *Rules.*
 1. No key is ever ignored: one that is not known is a fault, with the nearest known ones.
@@ -14,14 +14,14 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal, TypeVar, Union
 
 import msgspec
 
 from godwit.errors import ScenarioError
 
-__all__ = ["Path", "Where", "checked", "key_text", "line_of", "nearest"]
+__all__ = ["Path", "Where", "checked", "faults", "has_form", "key_text", "line_of", "nearest"]
 
 T = TypeVar("T")
 
@@ -38,8 +38,14 @@ WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 
 def checked(kind: type[T], data: Any, where: Where) -> T:
     """`data` as a `kind`; else a `ScenarioError` that begins with what `where` says of the faulty value's path."""
-    _check(data, kind, (), where)
+    for fault in faults(kind, data, where):
+        raise ScenarioError(fault)
     return msgspec.convert(data, kind)
+
+
+def faults(kind: Any, data: Any, where: Where) -> Iterator[str]:
+    """Why `data` is no `kind`: one message for each value that is wrong."""
+    return _faults(data, kind, (), where)
 
 
 def key_text(path: Path) -> str:
@@ -82,33 +88,33 @@ def line_of(text: str, path: Path) -> int | None:
 # ---------------------------------------------------------------- the walk
 
 
-def _check(value: Any, hint: Any, path: Path, where: Where) -> None:
-    choices = [each for each in _choices(hint) if _has_form(value, each)]
+def _faults(value: Any, hint: Any, path: Path, where: Where) -> Iterator[str]:
+    choices = [each for each in _choices(hint) if has_form(value, each)]
     if not choices:
-        raise ScenarioError(f"{where(path)} is {_shown(value)}: allowed is {_allowed(hint)}{_near_choice(value, hint)}")
+        yield f"{where(path)} is {_shown(value)}: allowed is {_allowed(hint)}{_near_choice(value, hint)}"
+        return
     hint = choices[0]
     if _is_struct(hint):
-        _check_struct(value, hint, path, where)
+        yield from _struct_faults(value, hint, path, where)
     elif typing.get_origin(hint) is tuple:
         for place, each in enumerate(value):
-            _check(each, typing.get_args(hint)[0], (*path, place), where)
+            yield from _faults(each, typing.get_args(hint)[0], (*path, place), where)
+    elif typing.get_origin(hint) is dict:
+        for name, each in value.items():
+            yield from _faults(each, typing.get_args(hint)[1], (*path, name), where)
 
 
-def _check_struct(value: dict[str, Any], kind: Any, path: Path, where: Where) -> None:
+def _struct_faults(value: dict[str, Any], kind: Any, path: Path, where: Where) -> Iterator[str]:
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {each.encode_name: hints[each.name] for each in msgspec.structs.fields(kind)}
     for name in value:
         if name not in fields:
-            raise ScenarioError(
-                f"{where((*path, name))} is not known{nearest(str(name), fields)}; allowed are {', '.join(fields)}"
-            )
+            yield f"{where((*path, name))} is not known{nearest(str(name), fields)}; allowed are {', '.join(fields)}"
     for each in msgspec.structs.fields(kind):
         if each.encode_name in value:
-            _check(value[each.encode_name], fields[each.encode_name], (*path, each.encode_name), where)
+            yield from _faults(value[each.encode_name], fields[each.encode_name], (*path, each.encode_name), where)
         elif each.required:
-            raise ScenarioError(
-                f"{where((*path, each.encode_name))} is missing: it must be {_allowed(fields[each.encode_name])}"
-            )
+            yield f"{where((*path, each.encode_name))} is missing: it must be {_allowed(fields[each.encode_name])}"
 
 
 def _choices(hint: Any) -> list[Any]:
@@ -129,8 +135,8 @@ def _bounds(hint: Any) -> tuple[Any, msgspec.Meta]:
     return hint, msgspec.Meta()
 
 
-def _has_form(value: Any, hint: Any) -> bool:
-    """Whether a value is of that type, as far as can be said without looking into it."""
+def has_form(value: Any, hint: Any) -> bool:
+    """Whether a value is of that type, which is no union, as far as can be said without looking into it."""
     if hint is type(None):
         return value is None
     if _is_struct(hint):
@@ -143,6 +149,8 @@ def _has_form(value: Any, hint: Any) -> bool:
             return type(value) is str and value in typing.get_args(base)
         case builtin if builtin is tuple:
             return isinstance(value, list | tuple)
+        case builtin if builtin is dict:
+            return isinstance(value, dict)
         case builtin if builtin in (int, float):
             if type(value) is bool or not isinstance(value, int if builtin is int else int | float):
                 return False
@@ -181,6 +189,8 @@ def _words(hint: Any) -> str:
         return choices if meta.description is None else f"{choices} ({meta.description})"
     if typing.get_origin(base) is tuple:
         return f"a list, each {_allowed(typing.get_args(base)[0])}"
+    if typing.get_origin(base) is dict:
+        return f"a table, with each name {_allowed(typing.get_args(base)[1])}"
     words = WORDS[base]
     if meta.ge is not None:
         words += f" from {_number(meta.ge)}"

@@ -1,0 +1,221 @@
+"""`godwit serve` and `godwit check-config`: run a broker from a file, variables and flags, or check these."""
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from godwit import __version__
+from godwit.errors import ConfigurationError, GodwitError
+
+if TYPE_CHECKING:
+    from godwit.runtime.configuration import Change, Configuration
+    from godwit.runtime.station import Station
+
+__all__ = ["check_config", "serve"]
+
+STATUS_NO = 1
+STATUS_INTERRUPTED = 130
+SET = "--set"
+
+File = Annotated[str | None, typer.Argument(metavar="FILE", help="The configuration, as TOML.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(SET, metavar="KEY=VALUE", help="Change any key, as in limits.window=16; repeatable."),
+]
+
+
+def serve(
+    file: File = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The broker's name; b1 unless told otherwise.")
+    ] = None,
+    native: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where brokers and native clients come; '' for nowhere.")
+    ] = None,
+    mqtt: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where MQTT clients come.")] = None,
+    http: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where HTTP and WebSocket clients come.")
+    ] = None,
+    neighbours: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--neighbour",
+            metavar="NAME[=HOST:PORT]",
+            help="A broker to have a link with; without an address it dials us.",
+        ),
+    ] = None,
+    folder: Annotated[str | None, typer.Option(metavar="DIR", help="Where the journal is.")] = None,
+    durability: Annotated[
+        str | None,
+        typer.Option(metavar="memory|relaxed|full", help="What a crash may cost; relaxed unless told otherwise."),
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(metavar="FORMAT", help="auto, text or json.")] = None,
+    changes: Changes = None,
+) -> None:
+    """Run a broker until it is stopped.
+
+    Without a file it serves this machine alone. Flags go before variables of the environment (GODWIT_SECTION__KEY),
+    which go before the file. SIGTERM and Ctrl-C stop it in good order; a second Ctrl-C stops it at once.
+    """
+    from godwit.runtime.configuration import load
+
+    flags = _flags(
+        {
+            "--name": (("broker", "name"), name),
+            "--native": (("listen", "native"), native),
+            "--mqtt": (("listen", "mqtt"), mqtt),
+            "--http": (("listen", "http"), http),
+            "--folder": (("journal", "folder"), folder),
+            "--durability": (("journal", "durability"), durability),
+            "--log-level": (("log", "level"), log_level),
+            "--log-format": (("log", "format"), log_format),
+        },
+        neighbours or [],
+        changes or [],
+    )
+    _run(load(file, os.environ, flags))
+
+
+def check_config(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The configuration, as TOML.")],
+    printed: Annotated[
+        bool, typer.Option("--print", help="Show what would be in force, defaults too, as TOML.")
+    ] = False,
+    changes: Changes = None,
+) -> None:
+    """Check a broker's configuration, with the environment as it is, and start nothing.
+
+    Exit status 0 means that a broker can be started with it, as far as can be seen from here, 1 that it cannot.
+    """
+    from godwit.runtime.configuration import load
+    from godwit.runtime.station import check_parts
+
+    try:
+        configuration = load(file, os.environ, _flags({}, [], changes or []))
+        check_parts(configuration)
+    except GodwitError as error:
+        faults = list(error.faults) if isinstance(error, ConfigurationError) else [str(error)]
+        _answer({"file": file, "held": False, "faults": faults}, "\n".join(faults))
+        raise typer.Exit(STATUS_NO) from None
+    if printed:
+        typer.echo(configuration.to_toml(), nl=False)
+    else:
+        _answer({"file": file, "held": True, "faults": []}, f"{file}: the broker {configuration.name} can be started")
+
+
+def _answer(data: dict[str, Any], text: str) -> None:
+    typer.echo(text if sys.stdout.isatty() else json.dumps(data, ensure_ascii=False))
+
+
+def _flags(
+    named: "dict[str, tuple[tuple[str, ...], str | None]]", neighbours: list[str], changes: list[str]
+) -> "list[Change]":
+    from godwit.runtime.configuration import Change
+
+    found = [Change(flag, path, text) for flag, (path, text) in named.items() if text is not None]
+    for said in neighbours:
+        peer, _, address = said.partition("=")
+        found.append(Change(f"--neighbour {said}", ("neighbours", peer), address))
+    for said in changes:
+        key, equals, text = said.partition("=")
+        if not equals or not all(key.split(".")):
+            raise typer.BadParameter(f"{SET} {said}: it must be KEY=VALUE, as in limits.window=16")
+        section, _, rest = key.partition(".")
+        parts = [rest] if section in ("neighbours", "places") else rest.split(".")
+        found.append(Change(f"{SET} {key}", (section, *(part for part in parts if part)), text))
+    return found
+
+
+# ---------------------------------------------------------------- running
+
+
+def _run(configuration: "Configuration") -> None:
+    """Serve until a signal comes."""
+    import asyncio
+
+    with asyncio.Runner(loop_factory=_new_loop()) as runner:
+        runner.run(_serve(configuration))
+
+
+def _new_loop() -> Any:
+    """uvloop's, where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(configuration: "Configuration") -> None:
+    import asyncio
+    import signal
+
+    from godwit.runtime.station import Station
+
+    station = Station(configuration)
+    stop = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            os._exit(STATUS_INTERRUPTED)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    await station.start()
+    try:
+        _show(station)
+        await stop.wait()
+    finally:
+        await station.stop()
+
+
+def _show(station: "Station") -> None:
+    """Say where it listens and how to connect: a table for people, or one line of JSON."""
+    from godwit.runtime.station import folder_of
+
+    configuration = station.configuration
+    folder = folder_of(configuration)
+    if not sys.stdout.isatty():
+        data = {
+            "broker": configuration.name,
+            "version": __version__,
+            **{listener: str(address) for listener, address in station.listening.items()},
+            "durability": configuration.settled.journal.durability,
+            "journal": None if folder is None else str(folder),
+            "missing": station.missing,
+        }
+        print(json.dumps(data, ensure_ascii=False), flush=True)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for listener, (what, example) in HOW.items():
+        address = station.listening.get(listener)
+        if address is not None:
+            shown = example.format(host=address.host, port=address.port, address=address)
+            table.add_row(Text(what, style="bold cyan"), Text(str(address)), Text(shown, style="dim"))
+        elif listener in station.missing:
+            table.add_row(Text(what, style="bold cyan"), Text("–"), Text(station.missing[listener], style="dim"))
+    durability = configuration.settled.journal.durability
+    where = "in memory only: nothing survives the end of this process" if folder is None else str(folder)
+    table.add_row(Text("journal", style="bold cyan"), Text(durability), Text(where, style="dim"))
+    for peer in configuration.settled.neighbours:
+        table.add_row(Text("neighbour", style="bold cyan"), Text(peer), Text(""))
+    console = Console()
+    console.print(Text.assemble("broker ", (configuration.name, "bold"), " is up; Ctrl-C stops it"))
+    console.print(table)
+
+
+HOW = {
+    "native": ("native", 'godwit sub "price < 10" --at {address}'),
+    "mqtt": ("MQTT", "mosquitto_sub -h {host} -p {port} -t '#'"),
+    "http": ("HTTP", "curl http://{address}/healthz"),
+}

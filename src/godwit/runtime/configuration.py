@@ -1,0 +1,458 @@
+"""A broker's configuration: one TOML file, the environment and flags, checked as a whole before anything starts.
+
+*Theory.* File, environment and flags are laid over each other as plain data, and each value remembers where it came
+from. Then the data is checked against the structs of `sections.py`, and what those cannot say (addresses, files that
+must be there, keys that need each other) is checked by hand.
+
+*Rules.*
+1. Flags go before the environment, that before the file, and the file before the defaults: key by key, and in
+   `neighbours` and `places` name by name.
+2. No key is ever ignored, neither in the file nor in the environment: one that is not known is a fault.
+3. All faults are told at once. Each names file and line, or variable, or flag; the key; and what is allowed.
+4. A path in the file is meant from the file's folder, any other from the current one.
+5. A text in the environment is taken as it is where a text is wanted; elsewhere it is a TOML value.
+6. No key holds a secret: those stand in files that keys name. So a configuration may be shown.
+"""
+
+import json
+import re
+import tomllib
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from godwit.broker.broker import BrokerConfig
+from godwit.broker.limits import Limits
+from godwit.broker.links import LinkConfig
+from godwit.errors import BadValue, ConfigurationError
+from godwit.filters.events import NAME_LENGTH_MAX
+from godwit.mobility.locations import Movements
+from godwit.mobility.movement_graphs import Drift, Movement, parse
+from godwit.mqtt.exchange import Settings
+from godwit.runtime.rates import Traffic
+from godwit.runtime.sections import Neighbour, Settled
+from godwit.runtime.tcp import Address
+from godwit.simulator import settings
+
+__all__ = ["Change", "Configuration", "Made", "address_of", "load"]
+
+PREFIX = "GODWIT_"
+PARTS = "__"
+NAMED = ("neighbours", "places")  # sections whose keys are names that people give
+FOLDERS: tuple[settings.Path, ...] = (("journal", "folder"),)
+FILES: tuple[settings.Path, ...] = (
+    ("tls", "certificate"),
+    ("tls", "key"),
+    ("tls", "authorities"),
+    ("links", "secret"),
+    ("security", "users"),
+    ("security", "token_key"),
+)
+GRAPH_SUFFIXES = (".json", ".toml")
+AT_LINE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
+PORT_MAX = 65_535
+
+
+class Change(NamedTuple):
+    """A value from elsewhere than the file: `origin` is the variable or flag, as the user knows it."""
+
+    origin: str
+    path: settings.Path
+    text: str
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the machine of a broker is made of."""
+
+    name: str
+    incarnation: int  # a life of the machine: one that has lost its memory has a higher one
+    neighbours: dict[str, float]
+    config: BrokerConfig
+    places: dict[str, str | float]
+    steps: Literal["bound", "paper", "anything"]
+
+    def movements(self) -> Movements:
+        """How the attributes of clients can change from one moment to the next."""
+        return Movements({name: _movement(said) for name, said in self.places.items()}, rule=self.steps)
+
+    def changes(self, other: "Made") -> list[str]:
+        """What is different, in the words of the configuration."""
+        own, others = msgspec.structs.asdict(self), msgspec.structs.asdict(other)
+        return [name for name in own if name != "incarnation" and own[name] != others[name]]
+
+
+class Configuration:
+    """A configuration that is all right, and where each value came from."""
+
+    def __init__(self, settled: Settled, where: settings.Where, said: Callable[[settings.Path], bool]) -> None:
+        self.settled = settled
+        self.where = where
+        self.is_said = said  # whether somebody has said this, or it is a default
+
+    # ------------------------------------------------------------ for the parts of a broker
+
+    @property
+    def name(self) -> str:
+        """The broker's name."""
+        return self.settled.broker.name
+
+    @property
+    def folder(self) -> Path:
+        """Where the journal is."""
+        return Path(self.settled.journal.folder or Path("godwit-data") / self.name)
+
+    def neighbours(self) -> dict[str, Neighbour]:
+        """Each neighbour by its name."""
+        return {
+            name: Neighbour(address=said) if isinstance(said, str) else said
+            for name, said in self.settled.neighbours.items()
+        }
+
+    def broker_config(self) -> BrokerConfig:
+        """How the machine routes, and its bounds."""
+        broker, links, limits = self.settled.broker, self.settled.links, self.settled.limits
+        same = ("family", "reduction", "excess_max", "advertisements", "strategy", "matching", "contexts_max")
+        return BrokerConfig(
+            **{name: getattr(broker, name) for name in same},
+            overlay=tuple((edge.a, edge.b, edge.cost) for edge in broker.overlay),
+            asserted=self.settled.security.asserted,
+            link=LinkConfig(**_fields_of(LinkConfig, links)),
+            limits=Limits(**_fields_of(Limits, limits)),
+        )
+
+    def mqtt_settings(self) -> Settings:
+        """What MQTT clients are offered."""
+        return Settings(**_fields_of(Settings, self.settled.mqtt))
+
+    def traffic(self) -> Traffic:
+        """Bounds on what comes over connections."""
+        return Traffic(**_fields_of(Traffic, self.settled.limits))
+
+    def made(self, incarnation: int) -> "Made":
+        """What the machine is made of."""
+        return Made(
+            name=self.name,
+            incarnation=incarnation,
+            neighbours={name: neighbour.cost for name, neighbour in self.neighbours().items()},
+            config=self.broker_config(),
+            places={name: _ground(said) for name, said in self.settled.places.items()},
+            steps=self.settled.broker.steps,
+        )
+
+    def address(self, listener: str) -> Address | None:
+        """Where to listen for what; None: nowhere."""
+        text: str = getattr(self.settled.listen, listener)
+        return address_of(text) if text else None
+
+    def to_toml(self) -> str:
+        """All of it as a file, defaults too."""
+        return _toml(msgspec.to_builtins(self.settled))
+
+
+def _fields_of(kind: type[msgspec.Struct], section: msgspec.Struct) -> dict[str, Any]:
+    """What a section says of each field of a machine's settings."""
+    said = {name: getattr(section, name) for name in kind.__struct_fields__ if hasattr(section, name)}
+    return {name: None if value == "never" else value for name, value in said.items()}
+
+
+def _ground(said: str | float) -> str | float:
+    """What is said of a place, with the text of the file if it is one."""
+    is_file = isinstance(said, str) and said.endswith(GRAPH_SUFFIXES)
+    return Path(str(said)).read_text(encoding="utf-8") if is_file else said
+
+
+def _movement(said: str | float) -> Movement:
+    return parse(said) if isinstance(said, str) else Drift(said)
+
+
+def address_of(text: str) -> Address:
+    """`host:port`, with an IPv6 host in brackets. BadValue: it is none."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise BadValue(f"{text!r} is no address: it must be host:port")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+        raise BadValue(f"{text!r} is no address: it must be host:port")
+    return Address(host, int(port))
+
+
+# ---------------------------------------------------------------- reading
+
+
+def load(
+    file: str | Path | None = None, environment: Mapping[str, str] | None = None, flags: Iterable[Change] = ()
+) -> Configuration:
+    """The configuration of a broker. ConfigurationError: all that is wrong with it."""
+    text = "" if file is None else _read(Path(file))
+    data = {} if file is None else _parsed(text, file)
+    if file is not None:
+        _rebase(data, Path(file).parent)
+    origins: dict[settings.Path, str] = {}
+
+    def where(path: settings.Path) -> str:
+        key = settings.key_text(path)
+        for length in range(len(path), 0, -1):
+            if path[:length] in origins:
+                return f"{origins[path[:length]]}: {key}"
+        line = settings.line_of(text, path)
+        below = [origin for known, origin in origins.items() if known[: len(path)] == path]
+        if line is None and below:
+            return f"{below[0]}: {key}"
+        return key if file is None else f"{file}:{line}: {key}" if line else f"{file}: {key}"
+
+    def is_said(path: settings.Path) -> bool:
+        held: Any = data
+        for part in path:
+            if not isinstance(held, dict) or part not in held:
+                return False
+            held = held[part]
+        return True
+
+    for change in (*_environment(environment or {}), *flags):
+        _put(data, change.path, _value(change.text, change.path))
+        origins[change.path] = change.origin
+    found = list(settings.faults(Settled, data, where))
+    if not found:
+        settled = msgspec.convert(data, Settled)
+        found = list(_meaning(settled, where))
+    if found:
+        raise ConfigurationError(*found)
+    return Configuration(settled, where, is_said)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{file} is not UTF-8") from None
+
+
+def _parsed(text: str, file: str | Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        message = str(error)
+        at = AT_LINE.search(message)
+        line = f":{at['line']}" if at else ""
+        raise ConfigurationError(f"{file}{line}: this is no TOML: {AT_LINE.sub('', message)}") from None
+
+
+def _rebase(data: dict[str, Any], folder: Path) -> None:
+    """Paths in a file are meant from its folder. (rule 4)"""
+    for path in (*FILES, *FOLDERS):
+        held: Any = data
+        for part in path[:-1]:
+            held = held.get(part) if isinstance(held, dict) else None
+        if isinstance(held, dict) and isinstance(said := held.get(str(path[-1])), str) and said:
+            held[path[-1]] = str(folder / said)
+    places = data.get("places")
+    if isinstance(places, dict):
+        for name, said in places.items():
+            if isinstance(said, str) and said.endswith(GRAPH_SUFFIXES):
+                places[name] = str(folder / said)
+
+
+def _environment(environment: Mapping[str, str]) -> Iterator[Change]:
+    """The variables that are meant for us: those with two underscores."""
+    for variable, text in environment.items():
+        if variable.startswith(PREFIX) and PARTS in variable:
+            section, *keys = variable.removeprefix(PREFIX).split(PARTS)
+            section = section.lower()
+            path = (section, *(keys if section in NAMED else [key.lower() for key in keys]))
+            yield Change(variable, path, text)
+
+
+def _put(data: dict[str, Any], path: settings.Path, value: Any) -> None:
+    held: Any = data
+    for part in path[:-1]:
+        if not isinstance(held.get(part), dict):
+            held[part] = {}
+        held = held[part]
+    held[path[-1]] = value
+
+
+def _value(text: str, path: settings.Path) -> Any:
+    """A text from the environment or a flag as what is wanted there. (rule 5)"""
+    choices = _wanted(path)
+    try:
+        parsed: Any = tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        parsed = text
+    candidates = (parsed, text) if text.lstrip().startswith(("{", "[")) else (text, parsed)
+    return next((each for each in candidates if any(settings.has_form(each, one) for one in choices)), parsed)
+
+
+def _wanted(path: settings.Path) -> tuple[Any, ...]:
+    """The types of which one may stand at a path; none when there is no such key."""
+    choices: tuple[Any, ...] = (Settled,)
+    for part in path:
+        structs = [each for each in choices if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+        tables = [each for each in choices if typing.get_origin(each) is dict]
+        hint = typing.get_type_hints(structs[0], include_extras=True).get(str(part)) if structs else None
+        if tables:
+            hint = typing.get_args(tables[0])[1]
+        if hint is None:
+            return ()
+        choices = typing.get_args(hint) if hint.__class__ is not type and _is_union(hint) else (hint,)
+    return choices
+
+
+def _is_union(hint: Any) -> bool:
+    import types
+
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+# ---------------------------------------------------------------- what types cannot say
+
+
+def _meaning(settled: Settled, where: settings.Where) -> Iterator[str]:
+    """Faults of a configuration whose values all have the right form."""
+    for check in (_broker_faults, _address_faults, _file_faults, _tls_faults, _place_faults):
+        yield from check(settled, where)
+
+
+def _broker_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+    broker = settled.broker
+    if len(broker.name) > NAME_LENGTH_MAX or "/" in broker.name or broker.name.startswith("."):
+        yield (
+            f"{where(('broker', 'name'))} is {broker.name!r}: it is the name of a folder, too; allowed are up to "
+            f"{NAME_LENGTH_MAX} characters, no slash, and no dot in front"
+        )
+    if broker.family != "graph":
+        for key, value, default in (("strategy", broker.strategy, "gsf"), ("matching", broker.matching, "source")):
+            if value != default:
+                yield (
+                    f"{where(('broker', key))} is {value!r}: only the family 'graph' has it; allowed is {default!r}, "
+                    "or broker.family = 'graph'"
+                )
+    if broker.excess_max and broker.reduction != "merging":
+        at = where(("broker", "excess_max"))
+        yield f"{at} is {broker.excess_max}: only the reduction 'merging' lets in an excess; allowed is 0"
+    if broker.matching == "hops":
+        yield from _hops_faults(settled, where)
+    if settled.limits.window > settled.limits.queue_events_max:
+        yield (
+            f"{where(('limits', 'window'))} is {settled.limits.window}: allowed is at most limits.queue_events_max, "
+            f"which is {settled.limits.queue_events_max}"
+        )
+
+
+def _hops_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+    own = settled.broker.name
+    if settled.journal.durability == "memory":
+        yield (
+            f"{where(('journal', 'durability'))} is 'memory': with broker.matching = 'hops' tables have no other copy; "
+            "allowed are 'relaxed' and 'full'"
+        )
+    nobody = "nobody"
+    linked = {edge.b if edge.a == own else edge.a for edge in settled.broker.overlay if own in (edge.a, edge.b)}
+    if linked != set(settled.neighbours):
+        yield (
+            f"{where(('broker', 'overlay'))} links {own} to {', '.join(sorted(linked)) or nobody}: with "
+            "broker.matching = 'hops' it must name every link of the network; of this broker, those to "
+            f"{', '.join(sorted(settled.neighbours)) or nobody}"
+        )
+
+
+def _address_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+    taken: dict[Address, str] = {}
+    for listener in settled.listen.__struct_fields__:
+        text, at = getattr(settled.listen, listener), where(("listen", listener))
+        if not text:
+            continue
+        try:
+            address = address_of(text)
+        except BadValue:
+            yield f"{at} is {text!r}: allowed is host:port, as in 127.0.0.1:7077, port 0 for any, or '' for nowhere"
+            continue
+        if address.port and address in taken:
+            yield f"{at} is {text!r}: listen.{taken[address]} has that address already"
+        taken[address] = listener
+    for name, said in settled.neighbours.items():
+        address_text = said if isinstance(said, str) else said.address
+        if name == settled.broker.name:
+            yield f"{where(('neighbours', name))}: {name} is this broker itself; allowed are the names of others"
+        try:
+            if address_text and not address_of(address_text).port:
+                raise BadValue(address_text)
+        except BadValue:
+            yield (
+                f"{where(('neighbours', name))} is {address_text!r}: allowed is host:port, as in 10.0.0.2:7077, or '' "
+                "for a neighbour that dials us"
+            )
+
+
+def _file_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+    for path in FILES:
+        held: Any = settled
+        for part in path:
+            held = getattr(held, str(part))
+        if held:
+            try:
+                with Path(held).open("rb"):
+                    pass
+            except OSError as error:
+                yield f"{where(path)}: {held} cannot be read: {error.strerror}"
+
+
+def _tls_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+    tls, links = settled.tls, settled.links
+    if tls.key and not tls.certificate:
+        yield f"{where(('tls', 'key'))} needs tls.certificate, too"
+    if tls.client_certificates != "none" and not (tls.certificate and tls.authorities):
+        yield (
+            f"{where(('tls', 'client_certificates'))} is {tls.client_certificates!r}: it needs tls.certificate "
+            "and tls.authorities; allowed without them is 'none'"
+        )
+    if links.tls and not (tls.certificate and tls.authorities):
+        yield (
+            f"{where(('links', 'tls'))} is true: it needs tls.certificate, which shows neighbours who this broker is, "
+            "and tls.authorities, whose certificates it trusts"
+        )
+
+
+def _place_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+    for name, said in settled.places.items():
+        try:
+            _movement(_ground(said))
+        except OSError as error:
+            yield f"{where(('places', name))}: {said} cannot be read: {error.strerror}"
+        except UnicodeDecodeError:
+            yield f"{where(('places', name))}: {said} is not UTF-8"
+        except BadValue as error:
+            yield f"{where(('places', name))} is {said!r}: {error}"
+
+
+# ---------------------------------------------------------------- writing
+
+
+def _toml(data: dict[str, Any], path: settings.Path = ()) -> str:
+    """Plain data as TOML, section by section."""
+    plain = {
+        key: value
+        for key, value in data.items()
+        if not isinstance(value, dict) or (len(path) == 1 and path[0] in NAMED)
+    }
+    lines = [f"{_key(key)} = {_text((*path, key), value)}" for key, value in plain.items()]
+    parts = ["\n".join([f"[{'.'.join(_key(str(part)) for part in path)}]", *lines])] if path else []
+    parts += [_toml(value, (*path, key)).rstrip("\n") for key, value in data.items() if key not in plain]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
+
+
+def _text(path: settings.Path, value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(key)} = {_text((*path, key), each)}" for key, each in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_text((*path, place), each) for place, each in enumerate(value))}]"
+    return json.dumps(value, ensure_ascii=False)

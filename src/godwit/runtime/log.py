@@ -1,0 +1,58 @@
+"""What a running broker says about itself: one line for each thing, on standard error.
+
+*Rules.*
+1. On a terminal lines are for people, elsewhere each is one JSON object, unless the configuration says otherwise.
+2. Events, contexts, passwords, tokens and keys are never logged: names of brokers and clients, and reasons, are.
+"""
+
+import sys
+from typing import Any, Literal, Protocol, TextIO
+
+from godwit.errors import ConfigurationError
+
+__all__ = ["Log", "make_log"]
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Log(Protocol):
+    """Where to say what happens."""
+
+    def debug(self, event: str, **fields: Any) -> Any:
+        """For who looks for a fault."""
+
+    def info(self, event: str, **fields: Any) -> Any:
+        """Something has happened, as it should."""
+
+    def warning(self, event: str, **fields: Any) -> Any:
+        """Somebody should look at this one day."""
+
+    def error(self, event: str, **fields: Any) -> Any:
+        """Somebody should look at this now."""
+
+
+def make_log(level: str = "info", format: Literal["auto", "text", "json"] = "auto", to: TextIO | None = None) -> Log:
+    """A log on standard error, or on another stream."""
+    try:
+        import structlog
+    except ImportError:
+        raise ConfigurationError("a broker needs the libraries of the extra 'server': install godwit[server]") from None
+
+    stream = sys.stderr if to is None else to
+    is_text = format == "text" or (format == "auto" and stream.isatty())
+    renderer = (
+        structlog.dev.ConsoleRenderer(colors=stream.isatty(), pad_event_to=24)
+        if is_text
+        else structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
+    )
+    log: Log = structlog.wrap_logger(
+        structlog.PrintLogger(stream),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        cache_logger_on_first_use=False,
+    )
+    return log

@@ -1,0 +1,312 @@
+"""A whole broker in one process: its machine, journal, links and listeners, from one configuration.
+
+*Theory.* A station puts the parts together and takes them apart again, and does nothing else. Each listener is one
+function in `LISTENERS`, which is given the station and an address and answers where it listens and how it is closed.
+
+*Rules.*
+1. A station that cannot start has let go of all it had taken, and says in one line what was in its way.
+2. Who stops a station loses nothing: what has come is handled and written, clients are told, and the journal ends with
+   a snapshot. A station that is killed loses no more than its durability says.
+3. The machine of a journal is made as it was made when the journal began (`Made`): what is replayed gives the same
+   state only so. What the configuration says now is put in force after that.
+4. A listener that nobody has asked for, and that cannot be had, is left out with a word; one that was asked for is a
+   fault.
+"""
+
+import asyncio
+import errno
+import socket
+import ssl
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from importlib import import_module, util
+from pathlib import Path
+from time import time
+from typing import Any, NamedTuple
+
+import msgspec
+
+from godwit.errors import ConfigurationError, GodwitError, JournalError
+from godwit.filters.events import event
+from godwit.filters.language import parse
+from godwit.matching.index import IndexMatcher
+from godwit.mobility import MobileBroker
+from godwit.runtime.admission import Door, OpenDoor
+from godwit.runtime.configuration import Configuration, Made, address_of
+from godwit.runtime.journal import Journal
+from godwit.runtime.linking import LinkGuard
+from godwit.runtime.log import Log, make_log
+from godwit.runtime.node import Node
+from godwit.runtime.tcp import Address, Server
+from godwit.trace import Record
+
+__all__ = ["Listening", "Station"]
+
+LOGGED = {"fault": "warning", "lost": "warning", "died": "warning", "refused": "info", "session_ended": "debug"}
+"""The kinds of records that are logged, and at which level."""
+
+
+class Unavailable(GodwitError):
+    """A part that this installation does not have."""
+
+
+class Listening(NamedTuple):
+    """A listener at work. It may be closed twice."""
+
+    address: Address
+    close: Callable[[], Awaitable[None]]
+
+
+class Station:
+    """One broker: `start`, then `stop`."""
+
+    def __init__(self, configuration: Configuration, log: Log | None = None) -> None:
+        said = configuration.settled.log
+        self.configuration = configuration
+        self.log = log if log is not None else make_log(said.level, said.format)
+        self.listening: dict[str, Address] = {}
+        self.missing: dict[str, str] = {}  # listeners that were left out, and why
+        self.on_records: list[Callable[[Record, float], None]] = [self._log_record]
+        self.node: Node
+        self.server: Server
+        self.door: Door
+        self.tls: ssl.SSLContext | None = None
+        self.gateway: Any = None  # that takes MQTT over WebSocket, too
+        self._parts = AsyncExitStack()  # what is to be closed, the last first
+        self._is_stopping = False
+
+    # ------------------------------------------------------------ the beginning
+
+    async def start(self) -> dict[str, Address]:
+        """Make everything and listen; where, by listener."""
+        asyncio.get_running_loop().set_exception_handler(self._on_exception)
+        configuration = self.configuration
+        self.door = _door(configuration, self._on_trouble)
+        _warm_up()
+        self.tls, links = _tls(configuration)
+        async with AsyncExitStack() as parts:
+            self.node = self._node()
+            parts.push_async_callback(self.node.close)
+            parts.push_async_callback(self.node.save)
+            self.server = _server(self, links)
+            parts.push_async_callback(self.server.close)
+            for listener, start in LISTENERS.items():
+                if (found := await self._listen(listener, start)) is not None:
+                    self.listening[listener] = found.address
+                    parts.push_async_callback(found.close)
+            self._parts = parts.pop_all()
+        self.server.dial_all()
+        self.log.info("started", broker=configuration.name, **{k: str(v) for k, v in self.listening.items()})
+        return self.listening
+
+    async def _listen(self, listener: str, start: "Starter") -> Listening | None:
+        configuration = self.configuration
+        address = configuration.address(listener)
+        if address is None:
+            return None
+        try:
+            tls = self.tls if listener in configuration.settled.tls.listeners else None
+            return await start(self, address, tls)
+        except OSError as error:
+            raise ConfigurationError(
+                _why_not_listening(configuration.where(("listen", listener)), address, error)
+            ) from None
+        except Unavailable as error:
+            if configuration.is_said(("listen", listener)):
+                raise ConfigurationError(f"{configuration.where(('listen', listener))}: {error}") from None
+            self.missing[listener] = str(error)
+            return None
+
+    def _node(self) -> Node:
+        """The machine, as its journal has it or as a new one."""
+        configuration = self.configuration
+        wanted = configuration.made(incarnation=int(time() * 1_000))
+        durability = configuration.settled.journal.durability
+        if durability == "memory":
+            return Node(lambda: _machine(wanted), on_record=self._on_record, on_trouble=self._on_trouble)
+        journal = Journal(configuration.folder, configuration.name, durability)
+        try:
+            made = _recalled(journal)
+            if made is None:
+                journal.remember("made", msgspec.json.encode(wanted).decode())
+                made = wanted
+            elif changes := made.changes(wanted):
+                raise ConfigurationError(
+                    f"{journal.folder} was begun with another configuration ({', '.join(changes)}): go back to it, or "
+                    "begin anew with another journal.folder"
+                )
+            return Node(lambda: _machine(made), journal, on_record=self._on_record, on_trouble=self._on_trouble)
+        except GodwitError:
+            journal.close()
+            raise
+        except Exception as error:
+            journal.close()
+            raise JournalError(
+                f"{journal.folder} cannot be replayed by this version: {type(error).__name__}: {error}"
+            ) from error
+
+    # ------------------------------------------------------------ while it runs
+
+    def _on_record(self, record: Record, now: float) -> None:
+        for listener in self.on_records:
+            listener(record, now)
+
+    def _log_record(self, record: Record, now: float) -> None:
+        level = LOGGED.get(record.kind)
+        if level is not None:
+            getattr(self.log, level)(record.kind, peer=record.peer, what=record.message, reason=record.detail)
+
+    def _on_trouble(self, text: str) -> None:
+        self.log.error("trouble", reason=text)
+
+    def _on_exception(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
+        error = about.get("exception")
+        reason = about["message"] if error is None else f"{type(error).__name__}: {error}"
+        self.log.error(
+            "exception", reason=reason, traceback="".join(traceback.format_exception(error)) if error else ""
+        )
+
+    def on_linked(self, peer: str) -> None:
+        """There is a connection to a neighbour."""
+        self.log.info("link up", peer=peer)
+
+    def on_closed(self, name: str, reason: str) -> None:
+        """A native connection has ended; `name` is that of a neighbour, or of a client's connection."""
+        if name in self.server.neighbours:
+            self.log.info("link down", peer=name, reason=reason)
+        elif reason and not self._is_stopping:
+            self.log.info("connection closed", connection=name, reason=reason)
+
+    # ------------------------------------------------------------ the end
+
+    async def stop(self) -> None:
+        """Let everybody go, and write down what there is."""
+        self._is_stopping = True
+        self.log.info("stopping", broker=self.configuration.name)
+        await self._parts.aclose()
+        self.log.info("stopped", broker=self.configuration.name)
+
+
+# ---------------------------------------------------------------- parts
+
+
+Starter = Callable[[Station, Address, ssl.SSLContext | None], Awaitable[Listening]]
+
+
+async def _native(station: Station, address: Address, tls: ssl.SSLContext | None) -> Listening:
+    return Listening(await station.server.listen(address.host, address.port, tls), station.server.close)
+
+
+async def _mqtt(station: Station, address: Address, tls: ssl.SSLContext | None) -> Listening:
+    module = _module("godwit.runtime.mqtt_gateway", "the MQTT gateway")
+    configuration = station.configuration
+    gateway = station.gateway = module.Gateway(
+        station.node,
+        station.door,
+        configuration.name,
+        configuration.mqtt_settings(),
+        traffic=configuration.traffic(),
+    )
+    return Listening(await gateway.listen(address.host, address.port, tls), gateway.close)
+
+
+async def _http(station: Station, address: Address, tls: ssl.SSLContext | None) -> Listening:
+    module = _module("godwit.runtime.http", "the HTTP server")
+    said = msgspec.structs.asdict(station.configuration.settled.http)
+    server = module.HttpServer(station.node, station.server, station.door, gateway=station.gateway, **said)
+    return Listening(await server.listen(address.host, address.port, tls), server.close)
+
+
+LISTENERS: dict[str, Starter] = {"native": _native, "mqtt": _mqtt, "http": _http}
+
+
+def _module(name: str, what: str) -> Any:
+    if util.find_spec(name) is None:
+        raise Unavailable(f"this version does not have {what}")
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise Unavailable(f"{what} needs {error.name}: install godwit[server]") from None
+
+
+def _door(configuration: Configuration, on_trouble: Callable[[str], None] = lambda text: None) -> Door:
+    """Who may come in."""
+    security = configuration.settled.security
+    if not security.users and not security.token_key and security.anonymous == "local":
+        return OpenDoor()
+    module = _module("godwit.runtime.security", "users and tokens")
+    settings = module.SecuritySettings(**msgspec.structs.asdict(security))
+    literals_max = configuration.settled.limits.filter_literals_max
+    door: Door = module.door_from(settings, literals_max=literals_max, on_trouble=on_trouble)
+    return door
+
+
+def _tls(configuration: Configuration) -> tuple[ssl.SSLContext | None, LinkGuard]:
+    """What listeners show to who connects, and what tells neighbours from others."""
+    links, tls = configuration.settled.links, configuration.settled.tls
+    if not tls.certificate and not links.secret:
+        return None, LinkGuard(configuration.name)
+    module = _module("godwit.runtime.tls", "TLS and secrets of links")
+    said = module.TlsSettings(**{name: getattr(tls, name) for name in module.TlsSettings.__struct_fields__})
+    linked = module.LinkSettings(tls=links.tls, secret=links.secret)
+    return module.server_context(said, linked), module.link_guard(configuration.name, linked, said)
+
+
+def _server(station: Station, links: LinkGuard) -> Server:
+    """The native side: neighbours and clients."""
+    configuration = station.configuration
+    neighbours = {
+        name: address_of(neighbour.address) if neighbour.address else None
+        for name, neighbour in configuration.neighbours().items()
+    }
+    server = Server(
+        configuration.name,
+        station.node,
+        neighbours,
+        door=station.door,
+        links=links,
+        traffic=configuration.traffic(),
+        frame_bytes_max=configuration.settled.limits.frame_bytes_max,
+        on_closed=station.on_closed,
+    )
+    server.on_linked = station.on_linked
+    return server
+
+
+def check_parts(configuration: Configuration) -> None:
+    """Read what the configuration names without starting anything. GodwitError: why it cannot be used."""
+    _door(configuration)
+    _tls(configuration)
+
+
+def _warm_up() -> None:
+    """Have the matching kernels loaded, or compiled, before anybody waits for them."""
+    matcher = IndexMatcher()
+    matcher.add(1, parse("price < 10"))
+    matcher.match(event({"price": 1}))
+
+
+def _machine(made: Made) -> MobileBroker:
+    return MobileBroker(made.name, made.neighbours, made.config, made.incarnation, movements=made.movements())
+
+
+def _recalled(journal: Journal) -> Made | None:
+    text = journal.recall("made")
+    return None if text is None else msgspec.json.decode(text, type=Made)
+
+
+def _why_not_listening(where: str, address: Address, error: OSError) -> str:
+    """Why no connections can be taken there, in one line."""
+    if error.errno == errno.EADDRINUSE:
+        return f"{where}: {address} is in use by another program; choose another port, or 0 for any"
+    if error.errno == errno.EACCES:
+        return f"{where}: {address} is not for every user: ports from 1024 on are"
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"{where}: {address.host} is no address of this machine"
+    return f"{where}: {address} cannot be listened at: {error.strerror or error}"
+
+
+def folder_of(configuration: Configuration) -> Path | None:
+    """Where the journal is, if there is one."""
+    return None if configuration.settled.journal.durability == "memory" else configuration.folder

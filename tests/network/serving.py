@@ -1,0 +1,96 @@
+"""`godwit serve` in processes of their own: started, watched by what they print, and stopped or killed."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from godwit.runtime import Address
+
+PROGRAM = (sys.executable, "-c", "from godwit.cli.main import app; app()")
+ANY_PORT = ("--native", "127.0.0.1:0", "--mqtt", "", "--http", "")
+
+
+class Served:
+    """One process, and what it has said so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path) -> None:
+        self.process = process
+        self.folder = folder
+        self.said: dict[str, Any] = {}
+        self.logged: list[dict[str, Any]] = []
+
+    @property
+    def native(self) -> Address:
+        """Where native clients come."""
+        host, _, port = self.said["native"].rpartition(":")
+        return Address(host, int(port))
+
+    async def log(self, event: str, **fields: Any) -> dict[str, Any]:
+        """The next line of the log that says this."""
+        assert self.process.stderr is not None
+        while line := await self.process.stderr.readline():
+            self.logged.append(json.loads(line))
+            if self.logged[-1]["event"] == event and fields.items() <= self.logged[-1].items():
+                return self.logged[-1]
+        raise AssertionError(f"the broker never said {event!r}: {self.logged}")
+
+    async def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal; the exit status."""
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+        _, errors = await self.process.communicate()
+        self.logged += [json.loads(line) for line in errors.splitlines()]
+        assert self.process.returncode is not None
+        return self.process.returncode
+
+
+async def run(*words: str, folder: Path, environment: dict[str, str] | None = None) -> asyncio.subprocess.Process:
+    """Run `godwit` with these words in a folder."""
+    import os
+
+    return await asyncio.create_subprocess_exec(
+        *PROGRAM,
+        *words,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def start(*words: str, folder: Path, environment: dict[str, str] | None = None) -> Served:
+    """A broker that listens."""
+    served = Served(await run("serve", *words, folder=folder, environment=environment), folder)
+    assert served.process.stdout is not None
+    line = await served.process.stdout.readline()
+    if not line:
+        _, errors = await served.process.communicate()
+        raise AssertionError(f"the broker did not start: {errors.decode()}")
+    served.said = json.loads(line)
+    return served
+
+
+@asynccontextmanager
+async def serving(*words: str, folder: Path, environment: dict[str, str] | None = None) -> AsyncIterator[Served]:
+    """A broker that listens, and is killed in the end if it still does."""
+    served = await start(*words, folder=folder, environment=environment)
+    try:
+        yield served
+    finally:
+        if served.process.returncode is None:
+            served.process.kill()
+            await served.process.communicate()
+
+
+async def fails(*words: str, folder: Path, environment: dict[str, str] | None = None) -> tuple[int, str]:
+    """The exit status of a command that ends by itself, and what it says on standard error."""
+    process = await run(*words, folder=folder, environment=environment)
+    _, errors = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, errors.decode()

@@ -1,0 +1,203 @@
+"""`godwit serve` as people run it: real processes, told what to do by a file, variables, flags and signals."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from godwit.runtime import Connected, Subscription, connect
+from tests.network.serving import ANY_PORT, fails, serving, start
+
+LIMIT_S = 100.0
+
+
+def run(scene: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(scene, LIMIT_S))
+
+
+async def reached(publisher: Connected, wanted: Subscription) -> None:
+    """Until what one publishes reaches the other: brokers may still be telling each other who wants what."""
+    while not wanted.changed.is_set():
+        publisher.publish({"n": 0})
+        await publisher.drain()
+    publisher.publish({"n": 1})
+    async for event in wanted:
+        if event.attributes["n"] == 1:
+            return
+
+
+def test_a_broker_serves_and_says_where(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with serving(*ANY_PORT, "--name", "here", folder=tmp_path) as broker:
+            assert broker.said["broker"] == "here"
+            assert broker.said["durability"] == "relaxed"
+            assert broker.said["journal"] == "godwit-data/here"
+            async with connect(broker.native, name="ann") as ann, connect(broker.native, name="van") as van:
+                wanted = await ann.subscribe("cost < 3")
+                van.publish({"cost": 2})
+                assert (await wanted.next()).attributes["cost"] == 2
+            assert await broker.stop() == 0
+            assert [line["event"] for line in broker.logged if line["event"] in ("stopping", "stopped")] == [
+                "stopping",
+                "stopped",
+            ]
+
+    run(scene())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_who_stops_a_broker_loses_nothing_and_clients_are_told(tmp_path: Path, number: int) -> None:
+    async def scene() -> None:
+        async with serving(*ANY_PORT, "--durability", "full", folder=tmp_path) as broker:
+            async with connect(broker.native, name="ann") as ann, connect(broker.native, name="van") as van:
+                wanted = await ann.subscribe("n >= 0")
+                await ann.move(broker.native)  # it goes, and its session stays
+                await ann.attached()
+                van.publish({"n": 1})
+                await van.drain()
+                assert (await wanted.next()).attributes["n"] == 1
+                assert await broker.stop(number) == 0
+                while ann.machine.is_attached:
+                    ann._changed.clear()
+                    await ann._changed.wait()
+            assert ann.machine.closed_because == "the broker stops"
+
+    run(scene())
+
+
+def test_a_broker_that_was_killed_or_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    async def scene() -> None:
+        broker = await start(*ANY_PORT, folder=tmp_path)
+        async with connect(broker.native, name="ann") as ann, connect(broker.native, name="van") as van:
+            wanted = await ann.subscribe("n >= 0")
+            for n, number in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGKILL)):
+                van.publish({"n": n})
+                await van.drain()
+                await broker.stop(number)
+                broker = await start("--native", str(broker.native), *ANY_PORT[2:], folder=tmp_path)
+                assert (await wanted.next()).attributes["n"] == n
+            assert not any(receipt.session_lost for receipt in ann.receipts)
+        assert await broker.stop() == 0
+
+    run(scene())
+
+
+def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with serving(*ANY_PORT, folder=tmp_path) as broker:
+            broker.process.send_signal(signal.SIGSTOP)  # so that both signals are there before it looks
+            broker.process.send_signal(signal.SIGINT)
+            broker.process.send_signal(signal.SIGTERM)
+            broker.process.send_signal(signal.SIGCONT)
+            assert await broker.stop(signal.SIGCONT) in (0, 130)
+
+    run(scene())
+
+
+def test_brokers_join_by_naming_their_neighbours(tmp_path: Path) -> None:
+    """Two by flags and the environment, one by a file: events cross three brokers, and a client roams over them."""
+
+    async def scene() -> None:
+        async with serving(*ANY_PORT, "--name", "b1", "--neighbour", "b2", folder=tmp_path) as b1:
+            (tmp_path / "b2.toml").write_text(
+                f"[broker]\nname = 'b2'\n[listen]\nnative = '127.0.0.1:0'\nmqtt = ''\nhttp = ''\n"
+                f"[neighbours]\nb1 = '{b1.native}'\nb3 = ''\n"
+            )
+            async with serving("b2.toml", folder=tmp_path) as b2:
+                environment = {"GODWIT_BROKER__NAME": "b3", "GODWIT_NEIGHBOURS__b2": str(b2.native)}
+                async with serving(*ANY_PORT, folder=tmp_path, environment=environment) as b3:
+                    await b1.log("link up", peer="b2")
+                    await b2.log("link up", peer="b3")
+                    async with connect(b1.native, name="ann") as ann, connect(b3.native, name="van") as van:
+                        wanted = await ann.subscribe("n >= 0")
+                        await reached(van, wanted)
+                        await ann.move(b3.native)
+                        van.publish({"n": 2})
+                        assert (await wanted.next()).attributes["n"] == 2
+                    assert await b3.stop() == 0
+                    await b2.log("link down", peer="b3")
+
+    run(scene())
+
+
+def test_a_neighbour_that_lost_its_memory_is_a_new_life(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with serving(*ANY_PORT, "--neighbour", "b2", folder=tmp_path) as b1:
+            words = (*ANY_PORT, "--name", "b2", "--neighbour", f"b1={b1.native}", "--durability", "memory")
+            for n in range(2):
+                async with serving(*words, folder=tmp_path) as b2:
+                    assert b2.said["journal"] is None
+                    await b1.log("link up", peer="b2")
+                    async with connect(b1.native, name=f"ann {n}") as ann, connect(b2.native, name=f"van {n}") as van:
+                        await reached(van, await ann.subscribe("n >= 0"))
+                    await b2.stop(signal.SIGKILL)
+
+    run(scene())
+
+
+# ---------------------------------------------------------------- what is in its way
+
+
+def test_an_address_in_use_is_one_clear_line(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with serving(*ANY_PORT, folder=tmp_path) as broker:
+            status, errors = await fails(
+                *("serve", *ANY_PORT, "--name", "other", "--native", str(broker.native)), folder=tmp_path
+            )
+            assert status == 2
+            assert errors.splitlines()[-1] == (
+                f"error: --native: listen.native: {broker.native} is in use by another program; choose another port, "
+                "or 0 for any"
+            )
+
+    run(scene())
+
+
+def test_a_journal_in_use_is_one_clear_line(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with serving(*ANY_PORT, folder=tmp_path) as broker:
+            status, errors = await fails("serve", *ANY_PORT, folder=tmp_path)
+            assert (status, errors) == (
+                2,
+                f"error: godwit-data/b1 is in use by another broker (process {broker.process.pid})\n",
+            )
+
+    run(scene())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    status, errors = asyncio.run(fails("serve", *ANY_PORT, folder=tmp_path))
+    tmp_path.chmod(0o700)
+    assert (status, errors) == (2, "error: godwit-data/b1 cannot be written: Permission denied\n")
+
+
+def test_a_folder_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "godwit-data").touch()
+    status, errors = asyncio.run(fails("serve", *ANY_PORT, folder=tmp_path))
+    assert (status, errors) == (2, "error: godwit-data/b1 cannot be written: Not a directory\n")
+
+
+def test_a_journal_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
+    folder = tmp_path / "godwit-data" / "b1"
+    folder.mkdir(parents=True)
+    (folder / "journal.sqlite").write_bytes(b"no database" * 1_000)
+    status, errors = asyncio.run(fails("serve", *ANY_PORT, folder=tmp_path))
+    assert (status, errors) == (2, "error: godwit-data/b1/journal.sqlite: file is not a database\n")
+
+
+def test_faults_of_the_configuration_are_told_and_nothing_is_made(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("[broker]\nfamily = 'tre'\n")
+    status, errors = asyncio.run(fails("serve", "bad.toml", "--durability", "no", folder=tmp_path))
+    assert status == 2
+    assert errors.splitlines() == [
+        "error: 2 faults in the configuration",
+        "  bad.toml:2: broker.family is 'tre': allowed is 'tree', 'graph' (did you mean tree?)",
+        "  --durability: journal.durability is 'no': allowed is 'memory', 'relaxed', 'full'",
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.toml"]
