@@ -475,7 +475,7 @@ def _run_out(
         if action == "answer":
             world.answer()
         elif not peer.is_connected:
-            if action == "purge" and queue and not subscriber.is_connected:
+            if action == "purge" and queue and not subscriber.is_connected and ends_well:
                 purged.append(queue.pop(min(queue)).payload)
                 continue
             if action == "move":

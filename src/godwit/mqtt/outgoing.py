@@ -22,7 +22,9 @@ flag, and kept in `Deliver.shared`: in two halves, between which the packet iden
 
 *Departures.* The window is counted by identifier: PUBCOMP for a release of the last connection makes no room in it,
 though the standard's quota [mqtt5 §4.9] would let it. PUBREC for an identifier that is not under way on this connection
-waits for its delivery to go out again, if that may be sent before.
+waits for its delivery to go out again, if that may be sent before. After a crash nobody knows what was sent: then the
+identifier of an event of QoS 2 that was sent, and expired before the client came back, is not released; the client may
+take the event that has this identifier 65,535 deliveries later for an old one.
 
 *Standard.* [mqtt5 §4.3, §4.4, §4.6, §4.9, §3.3.2.3].
 """
