@@ -64,7 +64,10 @@ def test_a_session_goes_on_with_what_came_meanwhile(level, is_polite, tmp_path):
             again = Device("ann", level, clean=False, expiry_s=1_000)
             await again.connect(station.port)
             assert again.is_present
-            messages = [await again.next() for _ in range(120)]
+            messages = [await again.next()]
+            if messages[0].topic == "a/1":  # its answer was lost on the way
+                assert messages.pop().dup
+            messages += [await again.next() for _ in range(120 - len(messages))]
             assert [each.payload for each in messages if each.topic == "a/x"] == [b"%d" % n for n in range(100)]
             assert [each.payload for each in messages if each.topic == "b"] == [b'{"fuel": %d}' % n for n in range(20)]
             await again.unsubscribe("a/+")

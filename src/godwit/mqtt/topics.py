@@ -17,7 +17,7 @@ filter on it: routable everywhere, and where the algebra has no exact words (a `
    server refuse those [mqtt5 §1.5.4], and a line break in a topic helps nobody.
 
 *Departures.* `?` begins a content filter, so a filter cannot ask for a topic that holds one, except by a wildcard. A
-slash right before it is no part of the topic.
+slash between a wildcard and it is no part of the topic.
 
 *Standard.* [mqtt5 §4.7, §4.8.2].
 """
@@ -97,8 +97,8 @@ def checked_filter(text: str) -> str:
 def split(text: str) -> tuple[str | None, str, str | None]:
     """The share name, the levels and the content filter of a topic filter."""
     levels, mark, content = text.partition("?")
-    if mark:
-        levels = levels.removesuffix("/")
+    if mark and levels.endswith(("+/", "#/")):
+        levels = levels[:-1]
     share = None
     if levels.startswith(SHARE):
         share, _, levels = levels.removeprefix(SHARE).partition("/")

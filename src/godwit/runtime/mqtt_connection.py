@@ -23,7 +23,6 @@ for it here any more.
 """
 
 import asyncio
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -52,6 +51,7 @@ from godwit.runtime.mqtt_events import (
     stamps_of,
 )
 from godwit.runtime.mqtt_requests import Gate, Requests
+from godwit.runtime.rates import Bucket
 from godwit.runtime.wire import NATIVE
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ CONNECT_S = 10.0
 FILTER_BYTES_MAX = 4_000  # of a topic filter: it must fit into a note
 SEQUENCE, CTX = "seq", "ctx"  # notes of ours
 TO = "$to"
+TOKEN, REST = ("token",), ("rest",)
 KEEPING = (("will",), ("keep alive",))  # timers that are ours to run; Godwit's session minds its own expiry
 BYE_FIRST_BYTE = 0xE0  # of DISCONNECT
 EXACT: tuple[str | None, bool] = (None, False)
@@ -86,7 +87,7 @@ class MqttConnection:
         self.client = ""  # its name in Godwit, once it is let in
         self.closed_because = ""
         self._write, self._close, self._pause = write, close, pause
-        self._host, self._certificate = host, certificate
+        self.host, self._certificate = host, certificate
         self._decoder = Decoder(size_max=gateway.settings.maximum_packet_size)
         self._session = MqttSession(gateway.settings)
         self._has_said_connect = False
@@ -111,6 +112,7 @@ class MqttConnection:
         self._is_full = False  # the client does not read
         self._is_paused = False  # the client is not read
         self._linger_s: float | None = None
+        self._bucket: Bucket | None = None
 
     # ------------------------------------------------------------ from the carrier
 
@@ -130,6 +132,8 @@ class MqttConnection:
                 self._on_connect(packet)
         if fault is not None and self._is_open:
             self._on_fault(fault)
+        if self._bucket is not None and (wait_s := self._bucket.take(len(packets), self.gateway.now())) > 0:
+            self._rest(wait_s)
         self._flush()
 
     def connection_lost(self) -> None:
@@ -137,7 +141,7 @@ class MqttConnection:
         if self._is_open:
             self._is_open = False
             self._greeting_timer.cancel()
-            self.gateway.connections.pop(self, None)
+            self.gateway.leave(self)
             self._tell(asked.Closed(self.name))
             if not self._is_attached:
                 self._let_go()
@@ -158,6 +162,22 @@ class MqttConnection:
             self._flush()
         else:
             self._drop(reason)
+
+    def _hold_back(self, is_paused: bool) -> None:
+        """Read nothing more for now, or read on."""
+        if self._is_open and is_paused is not self._is_paused and REST not in self._timers:
+            self._is_paused = is_paused
+            self._pause(is_paused)
+
+    def _rest(self, wait_s: float) -> None:
+        """The client is too fast: read nothing for a while."""
+        if REST not in self._timers:
+            self._hold_back(True)
+            self._timers[REST] = self._loop.call_later(wait_s, self._rested)
+
+    def _rested(self) -> None:
+        self._timers.pop(REST, None)
+        self._hold_back(False)
 
     # ------------------------------------------------------------ coming in
 
@@ -185,30 +205,28 @@ class MqttConnection:
         self._attach, connect = effect, effect.connect
         password = (connect.password or b"").decode(errors="replace")
         credentials = Credentials(
-            host=self._host,
+            host=self.host,
             client=effect.client_id,
             user=connect.user_name or "",
             password=password if connect.user_name else "",
             token="" if connect.user_name else password,
             certificate=self._certificate,
         )
-        try:
-            answer: Any = self.gateway.door.admit(credentials)
-        except PeerFault as fault:
-            self._refuse(Reason.NOT_AUTHORIZED, str(fault))
-            return
-        if inspect.isawaitable(answer):
-            self._admitting = self._loop.create_task(self._admit(answer))
-        else:
-            self._let_in(answer)
+        self._hold_back(True)
+        self._admitting = self._loop.create_task(self._admit(credentials))
 
-    async def _admit(self, answer: Any) -> None:
+    async def _admit(self, credentials: Credentials) -> None:
         try:
-            principal = await answer
+            principal = await self.gateway.door.admit(credentials)
         except PeerFault as fault:
             self._refuse(Reason.NOT_AUTHORIZED, str(fault))
+        except Exception:
+            self._refuse(Reason.SERVER_UNAVAILABLE, "this broker cannot tell at present who may come in")
+            raise
         else:
+            self._admitting = None
             self._let_in(principal)
+        self._hold_back(False)
         self._flush()
 
     def _refuse(self, reason_code: int, reason: str) -> None:
@@ -228,6 +246,12 @@ class MqttConnection:
             older.taken_over(attach.is_clean)
         self.client = name
         self.gateway.clients[name] = self
+        traffic, now = self.gateway.traffic, self.gateway.now()
+        if traffic.messages_per_s:
+            self._bucket = Bucket(traffic.messages_per_s, traffic.messages_burst, now)
+        if principal.until is not None:
+            wait_s = max(0.0, principal.until - now)
+            self._timers[TOKEN] = self._loop.call_later(wait_s, self.stop, Reason.NOT_AUTHORIZED, "your token is over")
         self._inner = Inner(self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed)
         self._say(self.gateway.attach(name, is_clean=attach.is_clean))
 
@@ -286,8 +310,7 @@ class MqttConnection:
                 self._on_attached(message)
                 requests = self._requests
         if self._is_paused and requests is not None and requests.unanswered < UNANSWERED_MAX // 2:
-            self._is_paused = False
-            self._pause(False)
+            self._hold_back(False)
         self._flush()
 
     def _on_inner_closed(self, reason: str) -> None:
@@ -389,7 +412,7 @@ class MqttConnection:
             self._is_open = False
             self._greeting_timer.cancel()
             self.closed_because = reason
-            self.gateway.connections.pop(self, None)
+            self.gateway.leave(self)
             self._close()
             if not self._is_attached:
                 self._let_go()
@@ -423,9 +446,8 @@ class MqttConnection:
         else:
             wish = said.Publish(event)
         self._ask(wish, on_answer)
-        if requests.unanswered > UNANSWERED_MAX and not self._is_paused:
-            self._is_paused = True
-            self._pause(True)
+        if requests.unanswered > UNANSWERED_MAX:
+            self._hold_back(True)
 
     def _publish_specially(
         self, wanted: asked.PublishEvent | Will, on_answer: Callable[[str | None, bool], None] | None

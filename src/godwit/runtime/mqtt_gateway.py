@@ -6,7 +6,8 @@ as MQTT has them. It keeps nothing that must outlive it.
 
 *Rules.*
 1. An event is translated once for all clients that get it one after the other.
-2. There are at most `connections_max` connections; more are closed at once. What a client does not read is bounded.
+2. There are at most so many connections, in all and from one host (`Traffic`); more are closed at once. What a client
+   does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed, and its session keeps the rest.
 """
 
 import asyncio
@@ -16,7 +17,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from secrets import token_hex
 from time import time
-from typing import Any
 
 from godwit.broker.messages import Attach
 from godwit.filters.contexts import checked_context_filter
@@ -28,6 +28,8 @@ from godwit.runtime.admission import Door, OpenDoor
 from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_events import Message, message_of
 from godwit.runtime.node import Node
+from godwit.runtime.peers import certificate_names, host_of, keep_alive
+from godwit.runtime.rates import Hosts, Traffic
 from godwit.runtime.tcp import Address
 
 __all__ = ["Gateway"]
@@ -47,13 +49,14 @@ class Gateway:
         broker_name: str = "",
         settings: Settings | None = None,
         *,
-        connections_max: int = 10_000,
+        traffic: Traffic | None = None,
     ) -> None:
         self.node = node
         self.door: Door = OpenDoor() if door is None else door
         self.broker_name = broker_name
         self.settings = Settings() if settings is None else settings
-        self.connections_max = connections_max
+        self.traffic = Traffic() if traffic is None else traffic
+        self.hosts = Hosts(self.traffic.connections_per_host_max)
         self.connections: dict[MqttConnection, None] = {}
         self.clients: dict[str, MqttConnection] = {}  # by their names in Godwit: those that are here, or have a will
         self.counts: Counter[str] = Counter()  # published, refused, given up
@@ -86,10 +89,17 @@ class Gateway:
     ) -> MqttConnection:
         """A client that has come over another transport: hand it `data_received(bytes)` and `connection_lost()`."""
         connection = MqttConnection(self, write, close, pause, host, certificate)
-        self.connections[connection] = None
-        if len(self.connections) > self.connections_max or self.is_closing:
+        if len(self.connections) >= self.traffic.connections_max or self.is_closing or not self.hosts.enter(host):
             connection.stop(Reason.SERVER_BUSY, "this broker takes no more connections")
+        else:
+            self.connections[connection] = None
         return connection
+
+    def leave(self, connection: MqttConnection) -> None:
+        """A connection is gone."""
+        if connection in self.connections:
+            del self.connections[connection]
+            self.hosts.leave(connection.host)
 
     async def close(self) -> None:
         """Stop listening, and tell all clients."""
@@ -146,9 +156,14 @@ class _Wire(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        host = str((transport.get_extra_info("peername") or ("?",))[0])
+        keep_alive(transport)
+        names = certificate_names(transport)
         self._connection = self._gateway.open(
-            self._write, transport.close, host, pause=self._pause, certificate=_common_name(transport)
+            self._write,
+            transport.close,
+            host_of(transport),
+            pause=self._pause,
+            certificate=names[0] if names else "",
         )
 
     def data_received(self, data: bytes) -> None:
@@ -182,13 +197,3 @@ class _Wire(asyncio.Protocol):
             transport.pause_reading()
         else:
             transport.resume_reading()
-
-
-def _common_name(transport: asyncio.Transport) -> str:
-    """The name in the certificate that the client has shown, if it has shown one that we trust."""
-    certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
-    for part in certificate.get("subject", ()):
-        for name, value in part:
-            if name == "commonName":
-                return str(value)
-    return ""
