@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue
 from godwit.errors import MqttFault
 from godwit.mqtt import Decoder, MqttSession, Settings, answer_to_fault, greeting
@@ -26,6 +24,7 @@ from godwit.mqtt.exchange import (
     Forget,
     GiveUp,
     Heard,
+    Keep,
     Kept,
     Opened,
     PublishEvent,
@@ -34,6 +33,7 @@ from godwit.mqtt.exchange import (
     Subscribed,
     Wish,
 )
+from godwit.mqtt.notes import OUT, SUB, grant_note, kept_of, out_note
 from godwit.mqtt.packets import Connect
 from godwit.mqtt.topics import matches
 
@@ -61,10 +61,11 @@ class Member:
     given_up: list[GiveUp] = field(default_factory=list)
     has_session: bool = False
     moved: Kept | None = None  # came from another gateway
+    notes: dict[str, bytes] = field(default_factory=dict)
 
     def forget(self) -> None:
         self.wishes, self.queue, self.numbers, self.carried_out = {}, {}, 0, set()
-        self.has_session = False
+        self.has_session, self.notes = False, {}
 
 
 class World:
@@ -75,6 +76,7 @@ class World:
         self.retained: dict[str, PublishEvent] = {}
         self.published: list[tuple[str, PublishEvent]] = []
         self.answers: list[tuple[MqttSession, str, Accepted]] = []
+        self.ends_well = True  # connections do: gateways write down how far they are
         self.is_slow = False  # answers to publications wait for `answer`
         self.now = 0.0
 
@@ -135,12 +137,15 @@ class World:
                 self.tell(client, self.members[client], accepted)
 
     def move(self, client: str) -> None:
-        """A client that is away turns up at another gateway: its state is sent there, the old machine is left."""
+        """A client that is away turns up at another gateway: its notes are sent there, the old machine is left."""
         member = self.members[client]
         assert member.session.connection is None
-        kept = member.moved or member.session.kept
-        kept = msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=Kept)
-        member.session, member.moved = MqttSession(self.settings), kept
+        if member.moved is None:
+            kept = member.session.kept
+            member.notes |= {SUB + text: grant_note(granted) for text, granted in kept.subscriptions.items()}
+            member.moved = kept_of({**member.notes, OUT: out_note(kept)} if self.ends_well else member.notes)
+            member.moved.published = kept.published
+        member.session = MqttSession(self.settings)
 
     def advance(self, seconds: float) -> None:
         """Let time pass, timer by timer."""
@@ -166,7 +171,8 @@ class World:
                     member.forget()
                 is_present, member.has_session = member.has_session, True
                 moved, member.moved = member.moved, None
-                self.tell(client, member, Attached(connection, is_present, moved))
+                doubtful = len(member.queue) if moved is not None and not self.ends_well else 0
+                self.tell(client, member, Attached(connection, is_present, moved, doubtful))
                 for delivery in list(member.queue.values()):
                     self.tell(client, member, delivery)
             case AddSubscriptions(request, wishes, _):
@@ -200,6 +206,10 @@ class World:
                 member.timers.pop(key, None)
             case GiveUp():
                 member.given_up.append(effect)
+            case Keep(key, value):
+                member.notes.pop(key, None)
+                if value is not None:
+                    member.notes[key] = value
             case Forget():
                 member.forget()
             case _:

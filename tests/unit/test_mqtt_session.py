@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import godwit.mqtt.outgoing
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue
 from godwit.mqtt import (
     FROM_SERVER,
@@ -45,16 +46,17 @@ from godwit.mqtt.exchange import (
     Forget,
     GiveUp,
     Heard,
+    Keep,
     Kept,
     Opened,
     PublishEvent,
     PublishWill,
     Refused,
     Send,
-    Sent,
     Stop,
     Subscribed,
 )
+from godwit.mqtt.notes import grant_note, kept_of, out_note
 from tests.conformance.mqtt_world import World
 
 KEEP = {"session_expiry_interval": 100}
@@ -69,14 +71,21 @@ class Talk:
         self.level = 5
         self.now = 0.0
         self.effects: list[Any] = []
+        self.notes: dict[str, bytes] = {}
 
     def tell(self, input: Any, now: float | None = None) -> list[Any]:
-        """Everything asked for; packets are read."""
+        """Everything asked for but notes, which are kept; packets are read."""
         self.now = self.now if now is None else now
         self.effects = self.session.handle(input, self.now)
+        for effect in self.effects:
+            if isinstance(effect, Keep):
+                self.notes.pop(effect.key, None)
+                if effect.value is not None:
+                    self.notes[effect.key] = effect.value
         return [
             Decoder(self.level, FROM_SERVER).feed(effect.data)[0] if isinstance(effect, Send) else effect
             for effect in self.effects
+            if not isinstance(effect, Keep)
         ]
 
     def open(self, connect: Connect, is_present: bool = False, line: str = "l") -> list[Any]:
@@ -400,16 +409,18 @@ def subscribed(qos: int = 2, level: int = 5, settings: Settings = PLAIN, **prope
 def test_deliveries_go_out_in_order_within_the_clients_window_and_are_confirmed_up_to_the_lowest_that_is_open():
     talk = subscribed(receive_maximum=2)
     assert talk.tell(deliver(1, 1)) == [Publish("t", b"1", 1, packet_id=1)]
-    assert talk.tell(deliver(3, 2)) == [Publish("t", b"3", 2, packet_id=2)]
+    assert talk.tell(deliver(3, 2)) == [Publish("t", b"3", 2, packet_id=3)]
     assert talk.tell(deliver(4, 1)) == talk.tell(deliver(5, 0)) == []
     assert talk.tell(deliver(4, 1)) == []  # told twice
-    assert talk.say(Pubrec(2)) == [Pubrel(2)]  # the client has 3, and 1 is still open
-    assert talk.say(Pubrec(2)) == [Pubrel(2)]
-    assert talk.say(Pubcomp(2)) == [Publish("t", b"4", 1, packet_id=3), Publish("t", b"5")]
+    assert talk.say(Pubrec(3)) == [Pubrel(3)]  # the client has 3, and 1 is still open
+    assert talk.say(Pubrec(3)) == [Pubrel(3)]
+    assert talk.notes == {"rel/3": b"\3"}
+    assert talk.say(Pubcomp(3)) == [Publish("t", b"4", 1, packet_id=4), Publish("t", b"5")]
     assert talk.say(Puback(1)) == [Confirm(3)]
-    assert talk.say(Puback(3)) == [Confirm(5)]
+    assert talk.say(Puback(4)) == [Confirm(5)]
     assert talk.tell(deliver(5, 0)) == [Confirm(5)]
-    assert talk.session.kept == Kept(talk.session.kept.subscriptions, next_id=4, confirmed=5)
+    assert talk.session.kept == Kept(talk.session.kept.subscriptions, sent_up_to=4, confirmed=5)
+    assert talk.notes == {}
 
 
 @pytest.mark.parametrize("answer", [Pubrec(1), Pubcomp(1)])
@@ -423,7 +434,7 @@ def test_a_client_may_refuse_a_delivery():
     talk = subscribed()
     talk.tell(deliver(1, 2))
     assert talk.say(Pubrec(1, Reason.QUOTA_EXCEEDED)) == [Confirm(1)]
-    assert talk.session.kept.sent == {}
+    assert talk.session.kept.released == {}
 
 
 def test_what_was_not_answered_goes_out_again_under_its_identifier_marked_dup():
@@ -445,11 +456,12 @@ def test_an_identifier_whose_event_is_gone_is_released_before_it_is_used_again()
     talk = subscribed(session_expiry_interval=100)
     for number, qos in [(1, 1), (2, 2)]:
         talk.tell(deliver(number, qos))
+    talk.say(Puback(1))
     talk.tell(Closed("l"))
     talk.open(Connect("me", 5, False, properties=KEEP), True, "l")
-    assert talk.tell(deliver(5, 1)) == [Confirm(4), Pubrel(2), Publish("t", b"5", 1, packet_id=3)]
-    assert talk.session.kept.sent == {2: Sent(2, 3), 3: Sent(5, 1)}
-    assert talk.session.kept.confirmed == 4
+    assert talk.tell(deliver(5, 1)) == [Pubrel(2), Publish("t", b"5", 1, packet_id=5)]
+    assert talk.session.kept.released == {2: 2}
+    assert talk.say(Puback(5)) == [Confirm(5)]
 
 
 @pytest.mark.parametrize("next_number", [1, 2, 5])
@@ -459,11 +471,55 @@ def test_a_client_may_answer_what_it_got_on_the_connection_before(next_number):
         talk.tell(deliver(number, qos))
     talk.tell(Closed("l"))
     talk.open(Connect("me", 5, False, properties=KEEP), True, "l")
-    assert talk.say(Puback(1)) == []
-    assert talk.say(Pubrec(2)) == [Pubrel(2)]
-    talk.tell(deliver(next_number, 0))
-    assert talk.session.kept.confirmed == next_number
-    assert talk.session.kept.sent == {2: Sent(2, 3)}
+    assert talk.say(Puback(1)) == talk.say(Pubrec(2)) == []  # both go out again, or are let go
+    told = talk.tell(deliver(next_number, 2))
+    assert told[-1] == Publish("t", b"%d" % next_number, 2, dup=next_number < 3, packet_id=next_number)
+    assert told[:-1] == {1: [], 2: [Pubrel(1)], 5: [Pubrel(1), Pubrel(2)]}[next_number]
+    assert talk.say(Pubrec(next_number)) == [Confirm(next_number), Pubrel(next_number)]
+
+
+def test_an_identifier_that_the_client_has_not_forgotten_holds_back_the_delivery_that_would_have_it(monkeypatch):
+    monkeypatch.setattr(godwit.mqtt.outgoing, "IDS_MAX", 2)
+    talk = subscribed()
+    talk.tell(deliver(1, 2))
+    assert talk.say(Pubrec(1)) == [Confirm(1), Pubrel(1)]
+    assert talk.tell(deliver(3, 1)) == talk.tell(deliver(4, 0)) == []
+    assert talk.say(Pubcomp(1)) == [Publish("t", b"3", 1, packet_id=1), Publish("t", b"4"), Confirm(2)]
+
+
+def test_the_state_is_made_again_from_notes_and_nothing_is_sent_twice_as_new():
+    talk = subscribed(session_expiry_interval=100)
+    talk.say(Publish("t", b"x", 2, packet_id=9))
+    for number, qos in [(1, 1), (2, 2), (3, 2), (4, 0)]:
+        talk.tell(deliver(number, qos))
+    talk.say(Pubrec(3))
+    notes = {**talk.notes, "sub/t": grant_note(talk.session.kept.subscriptions["t"]), "rel/no": b"", "out": b"?"}
+    for has_ended_well in (True, False):
+        if has_ended_well:
+            notes["out"] = out_note(talk.session.kept)
+        else:
+            del notes["out"]
+        later = Talk()
+        later.tell(Opened("l", Connect("me", 5, False, properties=KEEP), "me"))
+        later.tell(Attached("l", True, kept_of(notes), 0 if has_ended_well else 4))
+        assert later.say(Publish("t", b"x", 2, dup=True, packet_id=9)) == [Pubrec(9)]
+        assert later.tell(deliver(1, 1)) == [Publish("t", b"1", 1, dup=True, packet_id=1)]
+        assert later.tell(deliver(2, 2)) == [Publish("t", b"2", 2, dup=True, packet_id=2)]
+        assert later.tell(deliver(3, 2)) == []
+        assert later.tell(deliver(4, 0)) == ([] if has_ended_well else [Publish("t", b"4")])
+        assert later.tell(deliver(5, 1)) == [Publish("t", b"5", 1, packet_id=5)]
+
+
+def test_the_bytes_of_an_event_are_shared_among_clients():
+    shared: dict[Any, Any] = {}
+    for size in (1, 200, 20_000):
+        shared.clear()
+        for packet_id in (1, 77):
+            talk = subscribed(1)
+            said: dict[str, Any] = {"content_type": "x"}
+            delivery = Deliver(packet_id, "t" * size, bytes(size), ("t",), 1, properties=said, shared=shared)
+            assert talk.tell(delivery) == [Publish("t" * size, bytes(size), 1, packet_id=packet_id, properties=said)]
+        assert len(shared) == 1
 
 
 def test_topic_aliases_of_the_server():

@@ -7,9 +7,10 @@ the gateway. Timers are those of brokers: `StartTimer`, `StopTimer`, `TimerDue`.
 
 *The seam to Godwit.* A Godwit session numbers its deliveries, keeps them until they are confirmed, and sends again what
 is not confirmed when its client comes back. So the MQTT session keeps no payload beyond its connection: `Deliver` bears
-Godwit's number, `Confirm` confirms all up to a number, and `Kept` says under which packet identifier a number was sent.
-`Kept` is all that has to move when the client moves. Publications are numbered too: one that is asked for again bears
-the same number, and is to be carried out once.
+Godwit's number, from which its packet identifier follows, and `Confirm` confirms all up to a number. `Kept` is all that
+has to move when the client moves. It is written down as it changes, note by note (`Keep`, and `notes.py`): a note that
+comes before another effect in one answer must be safe before that effect is seen by anyone. Publications are numbered
+too: one that is asked for again bears the same number, and is to be carried out once.
 """
 
 import msgspec
@@ -36,13 +37,13 @@ __all__ = [
     "Granted",
     "Heard",
     "Input",
+    "Keep",
     "Kept",
     "Opened",
     "PublishEvent",
     "PublishWill",
     "Refused",
     "Send",
-    "Sent",
     "Settings",
     "Stop",
     "Subscribed",
@@ -56,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True):
     """What a server offers, and its bounds."""
 
     receive_maximum: int = 64  # publications of QoS 1 and 2 that may be under way from a client, level 5
+    received_max: int = 1_024  # packet identifiers of QoS 2 that a client has not released, at any level
     topic_alias_maximum: int = 64  # aliases a client may set
     maximum_packet_size: int = 1 << 20  # that a client may send
     in_flight_max: int = 64  # deliveries of QoS 1 and 2 under way to a client
@@ -81,26 +83,16 @@ class Granted(msgspec.Struct, frozen=True):
     is_shared: bool = False
 
 
-class Sent(msgspec.Struct, frozen=True):
-    """What a packet identifier stands for: Godwit's number of a delivery, and how far it is.
-
-    `phase` is 1 or 2 for a PUBLISH of that QoS without an answer yet, and 3 after PUBREC, when PUBCOMP is missing.
-    """
-
-    number: int
-    phase: int
-
-
 class Kept(msgspec.Struct):
     """The state of an MQTT session: what outlives its connections, and moves with the client."""
 
     subscriptions: dict[str, Granted] = {}  # by the text of the topic filter
-    sent: dict[int, Sent] = {}  # by packet identifier
+    released: dict[int, int] = {}  # by packet identifier the delivery: PUBREC has come, PUBCOMP is missing
     received: dict[int, int] = {}  # QoS 2, by packet identifier: the publication that is not answered yet, or 0
     published: int = 0  # publications so far
-    next_id: int = 1
     confirmed: int = 0  # each delivery up to this number is done with
     done: dict[int, bool] = {}  # so are these above it
+    sent_up_to: int = 0  # the highest delivery of QoS 1 or 2 that was sent
 
 
 # ------------------------------------------------------------ inputs
@@ -120,6 +112,7 @@ class Attached(msgspec.Struct, frozen=True):
     connection: str
     is_present: bool  # the session was there before
     kept: Kept | None = None
+    doubtful: int = 0  # so many deliveries, the first ones, may have been sent before: nobody knows
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -188,6 +181,7 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
     is_retained: bool = False  # kept by the server, and sent because the subscription is new
     properties: Properties = {}  # as published, without alias and expiry
     expires_at: float | None = None
+    shared: dict[tuple[int, int, bool], tuple[bytes, bytes]] | None = None  # bytes of this event for other clients
 
 
 Input = Opened | Attached | Refused | Heard | Faulted | Closed | Stop | Accepted | Subscribed | Deliver | TimerDue
@@ -276,6 +270,13 @@ class GiveUp(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Keep(msgspec.Struct, frozen=True):
+    """Write this down with the session (`notes.py`), before any effect after it is seen; None: it is over."""
+
+    key: str
+    value: bytes | None
+
+
 class Forget(msgspec.Struct, frozen=True):
     """The session is over: its subscriptions and its queue may go, and this machine with them."""
 
@@ -290,6 +291,7 @@ Effect = (
     | EndSubscriptions
     | Confirm
     | GiveUp
+    | Keep
     | Forget
     | StartTimer
     | StopTimer

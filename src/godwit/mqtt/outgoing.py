@@ -2,20 +2,29 @@
 
 *Theory.* A delivery waits in one queue, goes out when the client's window has room, and is done with at PUBACK or
 PUBREC: the client has it then. Godwit confirms cumulatively, so the lowest delivery that is not done holds back the
-others. What was sent and not answered on the last connection is *inherited*: Godwit sends it again, and it goes out
-under its old packet identifier, marked DUP. Where Godwit has no more of it (it expired meanwhile) a QoS 2 identifier
-is released all the same, so that the client may forget it; else a new event under that identifier would look like an
-old one.
+others. The packet identifier of a delivery follows from its number, so what was sent and not answered goes out again
+under the same one, on whatever connection and from whatever gateway. Only what the client has, and has not forgotten
+(between PUBREC and PUBCOMP), must be written down. Where Godwit has no more of what may have been sent with QoS 2 (it
+expired meanwhile), its identifier is released all the same, so that the client may forget it; else a new event under
+that identifier would look like an old one.
 
 *Rules.*
-1. A packet identifier in `kept.sent` is not given to another delivery.
+1. A packet identifier that is under way, or released and not forgotten, is not used for another delivery: that one
+   waits, and what is behind it too.
 2. At most `window` PUBLISH of QoS 1 and 2 are without their last answer [MQTT-4.9.0-1]. Deliveries go out in the order
    they came, those of QoS 0 too. [MQTT-4.6.0-6]
 3. `kept.confirmed` rises only past deliveries that are done. `kept.done` holds what is done above it, and no more.
 4. A packet longer than the client takes is not sent and counts as done. [MQTT-3.1.2-25]
+5. What may have been sent on another connection is marked DUP. [MQTT-3.3.1-1] (The standard says *might*.)
+
+*Speed.* The bytes of an event for clients without aliases and identifiers are made once for each level, QoS and retain
+flag, and kept in `Deliver.shared`: in two halves, between which the packet identifier goes.
 
 *Departures.* The window is counted by identifier: PUBCOMP for a release of the last connection makes no room in it,
-though the standard's quota [mqtt5 §4.9] would let it.
+though the standard's quota [mqtt5 §4.9] would let it. PUBREC for an identifier that is not under way on this connection
+waits for its delivery to go out again, if that may be sent before. After a crash nobody knows what was sent: then the
+identifier of an event of QoS 2 that was sent, and expired before the client came back, is not released; the client may
+take the event that has this identifier 65,535 deliveries later for an old one.
 
 *Standard.* [mqtt5 §4.3, §4.4, §4.6, §4.9, §3.3.2.3].
 """
@@ -25,7 +34,8 @@ from math import ceil
 
 from godwit.errors import BadValue, MqttFault
 from godwit.mqtt.encoding import encode
-from godwit.mqtt.exchange import NEVER, Confirm, Deliver, Effect, GiveUp, Granted, Kept, Send, Sent
+from godwit.mqtt.exchange import NEVER, Confirm, Deliver, Effect, GiveUp, Granted, Keep, Kept, Send
+from godwit.mqtt.notes import rel_key, rel_note
 from godwit.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from godwit.mqtt.properties import Properties, protocol_error
 from godwit.mqtt.topics import checked_name
@@ -34,32 +44,41 @@ __all__ = ["Outgoing"]
 
 IDS_MAX = 65_535
 RELEASED = 3  # the phase after PUBREC
+GAP_MAX = 1_024  # deliveries that are gone, and are looked at one by one
 
 
 class Outgoing:
-    """What goes to a client on one connection."""
+    """What goes to a client on one connection. `doubtful`: so many of the first may have been sent on another."""
 
     def __init__(
-        self, kept: Kept, connection: str, level: int, window: int, size_max: int, alias_max: int, queue_max: int
+        self,
+        kept: Kept,
+        connection: str,
+        level: int,
+        window: int,
+        size_max: int,
+        alias_max: int,
+        queue_max: int,
+        doubtful: int = 0,
     ) -> None:
         self._kept = kept
         self._connection = connection
         self._level = level
         self._window = window
-        self._in_window: dict[int, bool] = {}  # packet identifiers sent on this connection, without their last answer
         self._size_max = size_max
         self._alias_max = alias_max
         self._queue_max = queue_max
         self._aliases: dict[str, int] = {}
         self._waiting: deque[Deliver] = deque()
         self._open: dict[int, bool] = {}  # taken on this connection and not done, in order
+        self._under_way: dict[int, tuple[int, int]] = {}  # sent on this connection: by identifier, number and phase
         self._highest = kept.confirmed
-        self._id_of = {sent.number: packet_id for packet_id, sent in kept.sent.items() if sent.phase != RELEASED}
-        self._inherited = deque(sorted(self._id_of))
+        self._inherited_up_to = kept.sent_up_to  # may have been sent on another connection
+        self._doubtful = doubtful
 
     def resume(self) -> list[Effect]:
         """Release again what was released on the last connection. [MQTT-4.4.0-1]"""
-        return [self._pubrel(packet_id) for packet_id, sent in self._kept.sent.items() if sent.phase == RELEASED]
+        return [self._pubrel(packet_id) for packet_id in self._kept.released]
 
     def take(self, delivery: Deliver, now: float) -> list[Effect]:
         """An event for the client."""
@@ -68,17 +87,17 @@ class Outgoing:
             return []
         if number <= kept.confirmed:
             return [Confirm(kept.confirmed)]
-        is_done = number in kept.done  # though not confirmed: the client has it
-        if not is_done:
-            self._open[number] = True
-        self._highest = max(self._highest, number)
         effects: list[Effect] = []
-        while self._inherited and self._inherited[0] <= number:
-            gone = self._inherited.popleft()
-            if gone < number and gone in self._id_of:  # and the client has not answered late
-                effects += self._vanished(gone)
+        if self._doubtful:
+            self._doubtful -= 1
+            self._inherited_up_to = max(self._inherited_up_to, number)
+        if self._highest < self._inherited_up_to and self._highest < number - 1:
+            effects += self._vanished(range(self._highest + 1, min(number, self._inherited_up_to + 1)))
+        is_done = number in kept.done  # though not confirmed: the client has it
+        self._highest = max(self._highest, number)
         if is_done:
             return effects + self._done(number)
+        self._open[number] = True
         if len(self._waiting) >= self._queue_max:
             return effects + self._give_up(number, f"{self._queue_max} deliveries wait already")
         self._waiting.append(delivery)
@@ -91,30 +110,72 @@ class Outgoing:
         while waiting:
             delivery = waiting[0]
             number = delivery.number
-            packet_id = self._id_of.get(number, 0)
             grants = [standing[name] for name in delivery.subscriptions if name in standing]
-            if packet_id:
-                qos = self._kept.sent[packet_id].phase
-            else:
-                qos = delivery.qos and min(delivery.qos, max([grant.qos for grant in grants], default=0))
-            if qos and (len(self._in_window) >= self._window or (not packet_id and len(self._kept.sent) >= IDS_MAX)):
-                break
+            qos = delivery.qos and min(delivery.qos, max([grant.qos for grant in grants], default=0))
+            packet_id = 0
+            if qos:
+                packet_id = (number - 1) % IDS_MAX + 1
+                if (
+                    len(self._under_way) >= self._window
+                    or packet_id in self._under_way
+                    or packet_id in self._kept.released
+                ):
+                    break
             waiting.popleft()
-            if not grants and not packet_id:
-                effects += self._give_up(number, "its subscriptions have ended")
-            elif delivery.expires_at is not None and now >= delivery.expires_at and not packet_id:
+            is_inherited = number <= self._inherited_up_to
+            if not grants:
+                gone = self._let_go(number) if is_inherited and delivery.qos == 2 else []
+                reason = "its subscriptions have ended"
+                effects += gone + (self._give_up(number, reason) if delivery.subscriptions else self._done(number))
+            elif delivery.expires_at is not None and now >= delivery.expires_at and not (qos and is_inherited):
                 effects += self._give_up(number, "it expired")
             else:
                 effects += self._send(delivery, qos, packet_id, grants, now)
         return effects
 
-    def _send(self, delivery: Deliver, qos: int, known_id: int, grants: list[Granted], now: float) -> list[Effect]:
-        number, topic = delivery.number, delivery.topic
-        packet_id = known_id or (self._fresh_id() if qos else 0)
+    def _send(self, delivery: Deliver, qos: int, packet_id: int, grants: list[Granted], now: float) -> list[Effect]:
+        number = delivery.number
+        is_double = qos > 0 and number <= self._inherited_up_to
         retain = delivery.is_retained or (delivery.retain and any(grant.retain_as_published for grant in grants))
+        try:
+            data = self._bytes(delivery, qos, packet_id, grants, retain, is_double, now)
+        except (BadValue, MqttFault, UnicodeEncodeError) as error:  # a native client's event: topics are texts there
+            return self._unsendable(delivery, qos, f"MQTT cannot say it: {error}")
+        if len(data) > self._size_max:
+            return self._unsendable(delivery, qos, f"{len(data)} bytes: the client takes {self._size_max}")
+        send = Send(self._connection, data)
+        if not qos:
+            return [send, *self._done(number)]
+        self._under_way[packet_id] = (number, qos)
+        self._kept.sent_up_to = max(self._kept.sent_up_to, number)
+        return [send]
+
+    def _bytes(
+        self,
+        delivery: Deliver,
+        qos: int,
+        packet_id: int,
+        grants: list[Granted],
+        retain: bool,
+        is_double: bool,
+        now: float,
+    ) -> bytes:
+        shared, level, topic = delivery.shared, self._level, delivery.topic
+        has_identifier = any(grant.identifier for grant in grants)
+        is_common = (
+            shared is not None
+            and not is_double
+            and (level < 5 or (not self._alias_max and not has_identifier and delivery.expires_at is None))
+        )
+        if is_common:
+            assert shared is not None
+            halves = shared.get((level, qos, retain))
+            if halves is None:
+                halves = shared[level, qos, retain] = self._halves(delivery, qos, retain)
+            return halves[0] + packet_id.to_bytes(2, "big") + halves[1] if qos else halves[0]
         properties: Properties = {}
         alias = 0
-        if self._level == 5:
+        if level == 5:
             properties = self._properties(delivery, grants, now)
             alias = self._aliases.get(topic, 0)
             if alias:
@@ -123,24 +184,24 @@ class Outgoing:
                 alias = len(self._aliases) + 1
             if alias:
                 properties["topic_alias"] = alias
-        try:
-            checked_name(delivery.topic)
-            data = encode(
-                Publish(topic, delivery.payload, qos, retain, known_id != 0, packet_id, properties), self._level
-            )
-        except (BadValue, MqttFault, UnicodeEncodeError) as error:  # a native client's event: topics are texts there
-            return self._unsendable(number, known_id, f"MQTT cannot say it: {error}")
-        if len(data) > self._size_max:
-            return self._unsendable(number, known_id, f"{len(data)} bytes: the client takes {self._size_max}")
-        if alias and topic:
+        checked_name(delivery.topic)
+        data = encode(Publish(topic, delivery.payload, qos, retain, is_double, packet_id, properties), level)
+        if alias and topic and len(data) <= self._size_max:
             self._aliases[topic] = alias
-        send = Send(self._connection, data)
+        return data
+
+    def _halves(self, delivery: Deliver, qos: int, retain: bool) -> tuple[bytes, bytes]:
+        """A packet, in two parts around its identifier."""
+        topic = checked_name(delivery.topic)
+        properties = delivery.properties if self._level == 5 else {}
+        packet_id = 1 if qos else 0
+        data = encode(Publish(topic, delivery.payload, qos, retain, False, packet_id, properties), self._level)
         if not qos:
-            return [send, *self._done(number)]
-        self._in_window[packet_id] = True
-        self._id_of[number] = packet_id
-        self._kept.sent[packet_id] = Sent(number, qos)
-        return [send]
+            return data, b""
+        at = len(topic.encode()) + 4  # the first byte and the length of the topic, and one byte of length at least
+        while data[at - len(topic.encode()) - 3] & 0x80:
+            at += 1
+        return data[:at], data[at + 2 :]
 
     def _properties(self, delivery: Deliver, grants: list[Granted], now: float) -> Properties:
         properties = dict(delivery.properties)
@@ -153,80 +214,80 @@ class Outgoing:
             properties["subscription_identifier"] = tuple(dict.fromkeys(identifiers))  # [MQTT-3.3.4-3], [MQTT-3.3.4-4]
         return properties
 
-    def _fresh_id(self) -> int:
-        packet_id = self._kept.next_id
-        while packet_id in self._kept.sent:
-            packet_id = packet_id % IDS_MAX + 1
-        self._kept.next_id = packet_id % IDS_MAX + 1
-        return packet_id
-
     # ------------------------------------------------------------ answers
 
     def on_puback(self, packet: Puback, now: float) -> list[Effect]:
         """The client has a QoS 1 event, or refuses it."""
-        sent = self._kept.sent.get(packet.packet_id)
-        if sent is None:
-            return []
-        if sent.phase != 1:
+        number, phase = self._under_way.get(packet.packet_id, (0, 1))
+        if phase != 1:
             protocol_error(f"PUBACK for {packet.packet_id}, which is QoS 2")
-        self._free(packet.packet_id)
-        return self._done(sent.number) + self.pump(now)
+        if not number:
+            return []
+        del self._under_way[packet.packet_id]
+        return self._done(number) + self.pump(now)
 
     def on_pubrec(self, packet: Pubrec, now: float) -> list[Effect]:
         """The client has a QoS 2 event, or refuses it. It may say so again."""
         packet_id = packet.packet_id
-        sent = self._kept.sent.get(packet_id)
         is_refused = packet.reason_code >= 0x80
-        if sent is None:
-            return [] if is_refused else [self._pubrel(packet_id)]
-        if sent.phase == 1:
+        number, phase = self._under_way.get(packet_id, (0, 2))
+        if phase == 1:
             protocol_error(f"PUBREC for {packet_id}, which is QoS 1")
-        if is_refused and sent.phase == 2:
-            self._free(packet_id)
-            return self._done(sent.number) + self.pump(now)
-        return [*self._released(packet_id), self._pubrel(packet_id)]
+        if packet_id in self._kept.released:
+            return [self._pubrel(packet_id)]
+        if not number:
+            number = self._inherited_up_to - (self._inherited_up_to - packet_id) % IDS_MAX
+            if self._doubtful or self._kept.confirmed < number:
+                return []  # it goes out again, or is gone and will be released
+            return [] if is_refused else [self._pubrel(packet_id)]
+        if is_refused:
+            del self._under_way[packet_id]
+            return self._done(number) + self.pump(now)
+        self._under_way[packet_id] = (number, RELEASED)
+        return self._release(number) + self._done(number) + [self._pubrel(packet_id)]
 
     def on_pubcomp(self, packet: Pubcomp, now: float) -> list[Effect]:
         """The client has forgotten a packet identifier."""
-        sent = self._kept.sent.get(packet.packet_id)
-        if sent is None:
+        packet_id = packet.packet_id
+        if self._under_way.get(packet_id, (0, RELEASED))[1] != RELEASED:
+            protocol_error(f"PUBCOMP for {packet_id}, which was not released")
+        self._under_way.pop(packet_id, None)
+        if self._kept.released.pop(packet_id, None) is None:
             return []
-        if sent.phase != RELEASED:
-            protocol_error(f"PUBCOMP for {packet.packet_id}, which was not released")
-        self._free(packet.packet_id)
-        return self.pump(now)
+        return [Keep(rel_key(packet_id), None), *self.pump(now)]
 
     # ------------------------------------------------------------ what is done
 
     def _pubrel(self, packet_id: int) -> Send:
         return Send(self._connection, encode(Pubrel(packet_id), self._level))
 
-    def _free(self, packet_id: int) -> None:
-        sent = self._kept.sent.pop(packet_id)
-        if sent.phase != RELEASED:
-            self._id_of.pop(sent.number, None)
-        self._in_window.pop(packet_id, None)
+    def _release(self, number: int) -> list[Effect]:
+        """Write down that the identifier of a delivery is to be forgotten by the client."""
+        packet_id = (number - 1) % IDS_MAX + 1
+        self._kept.released[packet_id] = number
+        return [Keep(rel_key(packet_id), rel_note(number))]
 
-    def _released(self, packet_id: int) -> list[Effect]:
-        sent = self._kept.sent[packet_id]
-        if sent.phase == RELEASED:
-            return []
-        self._id_of.pop(sent.number, None)
-        del self._kept.sent[packet_id]  # so that releases stand in their own order [MQTT-4.6.0-4]
-        self._kept.sent[packet_id] = Sent(sent.number, RELEASED)
-        return self._done(sent.number)
+    def _vanished(self, numbers: range) -> list[Effect]:
+        """Deliveries that may have been sent before, and that Godwit has no more."""
+        effects: list[Effect] = []
+        if not any(granted.qos == 2 for granted in self._kept.subscriptions.values()):
+            return effects
+        for number in numbers[-GAP_MAX:]:
+            packet_id = (number - 1) % IDS_MAX + 1
+            if number in self._kept.done or packet_id in self._kept.released or packet_id in self._under_way:
+                continue
+            effects += self._let_go(number)
+        return effects
 
-    def _vanished(self, number: int) -> list[Effect]:
-        """An inherited delivery that Godwit has no more."""
-        packet_id = self._id_of[number]
-        if self._kept.sent[packet_id].phase == 1:
-            del self._kept.sent[packet_id], self._id_of[number]
-            return self._done(number)
-        return [*self._released(packet_id), self._pubrel(packet_id)]
+    def _let_go(self, number: int) -> list[Effect]:
+        """Have the client forget the identifier of a delivery that it may have or not."""
+        return [*self._release(number), self._pubrel((number - 1) % IDS_MAX + 1)]
 
-    def _unsendable(self, number: int, known_id: int, reason: str) -> list[Effect]:
-        gone = self._vanished(number) if known_id else []
-        return gone + self._give_up(number, reason)
+    def _unsendable(self, delivery: Deliver, qos: int, reason: str) -> list[Effect]:
+        number = delivery.number
+        if qos != 2 or number > self._inherited_up_to:
+            return self._give_up(number, reason)
+        return self._let_go(number) + self._give_up(number, reason)
 
     def _give_up(self, number: int, reason: str) -> list[Effect]:
         return [GiveUp(number, reason), *self._done(number)]

@@ -49,6 +49,7 @@ from godwit.mqtt.exchange import (
     Forget,
     Heard,
     Input,
+    Keep,
     Kept,
     Opened,
     PublishEvent,
@@ -60,6 +61,7 @@ from godwit.mqtt.exchange import (
     Subscribed,
 )
 from godwit.mqtt.greeting import worded
+from godwit.mqtt.notes import in_key
 from godwit.mqtt.outgoing import Outgoing
 from godwit.mqtt.packets import (
     Connack,
@@ -134,6 +136,11 @@ class MqttSession:
         """The name of the connection that stands."""
         return self._connection.name if self._connection else None
 
+    @property
+    def expiry_s(self) -> int:
+        """For how long the session stays when its connection has ended."""
+        return self._expiry_s
+
     def handle(self, input: Input, now: float) -> list[Effect]:
         """What follows from an input. `now` is in seconds and never goes back."""
         try:
@@ -194,6 +201,7 @@ class MqttSession:
             size_max,
             min(said("topic_alias_maximum", 0), settings.alias_out_max),
             settings.queue_max,
+            input.doubtful if is_present else 0,
         )
         self._connection = Connection(input.connection, connect, outgoing, size_max, keep_alive_s, now)
         connack = Connack(0, is_present, self._offer(candidate) if connect.level == 5 else {})
@@ -359,10 +367,14 @@ class MqttSession:
         if number == 0:
             self.kept.published += 1
             number = self.kept.published
-        if qos == 2:
-            self.kept.received[packet_id] = number
         self._asked[number] = (packet_id, qos)
-        return [PublishEvent(number, topic, packet.payload, qos, packet.retain, properties)]
+        publish = PublishEvent(number, topic, packet.payload, qos, packet.retain, properties)
+        if qos == 1:
+            return [publish]
+        if len(self.kept.received) >= self._settings.received_max:
+            raise MqttFault(Reason.RECEIVE_MAXIMUM_EXCEEDED, f"{self._settings.received_max} are not released")
+        self.kept.received[packet_id] = number
+        return [Keep(in_key(packet_id), b""), publish]
 
     def _unaliased(self, connection: Connection, topic: str, properties: Properties) -> tuple[str, Properties]:
         """The topic that is meant, and the properties to carry on. [mqtt5 §3.3.2.3.4]"""
@@ -386,25 +398,28 @@ class MqttSession:
     def _on_accepted(self, input: Accepted, now: float) -> list[Effect]:
         packet_id, qos = self._asked.pop(input.number, (0, 0))
         is_refused = input.reason_code >= 0x80
+        effects: list[Effect] = []
         if qos == 2:
             if is_refused:
                 self.kept.received.pop(packet_id, None)
+                effects.append(Keep(in_key(packet_id), None))
             else:
                 self.kept.received[packet_id] = 0
         connection = self._connection
         if connection is None or packet_id not in connection.receiving:
-            return []  # the client will ask again
+            return effects  # the client will ask again
         if qos == 1 or is_refused:
             del connection.receiving[packet_id]
         answer = Puback(packet_id, input.reason_code) if qos == 1 else Pubrec(packet_id, input.reason_code)
-        return self._tell(answer, input.reason)
+        return effects + self._tell(answer, input.reason)
 
     def _pubrel(self, connection: Connection, packet: Pubrel, now: float) -> list[Effect]:
         if self.kept.received.get(packet.packet_id):
             protocol_error(f"PUBREL for {packet.packet_id} before its PUBREC")
-        self.kept.received.pop(packet.packet_id, None)
+        was_known = self.kept.received.pop(packet.packet_id, None) is not None
         connection.receiving.pop(packet.packet_id, None)
-        return self._tell(Pubcomp(packet.packet_id))
+        forgotten: list[Effect] = [Keep(in_key(packet.packet_id), None)] if was_known else []
+        return forgotten + self._tell(Pubcomp(packet.packet_id))
 
     def _puback(self, connection: Connection, packet: Puback, now: float) -> list[Effect]:
         return connection.outgoing.on_puback(packet, now)

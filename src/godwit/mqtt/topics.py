@@ -7,6 +7,7 @@ filter on it: routable everywhere, and where the algebra has no exact words (a `
 
     $share/GROUP/sport/+        members of GROUP share the events of `sport/+` among them
     sport/+?score > 20          of these only events whose content matches, in the filter language
+    sport/+/?score > 20         the same, for client libraries that let nothing stand behind a wildcard
 
 *Rules.*
 1. A filter never misses: whatever `TopicFilter.matches` accepts, `TopicFilter.filter` accepts. It asks for *some* topic
@@ -15,7 +16,8 @@ filter on it: routable everywhere, and where the algebra has no exact words (a `
 3. Names and filters have at least one character, no U+0000, and no other control or non-character: the standard lets a
    server refuse those [mqtt5 §1.5.4], and a line break in a topic helps nobody.
 
-*Departures.* `?` begins a content filter, so a filter cannot ask for a topic that holds one, except by a wildcard.
+*Departures.* `?` begins a content filter, so a filter cannot ask for a topic that holds one, except by a wildcard. A
+slash between a wildcard and it is no part of the topic.
 
 *Standard.* [mqtt5 §4.7, §4.8.2].
 """
@@ -95,6 +97,8 @@ def checked_filter(text: str) -> str:
 def split(text: str) -> tuple[str | None, str, str | None]:
     """The share name, the levels and the content filter of a topic filter."""
     levels, mark, content = text.partition("?")
+    if mark and levels.endswith(("+/", "#/")):
+        levels = levels[:-1]
     share = None
     if levels.startswith(SHARE):
         share, _, levels = levels.removeprefix(SHARE).partition("/")

@@ -54,11 +54,13 @@ class Inner:
             self.hang_up()
             self._on_closed("your token is over")
 
-    def say(self, message: Any) -> None:
-        """Say a message to the machine, as far as the client may."""
-        if self.is_open:
-            message = self.principal.checked(message)
-            self.node.tell(Heard(self.name, message), NATIVE.encode(message))
+    def say(self, message: Any) -> Any:
+        """Say a message to the machine, as far as the client may: what was said in its place, or None."""
+        if not self.is_open:
+            return None
+        message = self.principal.checked(message)
+        self.node.tell(Heard(self.name, message), NATIVE.encode(message))
+        return message
 
     def hang_up(self) -> None:
         """The client is gone; its session stays."""

@@ -1,0 +1,694 @@
+"""One MQTT connection: bytes in, effects of its session carried out, bytes out.
+
+*Theory.* A connection has a session machine of its own (`MqttSession`), made from the notes that the client's Godwit
+session bears, and an `Inner`, by which that session is attached here. Two connections of one client meet in the broker:
+the newer one takes the Godwit session, and the older one is told.
+
+    CONNECT ─▶ door ─▶ Attach ─▶ Attached, with notes ─▶ CONNACK ─▶ packets ⇄ requests and deliveries ─▶ end
+
+When the connection ends its will is published over the `Inner`, which is still open; with a will delay it stays open
+until that has passed. A client that comes back meanwhile, here or elsewhere, takes the session away and the will goes.
+
+*Rules.*
+1. A packet that tells of something done leaves after what it tells of is in the journal (`Gate`).
+2. Deliveries are confirmed once in a turn, and not while the client does not read: so what it has not read waits in its
+   Godwit session, within the bounds of that.
+3. A client with more than `UNANSWERED_MAX` requests open is not read, at any level.
+4. An event's number is the number of its request, counted from when its session began, in microseconds since 1970: so
+   numbers of one client grow from session to session, as long as the clocks of brokers agree better than the time
+   between them.
+
+*Departures.* Of a client that is taken over by another broker, a will without delay is not published: nobody may speak
+for it here any more.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from godwit.broker import messages as said
+from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
+from godwit.errors import GodwitError, MqttFault, PeerFault
+from godwit.filters.events import NAME_LENGTH_MAX, Attributes, Event
+from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, greeting
+from godwit.mqtt import exchange as asked
+from godwit.mqtt.exchange import NEVER
+from godwit.mqtt.notes import OUT, SUB, grant_note, kept_of, out_note
+from godwit.mqtt.packets import Will
+from godwit.mqtt.reasons import Reason
+from godwit.mqtt.topics import matches, split
+from godwit.runtime.admission import Credentials, Principal
+from godwit.runtime.inner import Inner
+from godwit.runtime.mqtt_events import (
+    CONTEXT,
+    Message,
+    attributes_of,
+    context_of_payload,
+    context_of_properties,
+    stamps_of,
+)
+from godwit.runtime.mqtt_requests import Gate, Requests
+from godwit.runtime.rates import Bucket
+from godwit.runtime.wire import NATIVE
+
+if TYPE_CHECKING:
+    from godwit.runtime.mqtt_gateway import Gateway
+
+__all__ = ["MqttConnection"]
+
+UNANSWERED_MAX = 1_024
+CONNECT_S = 10.0
+FILTER_BYTES_MAX = 4_000  # of a topic filter: it must fit into a note
+SEQUENCE, CTX = "seq", "ctx"  # notes of ours
+TO = "$to"
+TOKEN, REST = ("token",), ("rest",)
+KEEPING = (("will",), ("keep alive",))  # timers that are ours to run; Godwit's session minds its own expiry
+BYE_FIRST_BYTE = 0xE0  # of DISCONNECT
+EXACT: tuple[str | None, bool] = (None, False)
+
+
+class MqttConnection:
+    """A client's connection, over whatever carries its bytes."""
+
+    def __init__(
+        self,
+        gateway: "Gateway",
+        write: Callable[[bytes], None],
+        close: Callable[[], None],
+        pause: Callable[[bool], None],
+        host: str,
+        certificate: str = "",
+    ) -> None:
+        self.gateway = gateway
+        self.name = gateway.new_name()
+        self.client = ""  # its name in Godwit, once it is let in
+        self.closed_because = ""
+        self._write, self._close, self._pause = write, close, pause
+        self.host, self._certificate = host, certificate
+        self._decoder = Decoder(size_max=gateway.settings.maximum_packet_size)
+        self._session = MqttSession(gateway.settings)
+        self._has_said_connect = False
+        self._is_open = True  # the client is there
+        self._is_attached = False
+        self._is_over = False  # the MQTT session is; its will may be pending
+        self._is_forgotten = False
+        self._inner: Inner | None = None
+        self._requests: Requests | None = None
+        self._gate = Gate()
+        self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self._loop = asyncio.get_running_loop()
+        self._greeting_timer = self._loop.call_later(CONNECT_S, self._drop, "no CONNECT came")
+        self._attach: asked.Attach | None = None
+        self._admitting: asyncio.Task[None] | None = None
+        self._checks: dict[str, tuple[str | None, bool]] = {}  # by subscription: levels to look at, and no local
+        self._base = 0
+        self._context: Attributes = {}
+        self._stamps: Attributes = {}
+        self._confirm = 0  # up to here deliveries are done
+        self._confirmed = 0  # and this was said
+        self._is_full = False  # the client does not read
+        self._is_paused = False  # the client is not read
+        self._linger_s: float | None = None
+        self._bucket: Bucket | None = None
+
+    # ------------------------------------------------------------ from the carrier
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        fault: MqttFault | None = None
+        try:
+            packets = self._decoder.feed(data)
+        except MqttFault as caught:
+            fault, packets = caught, caught.packets
+        for packet in packets:
+            if not self._is_open:
+                return
+            if self._has_said_connect:
+                self._tell(asked.Heard(self.name, packet))
+            else:
+                self._on_connect(packet)
+        if fault is not None and self._is_open:
+            self._on_fault(fault)
+        if self._bucket is not None and (wait_s := self._bucket.take(len(packets), self.gateway.now())) > 0:
+            self._rest(wait_s)
+        self._flush()
+
+    def connection_lost(self) -> None:
+        """The client is gone."""
+        if self._is_open:
+            self._is_open = False
+            self._greeting_timer.cancel()
+            self.gateway.leave(self)
+            self._tell(asked.Closed(self.name))
+            if not self._is_attached:
+                self._let_go()
+
+    def pause_writing(self) -> None:
+        """The client does not read what is sent to it."""
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._is_full = False
+        self._say_confirmed()
+
+    def stop(self, reason_code: int, reason: str) -> None:
+        """Close the connection for a reason of the server's."""
+        if self._is_attached:
+            self._tell(asked.Stop(reason_code, reason))
+            self._flush()
+        else:
+            self._drop(reason)
+
+    def _hold_back(self, is_paused: bool) -> None:
+        """Read nothing more for now, or read on."""
+        if self._is_open and is_paused is not self._is_paused and REST not in self._timers:
+            self._is_paused = is_paused
+            self._pause(is_paused)
+
+    def _rest(self, wait_s: float) -> None:
+        """The client is too fast: read nothing for a while."""
+        if REST not in self._timers:
+            self._hold_back(True)
+            self._timers[REST] = self._loop.call_later(wait_s, self._rested)
+
+    def _rested(self) -> None:
+        self._timers.pop(REST, None)
+        self._hold_back(False)
+
+    # ------------------------------------------------------------ coming in
+
+    def _on_connect(self, packet: Any) -> None:
+        assert isinstance(packet, Connect), "the decoder lets nothing else be first"
+        self._has_said_connect = True
+        self._greeting_timer.cancel()
+        refusal = greeting(packet)
+        if refusal is not None:
+            self._gate.put_at_once(refusal)
+            self._drop("its CONNECT was refused")
+            return
+        client_id = packet.client_id or self.gateway.new_client_id()
+        self._tell(asked.Opened(self.name, packet, client_id))
+
+    def _on_fault(self, fault: MqttFault) -> None:
+        if self._has_said_connect:
+            self._tell(asked.Faulted(self.name, fault.reason_code, fault.text))
+            return
+        self._gate.put_at_once(answer_to_fault(fault))
+        self._drop(str(fault))
+
+    def _on_attach(self, effect: asked.Attach) -> None:
+        """Ask the door who this is."""
+        self._attach, connect = effect, effect.connect
+        password = (connect.password or b"").decode(errors="replace")
+        credentials = Credentials(
+            host=self.host,
+            client=effect.client_id,
+            user=connect.user_name or "",
+            password=password if connect.user_name else "",
+            token="" if connect.user_name else password,
+            certificate=self._certificate,
+        )
+        self._hold_back(True)
+        self._admitting = self._loop.create_task(self._admit(credentials))
+
+    async def _admit(self, credentials: Credentials) -> None:
+        try:
+            principal = await self.gateway.door.admit(credentials)
+        except PeerFault as fault:
+            self._refuse(Reason.NOT_AUTHORIZED, str(fault))
+        except Exception:
+            self._refuse(Reason.SERVER_UNAVAILABLE, "this broker cannot tell at present who may come in")
+            raise
+        else:
+            self._admitting = None
+            self._let_in(principal)
+        self._hold_back(False)
+        self._flush()
+
+    def _refuse(self, reason_code: int, reason: str) -> None:
+        self._tell(asked.Refused(self.name, reason_code, reason))
+
+    def _let_in(self, principal: Principal) -> None:
+        attach = self._attach
+        if not self._is_open or attach is None:
+            return
+        name = principal.name_of(attach.client_id)
+        if not 0 < len(name) <= NAME_LENGTH_MAX:
+            reason = f"a client's name of {len(name)} characters: at most {NAME_LENGTH_MAX} are allowed"
+            self._refuse(Reason.CLIENT_IDENTIFIER_NOT_VALID, reason)
+            return
+        older = self.gateway.clients.get(name)
+        if older is not None:
+            older.taken_over(attach.is_clean)
+        self.client = name
+        self.gateway.clients[name] = self
+        traffic, now = self.gateway.traffic, self.gateway.now()
+        if traffic.messages_per_s:
+            self._bucket = Bucket(traffic.messages_per_s, traffic.messages_burst, now)
+        if principal.until is not None:
+            wait_s = max(0.0, principal.until - now)
+            self._timers[TOKEN] = self._loop.call_later(wait_s, self.stop, Reason.NOT_AUTHORIZED, "your token is over")
+        self._inner = Inner(self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed)
+        self._say(self.gateway.attach(name, is_clean=attach.is_clean))
+
+    def _on_attached(self, message: said.Attached) -> None:
+        """The session is here: make the state of MQTT from its notes, and say what is new."""
+        attach, inner = self._attach, self._inner
+        assert attach is not None
+        assert inner is not None
+        self._is_attached = True
+        requests = self._requests = Requests(inner, message.accepted)
+        notes, is_present = message.notes, not message.fresh
+        self._base = _whole(notes.get(SEQUENCE)) or int(self.gateway.now() * 1e6)
+        if SEQUENCE not in notes:
+            requests.ask(said.Note(SEQUENCE, msgspec.msgpack.encode(self._base)))
+        doubtful = 0
+        if OUT in notes:
+            requests.ask(said.Note(OUT, None))
+        elif is_present:
+            doubtful = message.receipt.replayed
+        self._linger(attach.expiry_s)
+        self._know_context(_context(notes.get(CTX)))
+        try:
+            context = context_of_properties(attach.connect.properties)
+        except GodwitError as error:
+            self._is_attached = False
+            self._refuse(Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(error))
+            self._let_go()
+            return
+        if context is not None:
+            self._set_context(context)
+        self._tell(asked.Attached(self.name, is_present, kept_of(notes), doubtful))
+
+    def taken_over(self, is_clean: bool) -> None:
+        """The client has come anew, over another connection."""
+        if self._is_attached and not self._is_over:
+            self._tell(asked.Stop(Reason.SESSION_TAKEN_OVER, "the client is connected anew"))
+            self._flush()
+        elif not self._is_over:
+            self._drop("the client is connected anew")
+        if is_clean:
+            self._on_timer(("will",))
+
+    # ------------------------------------------------------------ from the machine
+
+    def _on_messages(self, messages: list[Any]) -> None:
+        requests = self._requests
+        for message in messages:
+            kind = type(message)
+            if kind is said.Delivery:
+                self._on_delivery(message)
+            elif kind is said.Accepted and requests is not None:
+                requests.on_accepted(message.number)
+            elif kind is said.Refused and requests is not None:
+                requests.on_refused(message.number, message.reason)
+            elif kind is said.Attached:
+                self._on_attached(message)
+                requests = self._requests
+        if self._is_paused and requests is not None and requests.unanswered < UNANSWERED_MAX // 2:
+            self._hold_back(False)
+        self._flush()
+
+    def _on_inner_closed(self, reason: str) -> None:
+        """The machine has closed the session's connection."""
+        if not self._is_attached:
+            self._refuse(Reason.SERVER_UNAVAILABLE, reason)
+        elif not self._is_over:
+            is_stopping = self.gateway.is_closing or "the broker" in reason
+            code = Reason.SERVER_SHUTTING_DOWN if is_stopping else Reason.SESSION_TAKEN_OVER
+            self._tell(asked.Stop(code, reason))
+        self._let_go()
+        self._flush()
+
+    def _on_delivery(self, delivery: said.Delivery) -> None:
+        event = delivery.event
+        message = self.gateway.message(event)
+        names = delivery.subscriptions
+        checks = self._checks
+        for name in names:
+            if checks.get(name) is not EXACT:
+                names = tuple(each for each in names if self._wants(each, event, message))
+                break
+        topics = message.topics
+        topic = topics[0] if len(topics) == 1 else _topic_for(names, topics)
+        self._tell(
+            asked.Deliver(
+                delivery.number,
+                topic,
+                message.payload,
+                names,
+                message.qos,
+                message.retain,
+                message.is_retained,
+                message.properties,
+                event.expires_at,
+                message.shared,
+            )
+        )
+
+    def _wants(self, name: str, event: Event, message: Message) -> bool:
+        """Whether a subscription is for an event: routing lets through more, and knows nothing of no local."""
+        check = self._checks.get(name)
+        if check is None:
+            _, levels, _ = split(name)
+            granted = self._session.kept.subscriptions.get(name)
+            is_no_local = granted is not None and granted.no_local
+            check = (levels, is_no_local) if is_no_local or "+" in levels else EXACT
+            self._checks[name] = check
+        levels_wanted, is_no_local = check
+        if is_no_local and event.publisher == self.client:
+            return False
+        return levels_wanted is None or any(matches(levels_wanted, topic) for topic in message.topics)
+
+    # ------------------------------------------------------------ effects
+
+    def _tell(self, input: asked.Input) -> None:
+        """Have the session handle something, and carry out what it asks for."""
+        for effect in self._session.handle(input, self.gateway.now()):
+            kind = type(effect)
+            if kind is asked.Send:
+                self._send(effect.data)  # type: ignore[union-attr]
+            elif kind is asked.Confirm:
+                self._confirm = max(self._confirm, effect.number)  # type: ignore[union-attr]
+            else:
+                _EFFECTS[kind](self, effect)
+        if self._is_attached and not self._is_over and self._session.connection is None:
+            self._on_end()
+
+    def _send(self, data: bytes) -> None:
+        requests = self._requests
+        if requests is None or data[0] == BYE_FIRST_BYTE:
+            self._gate.put_at_once(data)
+        else:
+            self._gate.put(data, requests.said, requests.accepted)
+
+    def _flush(self) -> None:
+        """Write what may leave, in one go, and confirm what is done."""
+        requests = self._requests
+        data = self._gate.taken(0 if requests is None else requests.accepted)
+        if data and self._is_open:
+            self._write(data)
+        self._say_confirmed()
+
+    def _say_confirmed(self) -> None:
+        if self._confirm > self._confirmed and not self._is_full and not self._is_over:
+            self._confirmed = self._confirm
+            self._say(said.Received(self._confirm))
+
+    def _on_close(self, effect: asked.Close) -> None:
+        self._drop(effect.reason)
+
+    def _drop(self, reason: str) -> None:
+        """Close the client's connection after what was sent."""
+        if self._is_open:
+            requests = self._requests
+            data = self._gate.taken(0 if requests is None else requests.accepted)
+            if data:
+                self._write(data)
+            self._is_open = False
+            self._greeting_timer.cancel()
+            self.closed_because = reason
+            self.gateway.leave(self)
+            self._close()
+            if not self._is_attached:
+                self._let_go()
+
+    def _on_publish_event(self, effect: asked.PublishEvent) -> None:
+        self._publish(effect, partial(self._on_published, effect.number) if effect.number else None)
+
+    def _on_publish_will(self, effect: asked.PublishWill) -> None:
+        self._publish(effect.will, None)
+
+    def _publish(
+        self, wanted: asked.PublishEvent | Will, on_answer: Callable[[str | None, bool], None] | None
+    ) -> None:
+        """Publish this, or say why not."""
+        requests, topic = self._requests, wanted.topic
+        if requests is None:
+            return
+        try:
+            if topic[0] == "$":
+                self._publish_specially(wanted, on_answer)
+                return
+            event = self._event(wanted, requests.said + 1)
+        except GodwitError as error:
+            self.gateway.counts["refused"] += 1
+            if on_answer is not None:
+                on_answer(str(error), False)
+            return
+        self.gateway.counts["published"] += 1
+        if wanted.retain:
+            wish: Any = said.Retain(event, topic, clear=not wanted.payload)
+        else:
+            wish = said.Publish(event)
+        self._ask(wish, on_answer)
+        if requests.unanswered > UNANSWERED_MAX:
+            self._hold_back(True)
+
+    def _publish_specially(
+        self, wanted: asked.PublishEvent | Will, on_answer: Callable[[str | None, bool], None] | None
+    ) -> None:
+        """What a client publishes to `$ctx` is its context; other topics that begin with `$` are not for clients."""
+        topic = wanted.topic
+        if topic != CONTEXT and not topic.startswith(f"{CONTEXT}/"):
+            raise PeerFault(f"{topic}: of topics that begin with $, clients may publish to {CONTEXT} alone")
+        told = context_of_properties(wanted.properties)
+        if told is not None and not wanted.payload and topic == CONTEXT:
+            context: Attributes = told
+        else:
+            context = context_of_payload(topic, wanted.payload, self._context)
+        self._set_context(context, on_answer)
+
+    def _event(self, wanted: asked.PublishEvent | Will, number: int) -> Event:
+        properties, now = wanted.properties, self.gateway.now()
+        expiry_s = properties.get("message_expiry_interval")
+        to = [value for name, value in properties.get("user_property", ()) if name == TO]
+        return Event(
+            attributes_of(wanted.topic, wanted.payload, wanted.qos, wanted.retain, properties, self._stamps),
+            self.client,
+            self._base + number,
+            wanted.payload,
+            properties.get("content_type"),
+            now,
+            None if expiry_s is None else now + expiry_s,
+            self.gateway.filter_on_context(to[-1]) if to else None,
+        )
+
+    def _on_published(self, number: int, reason: str | None, is_denied: bool) -> None:
+        if reason is None:
+            self._tell(asked.Accepted(number))
+            return
+        code = Reason.NOT_AUTHORIZED if is_denied else Reason.IMPLEMENTATION_SPECIFIC_ERROR
+        if reason.startswith("$"):
+            code = Reason.TOPIC_NAME_INVALID
+        self._tell(asked.Accepted(number, code, reason))
+
+    def _on_add(self, effect: asked.AddSubscriptions) -> None:
+        codes: list[int | None] = [None] * len(effect.wishes)
+        reasons: list[str] = []
+        self._checks.clear()
+        for place, wish in enumerate(effect.wishes):
+            text = wish.subscription.filter
+            if len(text.encode()) > FILTER_BYTES_MAX:
+                reasons.append(f"a topic filter of more than {FILTER_BYTES_MAX} bytes")
+                codes[place] = Reason.QUOTA_EXCEEDED
+                continue
+            subscribe = said.Subscribe(
+                (self.client, text), wish.topics.filter, share=wish.topics.share or "", retained=wish.wants_retained
+            )
+            self._ask(subscribe, partial(self._on_subscribed, effect, codes, reasons, place))
+            granted = self._session.kept.subscriptions.get(text)
+            if granted is not None:
+                self._ask(said.Note(SUB + text, grant_note(granted)))
+        self._answer_subscribe(effect, codes, reasons)
+
+    def _on_subscribed(
+        self,
+        effect: asked.AddSubscriptions,
+        codes: list[int | None],
+        reasons: list[str],
+        place: int,
+        reason: str | None,
+        is_denied: bool,
+    ) -> None:
+        if reason is None:
+            codes[place] = effect.wishes[place].subscription.qos
+        else:
+            reasons.append(reason)
+            codes[place] = Reason.NOT_AUTHORIZED if is_denied else Reason.IMPLEMENTATION_SPECIFIC_ERROR
+        self._answer_subscribe(effect, codes, reasons)
+
+    def _answer_subscribe(
+        self, effect: asked.AddSubscriptions, codes: list[int | None], reasons: list[str]
+    ) -> None:
+        known = tuple(code for code in codes if code is not None)
+        if len(known) < len(codes):
+            return
+        standing = self._session.kept.subscriptions
+        self._tell(asked.Subscribed(effect.request, known, "; ".join(reasons)))
+        for wish, code in zip(effect.wishes, known, strict=True):
+            if code >= 0x80:  # what stood before stands again
+                text = wish.subscription.filter
+                granted = standing.get(text)
+                self._ask(said.Note(SUB + text, None if granted is None else grant_note(granted)))
+
+    def _on_end_subscriptions(self, effect: asked.EndSubscriptions) -> None:
+        self._checks.clear()
+        for text in effect.filters:
+            self._ask(said.Unsubscribe((self.client, text)))
+            self._ask(said.Note(SUB + text, None))
+
+    def _on_give_up(self, effect: asked.GiveUp) -> None:
+        self.gateway.counts["given up"] += 1
+
+    def _on_keep(self, effect: asked.Keep) -> None:
+        self._ask(said.Note(effect.key, effect.value))
+
+    def _on_forget(self, effect: asked.Forget) -> None:
+        self._is_forgotten = True
+
+    def _on_start_timer(self, effect: StartTimer) -> None:
+        self._stop_timer(effect.key)
+        if effect.key in KEEPING:
+            wait_s = max(0.0, effect.at - self.gateway.now())
+            self._timers[effect.key] = self._loop.call_later(wait_s, self._on_timer, effect.key)
+
+    def _on_stop_timer(self, effect: StopTimer) -> None:
+        self._stop_timer(effect.key)
+
+    def _stop_timer(self, key: TimerKey) -> bool:
+        handle = self._timers.pop(key, None)
+        if handle is not None:
+            handle.cancel()
+        return handle is not None
+
+    def _on_timer(self, key: TimerKey) -> None:
+        if not self._stop_timer(key):
+            return
+        self._tell(asked.TimerDue(key))
+        if self._is_over:  # the will is said: the session may go on without us
+            self._linger(self._session.expiry_s)
+            self._let_go()
+        self._flush()
+
+    # ------------------------------------------------------------ requests
+
+    def _say(self, message: Any) -> None:
+        if self._inner is not None:
+            try:
+                self._inner.say(message)
+            except PeerFault as fault:
+                self._break_off(str(fault))
+
+    def _ask(self, wish: Any, on_answer: Callable[[str | None, bool], None] | None = None) -> None:
+        requests = self._requests
+        if requests is None:
+            return
+        try:
+            requests.ask(wish, on_answer)
+        except PeerFault as fault:
+            requests.said -= 1
+            self._break_off(str(fault))
+
+    def _break_off(self, reason: str) -> None:
+        """The client may not even ask this."""
+        if self._is_open:
+            self._tell(asked.Stop(Reason.NOT_AUTHORIZED, reason))
+            self._drop(reason)
+
+    def _linger(self, seconds: int) -> None:
+        linger_s = None if seconds >= NEVER else float(seconds)
+        if linger_s != self._linger_s or self._requests is None or not self._session.connection:
+            self._linger_s = linger_s
+            self._ask(said.Linger(linger_s))
+
+    def _set_context(
+        self, context: Attributes, on_answer: Callable[[str | None, bool], None] | None = None
+    ) -> None:
+        """Say that the client's context is this from now on."""
+        before = self._context
+
+        def answered(reason: str | None, is_denied: bool) -> None:
+            if reason is not None and self._context is context:
+                self._know_context(before)
+                self._ask(said.Note(CTX, msgspec.msgpack.encode(before)))
+            if on_answer is not None:
+                on_answer(reason, is_denied)
+
+        self._know_context(context)
+        self._ask(said.Context(dict(context)), answered)
+        self._ask(said.Note(CTX, msgspec.msgpack.encode(context)))
+
+    def _know_context(self, context: Attributes) -> None:
+        self._context, self._stamps = context, stamps_of(context)
+
+    # ------------------------------------------------------------ the end
+
+    def _on_end(self) -> None:
+        """The MQTT connection has ended: leave the session in order, and go; with a will to wait for, later."""
+        if self._is_forgotten:
+            self._is_over = True
+            self._say(said.Bye("the session has ended with its connection"))
+            self._let_go()
+            return
+        self._say_confirmed()
+        self._is_over = True
+        self._linger(self._session.expiry_s)
+        self._ask(said.Note(OUT, out_note(self._session.kept)))
+        if ("will",) not in self._timers:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Nothing more is to be said for this client."""
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+        if self._admitting is not None:
+            self._admitting.cancel()
+        if self._inner is not None:
+            self._inner.hang_up()
+        if self.gateway.clients.get(self.client) is self:
+            del self.gateway.clients[self.client]
+
+
+def _topic_for(names: tuple[str, ...], topics: tuple[str, ...]) -> str:
+    """Of an event's topics, one that a subscription is for."""
+    for name in names:
+        _, levels, _ = split(name)
+        for topic in topics:
+            if matches(levels, topic):
+                return topic
+    return topics[0] if topics else ""
+
+
+def _whole(note: bytes | None) -> int:
+    try:
+        return msgspec.msgpack.decode(note, type=int) if note else 0
+    except msgspec.MsgspecError:
+        return 0
+
+
+def _context(note: bytes | None) -> Attributes:
+    try:
+        return NATIVE.attributes(msgspec.msgpack.decode(note, type=dict[str, Any])) if note else {}
+    except (msgspec.MsgspecError, ValueError):
+        return {}
+
+
+_EFFECTS: dict[type, Callable[[MqttConnection, Any], None]] = {
+    asked.Close: MqttConnection._on_close,
+    asked.Attach: MqttConnection._on_attach,
+    asked.PublishEvent: MqttConnection._on_publish_event,
+    asked.PublishWill: MqttConnection._on_publish_will,
+    asked.AddSubscriptions: MqttConnection._on_add,
+    asked.EndSubscriptions: MqttConnection._on_end_subscriptions,
+    asked.GiveUp: MqttConnection._on_give_up,
+    asked.Keep: MqttConnection._on_keep,
+    asked.Forget: MqttConnection._on_forget,
+    StartTimer: MqttConnection._on_start_timer,
+    StopTimer: MqttConnection._on_stop_timer,
+}

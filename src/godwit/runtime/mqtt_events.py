@@ -1,0 +1,261 @@
+"""Between MQTT messages and Godwit's events: pure functions, both ways.
+
+*Theory.* A topic is the attribute `topic`. User properties are attributes, as texts; so are the fields of a payload that
+is a JSON object, as what they are: numbers, texts, times and places can be filtered on. The payload itself stays as it
+is. What an MQTT client must get as it was sent, and no attribute says, is in attributes that begin with `mqtt.`.
+
+| attribute | holds |
+|---|---|
+| `topic` | the topic |
+| `mqtt.qos` | the QoS it was published with: it is there if, and only if, the event comes from an MQTT client |
+| `mqtt.retain` | true, if it was published so |
+| `mqtt.properties` | user properties in order, response topic, correlation data and payload format, as JSON |
+| `sender.X` | the context of its publisher, as for every event |
+
+An event of a native client goes out with its payload, or, without one, with its attributes as a JSON object.
+
+*Rules.*
+1. Of two that say the same name the topic counts most, then a user property, then a field.
+2. What is no attribute (a bad name, a value that is too long) is left out; the event is not. Of more than
+   `ATTRIBUTES_MAX` attributes the fields go first.
+3. Nobody sets `topic`, `retained`, or what begins with `mqtt.`, `sender.`, `my.` or `$`, by a user property or a field.
+4. A message that crosses Godwit is the same on the other side: topic, payload, QoS, retain flag, and properties, but for
+   user properties of more than 64 KiB together, which do not go along.
+"""
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from datetime import datetime
+from sys import intern
+from typing import Any
+
+import msgspec
+
+from godwit.errors import BadEvent, BadValue
+from godwit.filters.contexts import SENDER, checked_context
+from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, flattened
+from godwit.filters.values import Point
+from godwit.mqtt.properties import Properties
+
+__all__ = ["Message", "attributes_of", "context_of_payload", "context_of_properties", "message_of", "properties_of"]
+
+TOPIC, QOS, RETAIN, KEPT = "topic", "mqtt.qos", "mqtt.retain", "mqtt.properties"
+RETAINED = "retained"  # a copy that the broker had kept
+JSON_BYTES_MAX = 64 * 1024
+TEXT_MAX = 65_536
+OUR_OWN = 8  # attributes that are not the client's, at most
+CONTEXT = "$ctx"
+QOS_OF_NATIVE = 2  # whatever the subscription is worth
+
+_RESERVED = re.compile(r"topic$|retained$|mqtt\.|sender\.|my\.|\$")
+_JSON = msgspec.json.Decoder()
+_ENCODER = msgspec.json.Encoder()
+
+
+class Message(msgspec.Struct):
+    """An event as MQTT clients get it. One is made for all of them."""
+
+    topics: tuple[str, ...]
+    payload: bytes
+    qos: int
+    retain: bool
+    is_retained: bool
+    properties: Properties
+    shared: dict[tuple[int, int, bool], tuple[bytes, bytes]] = {}  # its bytes (`Deliver.shared`)
+
+
+class _Kept(msgspec.Struct, omit_defaults=True):
+    """What `mqtt.properties` says."""
+
+    user: list[tuple[str, str]] = []
+    response_topic: str | None = None
+    correlation: str | None = None  # base64
+    format: int | None = None
+
+
+_KEPT = msgspec.json.Decoder(_Kept)
+
+
+# ------------------------------------------------------------ from MQTT
+
+
+def attributes_of(
+    topic: str, payload: bytes, qos: int, retain: bool, properties: Properties, stamps: Attributes
+) -> Attributes:
+    """The attributes of what a client publishes; `stamps`: its context, as `sender.x`."""
+    attributes: dict[str, Any] = _fields(payload, properties.get("content_type"))
+    if properties:
+        said = _user_attributes(properties)
+        room = ATTRIBUTES_MAX - OUR_OWN - len(stamps)
+        if len(attributes) + len(said) > room:
+            attributes = {}
+            said = dict(list(said.items())[:room])
+        attributes.update(said)
+        kept = _kept(properties)
+        if kept and len(kept) <= TEXT_MAX:
+            attributes[KEPT] = kept
+    if len(attributes) + len(stamps) > ATTRIBUTES_MAX - OUR_OWN and not properties:
+        attributes = {}
+    attributes[TOPIC] = topic
+    attributes[QOS] = qos
+    if retain:
+        attributes[RETAIN] = True
+    if stamps:
+        attributes.update(stamps)
+    return attributes
+
+
+def _fields(payload: bytes, content_type: str | None) -> dict[str, Any]:
+    """The fields of a payload that is a JSON object."""
+    if len(payload) > JSON_BYTES_MAX or (payload[:1] != b"{" and content_type != "application/json"):
+        return {}
+    try:
+        said = _JSON.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return _unreserved(said) if type(said) is dict else {}
+
+
+def _unreserved(said: dict[str, Any]) -> dict[str, Any]:
+    """What of plain data makes attributes."""
+    data = {name: value for name, value in said.items() if not _RESERVED.match(name)}
+    try:
+        return dict(flattened(data))
+    except BadEvent:
+        pass
+    fit: dict[str, Any] = {}
+    for name, value in data.items():
+        try:
+            fit.update(flattened({name: value}))
+        except BadEvent:
+            continue
+    return fit
+
+
+def _user_attributes(properties: Properties) -> dict[str, Any]:
+    """User properties as attributes; one that comes several times has several values."""
+    pairs = properties.get("user_property")
+    if not pairs:
+        return {}
+    said: dict[str, Any] = {}
+    for name, value in pairs:
+        said.setdefault(name, []).append(value)
+    return _unreserved(said)
+
+
+def _kept(properties: Properties) -> str:
+    """The properties that no attribute says as they were; nothing when there are none."""
+    pairs, correlation = properties.get("user_property", ()), properties.get("correlation_data")
+    kept = _Kept(
+        [(name, value) for name, value in pairs],
+        properties.get("response_topic"),
+        None if correlation is None else b64encode(correlation).decode(),
+        properties.get("payload_format_indicator"),
+    )
+    text = _ENCODER.encode(kept).decode()
+    return "" if text == "{}" else text
+
+
+# ------------------------------------------------------------ to MQTT
+
+
+def message_of(event: Event) -> Message:
+    """What MQTT clients get of an event."""
+    attributes = event.attributes
+    topics = attributes.get(TOPIC, ())
+    given = topics if isinstance(topics, tuple) else (topics,)
+    qos = attributes.get(QOS, QOS_OF_NATIVE)
+    payload = event.payload
+    properties = properties_of(event)
+    if payload is None:
+        payload = _ENCODER.encode({name: _plain(value) for name, value in attributes.items() if _is_shown(name)})
+        properties.setdefault("content_type", "application/json")
+    return Message(
+        tuple(topic for topic in given if isinstance(topic, str)),
+        payload,
+        qos if type(qos) is int and 0 <= qos <= 2 else QOS_OF_NATIVE,
+        attributes.get(RETAIN) is True,
+        attributes.get(RETAINED) is True,
+        properties,
+    )
+
+
+def properties_of(event: Event) -> Properties:
+    """The properties of PUBLISH that an event bears, without its expiry."""
+    properties: Properties = {}
+    if event.content_type is not None:
+        properties["content_type"] = event.content_type
+    text = event.attributes.get(KEPT)
+    if not isinstance(text, str):
+        return properties
+    try:
+        kept = _KEPT.decode(text)
+        correlation = None if kept.correlation is None else b64decode(kept.correlation, validate=True)
+    except (msgspec.MsgspecError, ValueError):  # a native client may say anything
+        return properties
+    if kept.format in (0, 1):
+        properties["payload_format_indicator"] = kept.format
+    if kept.response_topic is not None:
+        properties["response_topic"] = kept.response_topic
+    if correlation is not None:
+        properties["correlation_data"] = correlation
+    if kept.user:
+        properties["user_property"] = tuple(kept.user)
+    return properties
+
+
+def _is_shown(name: str) -> bool:
+    return name != TOPIC and name != RETAINED and not name.startswith("mqtt.")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, Point):
+        return {"lon": value.lon, "lat": value.lat}
+    return {"$time": value.isoformat()} if isinstance(value, datetime) else value
+
+
+# ------------------------------------------------------------ context
+
+
+def context_of_properties(properties: Properties) -> Attributes | None:
+    """The context that user properties tell: `$ctx` is a JSON object, `$ctx.x` the text of x. None: they tell none."""
+    said: dict[str, Any] = {}
+    pairs = [pair for pair in properties.get("user_property", ()) if pair[0].startswith(CONTEXT)]
+    for name, value in pairs:
+        if name == CONTEXT:
+            said.update(_object(value.encode()))
+        elif name.startswith(f"{CONTEXT}."):
+            said[name.removeprefix(f"{CONTEXT}.")] = value
+    return checked_context(said) if pairs else None
+
+
+def context_of_payload(topic: str, payload: bytes, before: Attributes) -> Attributes:
+    """The context after a PUBLISH to `$ctx` (a JSON object: all of it) or `$ctx/x` (that of x; no payload: none)."""
+    if topic == CONTEXT:
+        return checked_context(_object(payload) if payload else {})
+    name = topic.removeprefix(f"{CONTEXT}/")
+    said: dict[str, Any] = {each: value for each, value in before.items() if each != name}
+    if payload:
+        try:
+            said[name] = _JSON.decode(payload)
+        except msgspec.MsgspecError:
+            said[name] = payload.decode(errors="replace")
+    return checked_context(said)
+
+
+def _object(data: bytes) -> Mapping[str, Any]:
+    try:
+        said = _JSON.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadValue(f"a context is a JSON object: {error}") from None
+    if not isinstance(said, dict):
+        raise BadValue(f"a context is a JSON object, and this is a {type(said).__name__}")
+    return said
+
+
+def stamps_of(context: Attributes) -> Attributes:
+    """A context as events bear it."""
+    return {intern(SENDER + name): value for name, value in context.items()}

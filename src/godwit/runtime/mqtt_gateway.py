@@ -1,0 +1,199 @@
+"""The MQTT gateway of a broker: MQTT clients are clients of Godwit, beside native ones and for all they have.
+
+*Theory.* Each connection (`mqtt_connection.py`) speaks MQTT on one side and, through an `Inner`, Godwit's messages on
+the other. The gateway listens, and keeps what connections share: who is here under which name, the settings, and events
+as MQTT has them. It keeps nothing that must outlive it.
+
+*Rules.*
+1. An event is translated once for all clients that get it one after the other.
+2. There are at most so many connections, in all and from one host (`Traffic`); more are closed at once. What a client
+   does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed, and its session keeps the rest.
+"""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache
+from secrets import token_hex
+from time import time
+
+from godwit.broker.messages import Attach
+from godwit.filters.contexts import checked_context_filter
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.filters.language import parse
+from godwit.mqtt import Reason, Settings
+from godwit.runtime.admission import Door, OpenDoor
+from godwit.runtime.mqtt_connection import MqttConnection
+from godwit.runtime.mqtt_events import Message, message_of
+from godwit.runtime.node import Node
+from godwit.runtime.peers import certificate_names, host_of, keep_alive
+from godwit.runtime.rates import Hosts, Traffic
+from godwit.runtime.tcp import Address
+
+__all__ = ["Gateway"]
+
+MODE = "relocate"
+MESSAGES_KEPT = 4_096
+UNREAD_BYTES_MAX = 16 * 2**20
+
+
+class Gateway:
+    """The MQTT side of a broker."""
+
+    def __init__(
+        self,
+        node: Node,
+        door: Door | None = None,
+        broker_name: str = "",
+        settings: Settings | None = None,
+        *,
+        traffic: Traffic | None = None,
+    ) -> None:
+        self.node = node
+        self.door: Door = OpenDoor() if door is None else door
+        self.broker_name = broker_name
+        self.settings = Settings() if settings is None else settings
+        self.traffic = Traffic() if traffic is None else traffic
+        self.hosts = Hosts(self.traffic.connections_per_host_max)
+        self.connections: dict[MqttConnection, None] = {}
+        self.clients: dict[str, MqttConnection] = {}  # by their names in Godwit: those that are here, or have a will
+        self.counts: Counter[str] = Counter()  # published, refused, given up
+        self.listening: list[Address] = []
+        self.is_closing = False
+        self._servers: list[asyncio.Server] = []
+        self._made = 0
+        self._life = token_hex(4)  # names of connections must not come again after a restart
+        self._now = 0.0
+        self._messages: dict[int, tuple[Event, Message]] = {}
+        self.filter_on_context = lru_cache(maxsize=1_024)(_filter_on_context)
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
+        """Take MQTT connections there. With port 0, the system chooses one."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: _Wire(self), host, port, ssl=tls)
+        self._servers.append(server)
+        taken = Address(*server.sockets[0].getsockname()[:2])
+        self.listening.append(taken)
+        return taken
+
+    def open(
+        self,
+        write: Callable[[bytes], None],
+        close: Callable[[], None],
+        host: str,
+        *,
+        pause: Callable[[bool], None] = lambda is_paused: None,
+        certificate: str = "",
+    ) -> MqttConnection:
+        """A client that has come over another transport: hand it `data_received(bytes)` and `connection_lost()`."""
+        connection = MqttConnection(self, write, close, pause, host, certificate)
+        if len(self.connections) >= self.traffic.connections_max or self.is_closing or not self.hosts.enter(host):
+            connection.stop(Reason.SERVER_BUSY, "this broker takes no more connections")
+        else:
+            self.connections[connection] = None
+        return connection
+
+    def leave(self, connection: MqttConnection) -> None:
+        """A connection is gone."""
+        if connection in self.connections:
+            del self.connections[connection]
+            self.hosts.leave(connection.host)
+
+    async def close(self) -> None:
+        """Stop listening, and tell all clients."""
+        self.is_closing = True
+        for server in self._servers:
+            server.close()
+        for connection in list(self.connections):
+            connection.stop(Reason.SERVER_SHUTTING_DOWN, "the broker stops")
+
+    # ------------------------------------------------------------ what connections share
+
+    def new_name(self) -> str:
+        """A name for a connection."""
+        self._made += 1
+        return f"mqtt-{self._life}/{self._made}"
+
+    def new_client_id(self) -> str:
+        """A name for a client that has none."""
+        return f"mqtt-{token_hex(8)}"
+
+    def now(self) -> float:
+        """The time, which never goes back."""
+        self._now = max(self._now, time())
+        return self._now
+
+    def attach(self, client: str, *, is_clean: bool) -> Attach:
+        """How a client's session is asked for."""
+        return Attach(client, mode=MODE)
+
+    def message(self, event: Event) -> Message:
+        """An event as MQTT clients get it."""
+        known = self._messages.get(id(event))
+        if known is not None and known[0] is event:
+            return known[1]
+        if len(self._messages) >= MESSAGES_KEPT:
+            self._messages.clear()
+        message = message_of(event)
+        self._messages[id(event)] = (event, message)
+        return message
+
+
+def _filter_on_context(text: str) -> Filter:
+    return checked_context_filter(parse(text))
+
+
+class _Wire(asyncio.Protocol):
+    """A TCP connection that carries MQTT."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._transport: asyncio.Transport | None = None
+        self._connection: MqttConnection | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        keep_alive(transport)
+        names = certificate_names(transport)
+        self._connection = self._gateway.open(
+            self._write,
+            transport.close,
+            host_of(transport),
+            pause=self._pause,
+            certificate=names[0] if names else "",
+        )
+
+    def data_received(self, data: bytes) -> None:
+        assert self._connection is not None
+        self._connection.data_received(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._connection is not None:
+            self._connection.connection_lost()
+
+    def pause_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.resume_writing()
+
+    def _write(self, data: bytes) -> None:
+        transport = self._transport
+        assert transport is not None
+        transport.write(data)
+        if transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+            transport.abort()
+
+    def _pause(self, is_paused: bool) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if is_paused:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()

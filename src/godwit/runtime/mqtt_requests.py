@@ -1,0 +1,90 @@
+"""The requests that a gateway makes of the machine for one client: numbered, answered in order, and safe when answered.
+
+*Theory.* The machine answers a request when it is in the journal. So whatever tells a client that something is done
+must wait for the answers to all that was asked before: a `Gate` lets bytes out in order, none before the requests that
+were made before it are answered.
+
+*Rules.*
+1. Requests count on from what the session has handled (`Attached.accepted`). An answer covers all before it.
+2. Bytes that are let in after request n leave after the answer to n; without open requests, at once.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from godwit.broker.messages import Denied, Request
+from godwit.runtime.inner import Inner
+
+__all__ = ["Gate", "OnAnswer", "Requests"]
+
+OnAnswer = Callable[[str | None, bool], None]
+"""Told when a request is answered: why it was refused (None: it was not), and whether the client lacks the right."""
+
+
+class Requests:
+    """What was asked for one client, and what is not answered yet."""
+
+    def __init__(self, inner: Inner, accepted: int) -> None:
+        self._inner = inner
+        self.said = accepted
+        self.accepted = accepted
+        self._waiting: deque[tuple[int, OnAnswer, bool]] = deque()
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests have no answer."""
+        return self.said - self.accepted
+
+    def ask(self, wish: Any, on_answer: OnAnswer | None = None) -> None:
+        """Ask for this."""
+        self.said += 1
+        said = self._inner.say(Request(self.said, wish))
+        if on_answer is not None:
+            self._waiting.append((self.said, on_answer, said is not None and type(said.wish) is Denied))
+
+    def on_accepted(self, number: int) -> None:
+        """Every request up to this is handled."""
+        self.accepted = max(self.accepted, number)
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= number:
+            _, on_answer, _ = waiting.popleft()
+            on_answer(None, False)
+
+    def on_refused(self, number: int, reason: str) -> None:
+        """This one is refused; all before it are handled."""
+        self.on_accepted(number - 1)
+        self.accepted = max(self.accepted, number)
+        if self._waiting and self._waiting[0][0] == number:
+            _, on_answer, is_denied = self._waiting.popleft()
+            on_answer(reason, is_denied)
+
+
+class Gate:
+    """Bytes on their way to a client."""
+
+    def __init__(self) -> None:
+        self._ready: list[bytes] = []
+        self._held: deque[tuple[int, bytes]] = deque()
+
+    def put(self, data: bytes, after: int, accepted: int) -> None:
+        """Let bytes in, to leave when the requests up to `after` are answered."""
+        if after <= accepted and not self._held:
+            self._ready.append(data)
+        else:
+            self._held.append((after, data))
+
+    def put_at_once(self, data: bytes) -> None:
+        """Let bytes in that tell of nothing that was asked."""
+        self._ready.append(data)
+
+    def taken(self, accepted: int) -> bytes:
+        """What may leave now."""
+        held = self._held
+        while held and held[0][0] <= accepted:
+            self._ready.append(held.popleft()[1])
+        if not self._ready:
+            return b""
+        data = self._ready[0] if len(self._ready) == 1 else b"".join(self._ready)
+        self._ready.clear()
+        return data
