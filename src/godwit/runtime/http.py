@@ -9,7 +9,8 @@ comes through the same door as native clients; what it asks of the machine goes 
 2. `/healthz` and `/readyz` answer everybody. `/events`, `/ws` and `/mqtt` answer whom the door lets in. All else is for
    administrators: who comes from this machine, or whose user is one.
 3. Who comes from this machine and does not call it by a local name counts as somebody from elsewhere: it may be a page
-   in a browser here, or come through a proxy. A request from a page of another origin is refused unless `origins` names that.
+   in a browser here, or come through a proxy. A request from a page
+   of another origin is refused unless `origins` names that.
 4. A body has at most `body_bytes_max`, and has come after `BODY_S`; a connection has at most `HEAD_S` for its first
    request. There are at most `connections_max`.
 5. While nothing is taken in (the disk fails), posts are answered by 503 at once, and nothing waits in memory for it.

@@ -12,9 +12,7 @@ connects again (`Last-Event-ID`), and the stream goes on behind it.
 2. HTTP knows no acknowledgement of an event. A delivery is confirmed when its id has come back, or when `unconfirmed`
    later ones have been written. So a stream that is resumed misses nothing and doubles nothing, as long as no more than
    that were under way when the connection broke.
-3. A reader that is slow is sent no more than it reads: its session keeps the rest, within its limits. One that reads
-   nothing for `STALL_S` is let go.
-4. `KEEP_ALIVE_S` without an event: a comment, so that what stands between sees that the connection lives.
+3. A reader that is slow is sent no more than it reads: its session keeps the rest, within its limits. (`server_sent.py`)
 """
 
 import asyncio
@@ -30,7 +28,6 @@ from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import structs
-from starlette.types import Receive, Scope, Send
 
 from godwit.broker.messages import Bye, Delivery, Linger, Publish, Retain, Subscribe
 from godwit.client.contexts import asked, written
@@ -41,6 +38,7 @@ from godwit.filters.filters import Filter
 from godwit.filters.language import from_json
 from godwit.runtime.admission import Principal
 from godwit.runtime.node import Node
+from godwit.runtime.server_sent import ServerSent
 from godwit.runtime.talking import Talk
 from godwit.runtime.wire import JSON
 
@@ -49,8 +47,6 @@ __all__ = ["LINGER_S", "BadBody", "Publishers", "Stream", "events_in", "linger_s
 EVENTS_MAX = 10_000  # in one post
 PUBLISHERS_MAX = 256
 PUBLISHER_LINGER_S = 60.0
-KEEP_ALIVE_S = 15.0
-STALL_S = 60.0
 LINGER_S = 300.0
 LINGER_S_MAX = 86_400.0
 RETRY_MS = 1_000
@@ -248,8 +244,8 @@ def linger_s(said: str) -> float:
     return seconds
 
 
-class Stream:
-    """Events of one session as server-sent events. An ASGI application for one request, once it is `open`."""
+class Stream(ServerSent):
+    """Events of one session as server-sent events, once it is `open`."""
 
     def __init__(
         self,
@@ -261,15 +257,13 @@ class Stream:
         unconfirmed: int,
         on_end: Callable[["Stream"], None],
     ) -> None:
+        super().__init__()
         self.client = client
         self._after = after  # the session and the number that the client has seen last
         self._unconfirmed = unconfirmed
         self._on_end = on_end
         self._waiting: deque[Delivery] = deque()
         self._written: deque[int] = deque()
-        self._came = asyncio.Event()
-        self._is_over = False
-        self._is_idle = False
         self._talk = Talk(node, principal, client, on_deliveries=self._on_deliveries, on_closed=self._on_closed)
         self._session = ""
 
@@ -293,11 +287,6 @@ class Stream:
             self._talk.hang_up()
         return refused
 
-    def end(self) -> None:
-        """The broker stops: let the client go."""
-        self._is_over = True
-        self._came.set()
-
     def _on_deliveries(self, deliveries: list[Delivery]) -> None:
         if self._after is not None:
             seen = [delivery for delivery in deliveries if delivery.number <= self._after[1]]
@@ -305,82 +294,40 @@ class Stream:
             if seen:  # its id has come back
                 self._talk.confirm(seen[-1].number)
         self._waiting.extend(deliveries)
-        self._came.set()
+        self.notice()
 
     def _on_closed(self, reason: str) -> None:
         self.end()
 
     # ------------------------------------------------------------ the response
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Write events until the client or the broker goes."""
-        gone = asyncio.create_task(self._until_gone(receive))
-        try:
-            headers = [
-                (b"content-type", b"text/event-stream; charset=utf-8"),
-                (b"cache-control", b"no-store"),
-                (b"x-accel-buffering", b"no"),
-            ]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await self._write(send, self._greeting())
-            while not gone.done():
-                if self._waiting:
-                    await self._write_events(send)
-                elif self._is_over:
-                    break
-                else:
-                    await self._wait()
-                    if self._is_idle:
-                        await self._write(send, b":\n\n")
-            if not gone.done():
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
-            pass  # rule 3: it goes, and its session stays
-        finally:
-            gone.cancel()
-            self._talk.hang_up()
-            self._on_end(self)
+    def greeting(self) -> bytes:
+        """Who the client is, so that it can come back."""
+        number = 0 if self._after is None else self._after[1]
+        told = msgspec.json.encode({"client": self.client, "session": self._session})
+        return b"retry: %d\nid: %s\nevent: session\ndata: %s\n\n" % (RETRY_MS, self._id(number), told)
 
-    async def _until_gone(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._came.set()
-
-    async def _wait(self) -> None:
-        """Until something has come, or for so long that a sign of life is due."""
-        self._came.clear()
-        self._is_idle = False
-        beat = asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._beat)
-        try:
-            await self._came.wait()
-        finally:
-            beat.cancel()
-
-    def _beat(self) -> None:
-        self._is_idle = True
-        self._came.set()
-
-    async def _write(self, send: Send, data: bytes) -> None:
-        async with asyncio.timeout(STALL_S):
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def _write_events(self, send: Send) -> None:
+    def taken(self) -> bytes:
+        """The events that have come."""
         deliveries, self._waiting = self._waiting, deque()
         parts: list[bytes] = []
         for delivery in deliveries:
             parts += (b"id: ", self._id(delivery.number), b"\ndata: ", JSON.event(delivery.event), b"\n\n")
             self._written.append(delivery.number)
-        await self._write(send, b"".join(parts))
+        return b"".join(parts)
+
+    def on_written(self) -> None:
+        """Confirm what was written long enough ago. (rule 2)"""
         confirmed = 0
-        while len(self._written) > self._unconfirmed:  # rule 2
+        while len(self._written) > self._unconfirmed:
             confirmed = self._written.popleft()
         if confirmed:
             self._talk.confirm(confirmed)
 
-    def _greeting(self) -> bytes:
-        number = 0 if self._after is None else self._after[1]
-        told = msgspec.json.encode({"client": self.client, "session": self._session})
-        return b"retry: %d\nid: %s\nevent: session\ndata: %s\n\n" % (RETRY_MS, self._id(number), told)
+    def on_gone(self) -> None:
+        """Go; the session stays for as long as it lingers."""
+        self._talk.hang_up()
+        self._on_end(self)
 
     def _id(self, number: int) -> bytes:
         return f"{quote(self.client, safe='')}@{quote(self._session, safe='')}:{number}".encode()
