@@ -49,7 +49,7 @@ async def start(
     neighbours = neighbours or {}
     journal = journal or (None if folder is None else Journal(folder / name, name, "relaxed"))
     node = Node(lambda: MobileBroker(name, dict.fromkeys(neighbours, 1.0), config), journal)
-    server = Server(name, node, neighbours)
+    server = Server(name, node, neighbours, door=door)
     http = HttpServer(node, server, door or OpenDoor(), **more)
     native, web = await server.listen("127.0.0.1", 0), await http.listen("127.0.0.1", 0)
     server.dial_all()

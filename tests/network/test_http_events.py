@@ -191,12 +191,7 @@ class Guarded:
         user = known.get((credentials.user, credentials.password)) or {"t": "carl"}.get(credentials.token)
         if user is None:
             raise PeerFault("nobody knows you")
-        return Owned(user)
-
-
-class Owned(Principal):
-    def name_of(self, client: str) -> str:
-        return client if client.startswith(f"{self.user}/") else f"{self.user}/{client}"
+        return Principal(user)
 
 
 def test_who_has_no_credentials_gets_401_and_who_has_them_comes_in() -> None:

@@ -145,12 +145,10 @@ def test_every_metric_is_explained_and_none_is_missing() -> None:
 class Distant:
     """Lets everybody in, and knows one administrator."""
 
-    def admit(self, credentials: Credentials) -> Principal:
+    async def admit(self, credentials: Credentials) -> Principal:
         if credentials.token == "-":
             raise PeerFault("come with a token")
-        principal = Principal(credentials.token)
-        principal.is_admin = credentials.token == "boss"  # type: ignore[attr-defined]
-        return principal
+        return Principal(credentials.token, is_admin=credentials.token == "boss")
 
 
 def test_a_look_inside_is_for_administrators() -> None:

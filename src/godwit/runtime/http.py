@@ -7,7 +7,7 @@ comes through the same door as native clients; what it asks of the machine goes 
 *Rules.*
 1. Every answer that is no stream is JSON (metrics: text), errors too: `{"error": why}`, with the status that fits.
 2. `/healthz` and `/readyz` answer everybody. `/events`, `/ws` and `/mqtt` answer whom the door lets in. All else is for
-   administrators: who comes from this machine, or whose user is one.
+   administrators: without users, whoever comes from this machine.
 3. Who comes from this machine and does not call it by a local name counts as somebody from elsewhere: it may be a page
    in a browser here, or come through a proxy. A request from a page
    of another origin is refused unless `origins` names that.
@@ -19,7 +19,6 @@ comes through the same door as native clients; what it asks of the machine goes 
 import asyncio
 import base64
 import binascii
-import inspect
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from secrets import token_hex
@@ -66,7 +65,7 @@ HEAD_S = 10.0
 STOP_S = 5.0
 WILD = ("", "0.0.0.0", "::")
 
-Handler = Callable[["Visitor", Request], Awaitable[Any]]
+Handler = Callable[[Principal, Request], Awaitable[Any]]
 
 
 class Problem(GodwitError):
@@ -76,13 +75,6 @@ class Problem(GodwitError):
         super().__init__(reason)
         self.status = status
         self.more = more
-
-
-class Visitor(msgspec.Struct, frozen=True):
-    """Who asks."""
-
-    principal: Principal
-    is_admin: bool
 
 
 class _Protocol(H11Protocol):
@@ -199,7 +191,7 @@ class HttpServer:
 
     # ------------------------------------------------------------ who asks
 
-    async def admit(self, connection: HTTPConnection, **more: str) -> Visitor:
+    async def admit(self, connection: HTTPConnection, **more: str) -> Principal:
         """Who is at the other end. PeerFault: it may not come in. (rules 2, 3)"""
         self._check_origin(connection)
         host = connection.client.host if connection.client else ""
@@ -208,9 +200,7 @@ class HttpServer:
         credentials = Credentials(host=host, **said)
         if credentials.is_local and not _is_local_name(connection.headers.get("host", "")):  # rule 3
             credentials = Credentials(host=f"beyond {host}", **said)
-        admitted: Any = self.door.admit(credentials)
-        principal: Principal = await admitted if inspect.isawaitable(admitted) else admitted
-        return Visitor(principal, credentials.is_local or bool(getattr(principal, "is_admin", False)))
+        return await self.door.admit(credentials)
 
     def _check_origin(self, connection: HTTPConnection) -> None:
         origin = connection.headers.get("origin", "")
@@ -241,11 +231,11 @@ class HttpServer:
         async def endpoint(request: Request) -> Any:
             try:
                 if right == "open":
-                    return await handler(Visitor(Principal(), False), request)
-                visitor = await self.admit(request)
-                if right == "admin" and not visitor.is_admin:
-                    raise Problem(403, "this is for administrators: come from the broker's machine, or as one")
-                return await handler(visitor, request)
+                    return await handler(Principal(), request)
+                principal = await self.admit(request)
+                if right == "admin" and not principal.is_admin:
+                    raise Problem(403, "this is for administrators")
+                return await handler(principal, request)
             except Problem as problem:
                 return _json({"error": str(problem), **problem.more}, problem.status)
             except BadBody as bad:
@@ -267,16 +257,16 @@ class HttpServer:
 
     # ------------------------------------------------------------ health
 
-    async def index(self, visitor: Visitor, request: Request) -> Response:
+    async def index(self, principal: Principal, request: Request) -> Response:
         """What there is."""
         paths = [getattr(route, "path", "") for route in cast(Any, request.app).routes]
         return _json({"broker": self.server.name, "version": __version__, "paths": sorted(set(paths))})
 
-    async def healthz(self, visitor: Visitor, request: Request) -> Response:
+    async def healthz(self, principal: Principal, request: Request) -> Response:
         """The loop turns, or this would not be answered."""
         return _json({"ok": True, "broker": self.server.name, "version": __version__})
 
-    async def readyz(self, visitor: Visitor, request: Request) -> Response:
+    async def readyz(self, principal: Principal, request: Request) -> Response:
         """Whether this broker can be given work, and if not, why."""
         reasons = self.reasons()
         return _json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
@@ -290,19 +280,19 @@ class HttpServer:
         reasons += [f"the link to {peer} is down" for peer, link in links.items() if not link.open]
         return reasons
 
-    async def show_metrics(self, visitor: Visitor, request: Request) -> Response:
+    async def show_metrics(self, principal: Principal, request: Request) -> Response:
         """For Prometheus."""
         return Response(self.metrics.text(), headers={"content-type": CONTENT_TYPE})
 
     # ------------------------------------------------------------ events
 
-    async def post_events(self, visitor: Visitor, request: Request) -> Response:
+    async def post_events(self, principal: Principal, request: Request) -> Response:
         """Publish what is in the body. 202: the journal has it."""
         events = events_in(await self._body(request), time())
         if self.node.is_held or self.is_closing:
             raise Problem(503, self.node.trouble or "nothing is taken in at the moment")
         retain, clear = request.query_params.get("retain"), request.query_params.get("clear") is not None
-        outcomes = await self._publishers.of(visitor.principal).publish(events, visitor.principal, retain, clear=clear)
+        outcomes = await self._publishers.of(principal).publish(events, principal, retain, clear=clear)
         refused = [
             {"line": line, "id": id, "reason": reason}
             for line, (id, reason) in enumerate(outcomes, start=1)
@@ -326,9 +316,9 @@ class HttpServer:
             raise Problem(408, f"the request has not come in {BODY_S:.0f} seconds") from None
         return b"".join(parts)
 
-    async def listen_to_events(self, visitor: Visitor, request: Request) -> Any:
+    async def listen_to_events(self, principal: Principal, request: Request) -> Any:
         """Server-sent events of what a filter matches."""
-        asked, principal = request.query_params, visitor.principal
+        asked = request.query_params
         was = where_it_was(request.headers.get("last-event-id") or asked.get("last_event_id", ""))
         client = principal.name_of(asked["client"]) if asked.get("client") else ""
         if was is not None and (client or principal.name_of(was[0])) != was[0]:
