@@ -223,3 +223,16 @@ def _landmarks(region: Region) -> Iterator[Value]:
     yield from (Point(lon, lat) for lon in (west, east) for lat in (south, north))
     if isinstance(region, Polygon):
         yield from region.corners[:8]
+
+
+# ---------------------------------------------------------------- one event
+
+
+def failing(filter: Filter, attributes: Attributes) -> tuple[Filter, ...]:
+    """The smallest parts of a filter that keep it from matching; of alternatives, those of each. Empty: it matches."""
+    if filter.holds(attributes):
+        return ()
+    match filter:
+        case And(parts=parts) | Or(parts=parts):
+            return tuple(dict.fromkeys(found for part in parts for found in failing(part, attributes)))
+    return (filter,)

@@ -25,7 +25,7 @@ import asyncio
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from time import time
+from time import perf_counter, time
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -52,7 +52,7 @@ from godwit.runtime.journal import Journal
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record
 
-__all__ = ["Machine", "Node", "Port"]
+__all__ = ["Machine", "Node", "Port", "Watch"]
 
 SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
@@ -83,6 +83,19 @@ class Port(Protocol):
         """Write what was sent, and close."""
 
 
+class Watch(Protocol):
+    """Sees what a node does, and changes nothing. The lists are no longer changed when they are shown."""
+
+    def on_turn(self, inputs: list[tuple[Input, bytes]], took_s: float, now: float) -> None:
+        """The machine has handled these, and took so long."""
+
+    def on_effects(self, effects: list[Effect], now: float) -> None:
+        """These are carried out now."""
+
+    def on_written(self, took_s: float, size: int) -> None:
+        """The journal has a batch of so many bytes."""
+
+
 class Node:
     """One machine, its journal, its timers and its peers."""
 
@@ -101,6 +114,8 @@ class Node:
         self._on_record = on_record
         self._on_trouble = on_trouble
         self.on_relief = on_relief  # what to do when peers may be read again
+        self.watch: Watch | None = None  # who looks on
+        self.writing_since = 0.0  # the batch that the disk works on; 0: none
         self.machine = make()
         self.ports: dict[str, Port] = {}  # links by the peer's name, clients by the connection's
         self.trouble = ""  # why nothing is taken in at present
@@ -143,6 +158,7 @@ class Node:
         now = self.now = max(self.now, time())
         handle, effects, entries = self.machine.handle, self._effects, self._entries
         input: Input | None = None
+        began = perf_counter()
         try:
             for input, packed in inputs:
                 effects += handle(input, now)
@@ -152,11 +168,28 @@ class Node:
                         _note(input, self._open)
         except Exception as error:
             self._on_fault(input, error)
+        if self.watch is not None:
+            self.watch.on_turn(inputs, perf_counter() - began, now)
         if self._journal is None:
             self._carry_out(self._taken_effects())
             self._quiet.set()
         elif not self._is_writing:
             self._write()
+
+    @property
+    def unsafe(self) -> int:
+        """How many inputs are handled, and wait for the disk to be asked."""
+        return len(self._entries)
+
+    @property
+    def unhandled(self) -> int:
+        """How many inputs wait for their turn."""
+        return len(self._inputs)
+
+    @property
+    def journal(self) -> Journal | None:
+        """Where its inputs are kept."""
+        return self._journal
 
     @property
     def is_held(self) -> bool:
@@ -182,7 +215,7 @@ class Node:
             return
         entries, self._entries = self._entries, []
         effects = self._taken_effects()
-        self._is_writing = True
+        self._is_writing, self.writing_since = True, self.now
         self._append(msgspec.msgpack.encode(entries), effects)
 
     def _append(self, batch: bytes, effects: list[Effect]) -> None:
@@ -206,7 +239,9 @@ class Node:
                 self._quiet.set()
             return
         self.trouble = ""
-        self._is_writing = False
+        if self.watch is not None:
+            self.watch.on_written(max(0.0, time() - self.writing_since), len(batch))
+        self._is_writing, self.writing_since = False, 0.0
         self._carry_out(effects)
         if self._is_faulty:
             self._start_again()
@@ -311,6 +346,8 @@ class Node:
     # ------------------------------------------------------------ effects
 
     def _carry_out(self, effects: list[Effect]) -> None:
+        if self.watch is not None and effects:
+            self.watch.on_effects(effects, self.now)
         ports = self.ports
         touched: dict[Port, None] = {}
         for effect in effects:

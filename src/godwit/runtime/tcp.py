@@ -50,6 +50,7 @@ SILENCE_S = 30.0
 CLOSE_S = 5.0
 REDIAL_FIRST_S = 0.05
 REDIAL_MAX_S = 5.0
+URL_MAX = 512
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -107,7 +108,7 @@ class Connection(asyncio.Protocol):
         if self.dialled:
             try:
                 self._said = self.server.links.said_to(self.dialled, certificate_names(transport), time())
-                self._say(Intro(broker=self.server.name, token=self._said))
+                self._say(Intro(broker=self.server.name, token=self._said, http=self.server.http))
             except PeerFault as fault:
                 self._refuse(str(fault))
 
@@ -131,6 +132,8 @@ class Connection(asyncio.Protocol):
             for message, packed in came:
                 if type(message) is not Intro:
                     tell(Arrived(name, message), packed)
+                else:
+                    self.server.hear_of(self, message)
             return
         assert self.principal is not None
         checked = self.principal.checked
@@ -281,7 +284,7 @@ class Connection(asyncio.Protocol):
         if now - self.heard_at > SILENCE_S and not self.server.node.is_held:
             self.close("nothing has come for too long")
         elif self.is_link:
-            self._say(Intro(broker=self.server.name))
+            self._say(Intro(broker=self.server.name, http=self.server.http))
 
     def _gone(self) -> None:
         server = self.server
@@ -330,6 +333,8 @@ class Server:
         self.frame_bytes_max = frame_bytes_max
         self.connections: dict[Connection, None] = {}
         self.refused = 0  # connections that were closed for what came over them
+        self.http = ""  # where this broker answers HTTP
+        self.http_of: dict[str, str] = {}  # where neighbours do
         self.listening: list[Address] = []
         self._servers: list[asyncio.Server] = []
         self._made = 0
@@ -409,11 +414,17 @@ class Server:
             older.close("there is a newer connection")
         connection.name, connection.is_link, connection.is_watched = peer, True, True
         self._waits.pop(peer, None)
+        self.hear_of(connection, intro)
         if not connection.dialled:
-            connection._say(Intro(broker=self.name, token=answer))
+            connection._say(Intro(broker=self.name, token=answer, http=self.http))
         self.node.ports[peer] = connection
         self.node.tell(LinkUp(peer))
         self.on_linked(peer)
+
+    def hear_of(self, connection: Connection, intro: Intro) -> None:
+        """A neighbour says where it answers HTTP."""
+        host = f"[{connection.host}]" if ":" in connection.host else connection.host
+        self.http_of[connection.name] = intro.http.replace("://:", f"://{host}:")[:URL_MAX]
 
     async def _beat(self) -> None:
         while True:

@@ -57,6 +57,7 @@ class Intro(msgspec.Struct, frozen=True, tag=True):
     token: str = ""  # by which I may come in
     user: str = ""  # or by this and the password
     password: str = ""
+    http: str = ""  # where I answer HTTP, if I am a broker; without a host: where you know me
 
     def __repr__(self) -> str:
         return f"Intro(version={self.version}, broker={self.broker!r}, user={self.user!r}, …)"  # no secrets
@@ -135,6 +136,10 @@ class Codec:
         """The message of a twin."""
         back = self._raise.get(type(twin))
         return twin if back is None else back(twin)
+
+    def event(self, event: Event) -> bytes:
+        """An event that goes alone."""
+        return cast(bytes, self._encoder.encode(self._table(event) if self.as_json else self._row(event)))
 
     @staticmethod
     def attributes(seen: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,372 @@
+"""The HTTP side of a broker: events, WebSocket, health, metrics and a look inside.
+
+*Theory.* A Starlette application, served by uvicorn's protocols on our own loop and our own listeners. Every request
+comes through the same door as native clients; what it asks of the machine goes through connections inside the process
+(`talking.py`, `inner.py`) and so into the same journal. What it asks *about* the machine only reads.
+
+*Rules.*
+1. Every answer that is no stream is JSON (metrics: text), errors too: `{"error": why}`, with the status that fits.
+2. `/healthz` and `/readyz` answer everybody. `/events`, `/ws` and `/mqtt` answer whom the door lets in. All else is for
+   administrators: without users, whoever comes from this machine.
+3. Who comes from this machine and does not call it by a local name counts as somebody from elsewhere: it may be a page
+   in a browser here, or come through a proxy. A request from a page
+   of another origin is refused unless `origins` names that.
+4. A body has at most `body_bytes_max`, and has come after `BODY_S`; a connection has at most `HEAD_S` for its first
+   request. There are at most `connections_max`.
+5. While nothing is taken in (the disk fails), posts are answered by 503 at once, and nothing waits in memory for it.
+"""
+
+import asyncio
+import base64
+import binascii
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from secrets import token_hex
+from time import time
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from godwit import __version__
+from godwit.errors import GodwitError, PeerFault
+from godwit.runtime.admission import Credentials, Door, Principal
+from godwit.runtime.http_events import (
+    LINGER_S,
+    BadBody,
+    Publishers,
+    Stream,
+    events_in,
+    linger_s,
+    subscription,
+    where_it_was,
+)
+from godwit.runtime.metrics import CONTENT_TYPE, Metrics
+from godwit.runtime.node import Node
+from godwit.runtime.talking import Hung
+from godwit.runtime.tcp import Address, Server
+from godwit.runtime.watching import Watching
+
+__all__ = ["HttpServer", "Problem"]
+
+BODY_BYTES_MAX = 16 * 2**20
+BODY_S = 60.0
+HEAD_S = 10.0
+STOP_S = 5.0
+WILD = ("", "0.0.0.0", "::")
+
+Handler = Callable[[Principal, Request], Awaitable[Any]]
+
+
+class Problem(GodwitError):
+    """A request that gets no for an answer."""
+
+    def __init__(self, status: int, reason: str, **more: Any) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.more = more
+
+
+class _Protocol(H11Protocol):
+    """A connection that must soon ask for something. (rule 4)"""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        asyncio.get_running_loop().call_later(HEAD_S, self._check)
+
+    def _check(self) -> None:
+        has_asked: bool = self.scope is not None
+        if not has_asked:
+            self.transport.abort()
+
+
+class HttpServer:
+    """HTTP for one broker. `gateway`: what takes MQTT over WebSocket."""
+
+    def __init__(
+        self,
+        node: Node,
+        server: Server,
+        door: Door,
+        *,
+        gateway: Any = None,
+        origins: Iterable[str] = (),
+        connections_max: int = 1_000,
+        body_bytes_max: int = BODY_BYTES_MAX,
+    ) -> None:
+        self.node = node
+        self.server = server
+        self.door = door
+        self.gateway = gateway
+        self.origins = tuple(origins)
+        self.body_bytes_max = body_bytes_max
+        self.watching = Watching(node)
+        self.metrics = Metrics(node, server, self.watching)
+        self.listening: list[Address] = []
+        self.is_closing = False
+        self._publishers = Publishers(node)
+        self._streams: dict[Any, None] = {}  # what has to be ended when the broker stops
+        self._relief = asyncio.Event()
+        self._before, node.on_relief = node.on_relief, self._on_relief
+        self._state = ServerState()
+        self._servers: list[asyncio.Server] = []
+        self._config = uvicorn.Config(
+            self._application(),
+            http=_Protocol,
+            ws="websockets-sansio",
+            ws_max_size=server.frame_bytes_max,
+            loop="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            limit_concurrency=connections_max,
+        )
+        self._config.load()
+
+    # ------------------------------------------------------------ coming and going
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
+        """Take connections there. With port 0, the system chooses one."""
+        config = self._config
+        server = await asyncio.get_running_loop().create_server(
+            lambda: _Protocol(config=config, server_state=self._state, app_state={}), host, port, ssl=tls
+        )
+        self._servers.append(server)
+        taken = Address(*server.sockets[0].getsockname()[:2])
+        if not self.listening:
+            self.metrics.start()
+            shown = "" if taken.host in WILD else f"[{taken.host}]" if ":" in taken.host else taken.host
+            self.server.http = f"{'http' if tls is None else 'https'}://{shown}:{taken.port}"
+        self.listening.append(taken)
+        return taken
+
+    async def close(self) -> None:
+        """Stop listening, end what is under way, and let everybody go."""
+        self.is_closing = True
+        self._relief.set()
+        self.metrics.stop()
+        for server in self._servers:
+            server.close()
+        for stream in list(self._streams):
+            stream.end()
+        self._publishers.close()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        tasks = list(self._state.tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_S)
+        for task in self._state.tasks:
+            task.cancel()
+
+    def keep(self, stream: Any) -> None:
+        """This has to be told when the broker stops: it has `end`."""
+        self._streams[stream] = None
+
+    def drop(self, stream: Any) -> None:
+        """This is over."""
+        self._streams.pop(stream, None)
+
+    def _on_relief(self) -> None:
+        self._before()
+        self._relief.set()
+
+    async def room(self) -> None:
+        """Until the node takes something in."""
+        while self.node.holds() and not self.is_closing:
+            self._relief.clear()
+            await self._relief.wait()
+
+    # ------------------------------------------------------------ who asks
+
+    async def admit(self, connection: HTTPConnection, **more: str) -> Principal:
+        """Who is at the other end. PeerFault: it may not come in. (rules 2, 3)"""
+        self._check_origin(connection)
+        host = connection.client.host if connection.client else ""
+        said = _credentials(connection.headers.get("authorization", ""))
+        said = {**{name: value for name, value in more.items() if value}, **said}
+        credentials = Credentials(host=host, **said)
+        if credentials.is_local and not _is_local_name(connection.headers.get("host", "")):  # rule 3
+            credentials = Credentials(host=f"beyond {host}", **said)
+        return await self.door.admit(credentials)
+
+    def _check_origin(self, connection: HTTPConnection) -> None:
+        origin = connection.headers.get("origin", "")
+        if origin and origin not in self.origins and urlsplit(origin).netloc != connection.headers.get("host", ""):
+            raise Problem(403, f"pages of {origin} may not use this broker")
+
+    # ------------------------------------------------------------ the application
+
+    def _application(self) -> Starlette:
+        routes: list[BaseRoute] = [
+            self._route("/", self.index, "open"),
+            self._route("/healthz", self.healthz, "open"),
+            self._route("/readyz", self.readyz, "open"),
+            self._route("/metrics", self.show_metrics, "admin"),
+            self._route("/events", self.listen_to_events, "client"),
+            self._route("/events", self.post_events, "client", "POST"),
+        ]
+        allowed = Middleware(
+            CORSMiddleware,
+            allow_origins=self.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type", "last-event-id"],
+        )
+        handlers = {HTTPException: self._on_http_exception}
+        return Starlette(routes=routes, middleware=[allowed] if self.origins else [], exception_handlers=handlers)  # type: ignore[arg-type]
+
+    def _route(self, path: str, handler: Handler, right: str, method: str = "GET") -> Route:
+        async def endpoint(request: Request) -> Any:
+            try:
+                if right == "open":
+                    return await handler(Principal(), request)
+                principal = await self.admit(request)
+                if right == "admin" and not principal.is_admin:
+                    raise Problem(403, "this is for administrators")
+                return await handler(principal, request)
+            except Problem as problem:
+                return _json({"error": str(problem), **problem.more}, problem.status)
+            except BadBody as bad:
+                return _json({"error": str(bad), "line": bad.line}, 400)
+            except Hung as hung:
+                return _json({"error": str(hung)}, 503, {"retry-after": "1"})
+            except PeerFault as fault:
+                challenge = {"www-authenticate": 'Basic realm="godwit", Bearer'}
+                return _json({"error": str(fault)}, 401, challenge)
+            except ClientDisconnect:
+                return Response(status_code=400)
+            except GodwitError as error:
+                return _json({"error": str(error)}, 400)
+
+        return Route(path, endpoint, methods=[method], name=f"{method} {path}")
+
+    async def _on_http_exception(self, request: Request, error: HTTPException) -> Response:
+        return _json({"error": f"{request.url.path}: {error.detail}"}, error.status_code, error.headers)
+
+    # ------------------------------------------------------------ health
+
+    async def index(self, principal: Principal, request: Request) -> Response:
+        """What there is."""
+        paths = [getattr(route, "path", "") for route in cast(Any, request.app).routes]
+        return _json({"broker": self.server.name, "version": __version__, "paths": sorted(set(paths))})
+
+    async def healthz(self, principal: Principal, request: Request) -> Response:
+        """The loop turns, or this would not be answered."""
+        return _json({"ok": True, "broker": self.server.name, "version": __version__})
+
+    async def readyz(self, principal: Principal, request: Request) -> Response:
+        """Whether this broker can be given work, and if not, why."""
+        reasons = self.reasons()
+        return _json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
+
+    def reasons(self) -> list[str]:
+        """Why this broker should not be given work now."""
+        reasons = ["the broker stops"] if self.is_closing else []
+        if self.node.trouble:
+            reasons.append(f"the journal cannot be written: {self.node.trouble}")
+        links = getattr(self.node.machine, "links", {})
+        reasons += [f"the link to {peer} is down" for peer, link in links.items() if not link.open]
+        return reasons
+
+    async def show_metrics(self, principal: Principal, request: Request) -> Response:
+        """For Prometheus."""
+        return Response(self.metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+    # ------------------------------------------------------------ events
+
+    async def post_events(self, principal: Principal, request: Request) -> Response:
+        """Publish what is in the body. 202: the journal has it."""
+        events = events_in(await self._body(request), time())
+        if self.node.is_held or self.is_closing:
+            raise Problem(503, self.node.trouble or "nothing is taken in at the moment")
+        retain, clear = request.query_params.get("retain"), request.query_params.get("clear") is not None
+        outcomes = await self._publishers.of(principal).publish(events, principal, retain, clear=clear)
+        refused = [
+            {"line": line, "id": id, "reason": reason}
+            for line, (id, reason) in enumerate(outcomes, start=1)
+            if reason is not None
+        ]
+        ids = [id for id, reason in outcomes if reason is None]
+        if refused:
+            return _json({"error": refused[0]["reason"], "refused": refused, "ids": ids}, 403)
+        return _json({"ids": ids}, 202)
+
+    async def _body(self, request: Request) -> bytes:
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > self.body_bytes_max:
+                        raise Problem(413, f"at most {self.body_bytes_max} bytes go in one request")
+                    parts.append(part)
+        except TimeoutError:
+            raise Problem(408, f"the request has not come in {BODY_S:.0f} seconds") from None
+        return b"".join(parts)
+
+    async def listen_to_events(self, principal: Principal, request: Request) -> Any:
+        """Server-sent events of what a filter matches."""
+        asked = request.query_params
+        was = where_it_was(request.headers.get("last-event-id") or asked.get("last_event_id", ""))
+        client = principal.name_of(asked["client"]) if asked.get("client") else ""
+        if was is not None and (client or principal.name_of(was[0])) != was[0]:
+            was = None  # the id of another
+        client = client or (was[0] if was is not None else principal.name_of(f"sse-{token_hex(8)}"))
+        wanted = subscription(client, asked.get("filter", ""), asked.get("sender"), retained="retained" in asked)
+        linger = linger_s(asked.get("linger", str(LINGER_S)))
+        limits = self.node.machine.config.limits  # type: ignore[attr-defined]
+        after = None if was is None else was[1:]
+        stream = Stream(self.node, principal, client, after, unconfirmed=limits.window // 2, on_end=self.drop)
+        self.keep(stream)
+        try:
+            refused = await stream.open(wanted, linger)
+            if refused is not None:
+                raise Problem(403, refused)
+        except BaseException:
+            self.drop(stream)
+            raise
+        return stream
+
+
+# ---------------------------------------------------------------- parts
+
+
+def _json(answer: Any, status: int = 200, headers: Any = None) -> Response:
+    return Response(msgspec.json.encode(answer), status, dict(headers or {}), "application/json")
+
+
+def _credentials(authorization: str) -> dict[str, str]:
+    """User and password, or a token, from a header. Problem: it is neither."""
+    scheme, _, said = authorization.partition(" ")
+    match scheme.lower():
+        case "":
+            return {}
+        case "bearer":
+            return {"token": said.strip()}
+        case "basic":
+            try:
+                user, colon, password = base64.b64decode(said, validate=True).decode().partition(":")
+            except (binascii.Error, ValueError):
+                colon = ""
+            if not colon:
+                raise Problem(400, "the Authorization header is no Basic credentials")
+            return {"user": user, "password": password}
+    raise Problem(400, f"Authorization by {scheme!r}: allowed are Basic and Bearer")
+
+
+def _is_local_name(host: str) -> bool:
+    """Whether a Host header names this machine as it is named on this machine."""
+    name = urlsplit(f"//{host}").hostname or ""
+    return name in ("localhost", "::1") or name.startswith("127.")

@@ -1,0 +1,333 @@
+"""Events over HTTP: `POST /events` publishes, `GET /events` listens, with server-sent events that can be resumed.
+
+*Theory.* Who posts needs no session of its own: all posts of one user go through one publisher, whose answers say that
+the journal has the event. Who listens has a session, which keeps what comes while the connection is broken. Each event
+bears an id that names the client, the session and the number of the delivery; a browser sends the last one back when it
+connects again (`Last-Event-ID`), and the stream goes on behind it.
+
+*Rules.*
+1. A post whose events are not all well made publishes none of them, and the answer names the line. 202 means: all are
+   in the journal. An event that is refused by the machine (a grant, a limit) is named with its line; the others are
+   published.
+2. HTTP knows no acknowledgement of an event. A delivery is confirmed when its id has come back, or when `unconfirmed`
+   later ones have been written. So a stream that is resumed misses nothing and doubles nothing, as long as no more than
+   that were under way when the connection broke.
+3. A reader that is slow is sent no more than it reads: its session keeps the rest, within its limits. (`server_sent.py`)
+"""
+
+import asyncio
+import base64
+import binascii
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from secrets import token_hex
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+from msgspec import structs
+
+from godwit.broker.messages import Bye, Delivery, Linger, Publish, Retain, Subscribe
+from godwit.client.contexts import asked, written
+from godwit.errors import BadEvent, FilterError, GodwitError
+from godwit.filters.contexts import checked_context
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.filters.language import from_json
+from godwit.runtime.admission import Principal
+from godwit.runtime.node import Node
+from godwit.runtime.server_sent import ServerSent
+from godwit.runtime.talking import Talk
+from godwit.runtime.wire import JSON
+
+__all__ = ["LINGER_S", "BadBody", "Publishers", "Stream", "events_in", "linger_s", "subscription", "where_it_was"]
+
+EVENTS_MAX = 10_000  # in one post
+PUBLISHERS_MAX = 256
+PUBLISHER_LINGER_S = 60.0
+LINGER_S = 300.0
+LINGER_S_MAX = 86_400.0
+RETRY_MS = 1_000
+SUBSCRIPTION = "events"
+
+FIELDS = ("attributes", "payload", "payload_base64", "content_type", "to", "expires_in", "context")
+LAST_ID = re.compile(r"(?P<client>[^@\s]+)@(?P<session>[^:\s]+):(?P<number>\d{1,18})")
+
+
+class BadBody(GodwitError):
+    """What was posted is no event."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+# ---------------------------------------------------------------- what is posted
+
+
+def events_in(body: bytes, now: float) -> list[Event]:
+    """The events in a body: one JSON object, an array of them, or one on each line. They have no publisher yet."""
+    try:
+        whole: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        lines = [(number, line) for number, line in enumerate(body.splitlines(), start=1) if line.strip()]
+        if len(lines) < 2:
+            raise BadBody(1, f"this is no JSON: {error}") from None
+        _check_count(len(lines))
+        return [_on_line(number, line, now) for number, line in lines]
+    objects = whole if isinstance(whole, list) else [whole]
+    _check_count(len(objects))
+    return [_event(number, data, now) for number, data in enumerate(objects, start=1)]
+
+
+def _check_count(count: int) -> None:
+    if count > EVENTS_MAX:
+        raise BadBody(EVENTS_MAX + 1, f"{count} events: at most {EVENTS_MAX} go in one request")
+
+
+def _on_line(number: int, line: bytes, now: float) -> Event:
+    try:
+        data = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadBody(number, f"this is no JSON: {error}") from None
+    return _event(number, data, now)
+
+
+def _event(number: int, data: Any, now: float) -> Event:
+    """An event from its JSON object: attributes alone, or `attributes` and what else there is."""
+    try:
+        if not isinstance(data, dict):
+            raise BadEvent("an event is a JSON object")
+        if not isinstance(data.get("attributes"), dict):
+            return written(data, {}, None, published_at=now)
+        strange = [name for name in data if name not in FIELDS]
+        if strange:
+            raise BadEvent(f"{strange[0]!r} is nothing that an event has; allowed are {', '.join(FIELDS)}")
+        payload, content_type = _payload(data)
+        context = checked_context(data.get("context") or {})
+        details = {"payload": payload, "content_type": content_type, "published_at": now}
+        return written(
+            data["attributes"],
+            context,
+            _to(data.get("to")),
+            expires_at=_expires(data.get("expires_in"), now),
+            **details,
+        )
+    except (GodwitError, RecursionError) as error:
+        raise BadBody(number, str(error)) from None
+
+
+def _payload(data: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
+    payload, encoded, kind = data.get("payload"), data.get("payload_base64"), data.get("content_type")
+    if kind is not None and not isinstance(kind, str):
+        raise BadEvent("content_type is a text")
+    if encoded is not None:
+        if payload is not None or not isinstance(encoded, str):
+            raise BadEvent("payload_base64 is a text, and stands in the place of payload")
+        try:
+            return base64.b64decode(encoded, validate=True), kind
+        except (binascii.Error, ValueError):
+            raise BadEvent("payload_base64 is no base64") from None
+    if payload is None:
+        return None, kind
+    if isinstance(payload, str):
+        return payload.encode(), kind or "text/plain; charset=utf-8"
+    return msgspec.json.encode(payload), kind or "application/json"
+
+
+def _to(said: Any) -> Filter | str | None:
+    if said is None or isinstance(said, str):
+        return said
+    try:
+        return from_json(said)
+    except GodwitError as error:
+        raise BadEvent(f"to: {error}") from None
+
+
+def _expires(seconds: Any, now: float) -> float | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 1e10:
+        raise BadEvent("expires_in is a number of seconds above 0")
+    return now + seconds
+
+
+class Publisher:
+    """Publishes what is posted by one user."""
+
+    def __init__(self, node: Node, principal: Principal, name: str) -> None:
+        self.name = name
+        self.talk = Talk(node, principal, name)
+        self._sequence = 0
+        self._attached: asyncio.Task[None] = asyncio.create_task(self._attach())
+
+    async def _attach(self) -> None:
+        await self.talk.attach()
+        await self.talk.ask([Linger(PUBLISHER_LINGER_S)])  # nobody comes back for it after a crash
+
+    @property
+    def is_of_use(self) -> bool:
+        """Whether it can publish, or soon will."""
+        failed = self._attached.done() and (self._attached.cancelled() or self._attached.exception() is not None)
+        return not failed and not self.talk.closed_because
+
+    async def publish(
+        self, events: list[Event], principal: Principal, retain: str | None, *, clear: bool
+    ) -> list[tuple[str, str | None]]:
+        """Of each event, its id, and why it was refused."""
+        await asyncio.shield(self._attached)
+        wishes: list[Publish | Retain] = []
+        for event in events:
+            self._sequence += 1
+            event = replace(event, publisher=self.name, sequence=self._sequence)
+            wishes.append(Publish(event) if retain is None else Retain(event, retain, clear))
+        self.talk.inner.principal = principal  # as it is let in now
+        reasons = await self.talk.ask(wishes)
+        ids = [f"{wish.event.publisher}:{wish.event.sequence}" for wish in wishes]
+        return list(zip(ids, reasons, strict=True))
+
+
+class Publishers:
+    """The publishers of all users; each has one, made when it posts first, the one that rested longest goes first."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._life = token_hex(6)  # numbers of events must not come again after a restart
+        self._known: dict[Any, Publisher] = {}
+        self._made = 0
+
+    def of(self, principal: Principal) -> Publisher:
+        """The publisher of a user."""
+        key = (principal.user, repr(sorted(principal.asserted.items())))
+        publisher = self._known.pop(key, None)
+        if publisher is None or not publisher.is_of_use:
+            self._made += 1
+            name = principal.name_of(f"http-{self._life}-{self._made}")
+            publisher = Publisher(self._node, principal, name)
+        self._known[key] = publisher
+        while len(self._known) > PUBLISHERS_MAX:
+            self._known.pop(next(iter(self._known))).talk.leave()
+        return publisher
+
+    def close(self) -> None:
+        """End their sessions."""
+        for publisher in self._known.values():
+            publisher.talk.leave()
+        self._known.clear()
+
+
+# ---------------------------------------------------------------- who listens
+
+
+def where_it_was(last_id: str) -> tuple[str, str, int] | None:
+    """The client, the session and the number in an id of ours; None: it is none."""
+    found = LAST_ID.fullmatch(last_id.strip())
+    return None if found is None else (unquote(found["client"]), unquote(found["session"]), int(found["number"]))
+
+
+def subscription(client: str, filter: str, sender: str | None, *, retained: bool) -> Subscribe:
+    """What a listener asks for. FilterError: that is no filter."""
+    wanted = asked(filter or "TRUE", sender or None)
+    return Subscribe((client, SUBSCRIPTION), wanted, retained=retained)
+
+
+def linger_s(said: str) -> float:
+    """For how long a session stays; FilterError when that is no time."""
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= LINGER_S_MAX:
+        raise FilterError(f"linger is {said!r}: it must be a number of seconds, at most {LINGER_S_MAX:.0f}")
+    return seconds
+
+
+class Stream(ServerSent):
+    """Events of one session as server-sent events, once it is `open`."""
+
+    def __init__(
+        self,
+        node: Node,
+        principal: Principal,
+        client: str,
+        after: tuple[str, int] | None,
+        *,
+        unconfirmed: int,
+        on_end: Callable[["Stream"], None],
+    ) -> None:
+        super().__init__()
+        self.client = client
+        self._after = after  # the session and the number that the client has seen last
+        self._unconfirmed = unconfirmed
+        self._on_end = on_end
+        self._waiting: deque[Delivery] = deque()
+        self._written: deque[int] = deque()
+        self._talk = Talk(node, principal, client, on_deliveries=self._on_deliveries, on_closed=self._on_closed)
+        self._session = ""
+
+    async def open(self, wanted: Subscribe, linger: float) -> str | None:
+        """Subscribe; why that was refused, or None."""
+        try:
+            attached = await self._talk.attach()
+            self._session = attached.session
+            if self._after is not None and (attached.fresh or self._after[0] != attached.session):
+                self._after = None  # its numbers count in another session
+            if not attached.fresh:  # it has begun with what was retained then
+                wanted = structs.replace(wanted, retained=False)
+            reasons = await self._talk.ask([Linger(linger), wanted])
+        except BaseException:
+            self._talk.hang_up()
+            raise
+        refused = next((reason for reason in reasons if reason is not None), None)
+        if refused is not None and attached.fresh:
+            self._talk.inner.say(Bye())
+        if refused is not None:
+            self._talk.hang_up()
+        return refused
+
+    def _on_deliveries(self, deliveries: list[Delivery]) -> None:
+        if self._after is not None:
+            seen = [delivery for delivery in deliveries if delivery.number <= self._after[1]]
+            deliveries = deliveries[len(seen) :]
+            if seen:  # its id has come back
+                self._talk.confirm(seen[-1].number)
+        self._waiting.extend(deliveries)
+        self.notice()
+
+    def _on_closed(self, reason: str) -> None:
+        self.end()
+
+    # ------------------------------------------------------------ the response
+
+    def greeting(self) -> bytes:
+        """Who the client is, so that it can come back."""
+        number = 0 if self._after is None else self._after[1]
+        told = msgspec.json.encode({"client": self.client, "session": self._session})
+        return b"retry: %d\nid: %s\nevent: session\ndata: %s\n\n" % (RETRY_MS, self._id(number), told)
+
+    def taken(self) -> bytes:
+        """The events that have come."""
+        deliveries, self._waiting = self._waiting, deque()
+        parts: list[bytes] = []
+        for delivery in deliveries:
+            parts += (b"id: ", self._id(delivery.number), b"\ndata: ", JSON.event(delivery.event), b"\n\n")
+            self._written.append(delivery.number)
+        return b"".join(parts)
+
+    def on_written(self) -> None:
+        """Confirm what was written long enough ago. (rule 2)"""
+        confirmed = 0
+        while len(self._written) > self._unconfirmed:
+            confirmed = self._written.popleft()
+        if confirmed:
+            self._talk.confirm(confirmed)
+
+    def on_gone(self) -> None:
+        """Go; the session stays for as long as it lingers."""
+        self._talk.hang_up()
+        self._on_end(self)
+
+    def _id(self, number: int) -> bytes:
+        return f"{quote(self.client, safe='')}@{quote(self._session, safe='')}:{number}".encode()

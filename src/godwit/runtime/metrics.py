@@ -1,0 +1,195 @@
+"""Metrics in the form that Prometheus reads, gathered when it asks.
+
+*Theory.* What can be counted beforehand is in the watch (`watching.py`); what can be seen in the machine is looked up
+when somebody asks. The hot path knows nothing of this module.
+
+*Rules.*
+1. Names of clients, events and filters are no labels: what grows with use does not grow the metrics.
+2. The time of matching is a sample: once in `SAMPLE_S` the last event that came is matched once more, and timed.
+3. How late the loop is, is measured at the same moments.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from time import perf_counter, time
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from godwit import __version__
+from godwit.filters.events import Event
+from godwit.runtime.node import Node
+from godwit.runtime.tcp import Server
+from godwit.runtime.watching import Buckets, Watching
+
+__all__ = ["METRICS", "Metrics"]
+
+SAMPLE_S = 1.0
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+METRICS: dict[str, str] = {
+    "godwit_info": "The version, the broker's name and its routing family, as labels; always 1.",
+    "godwit_inputs_total": "Messages, timers and connections that the machine has handled.",
+    "godwit_received_bytes_total": "Bytes of messages that have come.",
+    "godwit_records_total": "What happened, by kind: published, residue, relocated, refused, fault, lost and so on.",
+    "godwit_deliveries_total": "Deliveries that were sent to clients here.",
+    "godwit_refused_connections_total": "Native connections that were closed for what came over them.",
+    "godwit_connections": "Native connections that are open.",
+    "godwit_sessions": "Sessions, by whether their client is attached or away.",
+    "godwit_subscriptions": "Subscriptions of clients here.",
+    "godwit_queue_events": "Events in the queues of sessions: sent and not confirmed, or waiting.",
+    "godwit_queue_events_max": "Events in the longest queue.",
+    "godwit_table_entries": "Entries of a routing table, by table.",
+    "godwit_link_up": "Whether the link to a neighbour is open, by peer.",
+    "godwit_link_outbox": "Messages to a neighbour that it has not acknowledged, by peer.",
+    "godwit_turn_inputs": "Inputs handled in one turn of the loop.",
+    "godwit_turn_seconds": "Time that the machine took for one turn.",
+    "godwit_match_seconds": "Time to match one event, sampled.",
+    "godwit_loop_lag_seconds": "How late the loop was, sampled.",
+    "godwit_journal_write_seconds": "Time until a batch was safe.",
+    "godwit_journal_lag_seconds": "Age of the batch that the disk works on; 0 when there is none.",
+    "godwit_journal_lag_inputs": "Inputs that are handled and wait for the disk to be asked.",
+    "godwit_journal_written_bytes_total": "Bytes of batches written.",
+    "godwit_journal_bytes": "Bytes of batches since the last snapshot.",
+    "godwit_journal_trouble": "1 while the disk fails and nothing is taken in.",
+    "godwit_unhandled_inputs": "Inputs that wait for their turn.",
+}
+"""Every metric, and what it says."""
+
+
+class Metrics(Collector):
+    """The metrics of one broker."""
+
+    def __init__(self, node: Node, server: Server, watching: Watching) -> None:
+        self._node = node
+        self._server = server
+        self._watching = watching
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._sampled: Event | None = None
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def text(self) -> bytes:
+        """All of them, as they are now."""
+        return bytes(generate_latest(self._registry))
+
+    # ------------------------------------------------------------ samples
+
+    def start(self) -> None:
+        """Take samples from now on."""
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + SAMPLE_S
+        self._timer = loop.call_at(self._due, self._sample)
+
+    def stop(self) -> None:
+        """Take no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _sample(self) -> None:
+        self._watching.lateness.add(max(0.0, asyncio.get_running_loop().time() - self._due))
+        self.sample_matching()
+        self.start()
+
+    def sample_matching(self) -> None:
+        """Match the last event once more, unless that was done. (rule 2)"""
+        event = self._watching.last_event()
+        match = _match_of(getattr(self._node.machine, "routing", None))
+        if event is not None and event is not self._sampled and match is not None:
+            self._sampled = event
+            began = perf_counter()
+            match(event)
+            self._watching.matching.add(perf_counter() - began)
+
+    # ------------------------------------------------------------ when somebody asks
+
+    def describe(self) -> list[Metric]:
+        """Nothing beforehand."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics, as they are now."""
+        yield from self._machine(self._node.machine)
+        yield from self._traffic()
+        yield from self._journal()
+
+    def _machine(self, machine: Any) -> Iterator[Metric]:
+        info = _gauge("godwit_info", "version", "broker", "family")
+        info.add_metric([__version__, machine.name, machine.config.family], 1)
+        yield info
+        attached = subscriptions = queued = longest = 0
+        for session in machine.sessions:
+            length = len(session.queue)
+            attached += session.connection is not None
+            subscriptions += len(session.subscriptions)
+            queued += length
+            longest = max(longest, length)
+        sessions = _gauge("godwit_sessions", "state")
+        sessions.add_metric(["attached"], attached)
+        sessions.add_metric(["away"], len(machine.sessions) - attached)
+        yield sessions
+        for name, value in (("subscriptions", subscriptions), ("queue_events", queued), ("queue_events_max", longest)):
+            yield _gauge(f"godwit_{name}", value=value)
+        tables = _gauge("godwit_table_entries", "table")
+        for table, size in machine.routing.sizes().items():
+            tables.add_metric([table], size)
+        yield tables
+        up, outbox = _gauge("godwit_link_up", "peer"), _gauge("godwit_link_outbox", "peer")
+        for peer, link in machine.links.items():
+            up.add_metric([peer], int(link.open))
+            outbox.add_metric([peer], len(link.outbox))
+        yield from (up, outbox)
+
+    def _traffic(self) -> Iterator[Metric]:
+        watching = self._watching
+        yield _counter("godwit_inputs", watching.inputs)
+        yield _counter("godwit_received_bytes", watching.came)
+        yield _counter("godwit_deliveries", watching.deliveries)
+        yield _counter("godwit_refused_connections", self._server.refused)
+        records = CounterMetricFamily("godwit_records", METRICS["godwit_records_total"], labels=["kind"])
+        for kind, count in sorted(watching.counts.items()):
+            records.add_metric([kind], count)
+        yield records
+        yield _gauge("godwit_connections", value=len(self._server.connections))
+        yield _gauge("godwit_unhandled_inputs", value=self._node.unhandled)
+        yield _histogram("godwit_turn_inputs", watching.turns)
+        yield _histogram("godwit_turn_seconds", watching.handling)
+        yield _histogram("godwit_match_seconds", watching.matching)
+        yield _histogram("godwit_loop_lag_seconds", watching.lateness)
+
+    def _journal(self) -> Iterator[Metric]:
+        node, journal = self._node, self._node.journal
+        since = node.writing_since
+        yield _histogram("godwit_journal_write_seconds", self._watching.writing)
+        yield _gauge("godwit_journal_lag_seconds", value=max(0.0, time() - since) if since else 0.0)
+        yield _gauge("godwit_journal_lag_inputs", value=node.unsafe)
+        yield _counter("godwit_journal_written_bytes", self._watching.written)
+        yield _gauge("godwit_journal_bytes", value=0 if journal is None else journal.bytes_since_snapshot)
+        yield _gauge("godwit_journal_trouble", value=int(bool(node.trouble)))
+
+
+def _match_of(routing: Any) -> Any:
+    """How a routing family matches an event, if it has a matcher of its own."""
+    matcher = getattr(routing, "matcher", None)
+    if matcher is None or isinstance(matcher, type):  # the graph family has one for clients here
+        matcher = getattr(routing, "_local_index", None)
+    return getattr(matcher, "match", None)
+
+
+def _gauge(name: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, METRICS[name], value=value, labels=None if value is not None else labels)
+
+
+def _counter(name: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(name, METRICS[f"{name}_total"], value=value)
+
+
+def _histogram(name: str, buckets: Buckets) -> HistogramMetricFamily:
+    seen, rows = 0, []
+    for bound, count in zip((*map(str, buckets.bounds), "+Inf"), buckets.counts, strict=True):
+        seen += count
+        rows.append((bound, seen))
+    return HistogramMetricFamily(name, METRICS[name], buckets=rows, sum_value=buckets.total)

@@ -1,0 +1,162 @@
+"""Whether a broker is well, and what its metrics say, asked over real sockets."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from godwit.errors import JournalError, PeerFault
+from godwit.runtime.admission import Credentials, Principal
+from godwit.runtime.client import connect
+from godwit.runtime.journal import Journal
+from godwit.runtime.metrics import METRICS
+from tests.network.http_broker import Running, a_turn, broker, listening, run, start
+
+
+async def figures(client: httpx.AsyncClient) -> dict[str, float]:
+    """Each sample, by its name and its labels' values."""
+    answer = await client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    families = text_string_to_metric_families(answer.text)
+    return {
+        " ".join([sample.name, *sample.labels.values()]): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_a_broker_that_is_well_says_so() -> None:
+    async def scene() -> None:
+        async with broker() as (_, client):
+            assert (await client.get("/healthz")).json()["ok"] is True
+            answer = await client.get("/readyz")
+            assert (answer.status_code, answer.json()) == (200, {"ready": True, "reasons": []})
+            assert "/events" in (await client.get("/")).json()["paths"]
+            answer = await client.get("/nowhere")
+            assert (answer.status_code, "error" in answer.json()) == (404, True)
+            assert (await client.delete("/events")).status_code == 405
+
+    run(scene)
+
+
+def test_a_broker_is_not_ready_while_a_neighbour_is_away() -> None:
+    async def scene() -> None:
+        async with broker("b1", {"b2": None}) as (b1, client):
+            answer = await client.get("/readyz")
+            assert (answer.status_code, answer.json()["reasons"]) == (503, ["the link to b2 is down"])
+            b2 = await start("b2", {"b1": b1.native})
+            while (await client.get("/readyz")).status_code != 200:
+                await a_turn()
+            while not b2.server.http_of.get("b1") or not b1.server.http_of.get("b2"):
+                await a_turn()
+            assert (b1.server.http_of["b2"], b2.server.http_of["b1"]) == (b2.url, b1.url)
+            assert (await figures(client))["godwit_link_up b2"] == 1
+            await b2.stop()
+            while (await client.get("/readyz")).status_code != 503:
+                await a_turn()
+
+    run(scene)
+
+
+class FullDisk(Journal):
+    """Writes only when there is room."""
+
+    is_full = False
+
+    def append(self, data: bytes) -> int:
+        if self.is_full:
+            raise JournalError("there is no room on the disk")
+        return super().append(data)
+
+
+def test_while_the_disk_fails_a_broker_is_not_ready_takes_nothing_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("godwit.runtime.node.RETRY_S", 0.01)
+
+    async def scene() -> None:
+        journal = FullDisk(tmp_path, "b1", "relaxed")
+        async with broker(journal=journal) as (running, client), listening(client, filter="n > 0") as source:
+            assert (await client.post("/events", json={"n": 1})).status_code == 202
+            journal.is_full = True
+            async with connect(running.native, name="p") as p:
+                while (answer := await client.get("/readyz")).status_code == 200:
+                    await a_turn()
+                assert answer.json()["reasons"] == ["the journal cannot be written: there is no room on the disk"]
+                answer = await client.post("/events", json={"n": 2})
+                assert (answer.status_code, answer.json()["error"]) == (503, "there is no room on the disk")
+                seen = await figures(client)
+                assert (seen["godwit_journal_trouble"], seen["godwit_journal_lag_seconds"] > 0) == (1, True)
+                journal.is_full = False
+                await p.attached()
+            while (await client.get("/readyz")).status_code != 200:
+                await a_turn()
+            assert (await client.post("/events", json={"n": 3})).status_code == 202
+            assert await source.take("n", 2) == [1, 3]
+            assert (await figures(client))["godwit_journal_trouble"] == 0
+
+    run(scene)
+
+
+async def use(running: Running, client: httpx.AsyncClient) -> None:
+    async with connect(running.native, name="s") as s, listening(client, filter="n >= 0"):
+        mine = await s.subscribe("n >= 0")
+        lines = b"\n".join(b'{"n": %d}' % n for n in range(20))
+        assert (await client.post("/events", content=lines)).status_code == 202
+        for _ in range(20):
+            await mine.next()
+        running.http.metrics.sample_matching()
+        running.http.metrics.sample_matching()  # of the same event: not again
+        seen = await figures(client)
+        assert seen["godwit_records_total published"] == 20
+        assert seen["godwit_deliveries_total"] == 40
+        assert seen["godwit_sessions attached"] == 3
+        assert seen["godwit_subscriptions"] == 2
+        assert seen["godwit_connections"] == 1
+        assert seen["godwit_match_seconds_count"] == 1
+        assert seen["godwit_turn_inputs_sum"] == seen["godwit_inputs_total"] > 20
+        assert seen["godwit_table_entries matcher"] == 2
+    while (await figures(client))["godwit_sessions attached"] > 1:
+        await a_turn()
+
+
+def test_metrics_count_what_happened(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with broker(folder=tmp_path) as (running, client):
+            await use(running, client)
+            seen = await figures(client)
+            assert seen["godwit_journal_write_seconds_count"] > 0
+            assert seen["godwit_journal_written_bytes_total"] == seen["godwit_journal_bytes"] > 0
+
+    run(scene)
+
+
+def test_every_metric_is_explained_and_none_is_missing() -> None:
+    async def scene() -> None:
+        async with broker() as (_, client):
+            text = (await client.get("/metrics")).text
+            shown = {line.split()[2] for line in text.splitlines() if line.startswith("# HELP")}
+            assert shown == METRICS.keys()
+
+    run(scene)
+
+
+class Distant:
+    """Lets everybody in, and knows one administrator."""
+
+    async def admit(self, credentials: Credentials) -> Principal:
+        if credentials.token == "-":
+            raise PeerFault("come with a token")
+        return Principal(credentials.token, is_admin=credentials.token == "boss")
+
+
+def test_a_look_inside_is_for_administrators() -> None:
+    async def scene() -> None:
+        async with broker(door=Distant()) as (_, client):
+            for token, status in (("-", 401), ("ann", 403), ("boss", 200)):
+                headers = {"authorization": f"Bearer {token}".strip(), "host": "broker.example"}
+                assert (await client.get("/metrics", headers=headers)).status_code == status
+                assert (await client.get("/healthz", headers=headers)).status_code == 200
+
+    run(scene)
