@@ -122,7 +122,7 @@ def test_a_client_says_where_it_is_and_what_became_of_its_events() -> None:
         async with two_brokers() as (b1, b2):
             await linked(b1, b2)
             async with connect(b1.address, name="s", on_state=seen.append) as s:
-                assert s.state.kind == "connecting"
+                assert str(s.state) == "connecting"
                 watched = asyncio.create_task(_kinds(s))
                 subscription = await s.subscribe("n >= 0")
                 assert (s.state.kind, s.state.broker) == ("attached", "b1")

@@ -12,7 +12,16 @@ import typer
 from typer.core import TyperGroup
 
 from godwit import __version__
-from godwit.cli import demo, filter_command, match_command, reproduce_command, simulate_command
+from godwit.cli import (
+    demo,
+    filter_command,
+    match_command,
+    pub_command,
+    reproduce_command,
+    say_command,
+    simulate_command,
+    sub_command,
+)
 from godwit.errors import GodwitError
 
 __all__ = ["app"]
@@ -88,6 +97,10 @@ def _root(
 
 app.command("demo")(demo.demo)
 app.command("match")(match_command.match)
+app.command("pub")(pub_command.pub)
+app.command("sub")(sub_command.sub)
+app.command("adv")(say_command.adv)
+app.command("ctx")(say_command.ctx)
 app.command("simulate")(simulate_command.simulate)
 app.command("reproduce")(reproduce_command.reproduce)
 app.add_typer(filter_command.app, name="filter")

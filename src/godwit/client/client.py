@@ -209,6 +209,11 @@ class Client:
         under_way = [request.wish.event for request in self._under_way if isinstance(request.wish, Publish | Retain)]
         return under_way + self.outbox.waiting()
 
+    @property
+    def received(self) -> int:
+        """The number of the last delivery."""
+        return self._received
+
     def unanswered_wishes(self) -> dict[int, Any]:
         """All wishes that no broker is known to have handled, by their identity."""
         return {id(wish): wish for wish in (*(request.wish for request in self._under_way), *self.outbox.wishes())}

@@ -6,7 +6,7 @@
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +19,7 @@ from godwit.filters.filters import Filter
 if TYPE_CHECKING:
     from godwit.runtime.client import Connected
 
-__all__ = ["Asked", "State", "Subscription"]
+__all__ = ["Asked", "State", "Subscription", "Unread"]
 
 
 class State(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Subscription:
         self.filter = filter
         self.changed = asyncio.Event()  # set whenever an event has come or was taken
         self._owner = owner
-        self._events: deque[Event] = deque()
+        self._events: deque[tuple[Event, int]] = deque()  # each with the number of its delivery
         self._came = asyncio.Event()
         self._is_over = False
 
@@ -114,8 +114,8 @@ class Subscription:
         return bool(self._events)
 
     def _take(self) -> Event:
-        event = self._events.popleft()
-        self._owner.taken(1)
+        event, number = self._events.popleft()
+        self._owner.taken(number)
         return event
 
     async def replace(self, filter: Filter | str, **more: Any) -> None:
@@ -128,9 +128,9 @@ class Subscription:
 
     # ------------------------------------------------------------ for the client
 
-    def put(self, event: Event) -> None:
+    def put(self, event: Event, number: int) -> None:
         """An event has come."""
-        self._events.append(event)
+        self._events.append((event, number))
         self._came.set()
         self.changed.set()
 
@@ -139,8 +139,39 @@ class Subscription:
         self._is_over = True
         self._came.set()
 
-    def discard(self) -> int:
-        """Forget what was not read: so many events."""
-        count = len(self._events)
+    def discard(self) -> list[int]:
+        """Forget what was not read: the numbers of the deliveries."""
+        numbers = [number for _, number in self._events]
         self._events.clear()
-        return count
+        return numbers
+
+
+class Unread:
+    """What the application has not read yet: how much, and up to which delivery it has read all."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.read_up_to = 0
+        self._left: OrderedDict[int, int] = OrderedDict()  # by delivery: so many subscriptions have not read it
+
+    def came(self, number: int, subscriptions: int) -> None:
+        """A delivery has come, for so many subscriptions that are there."""
+        self.count += subscriptions
+        self._left[number] = subscriptions
+        self._advance()
+
+    def read(self, number: int) -> None:
+        """A subscription has read it."""
+        self.count -= 1
+        if number in self._left:  # else it is of another session
+            self._left[number] -= 1
+            self._advance()
+
+    def begin_anew(self) -> None:
+        """The session is another: its numbers begin anew."""
+        self._left.clear()
+        self.read_up_to = 0
+
+    def _advance(self) -> None:
+        while self._left and next(iter(self._left.values())) == 0:
+            self.read_up_to, _ = self._left.popitem(last=False)

@@ -28,7 +28,7 @@ from random import random
 from secrets import token_hex
 from time import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace as changed
@@ -47,7 +47,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.broker.messages import Accepted, Attached, Bye, QueueRules, Receipt
+from godwit.broker.messages import Accepted, Attached, Bye, QueueRules, Receipt, Received
 from godwit.broker.messages import Refused as RefusedMessage
 from godwit.client.client import Client, ClientConfig
 from godwit.client.quenching import CONTEXT, LINGER, Topic
@@ -55,7 +55,7 @@ from godwit.errors import GodwitError, NotConnected, PeerFault, Refused, Subscri
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
-from godwit.runtime.asked import Asked, State, Subscription
+from godwit.runtime.asked import Asked, State, Subscription, Unread
 from godwit.runtime.dialling import DIAL_S, PORT, address, keep_alive, why_unreachable
 from godwit.runtime.tcp import Address
 from godwit.runtime.wire import Frames, Intro
@@ -68,6 +68,7 @@ GOOD_S = 1.0  # a connection that lasted for so long was good
 LEAVE_S = 5.0  # for events that no broker has yet, when the client goes
 UNREAD_MAX = 4_096
 STATES_KEPT = 100
+NEVER = 10**9
 
 OnState = Callable[[State], None]
 
@@ -118,6 +119,7 @@ class Connected:
         tls: ssl.SSLContext | None = None,
         on_state: OnState | None = None,
         stays: bool = True,
+        confirms_read: bool = False,
     ) -> None:
         self.machine = Client(name, config)
         self.intro = intro
@@ -136,7 +138,9 @@ class Connected:
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self._unsent: list[Any] = []
         self._will_flush = False
-        self._unread = 0
+        self._unread = Unread()
+        self._confirms_read = confirms_read
+        self._told_up_to = 0
         self._changed = asyncio.Event()
         self._moved = asyncio.Event()  # since the last connection was begun
         self._names: dict[Address, str] = {}  # of the brokers that we have been at
@@ -307,7 +311,8 @@ class Connected:
     def _forget(self, subscription: Subscription) -> None:
         self._subscriptions.pop(subscription.name, None)
         subscription.end()
-        self.taken(subscription.discard())
+        for number in subscription.discard():
+            self.taken(number)
 
     async def advertise(self, filter: Filter | str, *, name: str = "all") -> None:
         """Say that events to be published match `filter`. The same name again replaces it."""
@@ -445,7 +450,7 @@ class Connected:
         message = input.message if isinstance(input, Heard) else None
         if isinstance(message, Bye):
             self.closed_because = message.reason
-        refusals = self.machine.refusals
+        refusals, session = self.machine.refusals, self.machine.session
         last = refusals[-1] if refusals else None
         effects = self.machine.handle(input, time())
         if isinstance(message, RefusedMessage | Accepted | Attached):
@@ -455,6 +460,9 @@ class Connected:
                     asked.settle(Refused(reason))
             self._settle()
             if isinstance(message, Attached) and self.machine.is_attached:
+                if self.machine.session != session:
+                    self._unread.begin_anew()
+                    self._told_up_to = 0
                 self._now("attached", "")
         self._do(effects)
 
@@ -488,10 +496,11 @@ class Connected:
                 case Tell(message=message):
                     self._unsent.append(message)
                 case Notify(event=event, subscriptions=names):
-                    for name in names:
-                        if (subscription := self._subscriptions.get(name)) is not None:
-                            subscription.put(event)
-                            self._unread += 1
+                    known = [self._subscriptions[name] for name in names if name in self._subscriptions]
+                    number = self.machine.received
+                    self._unread.came(number, len(known))
+                    for subscription in known:
+                        subscription.put(event, number)
                 case StartTimer(key=key, at=at):
                     self._stop(key)
                     self._timers[key] = asyncio.get_running_loop().call_later(max(0.0, at - time()), self._due, key)
@@ -502,12 +511,11 @@ class Connected:
                 case Close() if wire is not None and wire.transport is not None:
                     self._flush()
                     wire.transport.close()
-        if self._unsent and not self._will_flush:  # all that is asked for in one turn is one write
-            self._will_flush = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        if self._unsent:
+            self._flush_soon()
         self._changed.set()
-        if self._unread > UNREAD_MAX and wire is not None:
-            wire.pause()
+        if self._unread.count > UNREAD_MAX and wire is not None and wire.transport is not None:
+            wire.transport.pause_reading()
 
     def _on_discarded(self, kind: str, sequence: int) -> None:
         """An event is sent to nobody."""
@@ -517,20 +525,31 @@ class Connected:
                 lost = NotConnected("the event had to go: the buffer is full, and no broker takes events")
                 asked.settle(lost if kind == "lost" else None)
 
+    def _flush_soon(self) -> None:
+        """All that is asked for in one turn is one write."""
+        if not self._will_flush:
+            self._will_flush = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
     def _flush(self) -> None:
         self._will_flush = False
         wire = self._wire
+        if self._confirms_read and self.machine.is_attached and self._unread.read_up_to > self._told_up_to:
+            self._told_up_to = self._unread.read_up_to
+            self._unsent.append(Received(self._told_up_to))
         if self._unsent and wire is not None and wire.transport is not None:
             unsent, self._unsent = self._unsent, []
             wire.transport.write(Frames.packed(unsent))
 
-    def taken(self, count: int) -> None:
-        """The application has taken events."""
-        was_full = self._unread > UNREAD_MAX // 2
-        self._unread -= count
+    def taken(self, number: int) -> None:
+        """The application has taken an event of that delivery."""
+        was_full = self._unread.count > UNREAD_MAX // 2
+        self._unread.read(number)
         wire = self._wire
-        if was_full and self._unread <= UNREAD_MAX // 2 and wire is not None and wire.transport is not None:
+        if was_full and self._unread.count <= UNREAD_MAX // 2 and wire is not None and wire.transport is not None:
             wire.transport.resume_reading()
+        if self._confirms_read and self.machine.is_attached:
+            self._flush_soon()
 
     def _due(self, key: TimerKey) -> None:
         self._timers.pop(key, None)
@@ -551,6 +570,7 @@ def connect(
     quench: bool | None = None,
     buffer: int | None = None,
     mode: str | None = None,
+    confirm: Literal["received", "read"] = "received",
     on_state: OnState | None = None,
     config: ClientConfig = ClientConfig(),  # noqa: B008 (it is frozen)
 ) -> Connected:
@@ -559,8 +579,11 @@ def connect(
     With a `name` it can come back to its session, at any of the brokers; without one, its session ends with it.
     By a `token`, or a `user` and its `password`, a broker knows who comes.
     `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
-    events wait for a broker. `mode`: how it moves (docs/architecture.md). `on_state` is called when the state changes.
+    events wait for a broker. `mode`: how it moves (docs/architecture.md). `confirm`: brokers keep an event until the
+    client has received it, or until the application has read it. `on_state` is called when the state changes.
     """
+    if confirm == "read":
+        config = changed(config, confirm_every=NEVER, confirm_after_s=float(NEVER))
     given = {"quench": quench, "buffer_events_max": buffer, "mode": mode}
     config = changed(config, **{key: value for key, value in given.items() if value is not None})
     if name and not config.sequence_start:
@@ -573,4 +596,5 @@ def connect(
         tls=ssl.create_default_context() if tls is True else tls or None,
         on_state=on_state,
         stays=bool(name),
+        confirms_read=confirm == "read",
     )
