@@ -17,6 +17,7 @@ it a clock, timers and a connection, and dials the next seed when one fails or i
 5. A client that was given no name cannot come back, and ends its session when it goes.
 6. A client whose name was given may have had it before: it numbers its events by the clock, so that no number comes
    twice.
+7. `move` counts from the moment it is called: a connection that is just being made to where we were is not used.
 """
 
 import asyncio
@@ -51,14 +52,14 @@ from godwit.broker.messages import Accepted, Attached, Bye, QueueRules, Receipt,
 from godwit.broker.messages import Refused as RefusedMessage
 from godwit.client.client import Client, ClientConfig
 from godwit.client.quenching import CONTEXT, LINGER, Topic
-from godwit.errors import GodwitError, NotConnected, PeerFault, Refused, SubscriptionError
+from godwit.errors import GodwitError, NotConnected, Refused, SubscriptionError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 from godwit.runtime.asked import Asked, State, Subscription, Unread
-from godwit.runtime.dialling import DIAL_S, PORT, address, keep_alive, why_unreachable
+from godwit.runtime.dialling import DIAL_S, PORT, Wire, address, why_unreachable
 from godwit.runtime.tcp import Address
-from godwit.runtime.wire import Frames, Intro
+from godwit.runtime.wire import Intro
 
 __all__ = ["Asked", "Connected", "State", "Subscription", "connect"]
 
@@ -71,39 +72,6 @@ STATES_KEPT = 100
 NEVER = 10**9
 
 OnState = Callable[[State], None]
-
-
-class _Wire(asyncio.Protocol):
-    """The client's end of a connection."""
-
-    def __init__(self, owner: "Connected", name: str) -> None:
-        self.owner = owner
-        self.name = name
-        self.frames = Frames()
-        self.transport: asyncio.Transport | None = None
-        self.lost = asyncio.Event()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        keep_alive(transport.get_extra_info("socket"))
-        transport.write(Frames.packed([self.owner.intro]))
-
-    def data_received(self, data: bytes) -> None:
-        self._heard_at = asyncio.get_running_loop().time()
-        try:
-            for message, _ in self.frames.feed(data):
-                if type(message) is not Intro:
-                    self.owner.handle(Heard(self.name, message))
-        except PeerFault as fault:
-            self.owner.closed_because = str(fault)
-            assert self.transport is not None
-            self.transport.abort()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if error is not None:
-            self.owner.closed_because = self.owner.closed_because or str(error)
-        self.lost.set()
 
 
 class Connected:
@@ -126,15 +94,13 @@ class Connected:
         self.closed_because = ""  # the last reason why there was no connection
         self.state = State("connecting", time())
         self._seeds = list(seeds)
-        if not self._seeds:
-            raise GodwitError("a client needs at least one broker to start from: host:port")
         self._tls = tls
         self._on_state = on_state
         self._stays = stays
         self._subscriptions: dict[str, Subscription] = {}
         self._asked: WeakValueDictionary[int, Asked] = WeakValueDictionary()  # by the identity of a wish
         self._watching: list[tuple[deque[State], asyncio.Event]] = []
-        self._wire: _Wire | None = None
+        self._wire: Wire | None = None
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self._unsent: list[Any] = []
         self._will_flush = False
@@ -145,7 +111,6 @@ class Connected:
         self._moved = asyncio.Event()  # since the last connection was begun
         self._names: dict[Address, str] = {}  # of the brokers that we have been at
         self._running: asyncio.Task[None] | None = None
-        self._has_moved = False
         self._made = 0
 
     def __repr__(self) -> str:
@@ -182,8 +147,8 @@ class Connected:
         for handle in self._timers.values():
             handle.cancel()
         self._flush()
-        if self._wire is not None and self._wire.transport is not None:
-            self._wire.transport.close()
+        if self._wire is not None:
+            self._wire.close()
             with suppress(TimeoutError):
                 async with asyncio.timeout(DIAL_S):
                     await self._wire.lost.wait()
@@ -206,21 +171,25 @@ class Connected:
         """Dial one seed after the other, and again when a connection is lost. (rule 4)"""
         wait_s, at = RETRY_FIRST_S, 0
         while True:
+            if self._moved.is_set():
+                wait_s, at = RETRY_FIRST_S, 0
+                self._moved.clear()
+            if not self._seeds:
+                await self._moved.wait()
+                continue
             lasted_s = await self._visit(self._seeds[at % len(self._seeds)])
-            if self._has_moved:
-                self._has_moved, at, wait_s = False, 0, RETRY_FIRST_S
-            elif lasted_s >= GOOD_S:
+            if lasted_s >= GOOD_S:
                 wait_s = RETRY_FIRST_S
             else:
                 at += 1
-                if at % len(self._seeds) == 0:
-                    await asyncio.sleep(wait_s * (0.5 + random()))
+                if at % max(len(self._seeds), 1) == 0:
+                    await self._moved_within(wait_s * (0.5 + random()))
                     wait_s = min(2 * wait_s, RETRY_MAX_S)
 
     async def _visit(self, seed: Address) -> float:
         """Be connected to one broker, for as long as that lasts: the seconds since it has let us in, or 0."""
         loop = asyncio.get_running_loop()
-        wire = _Wire(self, str(seed))
+        wire = Wire(self, self._names.get(seed, str(seed)))
         self.closed_because = ""
         try:
             async with asyncio.timeout(DIAL_S):
@@ -229,24 +198,35 @@ class Connected:
             self.closed_because = f"{seed}: {why_unreachable(error)}"
             self._now("away" if self.state.broker else "connecting", self.closed_because)
             return 0.0
+        if self._moved.is_set():  # rule 7
+            wire.abort()
+            return 0.0
         self._wire = wire
         self._unsent.clear()  # of another connection
         self.handle(Opened(wire.name))
         await wire.lost.wait()
         was_let_in = self.machine.is_attached
+        if was_let_in:
+            self._names[seed] = self.machine.home
         self.handle(Closed(wire.name))
         self._wire = None
-        reason = self.closed_because or ("it is moving" if self._has_moved else "the connection was lost")
         lasted_s = time() - self.state.since if was_let_in else 0.0
+        reason = "it goes elsewhere" if self._moved.is_set() else self.closed_because or "the connection was lost"
         self._now("away" if self.state.broker else "connecting", reason)
         return lasted_s
 
+    async def _moved_within(self, wait_s: float) -> None:
+        """Wait, unless we are to go elsewhere."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._moved.wait()
+
     async def move(self, *seeds: Address | str) -> None:
-        """Go to other brokers, from now on."""
+        """Go to other brokers, from now on. Without any: be away until the next move."""
         self._seeds = [address(seed) for seed in seeds]
-        self._has_moved = True
-        if self._wire is not None and self._wire.transport is not None:
-            self._wire.transport.abort()
+        self._moved.set()
+        if self._wire is not None:
+            self._wire.abort()
 
     # ------------------------------------------------------------ what the application asks for
 
@@ -508,14 +488,14 @@ class Connected:
                     self._stop(key)
                 case Trace(record=record) if record.kind in ("lost", "quenched"):
                     self._on_discarded(record.kind, record.sequence)
-                case Close() if wire is not None and wire.transport is not None:
+                case Close() if wire is not None:
                     self._flush()
-                    wire.transport.close()
+                    wire.close()
         if self._unsent:
             self._flush_soon()
         self._changed.set()
-        if self._unread.count > UNREAD_MAX and wire is not None and wire.transport is not None:
-            wire.transport.pause_reading()
+        if self._unread.count > UNREAD_MAX and wire is not None:
+            wire.pause()
 
     def _on_discarded(self, kind: str, sequence: int) -> None:
         """An event is sent to nobody."""
@@ -537,17 +517,17 @@ class Connected:
         if self._confirms_read and self.machine.is_attached and self._unread.read_up_to > self._told_up_to:
             self._told_up_to = self._unread.read_up_to
             self._unsent.append(Received(self._told_up_to))
-        if self._unsent and wire is not None and wire.transport is not None:
+        if self._unsent and wire is not None:
             unsent, self._unsent = self._unsent, []
-            wire.transport.write(Frames.packed(unsent))
+            wire.write(unsent)
 
     def taken(self, number: int) -> None:
         """The application has taken an event of that delivery."""
         was_full = self._unread.count > UNREAD_MAX // 2
         self._unread.read(number)
         wire = self._wire
-        if was_full and self._unread.count <= UNREAD_MAX // 2 and wire is not None and wire.transport is not None:
-            wire.transport.resume_reading()
+        if was_full and self._unread.count <= UNREAD_MAX // 2 and wire is not None:
+            wire.read_on()
         if self._confirms_read and self.machine.is_attached:
             self._flush_soon()
 
