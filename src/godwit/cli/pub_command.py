@@ -150,11 +150,11 @@ async def _many(
         with opened(file) as (stream, source, size), progress() as bar:
             task = bar.add_task("publishing", total=size)
             faults = reading.Faults(partial(report, bar), strict)
-            lines = reading.Lines(stream, source, lambda length: bar.advance(task, length))
-            batches = _batches(lines, faults, expires)
+            batches = _batches(reading.Lines(stream, source), faults, expires)
             while (batch := await loop.run_in_executor(None, next, batches, None)) is not None:
-                for event in batch:
+                for event, length in batch:
                     await client.room()
+                    bar.advance(task, length)
                     asked = client.publish(event, **said)
                     count += 1
                     if not is_terminal() and asked.event is not None:
@@ -173,8 +173,8 @@ async def _many(
             raise typer.Exit(1)
 
 
-def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list["Event"]]:
-    """Events in lists: as many as have arrived."""
+def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list[tuple["Event", int]]]:
+    """Events in lists, as many as have arrived, each with the length of its line."""
     from dataclasses import replace
     from time import time
 
@@ -183,14 +183,15 @@ def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list["E
     from godwit.cli.reading import BAD, BATCH_EVENTS_MAX, TOO_LONG, why_bad
     from godwit.cli.showing import event_of
 
-    batch: list[Event] = []
+    batch: list[tuple[Event, int]] = []
     for line in lines:
         if line is None:
             faults.found(lines, TOO_LONG)
         elif line and not line.isspace():
             try:
                 event = event_of(msgspec.json.decode(line), time())
-                batch.append(event if expires is None else replace(event, expires_at=time() + expires))
+                event = event if expires is None else replace(event, expires_at=time() + expires)
+                batch.append((event, len(line) + 1))
             except BAD as error:
                 faults.found(lines, why_bad(error))
         if batch and (lines.is_drained or len(batch) == BATCH_EVENTS_MAX):

@@ -15,8 +15,8 @@ it a clock, timers and a connection, and dials the next seed when one fails or i
    failed it waits for `RETRY_FIRST_S`, then twice as long each time, up to `RETRY_MAX_S`, with some chance in it, so
    that a thousand clients of a broker that comes back do not come at once.
 5. A client that was given no name cannot come back, and ends its session when it goes.
-6. A client whose name was given may have had it before: it numbers its events by the clock, so that no number comes
-   twice.
+6. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
+   the clock, so that no number comes twice.
 7. `move` counts from the moment it is called: a connection that is just being made to where we were is not used.
 """
 
@@ -552,7 +552,7 @@ def connect(
     mode: str | None = None,
     confirm: Literal["received", "read"] = "received",
     on_state: OnState | None = None,
-    config: ClientConfig = ClientConfig(),  # noqa: B008 (it is frozen)
+    config: ClientConfig | None = None,
 ) -> Connected:
     """A client of the network that these brokers belong to: `async with connect("127.0.0.1:7077") as client:`.
 
@@ -560,14 +560,15 @@ def connect(
     By a `token`, or a `user` and its `password`, a broker knows who comes.
     `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
     events wait for a broker. `mode`: how it moves (docs/architecture.md). `confirm`: brokers keep an event until the
-    client has received it, or until the application has read it. `on_state` is called when the state changes.
+    client has received it, or until the application has read it. `on_state` is called when the state changes. `config`: all there is to say
+    of the client's machine.
     """
+    if config is None:
+        config = ClientConfig(sequence_start=int(time() * 1e6) if name else 0)  # rule 6
     if confirm == "read":
         config = changed(config, confirm_every=NEVER, confirm_after_s=float(NEVER))
     given = {"quench": quench, "buffer_events_max": buffer, "mode": mode}
     config = changed(config, **{key: value for key, value in given.items() if value is not None})
-    if name and not config.sequence_start:
-        config = changed(config, sequence_start=int(time() * 1e6))  # rule 6
     return Connected(
         [address(seed) for seed in seeds] or [Address("127.0.0.1", PORT)],
         name or f"client-{token_hex(6)}",
