@@ -3,10 +3,51 @@
 A subscriber says what it wants by content, by place and by the sender's context; brokers form a network, and clients
 roam over it: nothing is lost, nothing comes twice, order is kept.
 
-The rooms of the package, from the lowest up, are described in docs/architecture.md. Nothing is imported here, so that
-`import godwit` costs nothing: take what you need from its room, such as `godwit.filters` or `godwit.matching`.
+    async with godwit.connect("127.0.0.1:7077", name="ann") as client:
+        async for event in await client.subscribe("kind = 'parking' AND cost < 3"):
+            ...
+
+The rooms of the package, from the lowest up, are described in docs/architecture.md. Nothing is imported here until it
+is asked for, so that `import godwit` costs nothing: take what else you need from its room, such as `godwit.filters`.
 """
 
-__all__ = ["__version__"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from godwit.broker.messages import QueueRules
+    from godwit.errors import GodwitError, NotConnected, Refused
+    from godwit.filters.events import Event, event
+    from godwit.runtime.blocking import connect_blocking
+    from godwit.runtime.client import connect
+
+__all__ = [
+    "Event",
+    "GodwitError",
+    "NotConnected",
+    "QueueRules",
+    "Refused",
+    "__version__",
+    "connect",
+    "connect_blocking",
+    "event",
+]
 
 __version__ = "0.1.0.dev0"
+
+_ROOMS = {
+    "Event": "filters.events",
+    "GodwitError": "errors",
+    "NotConnected": "errors",
+    "QueueRules": "broker.messages",
+    "Refused": "errors",
+    "connect": "runtime.client",
+    "connect_blocking": "runtime.blocking",
+    "event": "filters.events",
+}  # where each thing is that is offered here
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'godwit' has no attribute {name!r}")
+    return getattr(import_module(f"godwit.{_ROOMS[name]}"), name)

@@ -11,6 +11,8 @@ has never heard of Godwit handles them well.
         FilterTooBig          it is larger or deeper than the limits allow
         Unbound               it refers to the subscriber's own context, which nobody has filled in
       SubscriptionError     an unknown subscription, or one that is there already
+      Refused               a broker has refused what a client asked for, and says why
+      NotConnected          no broker has let a client in, or taken its events, in the time it had
       PeerFault             a neighbour or client broke the protocol: its link is closed, the broker goes on
         MqttFault             an MQTT peer did; knows the reason code of the standard
       ScenarioError         a scenario that cannot be run
@@ -33,7 +35,9 @@ __all__ = [
     "IndexFileError",
     "JournalError",
     "MqttFault",
+    "NotConnected",
     "PeerFault",
+    "Refused",
     "ScenarioError",
     "SecurityError",
     "SubscriptionError",
@@ -99,6 +103,14 @@ class Unbound(FilterError):
 
 class SubscriptionError(GodwitError):
     """An unknown subscription id, or one that is taken."""
+
+
+class Refused(GodwitError):
+    """A broker has refused what a client asked for: `str()` is its reason. Nothing was changed by it."""
+
+
+class NotConnected(GodwitError, TimeoutError):
+    """No broker has let a client in, or answered it, in the time it had: says what is known of the reason."""
 
 
 class PeerFault(GodwitError):

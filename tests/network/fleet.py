@@ -16,7 +16,7 @@ from godwit.broker.broker import BrokerConfig
 from godwit.filters.language import parse
 from godwit.mobility import MobileBroker
 from godwit.runtime import client as client_module
-from godwit.runtime import tcp
+from godwit.runtime import dialling, tcp
 from godwit.runtime.client import Connected, connect
 from godwit.runtime.journal import Journal
 from godwit.runtime.node import Machine, Node
@@ -64,7 +64,7 @@ async def until(is_so: Callable[[], bool], what: str, patience_s: float = PATIEN
 
 def hasten(monkeypatch: Any) -> None:
     """Find out sooner that a peer is silent, and dial sooner: real networks have more time than tests."""
-    for module in (tcp, client_module):
+    for module in (tcp, dialling):
         monkeypatch.setattr(module, "BEAT_S", 0.25)
         monkeypatch.setattr(module, "SILENCE_S", 2.0)
     monkeypatch.setattr(tcp, "INTRO_S", 2.0)

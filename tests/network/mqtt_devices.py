@@ -60,9 +60,7 @@ async def start(
     around = neighbours or {}
     journal = None if folder is None else Journal(folder / name, name, "relaxed")
     faults: list[str] = []
-    node = Node(
-        lambda: MobileBroker(name, dict.fromkeys(around, 1.0), config), journal, on_trouble=faults.append
-    )
+    node = Node(lambda: MobileBroker(name, dict.fromkeys(around, 1.0), config), journal, on_trouble=faults.append)
     server = Server(name, node, around)
     await server.listen("127.0.0.1", 0)
     gateway = Gateway(node, broker_name=name, settings=settings)

@@ -48,7 +48,9 @@ def test_events_cross_between_native_and_mqtt_clients_both_ways():
             assert message.payload == b'{"temperature":21.5,"tags":["warm","dry"]}'
             assert message.properties.ContentType == "application/json"
             await ann.publish("car/7", b'{"speed": 40}', 1)
-            await ann.publish("car/7", b'{"speed": 60, "at": {"lon": 8.5, "lat": 47.4}}', 1, UserProperty=[("driver", "eva")])
+            await ann.publish(
+                "car/7", b'{"speed": 60, "at": {"lon": 8.5, "lat": 47.4}}', 1, UserProperty=[("driver", "eva")]
+            )
             event = await speeds.next()
             assert event.publisher == "ann"
             assert event.payload == b'{"speed": 60, "at": {"lon": 8.5, "lat": 47.4}}'

@@ -15,7 +15,12 @@ def test_qos_0_goes_from_one_to_another(level):
             assert (await ann.subscribe("city/+/speed")).value == 0
             await bob.publish("city/car-17/speed", b"42")
             message = await ann.next()
-            assert (message.topic, message.payload, message.qos, message.retain) == ("city/car-17/speed", b"42", 0, False)
+            assert (message.topic, message.payload, message.qos, message.retain) == (
+                "city/car-17/speed",
+                b"42",
+                0,
+                False,
+            )
             await ann.disconnect()
             await bob.disconnect()
 
@@ -135,7 +140,9 @@ def test_a_will_with_a_delay_waits_and_goes_when_the_client_is_back():
             await ann.subscribe("will/+", 2)
             for name, delay_s in [("slow", 1_000), ("quick", 1)]:
                 device = Device(name, clean=False, expiry_s=2_000)
-                device.paho.will_set(f"will/{name}", b"gone", properties=properties("WILLMESSAGE", WillDelayInterval=delay_s))
+                device.paho.will_set(
+                    f"will/{name}", b"gone", properties=properties("WILLMESSAGE", WillDelayInterval=delay_s)
+                )
                 await device.connect(station.port)
                 await device.vanish()
             assert (await ann.next()).topic == "will/quick"

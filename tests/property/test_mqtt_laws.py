@@ -507,7 +507,9 @@ def test_qos_2_delivers_exactly_once_and_in_order_whenever_connections_break(lev
 
 
 @given(st.sampled_from([4, 5]), st.integers(1, 4), STEPS, st.booleans(), st.booleans())
-def test_qos_1_delivers_at_least_once_and_first_in_order_whenever_connections_break(level, window, steps, is_slow, ends_well):
+def test_qos_1_delivers_at_least_once_and_first_in_order_whenever_connections_break(
+    level, window, steps, is_slow, ends_well
+):
     got, purged = run_out(level, 1, window, steps, is_slow, ends_well)
     kept = [payload for payload in got if payload not in purged]  # a second copy of what was purged may come later
     assert list(dict.fromkeys(kept)) == [payload for payload in EVENTS if payload not in purged]

@@ -497,3 +497,43 @@ def test_a_subscription_that_is_not_wanted_any_more_is_not_brought_along():
     client.handle(Closed("b"), 0.0)
     client.unsubscribe("a", 0.0)
     assert greeted(client, "far").wanted == ()
+
+
+# ------------------------------------------------------------ events that are kept, sessions that are kept
+
+
+def test_an_event_to_be_kept_is_numbered_and_never_quenched() -> None:
+    client = there(quench=True)
+    hear(client, Quench(parse("n = 1")))
+    assert client.publish({"n": 2}, 0.0) != []
+    assert client.outbox.quenched == 1
+    [retain] = wishes(client.publish({"n": 2}, 0.0, retain="place/1"))
+    assert (retain.event.sequence, retain.key, retain.clear) == (2, "place/1", False)
+    [clear] = wishes(client.publish({}, 0.0, retain="place/1", clear=True))
+    assert (clear.event.sequence, clear.clear) == (3, True)
+    assert [event.sequence for event in client.unanswered()] == [2, 3]
+
+
+def test_an_event_to_be_kept_is_said_again_to_a_session_that_knows_nothing() -> None:
+    client = there()
+    client.publish({"n": 1}, 0.0, retain="k")
+    client.linger(5.0, 0.0)
+    client.handle(Closed("b"), 1.0)
+    said = wishes(welcome(client, session="b/2/1", number=1))
+    assert [type(wish).__name__ for wish in said] == ["Linger", "Retain"]
+    hear(client, Accepted(2))
+    assert client.unanswered() == []
+    assert not client.has_unanswered_changes()
+
+
+def test_what_is_kept_waits_in_the_same_buffer_as_all_events() -> None:
+    client = Client("ann", ClientConfig(buffer_events_max=2))
+    for n in range(3):
+        client.publish({"n": n}, 0.0, retain="k")
+    assert client.outbox.lost == 1
+    assert [event.sequence for event in client.unanswered()] == [2, 3]
+
+
+def test_a_subscription_says_whether_it_shares_and_begins_with_what_is_kept() -> None:
+    [subscribe] = wishes(there().subscribe("s", "n = 1", 0.0, share="workers", retained=True))
+    assert (subscribe.share, subscribe.retained) == ("workers", True)

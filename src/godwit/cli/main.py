@@ -13,12 +13,18 @@ from typer.core import TyperGroup
 
 from godwit import __version__
 from godwit.cli import (
+    admin_command,
+    bench_command,
     demo,
+    explain_command,
     filter_command,
     match_command,
+    pub_command,
     reproduce_command,
+    say_command,
     serve_command,
     simulate_command,
+    sub_command,
     user_command,
 )
 from godwit.errors import GodwitError
@@ -102,6 +108,15 @@ app.command("demo")(demo.demo)
 app.command("match")(match_command.match)
 app.command("serve")(serve_command.serve)
 app.command("check-config")(serve_command.check_config)
+app.command("pub")(pub_command.pub)
+app.command("sub")(sub_command.sub)
+app.command("adv")(say_command.adv)
+app.command("ctx")(say_command.ctx)
+app.command("sessions")(admin_command.sessions)
+app.command("routes")(admin_command.routes)
+app.command("trace")(admin_command.trace)
+app.command("explain")(explain_command.explain)
+app.command("bench")(bench_command.bench)
 app.command("simulate")(simulate_command.simulate)
 app.command("reproduce")(reproduce_command.reproduce)
 app.add_typer(filter_command.app, name="filter")

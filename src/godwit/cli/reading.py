@@ -27,7 +27,18 @@ from godwit.filters.filters import Filter, all_of
 from godwit.filters.language import from_json, parse
 from godwit.filters.references import bind, is_open, references_of
 
-__all__ = ["Faults", "Lines", "Named", "Subscription", "batches", "csv_events", "json_events", "subscriptions"]
+__all__ = [
+    "Faults",
+    "Lines",
+    "Named",
+    "Subscription",
+    "batches",
+    "cell",
+    "csv_events",
+    "json_events",
+    "subscriptions",
+    "why_bad",
+]
 
 LINE_BYTES_MAX = 4 * 2**20
 READ_BYTES = 2**20
@@ -169,7 +180,7 @@ def subscriptions(lines: Lines, faults: Faults) -> Iterator[Subscription]:
             if is_open(filter):
                 filter = _bound(filter, context, field, "subscriber's" if found.context is None else "")
         except BAD as error:
-            faults.found(lines, _reason(error))
+            faults.found(lines, why_bad(error))
             continue
         if found.id in seen:
             faults.found(lines, f"there is a subscription {found.id!r} already")
@@ -192,7 +203,7 @@ def json_events(lines: Lines, faults: Faults) -> Iterator[Named | None]:
             if found.sender is not None or found.to is not None:
                 checked = _sent(checked, found)
         except BAD as error:
-            faults.found(lines, _reason(error))
+            faults.found(lines, why_bad(error))
             yield None
             continue
         yield (number if found.id is None else found.id), checked
@@ -260,7 +271,8 @@ def _parsed(text: str) -> Filter:
     return parse(text)
 
 
-def _reason(error: Exception) -> str:
+def why_bad(error: Exception) -> str:
+    """Why a line was refused, in a few words."""
     if isinstance(error, RecursionError):
         return "the JSON is nested too deep"
     if isinstance(error, UnicodeDecodeError):
@@ -306,7 +318,7 @@ def _texts(lines: Lines, faults: Faults) -> Iterator[str]:
                 raise ValueError(TOO_LONG)
             text = line.decode()
         except ValueError as error:
-            faults.found(lines, _reason(error))
+            faults.found(lines, why_bad(error))
             text = ""
         yield f"{text}\n"
 
@@ -324,13 +336,13 @@ def _event_of_row(header: list[str], row: list[str], number: int) -> Named:
     if len(row) != len(header):
         raise ValueError(f"{len(row)} columns where the header has {len(header)}")
     cells = dict(zip(header, row, strict=True))
-    id = _value(cells.pop("id", ""))
+    id = cell(cells.pop("id", ""))
     return (id if isinstance(id, int | str) and not isinstance(id, bool) else number), event(
-        {name: _value(text) for name, text in cells.items()}
+        {name: cell(text) for name, text in cells.items()}
     )
 
 
-def _value(text: str) -> bool | int | float | str | None:
+def cell(text: str) -> bool | int | float | str | None:
     """A cell: true and false, a number, nothing, or else a text."""
     if not text:
         return None

@@ -31,8 +31,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-import msgspec
-
 from godwit.broker.checking import TRIED_MAX
 from godwit.broker.effects import (
     Close,
@@ -58,6 +56,7 @@ from godwit.broker.messages import (
     Connection,
     Context,
     Delivery,
+    Linger,
     NodeId,
     Publish,
     Quench,
@@ -66,15 +65,17 @@ from godwit.broker.messages import (
     Received,
     Refused,
     Request,
+    Retain,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
 from godwit.broker.seen import Seen
 from godwit.client.checking import CHECKS
+from godwit.client.config import ClientConfig, Refusal
 from godwit.client.connections import ConnectionLog
 from godwit.client.contexts import OwnContext, asked, written
-from godwit.client.quenching import CONTEXT, Control, Outbox, Topic, Wish, topic_of
+from godwit.client.quenching import CONTEXT, LINGER, Control, Outbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
@@ -89,28 +90,7 @@ from godwit.trace import Record
 __all__ = ["Client", "ClientConfig", "Refusal"]
 
 CONFIRM_TIMER: TimerKey = ("confirm",)
-
-
-class ClientConfig(msgspec.Struct, frozen=True):
-    """How a client behaves."""
-
-    quench: bool = False  # ask for the combined filter, and do not send what nobody wants
-    buffer_events_max: int = 1_000
-    in_flight_max: int = 128  # requests; below the `seen_window` of brokers
-    confirm_every: int = 16  # deliveries
-    confirm_after_s: float = 0.05
-    seen_window: int = 1  # of a publisher's numbers; 1: what is behind the last has come, or has come too late
-    seen_publishers_max: int = 1_024
-    receipts_max: int = 100  # kept for the application, and as many refusals
-    sequence_start: int = 0
-    mode: str = "relocate"  # how it moves from broker to broker (mobility/modes.py)
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """A wish that the broker has refused, and why."""
-
-    wish: Wish
-    reason: str
+Said = Subscribe | Advertise | Context | Linger
 
 
 class Client:
@@ -124,9 +104,7 @@ class Client:
         self.session = ""  # the one that numbers count in
         self.home: NodeId = ""  # the broker that it was last at
         self.attempt = 0  # how often it has greeted a broker
-        self.wanted: dict[
-            Topic, Subscribe | Advertise | Context
-        ] = {}  # all that the application wants and says at present
+        self.wanted: dict[Topic, Said] = {}  # all that the application wants and says at present
         self.own = OwnContext()
         self.outbox = Outbox(config.buffer_events_max)
         self.sequence = config.sequence_start  # of the last event
@@ -140,7 +118,7 @@ class Client:
         self._strayed = False  # whether it has greeted another broker since
         self._brought: tuple[Subscribe | Advertise, ...] = ()  # what the last greeting said that the session may hold
         self._tried: dict[str, None] = {}  # whom it has greeted since, in vain as far as it knows
-        self._granted: dict[Topic, Subscribe | Advertise | Context] = {}  # what of `wanted` the broker has accepted
+        self._granted: dict[Topic, Said] = {}  # what of `wanted` the broker has accepted
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
         self._received = 0  # the last number of a delivery
@@ -162,12 +140,14 @@ class Client:
         sender: Filter | str | None = None,
         expires: float | None = None,
         queue: QueueRules | None = None,
+        share: str = "",
+        retained: bool = False,
     ) -> list[Effect]:
         """Want what `filter` matches, from publishers whose context `sender` matches. [spcf §3: subscribe]
 
         Filters are such or texts. A name that is there already gets this filter instead, with no gap.
         """
-        return self._say(Subscribe((self.name, name), asked(filter, sender), expires, queue))
+        return self._say(Subscribe((self.name, name), asked(filter, sender), expires, queue, share, retained))
 
     replace = subscribe
 
@@ -197,13 +177,26 @@ class Client:
             return []
         return self._wait(Unadvertise((self.name, name)))
 
-    def publish(self, said: Mapping[str, Any] | Event, now: float, *, to: Filter | str | None = None) -> list[Effect]:
+    def publish(
+        self,
+        said: Mapping[str, Any] | Event,
+        now: float,
+        *,
+        to: Filter | str | None = None,
+        retain: str | None = None,
+        clear: bool = False,
+    ) -> list[Effect]:
         """Publish an event, for those whose context `to` matches: attributes, or an event. [spcf §3: publish]
 
-        Its publisher, number, time and the context of its sender are filled in here.
+        Its publisher, number, time and the context of its sender are filled in here. With a key to `retain` it by, it
+        is kept for later subscribers in the place of the one before; with `clear`, none is.
         """
         details: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
-        return self.publish_numbered(written(said, self.context, to, **details))
+        event = written(said, self.context, to, **details)
+        if retain is None:
+            return self.publish_numbered(event)
+        self.sequence = event.sequence
+        return self._wait(Retain(event, retain, clear))
 
     def publish_numbered(self, event: Event) -> list[Effect]:
         """Publish an event that has its number already: it may go through another broker, too. [mobile §5]"""
@@ -214,8 +207,22 @@ class Client:
 
     def unanswered(self) -> list[Event]:
         """The events that no broker is known to have, the oldest first."""
-        under_way = [request.wish.event for request in self._under_way if isinstance(request.wish, Publish)]
+        under_way = [request.wish.event for request in self._under_way if isinstance(request.wish, Publish | Retain)]
         return under_way + self.outbox.waiting()
+
+    @property
+    def received(self) -> int:
+        """The number of the last delivery."""
+        return self._received
+
+    def unanswered_wishes(self) -> dict[int, Any]:
+        """All wishes that no broker is known to have handled, by their identity."""
+        return {id(wish): wish for wish in (*(request.wish for request in self._under_way), *self.outbox.wishes())}
+
+    def unanswered_about(self, topic: Topic) -> Wish | None:
+        """The last wish about a topic that no broker is known to have handled."""
+        sent = (request.wish for request in reversed(self._under_way) if topic_of(cast(Wish, request.wish)) == topic)
+        return self.outbox.get(topic) or cast(Wish | None, next(sent, None))
 
     @property
     def context(self) -> Attributes:
@@ -238,6 +245,10 @@ class Client:
         """Say that it is at another place; all else stays as it is. [rebeca §5]"""
         dwell_s = self.own.dwell_s(LOCATION) if dwell_s is None else dwell_s
         return self.set_context({LOCATION: place}, now, part=LOCATION, dwell_s=dwell_s)
+
+    def linger(self, seconds: float | None, now: float) -> list[Effect]:
+        """Have the session kept for so long while it is away; None: as long as brokers like."""
+        return self._say(Linger(seconds))
 
     def leave(self, now: float) -> list[Effect]:
         """Leave for good: what waits is sent, and the session ends. (Away, it ends when its time is over.)"""
@@ -270,10 +281,10 @@ class Client:
 
     def has_unanswered_changes(self) -> bool:
         """Whether anything it asked for, events aside, is not accepted or refused yet."""
-        under_way = any(not isinstance(request.wish, Publish) for request in self._under_way)
+        under_way = any(not isinstance(request.wish, Publish | Retain) for request in self._under_way)
         return under_way or len(self.outbox) > self.outbox.events
 
-    def _say(self, wish: Subscribe | Advertise | Context) -> list[Effect]:
+    def _say(self, wish: Said) -> list[Effect]:
         self.wanted[topic_of(wish)] = wish
         return self._wait(wish)
 
@@ -430,7 +441,7 @@ class Client:
     def _say_all_again(self, now: float) -> None:
         """The session knows nothing of us: all that we want at present, then the events that it may not have."""
         said = [*self._granted.values(), *(request.wish for request in self._under_way), *self.outbox.drop_controls()]
-        events = [wish for wish in said if isinstance(wish, Publish)]
+        events = [wish for wish in said if isinstance(wish, Publish | Retain)]
         self._under_way.clear()
         self._granted.clear()
         for topic, wish in list(self.wanted.items()):
@@ -479,7 +490,7 @@ class Client:
                 self.outbox.put(corrected)
             self.outbox.on_context(self.sequence)
             effects = self._heed_quench()
-        publisher, sequence = wish.event.id if isinstance(wish, Publish) else ("", -1)
+        publisher, sequence = wish.event.id if isinstance(wish, Publish | Retain) else ("", -1)
         kind, number, why = type(wish).__name__, message.number, message.reason
         record = Record("refused", self.name, kind, publisher, sequence, number=number, detail=why)
         return [Trace(record), *effects, *self._sent(self.config.in_flight_max)]
@@ -488,7 +499,7 @@ class Client:
         under_way = self._under_way
         while under_way and under_way[0].number <= number:
             wish = cast(Wish, under_way.popleft().wish)
-            if not isinstance(wish, Publish):
+            if not isinstance(wish, Publish | Retain):
                 self._grant(wish)
 
     def _grant(self, wish: Control) -> None:
@@ -498,6 +509,8 @@ class Client:
             case Context():
                 self._granted[CONTEXT] = wish
                 self.own.on_accepted(wish)
+            case Linger():
+                self._granted[LINGER] = wish
             case Unsubscribe(id=(_, name)):
                 self._granted.pop(("subscription", name), None)
             case Unadvertise(id=(_, name)):

@@ -18,7 +18,8 @@ the broker made knowing that context, and never what it published in another one
 2. An event that waits is discarded only for want of room or because the filter *heard on this connection* does not
    match it.
 3. Nor is an event discarded by a filter that was made for another context than its own.
-4. Finding the event to discard does not look at all of them: what the filter does not want is noted when it comes.
+4. An event that is to be kept for later subscribers (`Retain`) is never unwanted.
+5. Finding the event to discard does not look at all of them: what the filter does not want is noted when it comes.
 
 *Paper.* [mobile §3.2], claim H2: "save all events in the buffer at the beginning of a disconnection in case a new
 subscription not known to the ES matches them. When the buffer overflows, however, the ES can then start to discard
@@ -29,31 +30,35 @@ the buffer fills up."
 from collections import OrderedDict
 from typing import Literal
 
-from godwit.broker.messages import Advertise, Context, Publish, Subscribe, Unadvertise, Unsubscribe
+from godwit.broker.messages import Advertise, Context, Linger, Publish, Retain, Subscribe, Unadvertise, Unsubscribe
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 
-__all__ = ["CONTEXT", "Control", "Outbox", "Topic", "Wish", "topic_of"]
+__all__ = ["CONTEXT", "LINGER", "Control", "Outbox", "Topic", "Wish", "topic_of"]
 
-Control = Subscribe | Unsubscribe | Advertise | Unadvertise | Context
-Wish = Control | Publish
+Control = Subscribe | Unsubscribe | Advertise | Unadvertise | Context | Linger
+Wish = Control | Publish | Retain
 
-Topic = tuple[Literal["subscription", "advertisement", "unadvertisement", "event", "context"], str | int]
-"""What a wish is about: the name of a subscription or advertisement, the number of an event, or the client's context.
+Topic = tuple[Literal["subscription", "advertisement", "unadvertisement", "event", "context", "linger"], str | int]
+"""What a wish is about: the name of a subscription or advertisement, the number of an event, the client's context,
+or for how long its session is kept.
 
 To take an advertisement back is a topic of its own, because it must stay behind the events that were advertised.
 """
 
 
 CONTEXT: Topic = ("context", "")
+LINGER: Topic = ("linger", "")
 
 
 def topic_of(wish: Wish) -> Topic:
     """What `wish` is about."""
-    if isinstance(wish, Publish):
+    if isinstance(wish, Publish | Retain):
         return ("event", wish.event.sequence)
     if isinstance(wish, Context):
         return CONTEXT
+    if isinstance(wish, Linger):
+        return LINGER
     if isinstance(wish, Subscribe | Unsubscribe):
         return ("subscription", wish.id[1])
     return ("advertisement" if isinstance(wish, Advertise) else "unadvertisement", wish.id[1])
@@ -88,7 +93,7 @@ class Outbox:
 
     def waiting(self) -> list[Event]:
         """The events that wait, the oldest first."""
-        return [wish.event for wish in self._wishes.values() if isinstance(wish, Publish)]
+        return [wish.event for wish in self._wishes.values() if isinstance(wish, Publish | Retain)]
 
     # ------------------------------------------------------------ the combined filter
 
@@ -136,11 +141,11 @@ class Outbox:
     def put(self, wish: Wish) -> tuple[Event, bool] | None:
         """Let `wish` wait. If an event has to go for it: that event, and whether it is lost (or else quenched)."""
         self._wishes[topic_of(wish)] = wish  # in the place of what was said before about the same
-        if not isinstance(wish, Publish):
+        if not isinstance(wish, Publish | Retain):
             return None
         number = wish.event.sequence
         self._events[number] = None
-        if self._is_unwanted(wish.event):
+        if isinstance(wish, Publish) and self._is_unwanted(wish.event):
             self._unwanted[number] = None
         return self._make_room() if len(self._events) > self._events_max else None
 
@@ -157,10 +162,18 @@ class Outbox:
     def take(self) -> Wish:
         """The wish that has waited longest."""
         _, wish = self._wishes.popitem(last=False)
-        if isinstance(wish, Publish):
+        if isinstance(wish, Publish | Retain):
             del self._events[wish.event.sequence]
             self._unwanted.pop(wish.event.sequence, None)
         return wish
+
+    def wishes(self) -> list[Wish]:
+        """All that waits, what was said first at the front."""
+        return list(self._wishes.values())
+
+    def get(self, topic: Topic) -> Wish | None:
+        """What waits about a topic."""
+        return self._wishes.get(topic)
 
     def drop(self, topic: Topic) -> None:
         """Forget what waits about a subscription or advertisement."""
@@ -172,24 +185,24 @@ class Outbox:
             topic = topic_of(wish)
             self._wishes[topic] = wish
             self._wishes.move_to_end(topic, last=False)
-            if isinstance(wish, Publish):
+            if isinstance(wish, Publish | Retain):
                 number = wish.event.sequence
                 self._events[number] = None
                 self._events.move_to_end(number, last=False)
-                if self._is_unwanted(wish.event):
+                if isinstance(wish, Publish) and self._is_unwanted(wish.event):
                     self._unwanted[number] = None
                     self._unwanted.move_to_end(number, last=False)
 
     def drop_controls(self) -> list[Control]:
         """Forget all that waits but events, and return it."""
-        dropped = [wish for wish in self._wishes.values() if not isinstance(wish, Publish)]
+        dropped = [wish for wish in self._wishes.values() if not isinstance(wish, Publish | Retain)]
         for wish in dropped:
             del self._wishes[topic_of(wish)]
         return dropped
 
     def _discard(self, number: int) -> Event:
         wish = self._wishes.pop(("event", number))
-        assert isinstance(wish, Publish)
+        assert isinstance(wish, Publish | Retain)
         del self._events[number]
         self._unwanted.pop(number, None)
         return wish.event

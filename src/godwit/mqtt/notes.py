@@ -69,9 +69,7 @@ def rel_note(number: int) -> bytes:
 def grant_note(granted: Granted) -> bytes:
     """A subscription that stands."""
     return msgspec.msgpack.encode(
-        _Grant(
-            granted.qos, granted.no_local, granted.retain_as_published, granted.identifier, granted.is_shared
-        )
+        _Grant(granted.qos, granted.no_local, granted.retain_as_published, granted.identifier, granted.is_shared)
     )
 
 

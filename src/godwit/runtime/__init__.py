@@ -20,9 +20,20 @@
 'van 7: 2'
 """
 
-from godwit.runtime.client import Connected, Subscription, connect
+from godwit.runtime.client import Asked, Connected, State, Subscription, connect
 from godwit.runtime.journal import Durability, Journal
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address, Server
 
-__all__ = ["Address", "Connected", "Durability", "Journal", "Node", "Server", "Subscription", "connect"]
+__all__ = [
+    "Address",
+    "Asked",
+    "Connected",
+    "Durability",
+    "Journal",
+    "Node",
+    "Server",
+    "State",
+    "Subscription",
+    "connect",
+]

@@ -5,27 +5,34 @@ again what was not acknowledged, keeps events while there is no connection, and 
 it a clock, timers and a connection, and dials the next seed when one fails or is lost.
 
 *Rules.*
-1. What is asked for is asked for whether there is a connection or not; `drain` waits until brokers have answered it.
+1. What is asked for is asked for whether there is a connection or not. Who awaits it waits for the answer: `Refused`
+   when a broker says no.
 2. Events of a subscription come in order, once. An application that does not read them holds up its own connection and
-   no other's: past `UNREAD_MAX` events nothing is read from the socket until it does.
-3. A request that is refused is in `machine.refusals`, with the reason.
-4. Reconnecting starts at `RETRY_FIRST_S` and waits twice as long each time, up to `RETRY_MAX_S`, with some chance in
-   it, so that a thousand clients of a broker that comes back do not come at once.
-5. A connection on which nothing has come for `SILENCE_S` is given up: we say Intro every `BEAT_S`, and a broker that is
-   there answers. So a broker that is cut off, and of whose end nobody can tell us, does not keep us.
-6. `move` counts from the moment it is called: a connection that is just being made to where we were is not used.
+   no other's: past `UNREAD_MAX` events nothing is read from the socket until it does, answers neither.
+3. Events that are published wait in a buffer of `buffer` events until a broker has them. Past that the oldest is lost,
+   on record, one that nobody is known to want before any other; `room` waits until there is room.
+4. Reconnecting is at once after a connection that was good, and to another seed after one that failed. When all have
+   failed it waits for `RETRY_FIRST_S`, then twice as long each time, up to `RETRY_MAX_S`, with some chance in it, so
+   that a thousand clients of a broker that comes back do not come at once.
+5. A client that was given no name cannot come back, and ends its session when it goes.
+6. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
+   the clock, so that no number comes twice.
+7. `move` counts from the moment it is called: a connection that is just being made to where we were is not used.
 """
 
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from random import random
 from secrets import token_hex
 from time import time
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Literal, Self
+from weakref import WeakValueDictionary
+
+from msgspec.structs import replace as changed
 
 from godwit.broker.effects import (
     Close,
@@ -39,128 +46,32 @@ from godwit.broker.effects import (
     Tell,
     TimerDue,
     TimerKey,
+    Trace,
 )
-from godwit.broker.messages import Bye, QueueRules, Receipt
+from godwit.broker.messages import Accepted, Attached, Bye, QueueRules, Receipt, Received
+from godwit.broker.messages import Refused as RefusedMessage
 from godwit.client.client import Client, ClientConfig
-from godwit.errors import GodwitError, PeerFault
+from godwit.client.quenching import CONTEXT, LINGER, Topic
+from godwit.errors import GodwitError, NotConnected, Refused, SubscriptionError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
+from godwit.runtime.asked import Asked, State, Subscription, Unread
+from godwit.runtime.dialling import DIAL_S, PORT, Wire, address, why_unreachable
 from godwit.runtime.tcp import Address
-from godwit.runtime.wire import Frames, Intro
+from godwit.runtime.wire import Intro
 
-__all__ = ["Connected", "Subscription", "connect"]
+__all__ = ["Asked", "Connected", "State", "Subscription", "connect"]
 
 RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 5.0
-DIAL_S = 5.0
+GOOD_S = 1.0  # a connection that lasted for so long was good
+LEAVE_S = 5.0  # for events that no broker has yet, when the client goes
 UNREAD_MAX = 4_096
-BEAT_S = 5.0
-SILENCE_S = 30.0
+STATES_KEPT = 100
+NEVER = 10**9
 
-
-class Subscription:
-    """What one subscription gives: iterate over it with `async for`."""
-
-    def __init__(self, name: str, owner: "Connected") -> None:
-        self.name = name
-        self._owner = owner
-        self._events: deque[Event] = deque()
-        self._came = asyncio.Event()
-        self._is_over = False
-        self.changed = asyncio.Event()  # set whenever an event has come or was taken
-
-    def __aiter__(self) -> AsyncIterator[Event]:
-        return self._iterate()
-
-    async def _iterate(self) -> AsyncIterator[Event]:
-        while True:
-            while self._events:
-                event = self._events.popleft()
-                self._owner.taken()
-                yield event
-                self.changed.set()
-            if self._is_over:
-                return
-            self._came.clear()
-            await self._came.wait()
-
-    async def next(self) -> Event:
-        """The next event, when there is one."""
-        async for event in self:
-            return event
-        raise GodwitError(f"the subscription {self.name!r} is over")
-
-    def put(self, event: Event) -> None:
-        """An event has come."""
-        self._events.append(event)
-        self._came.set()
-        self.changed.set()
-
-    def end(self) -> None:
-        """No more will come."""
-        self._is_over = True
-        self._came.set()
-
-
-class _Wire(asyncio.Protocol):
-    """The client's end of a connection."""
-
-    def __init__(self, owner: "Connected", name: str) -> None:
-        self.owner = owner
-        self.name = name
-        self.frames = Frames()
-        self.transport: asyncio.Transport | None = None
-        self.lost = asyncio.get_running_loop().create_future()
-        self._heard_at = 0.0
-        self._beating: asyncio.TimerHandle | None = None
-        self._is_paused = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # that of uvloop is one without saying so
-        self._heard_at = asyncio.get_running_loop().time()
-        self._beat(self.owner.intro)
-
-    def _beat(self, intro: Intro) -> None:
-        """Say that we are there, and look whether the broker is. (rule 5)"""
-        loop = asyncio.get_running_loop()
-        assert self.transport is not None
-        if loop.time() - self._heard_at > SILENCE_S and not self._is_paused:
-            self.owner.closed_because = "nothing has come for too long"
-            self.transport.abort()
-            return
-        self.transport.write(Frames.packed([intro]))
-        self._beating = loop.call_later(BEAT_S, self._beat, Intro())
-
-    def pause(self) -> None:
-        """Read nothing for a while."""
-        self._is_paused = True
-        if self.transport is not None:
-            self.transport.pause_reading()
-
-    def read_on(self) -> None:
-        """Read again."""
-        self._is_paused = False
-        self._heard_at = asyncio.get_running_loop().time()
-        if self.transport is not None:
-            self.transport.resume_reading()
-
-    def data_received(self, data: bytes) -> None:
-        self._heard_at = asyncio.get_running_loop().time()
-        try:
-            for message, _ in self.frames.feed(data):
-                if type(message) is not Intro:
-                    self.owner.handle(Heard(self.name, message))
-        except PeerFault as fault:
-            self.owner.closed_because = str(fault)
-            assert self.transport is not None
-            self.transport.abort()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self._beating is not None:
-            self._beating.cancel()
-        if not self.lost.done():
-            self.lost.set_result(None)
+OnState = Callable[[State], None]
 
 
 class Connected:
@@ -172,56 +83,92 @@ class Connected:
         name: str,
         config: ClientConfig,
         *,
-        token: str = "",
-        user: str = "",
-        password: str = "",
+        intro: Intro = Intro(),  # noqa: B008 (it is frozen)
         tls: ssl.SSLContext | None = None,
+        on_state: OnState | None = None,
+        stays: bool = True,
+        confirms_read: bool = False,
     ) -> None:
         self.machine = Client(name, config)
-        self.intro = Intro(token=token, user=user, password=password)
-        self.closed_because = ""
+        self.intro = intro
+        self.closed_because = ""  # the last reason why there was no connection
+        self.state = State("connecting", time())
         self._seeds = list(seeds)
         self._tls = tls
+        self._on_state = on_state
+        self._stays = stays
         self._subscriptions: dict[str, Subscription] = {}
-        self._wire: _Wire | None = None
+        self._asked: WeakValueDictionary[int, Asked] = WeakValueDictionary()  # by the identity of a wish
+        self._watching: list[tuple[deque[State], asyncio.Event]] = []
+        self._wire: Wire | None = None
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self._unsent: list[Any] = []
-        self._unread = 0
+        self._will_flush = False
+        self._unread = Unread()
+        self._confirms_read = confirms_read
+        self._told_up_to = 0
         self._changed = asyncio.Event()
         self._moved = asyncio.Event()  # since the last connection was begun
         self._names: dict[Address, str] = {}  # of the brokers that we have been at
         self._running: asyncio.Task[None] | None = None
-        self._is_leaving = False
         self._made = 0
+
+    def __repr__(self) -> str:
+        return f"<client {self.name!r}, {self.state}>"
+
+    @property
+    def name(self) -> str:
+        """By which brokers know it."""
+        return self.machine.name
 
     # ------------------------------------------------------------ coming and going
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self._run())
+        self._running.add_done_callback(self._on_run_ended)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            if kind is None and self.machine.unanswered():
+                await self.flushed(LEAVE_S)
+        finally:
+            await self.close(leave=not self._stays)
 
     async def close(self, *, leave: bool = False) -> None:
         """Go. The session stays at its broker for a while, unless we leave for good."""
-        self._is_leaving = True
-        if leave:
-            self._do(self.machine.leave(time()))
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
+        if leave:
+            self._do(self.machine.leave(time()))
         for handle in self._timers.values():
             handle.cancel()
-        if self._wire is not None and self._wire.transport is not None:
-            self._wire.transport.close()
+        self._flush()
+        if self._wire is not None:
+            self._wire.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DIAL_S):
+                    await self._wire.lost.wait()
+        self._over()
+
+    def _on_run_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.closed_because = f"{type(error).__name__}: {error}"
+            self._over()
+
+    def _over(self) -> None:
         for subscription in self._subscriptions.values():
             subscription.end()
+        for asked in list(self._asked.values()):
+            asked.settle(NotConnected("the client went before a broker had answered"))
+        self._now("closed", "")
+        self._changed.set()
 
     async def _run(self) -> None:
-        """Dial one seed after the other, and again when a connection is lost."""
+        """Dial one seed after the other, and again when a connection is lost. (rule 4)"""
         wait_s, at = RETRY_FIRST_S, 0
         while True:
             if self._moved.is_set():
@@ -230,38 +177,43 @@ class Connected:
             if not self._seeds:
                 await self._moved.wait()
                 continue
-            seed = self._seeds[at % len(self._seeds)]
-            try:
-                if await self._was_let_in(seed):
-                    wait_s = RETRY_FIRST_S
-                    continue
-            except (OSError, TimeoutError) as error:
-                self.closed_because = str(error) or type(error).__name__
-            at += 1
-            if at % len(self._seeds or [seed]) == 0:
-                await self._moved_within(wait_s * (0.5 + random()))
-                wait_s = min(2 * wait_s, RETRY_MAX_S)
+            lasted_s = await self._visit(self._seeds[at % len(self._seeds)])
+            if lasted_s >= GOOD_S:
+                wait_s = RETRY_FIRST_S
+            else:
+                at += 1
+                if at % max(len(self._seeds), 1) == 0:
+                    await self._moved_within(wait_s * (0.5 + random()))
+                    wait_s = min(2 * wait_s, RETRY_MAX_S)
 
-    async def _was_let_in(self, seed: Address) -> bool:
-        """Connect, and stay until the connection is lost: whether a broker has let us in meanwhile."""
+    async def _visit(self, seed: Address) -> float:
+        """Be connected to one broker, for as long as that lasts: the seconds since it has let us in, or 0."""
         loop = asyncio.get_running_loop()
-        wire = _Wire(self, self._names.get(seed, str(seed)))
-        async with asyncio.timeout(DIAL_S):
-            await loop.create_connection(lambda: wire, seed.host, seed.port, ssl=self._tls)
-        assert wire.transport is not None
-        if self._moved.is_set():  # rule 6
-            wire.transport.abort()
-            return False
+        wire = Wire(self, self._names.get(seed, str(seed)))
+        self.closed_because = ""
+        try:
+            async with asyncio.timeout(DIAL_S):
+                await loop.create_connection(lambda: wire, seed.host, seed.port, ssl=self._tls)
+        except (OSError, ValueError, TimeoutError) as error:
+            self.closed_because = f"{seed}: {why_unreachable(error)}"
+            self._now("away" if self.state.broker else "connecting", self.closed_because)
+            return 0.0
+        if self._moved.is_set():  # rule 7
+            wire.abort()
+            return 0.0
         self._wire = wire
         self._unsent.clear()  # of another connection
         self.handle(Opened(wire.name))
-        await wire.lost
+        await wire.lost.wait()
         was_let_in = self.machine.is_attached
         if was_let_in:
             self._names[seed] = self.machine.home
         self.handle(Closed(wire.name))
         self._wire = None
-        return was_let_in
+        lasted_s = time() - self.state.since if was_let_in else 0.0
+        reason = "it goes elsewhere" if self._moved.is_set() else self.closed_because or "the connection was lost"
+        self._now("away" if self.state.broker else "connecting", reason)
+        return lasted_s
 
     async def _moved_within(self, wait_s: float) -> None:
         """Wait, unless we are to go elsewhere."""
@@ -269,12 +221,12 @@ class Connected:
             async with asyncio.timeout(wait_s):
                 await self._moved.wait()
 
-    async def move(self, *seeds: Address) -> None:
+    async def move(self, *seeds: Address | str) -> None:
         """Go to other brokers, from now on. Without any: be away until the next move."""
-        self._seeds = list(seeds)
+        self._seeds = [address(seed) for seed in seeds]
         self._moved.set()
-        if self._wire is not None and self._wire.transport is not None:
-            self._wire.transport.abort()
+        if self._wire is not None:
+            self._wire.abort()
 
     # ------------------------------------------------------------ what the application asks for
 
@@ -286,62 +238,236 @@ class Connected:
         sender: Filter | str | None = None,
         expires: float | None = None,
         queue: QueueRules | None = None,
+        retained: bool = False,
+        share: str = "",
     ) -> Subscription:
-        """Want what `filter` matches, from publishers whose context `sender` matches."""
+        """Want what `filter` matches, from publishers whose context `sender` matches.
+
+        `expires`: until then, in seconds since 1970. `queue`: what may go while we are away. `retained`: begin with the
+        events that are kept for later subscribers. `share`: of the subscriptions that
+        say so with the same filter, one gets it.
+        """
         self._made += 1
         name = name or f"s{self._made}-{token_hex(3)}"
-        subscription = self._subscriptions.setdefault(name, Subscription(name, self))
-        self._do(self.machine.subscribe(name, filter, time(), sender=sender, expires=expires, queue=queue))
-        await self.drain()
+        is_new = name not in self._subscriptions
+        subscription = self._subscriptions.setdefault(name, Subscription(name, filter, self))
+        try:
+            await self._subscribed(subscription, filter, sender, expires, queue, share=share, retained=retained)
+        except GodwitError:
+            if is_new:
+                self._forget(subscription)
+            raise
         return subscription
 
+    async def replace(
+        self,
+        subscription: Subscription,
+        filter: Filter | str,
+        *,
+        sender: Filter | str | None = None,
+        expires: float | None = None,
+        queue: QueueRules | None = None,
+        share: str = "",
+    ) -> None:
+        """Want this instead, with no gap and no double. If it is refused, all stays as it was."""
+        if self._subscriptions.get(subscription.name) is not subscription:
+            raise SubscriptionError(f"there is no subscription {subscription.name!r}")
+        await self._subscribed(subscription, filter, sender, expires, queue, share=share)
+
+    async def _subscribed(self, subscription: Subscription, filter: Filter | str, *more: Any, **others: Any) -> None:
+        sender, expires, queue = more
+        effects = self.machine.subscribe(
+            subscription.name, filter, time(), sender=sender, expires=expires, queue=queue, **others
+        )
+        await self._ask(effects, ("subscription", subscription.name))
+        subscription.filter = filter
+
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """Want nothing more of that."""
-        self._do(self.machine.unsubscribe(subscription.name, time()))
+        """Want nothing more of that. What was not read is gone."""
+        effects = self.machine.unsubscribe(subscription.name, time())
+        self._forget(subscription)
+        await self._ask(effects, ("subscription", subscription.name))
+
+    def _forget(self, subscription: Subscription) -> None:
+        self._subscriptions.pop(subscription.name, None)
         subscription.end()
-        await self.drain()
+        for number in subscription.discard():
+            self.taken(number)
 
     async def advertise(self, filter: Filter | str, *, name: str = "all") -> None:
-        """Say that events to be published match `filter`."""
-        self._do(self.machine.advertise(name, filter, time()))
-        await self.drain()
+        """Say that events to be published match `filter`. The same name again replaces it."""
+        await self._ask(self.machine.advertise(name, filter, time()), ("advertisement", name))
 
-    def publish(self, said: Mapping[str, Any] | Event, *, to: Filter | str | None = None) -> None:
-        """Publish an event, for those whose context `to` matches. `drain` waits until a broker has it."""
-        self._do(self.machine.publish(said, time(), to=to))
+    async def unadvertise(self, name: str = "all") -> None:
+        """Say that nothing more is published under that name."""
+        await self._ask(self.machine.unadvertise(name, time()), ("unadvertisement", name))
 
-    def set_context(self, values: Mapping[str, Any], *, part: str = "", dwell_s: float | None = None) -> None:
+    def publish(
+        self,
+        said: Mapping[str, Any] | Event,
+        *,
+        to: Filter | str | None = None,
+        retain: str | None = None,
+        clear: bool = False,
+    ) -> Asked:
+        """Publish an event, for those whose context `to` matches. Await it to know that a broker has it.
+
+        `retain`: keep it for later subscribers, by this key, in the place of the one before; `clear`: keep none.
+        """
+        effects = self.machine.publish(said, time(), to=to, retain=retain, clear=clear)
+        return self._ask(effects, ("event", self.machine.sequence))
+
+    def set_context(self, values: Mapping[str, Any], *, part: str = "", dwell_s: float | None = None) -> Asked:
         """Say what the context is from now on, or the part of it that this component looks after."""
-        self._do(self.machine.set_context(values, time(), part=part, dwell_s=dwell_s))
+        return self._ask(self.machine.set_context(values, time(), part=part, dwell_s=dwell_s), CONTEXT)
 
-    def set_place(self, place: Value, *, dwell_s: float | None = None) -> None:
+    def set_place(self, place: Value, *, dwell_s: float | None = None) -> Asked:
         """Say that we are at another place."""
-        self._do(self.machine.move_to(place, time(), dwell_s=dwell_s))
+        return self._ask(self.machine.move_to(place, time(), dwell_s=dwell_s), CONTEXT)
 
-    async def drain(self) -> None:
-        """Until brokers have answered all that was asked and taken all that was published."""
-        while self.machine.has_unanswered_changes() or self.machine.unanswered():
-            self._changed.clear()
-            await self._changed.wait()
+    def linger(self, seconds: float | None) -> Asked:
+        """Have the session kept for so long while we are away; None: as long as brokers like."""
+        return self._ask(self.machine.linger(seconds, time()), LINGER)
 
-    async def attached(self) -> None:
+    def _ask(self, effects: list[Effect], topic: Topic) -> Asked:
+        """Carry out what the machine says, and hand out the answer to come."""
+        wish = self.machine.unanswered_about(topic)
+        asked = Asked(getattr(wish, "event", None))
+        if wish is None:  # nobody needs to be asked: it was never sent, or nobody wants it
+            asked.settle()
+        else:
+            self._asked[id(wish)] = asked
+        self._do(effects)
+        return asked
+
+    # ------------------------------------------------------------ waiting
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Until brokers have answered all that was asked and taken all that was published.
+
+        `NotConnected`: that has not happened in so many seconds.
+        """
+        machine = self.machine
+        await self._until(lambda: not machine.has_unanswered_changes() and not machine.unanswered(), timeout)
+
+    async def flushed(self, timeout: float | None = None) -> None:
+        """Until brokers have taken all that was published."""
+        await self._until(lambda: not self.machine.unanswered(), timeout)
+
+    async def room(self, timeout: float | None = None) -> None:
+        """Until the buffer has room for one more event: who publishes a lot awaits this before each."""
+        await self._until(lambda: self.machine.outbox.events < self.machine.config.buffer_events_max, timeout)
+
+    async def attached(self, timeout: float | None = None) -> None:
         """Until a broker has let us in."""
-        while not self.machine.is_attached:
-            self._changed.clear()
-            await self._changed.wait()
+        await self._until(lambda: self.machine.is_attached, timeout)
+
+    async def _until(self, holds: Callable[[], bool], timeout: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                while not holds():
+                    if self.state.kind == "closed":
+                        raise NotConnected("the client was closed")
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise NotConnected(self._still_missing(timeout)) from None
+
+    def _still_missing(self, timeout: float | None) -> str:
+        events, because = len(self.machine.unanswered()), self.state.reason or self.closed_because
+        state = f"after {timeout:g} s the client is {self.state.kind}{f': {because}' if because else ''}"
+        return f"{state}, and no broker has {events:,} of its events" if events else state
+
+    async def states(self) -> AsyncIterator[State]:
+        """The state now, and each one after it, until the client is closed."""
+        seen: deque[State] = deque([self.state], maxlen=STATES_KEPT)
+        came = asyncio.Event()
+        watch = (seen, came)
+        self._watching.append(watch)
+        try:
+            while True:
+                while seen:
+                    state = seen.popleft()
+                    yield state
+                    if state.kind == "closed":
+                        return
+                came.clear()
+                await came.wait()
+        finally:
+            self._watching.remove(watch)
+
+    # ------------------------------------------------------------ what became of it
 
     @property
     def receipts(self) -> deque[Receipt]:
-        """What became of events while we were away."""
+        """What became of events while we were away, each time."""
         return self.machine.receipts
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """What became of events while we were away the last time."""
+        return self.machine.receipts[-1] if self.machine.receipts else None
+
+    @property
+    def buffered(self) -> int:
+        """Events that no broker is known to have."""
+        return len(self.machine.unanswered())
+
+    @property
+    def lost(self) -> int:
+        """Events for which there was no room in the buffer."""
+        return self.machine.outbox.lost
+
+    @property
+    def quenched(self) -> int:
+        """Events that were not sent because nobody wants them."""
+        return self.machine.outbox.quenched
 
     # ------------------------------------------------------------ the machine
 
     def handle(self, input: Any) -> None:
         """Something has happened."""
-        if isinstance(input, Heard) and isinstance(input.message, Bye):
-            self.closed_because = input.message.reason
-        self._do(self.machine.handle(input, time()))
+        message = input.message if isinstance(input, Heard) else None
+        if isinstance(message, Bye):
+            self.closed_because = message.reason
+        refusals, session = self.machine.refusals, self.machine.session
+        last = refusals[-1] if refusals else None
+        effects = self.machine.handle(input, time())
+        if isinstance(message, RefusedMessage | Accepted | Attached):
+            if refusals and refusals[-1] is not last:
+                wish, reason = refusals[-1].wish, refusals[-1].reason
+                if (asked := self._asked.pop(id(wish), None)) is not None:
+                    asked.settle(Refused(reason))
+            self._settle()
+            if isinstance(message, Attached) and self.machine.is_attached:
+                if self.machine.session != session:
+                    self._unread.begin_anew()
+                    self._told_up_to = 0
+                self._now("attached", "")
+        self._do(effects)
+
+    def _settle(self) -> None:
+        """Hand out the answers that have come."""
+        if not self._asked:
+            return
+        open = self.machine.unanswered_wishes()
+        for identity in [identity for identity in self._asked if identity not in open]:
+            if (asked := self._asked.pop(identity, None)) is not None:
+                asked.settle()
+
+    def _now(self, kind: Any, reason: str) -> None:
+        """The state is this from now on."""
+        broker = "" if kind in ("closed", "connecting") else self.machine.home
+        if (kind, broker, reason) == (self.state.kind, self.state.broker, self.state.reason):
+            return
+        is_same = kind == self.state.kind and kind != "attached"
+        self.state = State(kind, self.state.since if is_same else time(), broker, reason)
+        for seen, came in self._watching:
+            seen.append(self.state)
+            came.set()
+        self._changed.set()
+        if self._on_state is not None:
+            self._on_state(self.state)
 
     def _do(self, effects: list[Effect]) -> None:
         wire = self._wire
@@ -350,35 +476,60 @@ class Connected:
                 case Tell(message=message):
                     self._unsent.append(message)
                 case Notify(event=event, subscriptions=names):
-                    for name in names:
-                        if (subscription := self._subscriptions.get(name)) is not None:
-                            subscription.put(event)
-                            self._unread += 1
+                    known = [self._subscriptions[name] for name in names if name in self._subscriptions]
+                    number = self.machine.received
+                    self._unread.came(number, len(known))
+                    for subscription in known:
+                        subscription.put(event, number)
                 case StartTimer(key=key, at=at):
                     self._stop(key)
                     self._timers[key] = asyncio.get_running_loop().call_later(max(0.0, at - time()), self._due, key)
                 case StopTimer(key=key):
                     self._stop(key)
-                case Close() if wire is not None and wire.transport is not None:
+                case Trace(record=record) if record.kind in ("lost", "quenched"):
+                    self._on_discarded(record.kind, record.sequence)
+                case Close() if wire is not None:
                     self._flush()
-                    wire.transport.close()
-        self._flush()
+                    wire.close()
+        if self._unsent:
+            self._flush_soon()
         self._changed.set()
-        if self._unread > UNREAD_MAX and wire is not None:
+        if self._unread.count > UNREAD_MAX and wire is not None:
             wire.pause()
 
-    def _flush(self) -> None:
-        wire = self._wire
-        if self._unsent and wire is not None and wire.transport is not None:
-            unsent, self._unsent = self._unsent, []
-            wire.transport.write(Frames.packed(unsent))
+    def _on_discarded(self, kind: str, sequence: int) -> None:
+        """An event is sent to nobody."""
+        for identity, asked in list(self._asked.items()):
+            if asked.event is not None and asked.event.sequence == sequence:
+                del self._asked[identity]
+                lost = NotConnected("the event had to go: the buffer is full, and no broker takes events")
+                asked.settle(lost if kind == "lost" else None)
 
-    def taken(self) -> None:
-        """The application has taken an event."""
-        self._unread -= 1
+    def _flush_soon(self) -> None:
+        """All that is asked for in one turn is one write."""
+        if not self._will_flush:
+            self._will_flush = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._will_flush = False
         wire = self._wire
-        if self._unread == UNREAD_MAX // 2 and wire is not None:
+        if self._confirms_read and self.machine.is_attached and self._unread.read_up_to > self._told_up_to:
+            self._told_up_to = self._unread.read_up_to
+            self._unsent.append(Received(self._told_up_to))
+        if self._unsent and wire is not None:
+            unsent, self._unsent = self._unsent, []
+            wire.write(unsent)
+
+    def taken(self, number: int) -> None:
+        """The application has taken an event of that delivery."""
+        was_full = self._unread.count > UNREAD_MAX // 2
+        self._unread.read(number)
+        wire = self._wire
+        if was_full and self._unread.count <= UNREAD_MAX // 2 and wire is not None:
             wire.read_on()
+        if self._confirms_read and self.machine.is_attached:
+            self._flush_soon()
 
     def _due(self, key: TimerKey) -> None:
         self._timers.pop(key, None)
@@ -395,19 +546,36 @@ def connect(
     token: str = "",
     user: str = "",
     password: str = "",
-    tls: ssl.SSLContext | None = None,
-    config: ClientConfig = ClientConfig(),  # noqa: B008 (it is frozen)
+    tls: ssl.SSLContext | bool | None = None,
+    quench: bool | None = None,
+    buffer: int | None = None,
+    mode: str | None = None,
+    confirm: Literal["received", "read"] = "received",
+    on_state: OnState | None = None,
+    config: ClientConfig | None = None,
 ) -> Connected:
-    """A client of the network that these brokers belong to: `async with connect("127.0.0.1:7077") as client:`."""
-    addresses = [_address(seed) for seed in seeds]
-    name = name or (f"{user}/{token_hex(6)}" if user else f"client-{token_hex(6)}")
-    return Connected(addresses, name, config, token=token, user=user, password=password, tls=tls)
+    """A client of the network that these brokers belong to: `async with connect("127.0.0.1:7077") as client:`.
 
-
-def _address(seed: Address | str) -> Address:
-    if isinstance(seed, Address):
-        return seed
-    host, _, port = seed.rpartition(":")
-    if not host or not port.isdigit():
-        raise GodwitError(f"{seed!r} is no address: it must be host:port")
-    return Address(host, int(port))
+    With a `name` it can come back to its session, at any of the brokers; without one, its session ends with it.
+    By a `token`, or a `user` and its `password`, a broker knows who comes.
+    `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
+    events wait for a broker. `mode`: how it moves (docs/architecture.md). `confirm`: brokers keep an event until the
+    client has received it, or until the application has read it. `on_state` is called when the state changes. `config`: all there is to say
+    of the client's machine.
+    """
+    if config is None:
+        config = ClientConfig(sequence_start=int(time() * 1e6) if name else 0)  # rule 6
+    if confirm == "read":
+        config = changed(config, confirm_every=NEVER, confirm_after_s=float(NEVER))
+    given = {"quench": quench, "buffer_events_max": buffer, "mode": mode}
+    config = changed(config, **{key: value for key, value in given.items() if value is not None})
+    return Connected(
+        [address(seed) for seed in seeds] or [Address("127.0.0.1", PORT)],
+        name or f"client-{token_hex(6)}",
+        config,
+        intro=Intro(token=token, user=user, password=password),
+        tls=ssl.create_default_context() if tls is True else tls or None,
+        on_state=on_state,
+        stays=bool(name),
+        confirms_read=confirm == "read",
+    )

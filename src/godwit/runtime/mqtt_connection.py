@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from godwit.broker import messages as said
-from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
+from godwit.broker.effects import StartTimer, StopTimer, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
 from godwit.filters.events import NAME_LENGTH_MAX, Attributes, Event
 from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, greeting
@@ -423,9 +423,7 @@ class MqttConnection:
     def _on_publish_will(self, effect: asked.PublishWill) -> None:
         self._publish(effect.will, None)
 
-    def _publish(
-        self, wanted: asked.PublishEvent | Will, on_answer: Callable[[str | None, bool], None] | None
-    ) -> None:
+    def _publish(self, wanted: asked.PublishEvent | Will, on_answer: Callable[[str | None, bool], None] | None) -> None:
         """Publish this, or say why not."""
         requests, topic = self._requests, wanted.topic
         if requests is None:
@@ -522,9 +520,7 @@ class MqttConnection:
             codes[place] = Reason.NOT_AUTHORIZED if is_denied else Reason.IMPLEMENTATION_SPECIFIC_ERROR
         self._answer_subscribe(effect, codes, reasons)
 
-    def _answer_subscribe(
-        self, effect: asked.AddSubscriptions, codes: list[int | None], reasons: list[str]
-    ) -> None:
+    def _answer_subscribe(self, effect: asked.AddSubscriptions, codes: list[int | None], reasons: list[str]) -> None:
         known = tuple(code for code in codes if code is not None)
         if len(known) < len(codes):
             return
@@ -606,9 +602,7 @@ class MqttConnection:
             self._linger_s = linger_s
             self._ask(said.Linger(linger_s))
 
-    def _set_context(
-        self, context: Attributes, on_answer: Callable[[str | None, bool], None] | None = None
-    ) -> None:
+    def _set_context(self, context: Attributes, on_answer: Callable[[str | None, bool], None] | None = None) -> None:
         """Say that the client's context is this from now on."""
         before = self._context
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from secrets import token_hex
 from time import time
+from typing import cast
 
 from godwit.broker.messages import Attach
 from godwit.filters.contexts import checked_context_filter
@@ -154,8 +155,7 @@ class _Wire(asyncio.Protocol):
         self._connection: MqttConnection | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # that of uvloop is one without saying so
         keep_alive(transport)
         names = certificate_names(transport)
         self._connection = self._gateway.open(

@@ -1,0 +1,218 @@
+"""`godwit sessions`, `godwit routes`, `godwit trace`: look into a running broker, over HTTP."""
+
+import json as json_form
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from godwit.cli.administration import HTTP, Http, office
+from godwit.cli.network import Password, Token, User, is_terminal
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["routes", "sessions", "trace"]
+
+NUMBERS = {"queued", "unconfirmed", "subscriptions", "advertisements", "size", "number", "accepted", "cost", "notes"}
+TIMES = {"at", "since", "ends_at", "expires", "away_since", "published_at"}
+
+
+def sessions(
+    client: Annotated[
+        str | None, typer.Argument(metavar="CLIENT", help="Tell all about the session of this client.")
+    ] = None,
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+) -> None:
+    """List the sessions of a broker: who is attached, who is away, and what waits for them."""
+    from urllib.parse import quote
+
+    desk = office(http, token, user, password)
+    if client is None:
+        _list("sessions", desk.ask("/sessions"))
+    else:
+        _tell(client, desk.ask(f"/sessions/{quote(client, safe='')}"))
+
+
+def routes(
+    links: Annotated[bool, typer.Option("--links", help="The links to neighbours instead.")] = False,
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+) -> None:
+    """List the routing table of a broker: which filters lead where."""
+    desk = office(http, token, user, password)
+    path = "/links" if links else "/routes"
+    _list(path.strip("/"), desk.ask(path))
+
+
+def trace(
+    client: Annotated[str, typer.Option(metavar="NAME", help="Only what concerns this client.")] = "",
+    event: Annotated[str, typer.Option(metavar="PUBLISHER:NUMBER", help="Only what concerns this event.")] = "",
+    count: Annotated[
+        int | None, typer.Option("--count", "-C", metavar="COUNT", help="Leave after so many records.", min=1)
+    ] = None,
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+) -> None:
+    """Print what happens in a broker as it happens, until Ctrl-C."""
+    desk = office(http, token, user, password)
+    shown = 0
+    try:
+        for record in desk.stream("/trace", client=client, event=event):
+            _show_record(record)
+            shown += 1
+            if shown == count:
+                return
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+# ---------------------------------------------------------------- showing
+
+
+def _list(what: str, answer: Any) -> None:
+    """Rows: a table for people, JSON lines for a pipe."""
+    rows = rows_in(what, answer)
+    if not is_terminal():
+        for row in rows:
+            typer.echo(json_form.dumps(row, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not rows:
+        console.print(f"[dim]no {what}[/]")
+        return
+    console.print(table_of(rows))
+    more = answer.get("more") if isinstance(answer, Mapping) else 0
+    is_cut = isinstance(answer, Mapping) and answer.get("is_cut")
+    cut = f", and {more:,} more" if more else ", and more" if is_cut else ""
+    console.print(f"[dim]{len(rows):,} {what if len(rows) > 1 else what.removesuffix('s')}{cut}[/]")
+
+
+def rows_in(what: str, answer: Any) -> list[dict[str, Any]]:
+    """The rows of an answer: a list, or an object that has one under the name of what was asked for."""
+    found = answer
+    if isinstance(answer, Mapping):
+        lists = [value for value in answer.values() if isinstance(value, list)]
+        found = answer.get(what, lists[0] if lists else [answer])
+    return [row if isinstance(row, dict) else {"what": row} for row in found]
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> "Table":
+    """A table with a column for each field that any row has something in."""
+    from rich.table import Table
+    from rich.text import Text
+
+    names = [
+        name
+        for name in dict.fromkeys(name for row in rows for name in row)
+        if any(row.get(name) not in (None, "", [], {}) for row in rows)
+    ]
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for place, name in enumerate(names):
+        is_number = name in NUMBERS or all(type(row.get(name, 0)) in (int, float) for row in rows)
+        style = "cyan" if place == 0 else None
+        table.add_column(
+            name.replace("_", " "),
+            justify="right" if is_number and name not in TIMES else "left",
+            style=style,
+            overflow="fold",
+            no_wrap=place == 0,
+        )
+    for row in rows:
+        table.add_row(*[Text(shown(name, row.get(name))) for name in names])
+    return table
+
+
+def shown(name: str, value: Any) -> str:
+    """A field of an answer in a cell."""
+    from godwit.cli.showing import safe
+
+    if value is None or value in ("", [], {}):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name in TIMES and isinstance(value, int | float):
+        return datetime.fromtimestamp(value).strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.3g}"
+    if isinstance(value, str):
+        return safe(value)
+    if isinstance(value, list) and all(isinstance(each, str | int | float) for each in value):
+        return safe(", ".join(map(str, value)))
+    if isinstance(value, list):
+        return f"{len(value):,}"
+    return safe(json_form.dumps(value, ensure_ascii=False))
+
+
+def _tell(title: str, answer: Any) -> None:
+    """One thing with many sides."""
+    if not is_terminal():
+        typer.echo(json_form.dumps(answer, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from godwit.cli.showing import safe
+
+    console = Console(highlight=False)
+    console.print(Text(safe(title), style="bold cyan"))
+    sides = answer.items() if isinstance(answer, Mapping) else [("answer", answer)]
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
+    below: list[tuple[str, Any]] = []
+    for name, value in sides:
+        if isinstance(value, list) and value and isinstance(value[0], Mapping):
+            below.append((name, value))
+        elif value not in (None, "", [], {}):
+            grid.add_row(name.replace("_", " "), Text(shown(name, value)))
+    console.print(grid)
+    for name, rows in below:
+        console.print(f"\n[bold]{name.replace('_', ' ')}[/]")
+        console.print(table_of(rows))
+
+
+def _show_record(record: Any) -> None:
+    if not is_terminal() or not isinstance(record, Mapping):
+        sys.stdout.write(json_form.dumps(record, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(highlight=False).print(_record_text(record, Text()), soft_wrap=True)
+
+
+def _record_text(record: Mapping[str, Any], text: Any) -> Any:
+    """A trace record for people: when, what kind, and all that is said of it."""
+    from godwit.cli.showing import safe
+
+    at = record.get("at", record.get("time"))
+    if isinstance(at, int | float):
+        text.append(datetime.fromtimestamp(at).strftime("%H:%M:%S.%f")[:-3] + "  ", style="dim")
+    text.append(f"{safe(str(record.get('kind', '?'))):<14}", style="bold cyan")
+    for name, value in _said(record):
+        text.append(f" {safe(name)}=", style="dim").append(shown(name, value))
+    return text
+
+
+def _said(record: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return [
+        (name, value)
+        for name, value in record.items()
+        if name not in ("at", "time", "kind") and value not in (None, "", [], {}, -1)
+    ]

@@ -1,0 +1,129 @@
+"""Asking a broker about itself, over HTTP: what `godwit sessions`, `routes`, `trace` and `explain` share.
+
+Only the standard library is used, and only when a command runs.
+"""
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+
+import typer
+
+from godwit.errors import GodwitError
+
+__all__ = ["HTTP", "Http", "Office", "office"]
+
+HTTP = "127.0.0.1:7080"
+ANSWER_S = 10.0
+ANSWER_BYTES_MAX = 256 * 2**20
+
+Http = Annotated[
+    str,
+    typer.Option(
+        "--http", metavar="HOST:PORT", envvar="GODWIT_HTTP", help="Where the broker answers HTTP; also a URL, for TLS."
+    ),
+]
+
+
+class Office(NamedTuple):
+    """Where a broker answers questions about itself, and who asks."""
+
+    url: str
+    token: str = ""
+    user: str = ""
+    password: str = ""
+
+    def ask(self, path: str, **question: Any) -> Any:
+        """The answer, from JSON."""
+        import json
+
+        with self._opened(path, question, ANSWER_S) as answer:
+            try:
+                return json.loads(answer.read(ANSWER_BYTES_MAX))
+            except (ValueError, RecursionError):
+                raise GodwitError(f"{self.url}{path}: this is no JSON: is that a Godwit broker?") from None
+
+    def stream(self, path: str, **question: Any) -> Iterator[Any]:
+        """Server-sent events, each from JSON, as they come."""
+        import json
+
+        with self._opened(path, question, None) as answer:
+            for line in answer:
+                if line.startswith(b"data:"):
+                    yield json.loads(line[5:])
+
+    def elsewhere(self, address: str) -> "Office":
+        """The same for another broker; one that says its port alone is on this one's machine."""
+        host = urlsplit(self.url).hostname or ""
+        return self._replace(url=_url(f"{host}{address}" if address.startswith(":") else address, self.url))
+
+    @contextmanager
+    def _opened(self, path: str, question: dict[str, Any], timeout: float | None) -> Iterator[Any]:
+        from urllib.error import HTTPError, URLError
+        from urllib.request import Request, urlopen
+
+        asked = {name: value for name, value in question.items() if value not in (None, "")}
+        url = f"{self.url}{quote(path)}{'?' + urlencode(asked) if asked else ''}"
+        request = Request(url, headers={"Accept": "application/json, text/event-stream", **self._authorization()})
+        try:
+            with urlopen(request, timeout=timeout) as answer:
+                yield answer
+        except HTTPError as error:
+            raise GodwitError(f"{url}: {_said(error)}") from None
+        except URLError as error:
+            raise GodwitError(f"{self.url}: {_why(error.reason)}") from None
+        except (OSError, ValueError) as error:
+            raise GodwitError(f"{self.url}: {_why(error)}") from None
+
+    def _authorization(self) -> dict[str, str]:
+        if self.token:
+            return {"Authorization": f"Bearer {self.token}"}
+        if self.user:
+            pair = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+            return {"Authorization": f"Basic {pair}"}
+        return {}
+
+
+def office(http: str, token: str, user: str, password: str) -> Office:
+    """The broker that was named on the command line."""
+    return Office(_url(http, "http://"), token, user, password)
+
+
+def _url(address: str, like: str) -> str:
+    """`host:port` as a URL of the scheme of another, and a URL as it is."""
+    if "://" not in address:
+        address = f"{urlsplit(like).scheme or 'http'}://{address}"
+    parts = urlsplit(address)
+    try:
+        is_good = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise GodwitError(f"{address!r} is no address of a broker's HTTP: it must be host:port, such as {HTTP}")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def _said(error: Any) -> str:
+    """What the broker says is wrong."""
+    import json
+
+    try:
+        told = json.loads(error.read(2**20))
+        reason = told["error"] if isinstance(told, dict) and "error" in told else told
+    except Exception:  # whatever it is, the status says more
+        reason = error.reason
+    hint = " (say who asks with --token, or --user and --password)" if error.code in (401, 403) else ""
+    return f"{reason}{hint}"
+
+
+def _why(reason: Any) -> str:
+    if isinstance(reason, ConnectionRefusedError):
+        return (
+            "nobody answers HTTP there\n"
+            "Start a broker with `godwit serve`, or say where one answers with --http HOST:PORT."
+        )
+    if isinstance(reason, TimeoutError):
+        return f"no answer in {ANSWER_S:g} s"
+    return getattr(reason, "strerror", None) or str(reason)

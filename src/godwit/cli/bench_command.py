@@ -1,0 +1,200 @@
+"""`godwit bench`: how many events a second a running broker takes and gives, and how late they are.
+
+The load comes from this one process, by the same client that applications use: so the figures are those of broker and
+client together, on one machine of both. (`benchmarks/network.py` measures the broker alone.)
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from godwit.cli.network import At, CaFile, Password, Tls, Token, User, Visitor, is_terminal, let_in, run
+
+if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
+    from godwit.runtime.client import Connected, Subscription
+
+__all__ = ["bench"]
+
+SUBSCRIPTIONS_EACH = 500  # of a client that holds subscriptions which match nothing
+AT_ONCE = 100
+SHOWN = ("publishers", "receivers", "subscriptions", "size", "events")
+PATIENCE_S = 60.0  # without any event
+
+
+class Load(NamedTuple):
+    """What is asked of the broker."""
+
+    events: int
+    publishers: int
+    receivers: int
+    subscriptions: int
+    size: int
+    rate: float
+    seconds: float
+
+
+def bench(
+    events: Annotated[int, typer.Option("--events", "-n", metavar="COUNT", help="At full speed.", min=1)] = 10_000,
+    publishers: Annotated[int, typer.Option(metavar="COUNT", help="Clients that publish.", min=1)] = 1,
+    receivers: Annotated[int, typer.Option(metavar="COUNT", help="Clients that get every event.", min=1)] = 5,
+    subscriptions: Annotated[
+        int, typer.Option(metavar="COUNT", help="Besides, so many that match none of the events.", min=0)
+    ] = 0,
+    size: Annotated[int, typer.Option(metavar="BYTES", help="Of each event's payload.", min=0)] = 120,
+    rate: Annotated[float, typer.Option(metavar="EVENTS", help="A second, while delays are measured.", min=1)] = 500.0,
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", help="For so long they are measured.", min=0.1)] = 3.0,
+    at: At = None,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    tls: Tls = False,
+    ca: CaFile = "",
+) -> None:
+    """Measure a running broker: events a second at full speed, then the delay of events at a steady rate.
+
+    Publishers and receivers are clients in this process, spread over the brokers of --at, so what is measured is broker
+    and client together.
+    """
+    visitor = Visitor(at, token, user, password, tls, ca)
+    run(_bench(visitor, Load(events, publishers, receivers, subscriptions, size, rate, seconds)))
+
+
+async def _bench(visitor: Visitor, load: Load) -> None:
+    from contextlib import AsyncExitStack
+    from secrets import token_hex
+
+    from godwit.cli.match_command import progress
+
+    mark = token_hex(4)
+    async with AsyncExitStack() as stack:
+        with progress() as bar:
+            receivers = [await _client(stack, visitor, number) for number in range(load.receivers)]
+            publishers = [await _client(stack, visitor, number) for number in range(load.publishers)]
+            listening = [await each.subscribe(f"bench = '{mark}'") for each in receivers]
+            task = bar.add_task("subscribing", total=load.subscriptions or 1)
+            figures: dict[str, Any] = {
+                "broker": " ".join(dict.fromkeys(each.state.broker for each in receivers)),
+                **{
+                    name: getattr(load, name) for name in ("publishers", "receivers", "subscriptions", "size", "events")
+                },
+            }
+            if load.subscriptions:
+                figures["subscriptions_per_second"] = await _subscribe(stack, visitor, load.subscriptions, bar, task)
+            figures |= await _throughput(load, publishers, listening, mark, bar)
+            figures |= await _delays(load, publishers[0], listening, mark, bar)
+        _show(figures)
+
+
+async def _client(stack: "AsyncExitStack", visitor: Visitor, number: int) -> "Connected":
+    seeds = visitor.seeds[number % len(visitor.seeds) :] + visitor.seeds[: number % len(visitor.seeds)]
+    client = await stack.enter_async_context(visitor._replace(at=seeds).client(buffer=AT_ONCE * 10))
+    await let_in(client, visitor)
+    return client
+
+
+async def _subscribe(stack: "AsyncExitStack", visitor: Visitor, count: int, bar: Any, task: Any) -> float:
+    """Hold so many subscriptions that match nothing: how many a second were taken."""
+    import asyncio
+    from time import perf_counter
+
+    clients = [await _client(stack, visitor, number) for number in range(-(-count // SUBSCRIPTIONS_EACH))]
+    started = perf_counter()
+    for first in range(0, count, AT_ONCE):
+        numbers = range(first, min(first + AT_ONCE, count))
+        await asyncio.gather(
+            *[clients[n // SUBSCRIPTIONS_EACH].subscribe(f"bench_none = {n} AND n > {n % 97}") for n in numbers]
+        )
+        bar.advance(task, len(numbers))
+    return round(count / (perf_counter() - started), 1)
+
+
+async def _throughput(
+    load: Load, publishers: list["Connected"], listening: list["Subscription"], mark: str, bar: Any
+) -> dict[str, Any]:
+    """Events at full speed, until each receiver has them all."""
+    import asyncio
+    from time import perf_counter
+
+    from godwit.filters.events import event
+
+    task = bar.add_task("full speed", total=load.events)
+    payload = b"x" * load.size
+
+    async def publish(client: "Connected", numbers: range) -> None:
+        for n in numbers:
+            await client.room()
+            client.publish(event({"bench": mark, "n": n}, payload=payload))
+            bar.advance(task, 1)
+        await client.drain()
+
+    async def receive(subscription: "Subscription") -> None:
+        for _ in range(load.events):
+            await subscription.next(PATIENCE_S)
+
+    started = perf_counter()
+    receiving = [asyncio.create_task(receive(each)) for each in listening]
+    shares = [range(number, load.events, load.publishers) for number in range(load.publishers)]
+    await asyncio.gather(*[publish(client, share) for client, share in zip(publishers, shares, strict=True)])
+    published_s = perf_counter() - started
+    await asyncio.gather(*receiving)
+    seconds = perf_counter() - started
+    return {
+        "published_per_second": round(load.events / published_s, 1),
+        "delivered_per_second": round(load.events * load.receivers / seconds, 1),
+    }
+
+
+async def _delays(
+    load: Load, publisher: "Connected", listening: list["Subscription"], mark: str, bar: Any
+) -> dict[str, Any]:
+    """The time from `publish` until an event can be read, at a steady rate."""
+    import asyncio
+    from time import perf_counter
+
+    count = max(1, round(load.rate * load.seconds))
+    task = bar.add_task("steady rate", total=count)
+    delays_ms: list[float] = []
+
+    async def receive(subscription: "Subscription") -> None:
+        for _ in range(count):
+            event = await subscription.next(PATIENCE_S)
+            delays_ms.append(1_000 * (perf_counter() - float(event.attributes["at"])))  # type: ignore[arg-type]
+
+    receiving = [asyncio.create_task(receive(each)) for each in listening]
+    started = perf_counter()
+    for n in range(count):
+        await asyncio.sleep(max(0.0, started + n / load.rate - perf_counter()))
+        publisher.publish({"bench": mark, "n": n, "at": perf_counter()})
+        bar.advance(task, 1)
+    await asyncio.gather(*receiving)
+    delays_ms.sort()
+    return {
+        "rate": load.rate,
+        "delay_ms_median": round(delays_ms[len(delays_ms) // 2], 3),
+        "delay_ms_p99": round(delays_ms[min(len(delays_ms) - 1, len(delays_ms) * 99 // 100)], 3),
+        "delay_ms_max": round(delays_ms[-1], 3),
+    }
+
+
+def _show(figures: dict[str, Any]) -> None:
+    if not is_terminal():
+        import json
+
+        typer.echo(json.dumps(figures))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, title=f"godwit bench · {figures.pop('broker')}")
+    table.add_column(style="cyan")
+    table.add_column(justify="right", style="bold")
+    units = {"size": "bytes", "rate": "events/s", "ms": "ms"}
+    for label, figure in figures.items():
+        unit = units.get(label, "ms" if "_ms" in label else "")
+        shown = f"{figure:,.3f}" if "_ms" in label else f"{figure:,.0f}"
+        if label in ("published_per_second", "delay_ms_median"):
+            table.add_section()
+        table.add_row(label.replace("_ms", "").replace("_", " "), f"{shown} {unit}".strip())
+    Console().print(table)

@@ -1,0 +1,166 @@
+"""`godwit explain`: why a client did or did not get an event, hop by hop.
+
+Every broker of the network is asked for its own verdict (`/explain`), beginning with the one that was named; each tells
+who its neighbours are and where they answer (`/network`).
+"""
+
+import json as json_form
+from collections import deque
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from godwit.cli.administration import HTTP, Http, Office, office
+from godwit.cli.network import Password, Token, User, is_terminal
+from godwit.errors import GodwitError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+__all__ = ["explain"]
+
+STATUS_NO = 1
+BROKERS_MAX = 1_000
+BECAUSE_SHOWN = 3
+
+
+def explain(
+    event: Annotated[str, typer.Argument(metavar="PUBLISHER:NUMBER", help="The event, as `godwit pub` names it.")],
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help="Who should have got it, or should not.")],
+    subscription: Annotated[str, typer.Option(metavar="NAME", help="Because of this subscription.")] = "",
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+) -> None:
+    """Tell, broker by broker, why CLIENT did or did not get an event. Status 0 when it did, else 1."""
+    publisher, _, number = event.rpartition(":")
+    if not publisher or not number.isdecimal():
+        raise GodwitError(f"{event!r} is no event: it must be PUBLISHER:NUMBER, as `godwit pub` says it")
+    hops = list(_walk(office(http, token, user, password), event, client, subscription))
+    if is_terminal():
+        _draw(event, client, hops)
+    else:
+        for hop in hops:
+            typer.echo(json_form.dumps(hop, ensure_ascii=False))
+    if not any(is_delivered(hop) for hop in hops):
+        raise typer.Exit(STATUS_NO)
+
+
+def _walk(first: Office, event: str, client: str, subscription: str) -> list[dict[str, Any]]:
+    """What each broker says, the first one first. One that cannot be asked is a hop with an `error`."""
+    waiting: deque[tuple[str, Office]] = deque([("", first)])
+    seen: set[str] = set()
+    hops: list[dict[str, Any]] = []
+    while waiting and len(hops) < BROKERS_MAX:
+        name, desk = waiting.popleft()
+        if name in seen:
+            continue
+        try:
+            network = desk.ask("/network")
+            verdict = desk.ask("/explain", event=event, client=client, subscription=subscription)
+        except GodwitError as error:
+            if not hops:
+                raise
+            seen.add(name)
+            hops.append({"broker": name, "error": str(error)})
+            continue
+        name = str(network.get("broker", name))
+        seen.add(name)
+        hops.append({**verdict, "broker": name})
+        for peer, http in neighbours_in(network):
+            if peer not in seen:
+                if http:
+                    waiting.append((peer, desk.elsewhere(http)))
+                else:
+                    seen.add(peer)
+                    hops.append({"broker": peer, "error": "it has not said where it answers HTTP"})
+    return hops
+
+
+def neighbours_in(network: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The neighbours of a broker, and where each answers HTTP."""
+    return [(str(each["peer"]), str(each.get("http") or "")) for each in network.get("neighbours", [])]
+
+
+def is_delivered(hop: Mapping[str, Any]) -> bool:
+    """Whether this broker has given the event to the client, or is going to."""
+    return bool(hop.get("deliveries"))
+
+
+# ---------------------------------------------------------------- for people
+
+
+def _draw(event: str, client: str, hops: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from godwit.cli.showing import safe
+
+    got = any(is_delivered(hop) for hop in hops)
+    head = Text.assemble(
+        ("✓ " if got else "✗ ", "bold green" if got else "bold red"),
+        (safe(event), "bold cyan"),
+        " for " if got else " did not come to ",
+        (safe(client), "bold cyan"),
+    )
+    tree = Tree(head, guide_style="dim")
+    for hop in hops:
+        verdict = str(hop.get("error") or hop.get("verdict") or "")
+        style = "red" if "error" in hop else "green" if is_delivered(hop) else "yellow"
+        branch = tree.add(Text.assemble((safe(str(hop["broker"])), "bold"), "  ", (safe(verdict), style)))
+        for line in _lines(hop):
+            branch.add(line)
+    Console(highlight=False).print(tree)
+
+
+def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:
+    """What a broker knows, a line for each thing."""
+    from rich.text import Text
+
+    from godwit.cli.showing import safe
+
+    for came in hop.get("came", []):
+        yield Text.assemble(
+            ("came ", "dim"), _clock(came.get("at")), (" from ", "dim"), safe(str(came.get("from", "")))
+        )
+    if hop.get("attributes") and hop.get("came"):
+        held = "  ".join(
+            f"{name}={json_form.dumps(value, ensure_ascii=False)}" for name, value in hop["attributes"].items()
+        )
+        yield Text.assemble(("attributes ", "dim"), safe(held))
+    for part in hop.get("to_fails") or []:
+        yield Text.assemble(("to: ", "dim"), (f"{safe(part)} does not hold", "yellow"))
+    for each in hop.get("subscriptions") or []:
+        text = Text.assemble(("subscription ", "dim"), safe(str(each.get("name", ""))), ("  ", ""))
+        text.append(safe(str(each.get("now") or each.get("filter", ""))))
+        if "matches" in each:
+            text.append("  matches" if each["matches"] else "  fails", style="green" if each["matches"] else "yellow")
+        for part in each.get("fails") or []:
+            text.append(f"  because of {safe(part)}", style="yellow")
+        yield text
+    for each in hop.get("deliveries") or []:
+        names = ", ".join(map(str, each.get("for", [])))
+        yield Text.assemble(
+            ("delivery ", "dim"),
+            str(each.get("number", "")),
+            (" for ", "dim"),
+            safe(names),
+            "  ",
+            _clock(each.get("at")),
+        )
+    for each in hop.get("sent_on") or []:
+        text = Text.assemble(("went on to ", "dim"), safe(str(each.get("peer", ""))))
+        for because in each.get("because_of", [])[:BECAUSE_SHOWN]:
+            text.append("  for ", style="dim").append(safe(because))
+        yield text
+    for each in hop.get("records") or []:
+        detail = f"  {each['detail']}" if each.get("detail") else ""
+        yield Text.assemble((f"{each.get('kind', '')} ", "dim"), _clock(each.get("at")), safe(detail))
+
+
+def _clock(at: Any) -> str:
+    return datetime.fromtimestamp(at).strftime("%H:%M:%S.%f")[:-3] if isinstance(at, int | float) else ""

@@ -1,0 +1,220 @@
+"""`godwit pub`: publish events, from the command line or from a pipe."""
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from godwit.cli.network import At, CaFile, Password, Tls, Token, User, Visitor, assigned, is_terminal, let_in, run
+from godwit.errors import GodwitError
+
+if TYPE_CHECKING:
+    from godwit.filters.events import Event
+    from godwit.runtime.client import Connected
+
+__all__ = ["pub"]
+
+PIPE = "-"
+HAND_OVER_S = 30.0  # after the last event, for brokers to take what they have not yet
+
+
+def pub(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="The event's attributes; name:=JSON for any value.")
+    ] = None,
+    json: Annotated[str, typer.Option("--json", metavar="JSON", help="The event as a JSON object.")] = "",
+    file: Annotated[
+        str, typer.Option("--file", "-f", metavar="FILE", help="Events as JSON lines; - is standard input.")
+    ] = "",
+    payload: Annotated[
+        str, typer.Option(metavar="TEXT", help="What the event carries; @FILE is a file's content.")
+    ] = "",
+    content_type: Annotated[str, typer.Option(metavar="TYPE", help="What the payload is, such as text/plain.")] = "",
+    to: Annotated[str, typer.Option(metavar="FILTER", help="For those whose context it matches.")] = "",
+    context: Annotated[
+        list[str] | None, typer.Option("--context", metavar="NAME=VALUE", help="Of ours, which others' filters see.")
+    ] = None,
+    expires: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="After which nobody needs it.", min=0)
+    ] = None,
+    retain: Annotated[
+        str, typer.Option(metavar="KEY", help="Keep it for later subscribers: the last one with this key.")
+    ] = "",
+    clear: Annotated[bool, typer.Option("--clear", help="With --retain: keep none with this key any more.")] = False,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Ours, as a client; else one is made up.")] = "",
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")] = False,
+    at: At = None,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    tls: Tls = False,
+    ca: CaFile = "",
+) -> None:
+    """Publish events, and return when a broker has them.
+
+    The event is what is said as NAME=VALUE, or by --json; many are read from a file or a pipe, one a line, as `godwit
+    sub` prints them: {"kind": "parking", "cost": 2}, or {"attributes": {…}, "payload": …, "to": …, "expires_in": …}.
+    """
+    if not words and not json and not file and not clear:
+        if sys.stdin.isatty():
+            raise typer.BadParameter("say what to publish: NAME=VALUE, --json or --file")
+        file = PIPE
+    if bool(words) + bool(json) + bool(file) > 1:
+        raise typer.BadParameter("one of NAME=VALUE, --json and --file says what to publish, and not several")
+    if clear and not retain:
+        raise typer.BadParameter("--clear needs --retain KEY, to say what is kept no more")
+    if file and payload:
+        raise typer.BadParameter("--payload goes with one event; in a file each line has its own")
+    visitor = Visitor(at, token, user, password, tls, ca)
+    ours = assigned(context or [])
+    said: dict[str, Any] = {"to": to or None, "retain": retain or None, "clear": clear}
+    if file:
+        run(_many(visitor, name, ours, file, expires, said, strict))
+        return
+    event = _one(assigned(words or []) if not json else None, json, payload, content_type, expires)
+    run(_publish_one(visitor, name, ours, event, said))
+
+
+def _one(
+    attributes: dict[str, Any] | None, text: str, payload: str, content_type: str, expires: float | None
+) -> "Event":
+    import json
+    from dataclasses import replace
+    from time import time
+
+    from godwit.cli.showing import event_of
+
+    if attributes is None:
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise GodwitError(f"--json: this is no JSON: {error}") from None
+    else:
+        data = {"attributes": attributes}
+    event = event_of(data, time())
+    if payload:
+        event = replace(event, payload=_payload(payload))
+    if content_type:
+        event = replace(event, content_type=content_type)
+    return event if expires is None else replace(event, expires_at=time() + expires)
+
+
+def _payload(said: str) -> bytes:
+    from pathlib import Path
+
+    if not said.startswith("@"):
+        return said.encode()
+    try:
+        return Path(said[1:]).read_bytes()
+    except OSError as error:
+        raise GodwitError(f"cannot read {said[1:]}: {error.strerror}") from None
+
+
+async def _publish_one(
+    visitor: Visitor, name: str, context: dict[str, Any], event: "Event", said: dict[str, Any]
+) -> None:
+    async with visitor.client(name) as client:
+        await let_in(client, visitor)
+        if context:
+            await client.set_context(context)
+        asked = client.publish(event, **said)
+        await asked
+        assert asked.event is not None
+        _tell(client, asked.event)
+
+
+async def _many(
+    visitor: Visitor,
+    name: str,
+    context: dict[str, Any],
+    file: str,
+    expires: float | None,
+    said: dict[str, Any],
+    strict: bool,
+) -> None:
+    """Publish what a file or a pipe holds, as it comes."""
+    import asyncio
+    from time import perf_counter
+
+    from godwit.cli import reading
+    from godwit.cli.match_command import opened, progress, report
+
+    loop = asyncio.get_running_loop()
+    async with visitor.client(name) as client:
+        await let_in(client, visitor)
+        if context:
+            await client.set_context(context)
+        started, count = perf_counter(), 0
+        with opened(file) as (stream, source, size), progress() as bar:
+            task = bar.add_task("publishing", total=size)
+            faults = reading.Faults(partial(report, bar), strict)
+            batches = _batches(reading.Lines(stream, source), faults, expires)
+            while (batch := await loop.run_in_executor(None, next, batches, None)) is not None:
+                for event, length in batch:
+                    await client.room()
+                    bar.advance(task, length)
+                    asked = client.publish(event, **said)
+                    count += 1
+                    if not is_terminal() and asked.event is not None:
+                        _print(asked.event)
+                sys.stdout.flush()
+            await client.drain(HAND_OVER_S)
+        seconds, refusals = perf_counter() - started, list(client.machine.refusals)
+        if is_terminal():
+            rate = f"{count / seconds:,.0f} a second" if seconds else ""
+            typer.echo(f"published {count:,} events to {client.state.broker} in {seconds:.1f} s, {rate}")
+        for refusal in refusals[:5]:
+            typer.echo(f"refused: {refusal.reason}", err=True)
+        if faults.skipped:
+            typer.echo(f"skipped {faults.skipped} bad {'line' if faults.skipped == 1 else 'lines'}", err=True)
+        if refusals or faults.skipped:
+            raise typer.Exit(1)
+
+
+def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list[tuple["Event", int]]]:
+    """Events in lists, as many as have arrived, each with the length of its line."""
+    from dataclasses import replace
+    from time import time
+
+    import msgspec
+
+    from godwit.cli.reading import BAD, BATCH_EVENTS_MAX, TOO_LONG, why_bad
+    from godwit.cli.showing import event_of
+
+    batch: list[tuple[Event, int]] = []
+    for line in lines:
+        if line is None:
+            faults.found(lines, TOO_LONG)
+        elif line and not line.isspace():
+            try:
+                event = event_of(msgspec.json.decode(line), time())
+                event = event if expires is None else replace(event, expires_at=time() + expires)
+                batch.append((event, len(line) + 1))
+            except BAD as error:
+                faults.found(lines, why_bad(error))
+        if batch and (lines.is_drained or len(batch) == BATCH_EVENTS_MAX):
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _tell(client: "Connected", event: "Event") -> None:
+    """Say that a broker has it."""
+    if not is_terminal():
+        _print(event)
+        return
+    from rich.console import Console
+
+    from godwit.cli.showing import safe
+
+    console = Console(highlight=False)
+    console.print(f"published [bold cyan]{safe(event.publisher)}:{event.sequence}[/] at [bold]{client.state.broker}[/]")
+
+
+def _print(event: "Event") -> None:
+    import json
+
+    sys.stdout.write(json.dumps({"event": f"{event.publisher}:{event.sequence}"}) + "\n")
