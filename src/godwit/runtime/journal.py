@@ -17,6 +17,8 @@ the last snapshot is loaded and the batches behind it are handled again, with ef
 3. A journal that cannot be read is never overwritten: `JournalError` says what is wrong with which file.
 4. One process at a time: a second one that opens the same journal is refused.
 5. The numbers of batches count on over restarts.
+6. Every journal that is begun has an `incarnation` of its own: neighbours of a broker that has lost its disk see by it
+   that this is another life, and tell it all again. A broker without a journal takes `new_incarnation` at each start.
 """
 
 import fcntl
@@ -25,11 +27,12 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import time_ns
 from typing import IO, Literal
 
 from godwit.errors import JournalError
 
-__all__ = ["DURABILITIES", "Durability", "Journal"]
+__all__ = ["DURABILITIES", "Durability", "Journal", "new_incarnation"]
 
 Durability = Literal["memory", "relaxed", "full"]
 DURABILITIES: tuple[Durability, ...] = ("memory", "relaxed", "full")
@@ -74,8 +77,13 @@ class Journal:
     def _introduce(self, broker: str) -> None:
         """Whose journal it is, and of which format; a journal of another broker or format is refused."""
         known = dict(self._disk.execute("SELECT name, value FROM about"))
+        self.incarnation = int(known.get("incarnation", 1))
         if not known:
-            self._disk.execute("INSERT INTO about VALUES ('format', ?), ('broker', ?)", (FORMAT, broker))
+            self.incarnation = new_incarnation()
+            about = [("format", FORMAT), ("broker", broker), ("incarnation", self.incarnation)]
+            with self._disk:
+                self._disk.execute("BEGIN IMMEDIATE")
+                self._disk.executemany("INSERT INTO about VALUES (?, ?)", about)
         elif known.get("format") != FORMAT:
             raise JournalError(f"{self.folder / FILE} has format {known.get('format')}: this version reads {FORMAT}")
         elif known.get("broker") != broker:
@@ -137,6 +145,11 @@ class Journal:
             yield
         except sqlite3.Error as error:
             raise JournalError(f"{self.folder / FILE}: {error}") from error
+
+
+def new_incarnation() -> int:
+    """A number that is higher than that of any life before."""
+    return time_ns() // 1_000_000
 
 
 def _locked(folder: Path) -> IO[str]:
