@@ -37,7 +37,8 @@ class Nursery:
         """Its process, and what it says from then on."""
         self.born += 1
         token = str(self.born)
-        said = self.awaited[token] = asyncio.get_running_loop().create_future()
+        said: asyncio.Future[tuple[int, asyncio.StreamReader]] = asyncio.get_running_loop().create_future()
+        self.awaited[token] = said
         assert self.process.stdin is not None
         arguments = [*arguments, "--tell", str(self.port), "--token", token]
         self.process.stdin.write(f"{json.dumps(arguments)}\n".encode())
