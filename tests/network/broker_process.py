@@ -1,22 +1,107 @@
-"""A broker in a process of its own, to be killed: name, folder, port, durability. It prints its port."""
+"""Brokers in processes of their own, to be killed.
 
+This program is started once. For each line on its standard input, a JSON list of arguments, it forks: so a broker is
+there at once, whatever Python takes to start. The broker connects to `--tell`, says `--token` and its process, then its
+port, and then a line for each trouble with its disk and each relief. It ends when that connection does.
+"""
+
+import argparse
 import asyncio
+import json
+import os
+import signal
+import socket
 import sys
+import traceback
 from pathlib import Path
 
 from godwit.broker.broker import BrokerConfig
 from godwit.mobility import MobileBroker
-from godwit.runtime import Journal, Node, Server
+from godwit.runtime import Address, Journal, Node, Server, node, tcp
+from godwit.runtime.journal import new_incarnation
 
 
-async def main(name: str, folder: str, port: str, durability: str) -> None:
-    journal = None if durability == "memory" else Journal(Path(folder) / name, name, durability)  # type: ignore[arg-type]
-    node = Node(lambda: MobileBroker(name, {}, BrokerConfig()), journal)
-    server = Server(name, node, {})
-    address = await server.listen("127.0.0.1", int(port))
-    print(address.port, flush=True)
+def arguments(line: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("port", type=int)
+    parser.add_argument("durability")
+    parser.add_argument("neighbours", nargs="*", help="name=host:port, or name= where it dials us")
+    parser.add_argument("--snapshot-bytes", type=int, default=node.SNAPSHOT_BYTES)
+    parser.add_argument("--tell", type=int, help="the port of who has started us")
+    parser.add_argument("--token")
+    return parser.parse_args(json.loads(line))
+
+
+def address(text: str) -> Address | None:
+    host, _, port = text.rpartition(":")
+    return Address(host, int(port)) if host else None
+
+
+class Lazy(Journal):
+    """A planted fault: it says of batches that they are safe, and writes them fifty at a time."""
+
+    unwritten: tuple[bytes, ...] = ()
+
+    def append(self, data: bytes) -> int:
+        self.unwritten += (data,)
+        if len(self.unwritten) >= 50:
+            for each in self.unwritten:
+                super().append(each)
+            self.unwritten = ()
+        return self.number
+
+
+async def main(said: argparse.Namespace) -> None:
+    told = socket.create_connection(("127.0.0.1", said.tell))
+    asyncio.get_running_loop().add_reader(told, os._exit, 1)
+
+    def tell(text: str) -> None:
+        told.sendall(f"{text}\n".encode())
+
+    tell(f"{said.token} {os.getpid()}")
+    name, durability = said.name, said.durability
+    neighbours = {peer: address(at) for peer, _, at in (each.partition("=") for each in said.neighbours)}
+    tcp.REDIAL_MAX_S = 0.5  # a test has less time than a network
+    node.SNAPSHOT_BYTES = said.snapshot_bytes
+    journal: Journal | None = None
+    if durability == "lazy":
+        journal = Lazy(said.folder / name, name, "relaxed")
+    elif durability != "memory":
+        journal = Journal(said.folder / name, name, durability)
+    incarnation = new_incarnation() if journal is None else journal.incarnation
+    costs = dict.fromkeys(neighbours, 1.0)
+    running = Node(
+        lambda: MobileBroker(name, costs, BrokerConfig(), incarnation),
+        journal,
+        on_trouble=lambda text: tell(f"trouble: {text}"),
+    )
+    server = Server(name, running, neighbours)
+    read_on = running.on_relief
+
+    def on_relief() -> None:
+        tell("relief")
+        read_on()
+
+    running.on_relief = on_relief
+    listening = await server.listen("127.0.0.1", said.port)
+    server.dial_all()
+    tell(str(listening.port))
     await asyncio.get_running_loop().create_future()
 
 
+def fork_for_each_line() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        if os.fork() == 0:
+            try:
+                asyncio.run(main(arguments(line)))
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+
+
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    fork_for_each_line()

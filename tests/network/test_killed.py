@@ -1,47 +1,26 @@
 """A broker that is killed at any moment loses nothing that it has acknowledged, and nothing comes twice."""
 
 import asyncio
-import signal
-import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from godwit.runtime import Address, connect
+from godwit.runtime import connect
+from tests.network.mortal import Mortal, nursery
 
-PROGRAM = Path(__file__).with_name("broker_process.py")
 LIMIT_S = 240.0
 PATIENCE_S = 30.0  # with one event, on loopback
 EVENTS = 60  # in a round
 
 
-class Mortal:
-    """A broker in another process, which comes back at the same port."""
-
-    def __init__(self, folder: Path, durability: str) -> None:
-        self.folder, self.durability = folder, durability
-        self.port = 0
-        self.process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> Address:
-        self.process = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(PROGRAM), "b1", str(self.folder), str(self.port), self.durability),
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert self.process.stdout is not None
-        self.port = int(await self.process.stdout.readline())
-        return Address("127.0.0.1", self.port)
-
-    async def kill(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        await self.process.wait()
-
-
 async def scene(folder: Path, durability: str, rounds: int, seed: int) -> None:
+    async with nursery() as place:
+        await rounds_of(Mortal(place, folder, durability), rounds, seed)
+
+
+async def rounds_of(broker: Mortal, rounds: int, seed: int) -> None:
     rng = Random(seed)
-    broker = Mortal(folder, durability)
     address = await broker.start()
     async with connect(address, name="p") as p, connect(address, name="s") as s:
         subscription = await s.subscribe("n >= 0")

@@ -44,7 +44,9 @@ SCENARIOS = {
         GRAPH,
         [
             *ROAMING,
-            "contexts={attributes=2, values=4, sender_share=0.5, sender_selectivity=0.6, to_share=0.5, to_selectivity=0.6}",
+            "contexts={attributes=2, values=4, sender_share=0.5, to_share=0.5}",
+            "contexts.sender_selectivity=0.6",
+            "contexts.to_selectivity=0.6",
         ],
     ),
 }

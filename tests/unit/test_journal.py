@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from godwit.errors import JournalError
-from godwit.runtime.journal import FILE, Journal
+from godwit.runtime.journal import FILE, FORMAT, Journal
 
 
 def test_what_was_appended_is_there_again(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_journal_of_another_broker_or_format_is_refused(tmp_path: Path) -> Non
     disk.execute("UPDATE about SET value = 99 WHERE name = 'format'")
     disk.commit()
     disk.close()
-    with pytest.raises(JournalError, match="has format 99: this version reads 1"):
+    with pytest.raises(JournalError, match=f"has format 99: this version reads {FORMAT}"):
         Journal(tmp_path, "b1")
 
 

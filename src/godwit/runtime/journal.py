@@ -14,9 +14,12 @@ the last snapshot is loaded and the batches behind it are handled again, with ef
 1. `append` returns when the batch is safe. When it raises, nothing of the batch is in the journal, and it may be tried
    again.
 2. A snapshot replaces what came before it in one transaction: there is no moment with neither.
-3. A journal that cannot be read is never overwritten: `JournalError` says what is wrong with which file.
+3. A journal that cannot be read is never overwritten: `JournalError` says what is wrong with which file. Each batch and
+   each snapshot has a checksum, since SQLite has none for what it holds.
 4. One process at a time: a second one that opens the same journal is refused.
 5. The numbers of batches count on over restarts.
+6. Every journal that is begun has an `incarnation` of its own: neighbours of a broker that has lost its disk see by it
+   that this is another life, and tell it all again. A broker without a journal takes `new_incarnation` at each start.
 """
 
 import fcntl
@@ -25,23 +28,25 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import time_ns
 from typing import IO, Literal
+from zlib import crc32
 
 from godwit.errors import JournalError
 
-__all__ = ["DURABILITIES", "Durability", "Journal"]
+__all__ = ["DURABILITIES", "Durability", "Journal", "new_incarnation"]
 
 Durability = Literal["memory", "relaxed", "full"]
 DURABILITIES: tuple[Durability, ...] = ("memory", "relaxed", "full")
 
 FILE = "journal.sqlite"
 LOCK = "journal.lock"
-FORMAT = 1
+FORMAT = 2
 SYNCHRONOUS = {"relaxed": "OFF", "full": "FULL"}
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS batches (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS batches (number INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
 """
 
 
@@ -74,8 +79,13 @@ class Journal:
     def _introduce(self, broker: str) -> None:
         """Whose journal it is, and of which format; a journal of another broker or format is refused."""
         known = dict(self._disk.execute("SELECT name, value FROM about"))
+        self.incarnation = int(known.get("incarnation", 1))
         if not known:
-            self._disk.execute("INSERT INTO about VALUES ('format', ?), ('broker', ?)", (FORMAT, broker))
+            self.incarnation = new_incarnation()
+            about = [("format", FORMAT), ("broker", broker), ("incarnation", self.incarnation)]
+            with self._disk:
+                self._disk.execute("BEGIN IMMEDIATE")
+                self._disk.executemany("INSERT INTO about VALUES (?, ?)", about)
         elif known.get("format") != FORMAT:
             raise JournalError(f"{self.folder / FILE} has format {known.get('format')}: this version reads {FORMAT}")
         elif known.get("broker") != broker:
@@ -95,7 +105,7 @@ class Journal:
     def append(self, data: bytes) -> int:
         """Write a batch; its number, once it is safe."""
         with self._said_well():
-            self._disk.execute("INSERT INTO batches VALUES (?, ?)", (self.number + 1, data))
+            self._disk.execute("INSERT INTO batches VALUES (?, ?, ?)", (self.number + 1, data, crc32(data)))
         self.number += 1
         self.bytes_since_snapshot += len(data)
         return self.number
@@ -105,7 +115,7 @@ class Journal:
         with self._said_well():
             self._disk.execute("BEGIN IMMEDIATE")
             try:
-                self._disk.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (number, data))
+                self._disk.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", (number, data, crc32(data)))
                 self._disk.execute("DELETE FROM snapshots WHERE number < ?", (number,))
                 self._disk.execute("DELETE FROM batches WHERE number <= ?", (number,))
                 self._disk.execute("COMMIT")
@@ -118,23 +128,29 @@ class Journal:
     def last_snapshot(self) -> tuple[int, bytes] | None:
         """The number of the last batch in it, and the machine."""
         with self._said_well():
-            row = self._disk.execute("SELECT number, data FROM snapshots ORDER BY number DESC LIMIT 1").fetchone()
+            row = self._disk.execute("SELECT * FROM snapshots ORDER BY number DESC LIMIT 1").fetchone()
         if row is None:
             return None
-        number, data = row
+        number, data, checksum = row
+        self._check(f"snapshot {number}", data, checksum)
         self.snapshot_bytes = len(data)
         return number, data
 
     def batches(self, after: int) -> Iterator[bytes]:
         """The batches behind a number, in order, without a hole."""
         with self._said_well():
-            rows = self._disk.execute("SELECT number, data FROM batches WHERE number > ? ORDER BY number", (after,))
-            for number, data in rows:
+            rows = self._disk.execute("SELECT * FROM batches WHERE number > ? ORDER BY number", (after,))
+            for number, data, checksum in rows:
                 if number != after + 1:
                     raise JournalError(f"{self.folder / FILE}: batch {after + 1} is missing before batch {number}")
+                self._check(f"batch {number}", data, checksum)
                 after = number
                 self.bytes_since_snapshot += len(data)
                 yield data
+
+    def _check(self, what: str, data: bytes, checksum: int) -> None:
+        if crc32(data) != checksum:
+            raise JournalError(f"{self.folder / FILE}: {what} is not as it was written")
 
     def close(self) -> None:
         """Let go of the files."""
@@ -148,6 +164,11 @@ class Journal:
             yield
         except sqlite3.Error as error:
             raise JournalError(f"{self.folder / FILE}: {error}") from error
+
+
+def new_incarnation() -> int:
+    """A number that is higher than that of any life before."""
+    return time_ns() // 1_000_000
 
 
 def _locked(folder: Path) -> IO[str]:
