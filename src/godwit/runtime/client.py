@@ -21,7 +21,7 @@ from random import random
 from secrets import token_hex
 from time import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from godwit.broker.effects import (
     Close,
@@ -108,9 +108,8 @@ class _Wire(asyncio.Protocol):
         self.lost = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(Frames.packed([Intro(token=self.owner.token)]))
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's are of no such class
+        self.transport.write(Frames.packed([Intro(token=self.owner.token)]))
 
     def data_received(self, data: bytes) -> None:
         try:

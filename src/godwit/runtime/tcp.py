@@ -19,7 +19,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from secrets import token_hex
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -68,8 +68,7 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------ from the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are of no such class
         loop = asyncio.get_running_loop()
         self.heard_at = loop.time()
         self.server.connections[self] = None
