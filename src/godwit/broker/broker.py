@@ -346,8 +346,13 @@ class Broker:
         if wish is None:
             return effects
         routing = self.routing
+        if type(wish) is Publish:  # most of what comes
+            event = wish.event
+            effects.append(Trace(Record("published", event.publisher, "", event.publisher, event.sequence)))
+            self._carry_out(routing.publish(event, now), effects, now)
+            return effects
         match wish:
-            case Publish(event=event) | Retain(event=event):
+            case Retain(event=event):
                 effects.append(Trace(Record("published", event.publisher, "", event.publisher, event.sequence)))
                 self._carry_out(routing.publish(event, now), effects, now)
                 if isinstance(wish, Retain):

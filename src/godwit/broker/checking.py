@@ -31,7 +31,7 @@ from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, Event
 from godwit.filters.filters import And, Missing, Only, Or, Some, literals
 from godwit.filters.references import is_open
 from godwit.filters.sets import EVERYTHING, ValueSet
-from godwit.filters.values import checked_value
+from godwit.filters.values import TEXT_LENGTH_MAX, checked_value
 
 __all__ = [
     "TRIED_MAX",
@@ -300,6 +300,11 @@ def _check_event(event: Event) -> None:
     for name, value in event.attributes.items():
         if type(name) is not str or not 0 < len(name) <= NAME_LENGTH_MAX:
             raise PeerFault(f"an attribute's name must be a text of 1 to {NAME_LENGTH_MAX} characters")
+        kind = type(value)
+        if kind is str and len(value) <= TEXT_LENGTH_MAX and value.isascii():  # type: ignore[arg-type, union-attr]
+            continue  # these three are most of what comes
+        if (kind is int or kind is float) and -NUMBER_MAX < value < NUMBER_MAX:  # type: ignore[operator]
+            continue
         try:
             _check_value(value)
         except BadValue as error:

@@ -15,7 +15,8 @@ hold whatever the rules say.
 2. taken = confirmed + sent + waiting + expired + purged, always.
 3. What was sent is not purged before the client has come back and said that it did not get it.
 4. The hard budgets hold for the number of events, sent ones included, and for the bytes of what waits; while the client
-   is away the bytes of what was sent count too. (While it is present, those are at most `window` events.)
+   is away the bytes of what was sent count too. While it is present, those are at most `window` events, the last of
+   which was sent when they took less than half of the budget of bytes.
 5. Over a hard budget those events go first whose subscriptions all name an `importance`, the least important first: to
    name one is to agree. Then the oldest, and these are *lost*: no rule of the subscriber allowed it.
 6. No step but a change of rules, and none per event, looks at all that waits.
@@ -46,6 +47,7 @@ __all__ = ["Gone", "Queue", "event_size"]
 LEAST = float("-inf")
 EVENT_OVERHEAD = 64
 VALUE_SIZE = 16
+SENT_SHARE = 2  # of the budget of bytes: a client that reads slowly must not have all of it under way
 
 
 class Gone(msgspec.Struct, frozen=True, gc=False):
@@ -106,8 +108,9 @@ class Queue:
         self._events_max = events_max
         self._bytes_max = bytes_max
         self._present = False
-        self._sent: deque[tuple[Delivery, float]] = deque()  # with when it was queued
-        self._sent_bytes = 0  # counted only while the client is away
+        self._sent: deque[tuple[Delivery, float, int]] = deque()  # with when it was queued, and its size
+        self._sent_bytes = 0
+        self._sent_bytes_max = bytes_max // SENT_SHARE
         self._waiting: OrderedDict[int, _Item] = OrderedDict()
         self._waiting_bytes = 0
         self._lanes: dict[str, _Lane] = {}
@@ -126,39 +129,47 @@ class Queue:
 
     def events(self) -> list[Event]:
         """The events that are not confirmed yet."""
-        return [delivery.event for delivery, _ in self._sent] + [item.event for item in self._waiting.values()]
+        return [delivery.event for delivery, _, _ in self._sent] + [item.event for item in self._waiting.values()]
 
     def waiting(self) -> list[Waiting]:
         """All that is not confirmed, as it would wait elsewhere."""
-        sent = [Waiting(d.number, d.event, d.subscriptions, queued_at) for d, queued_at in self._sent]
+        sent = [Waiting(d.number, d.event, d.subscriptions, queued_at) for d, queued_at, _ in self._sent]
         return sent + [Waiting(i.number, i.event, i.subscriptions, i.queued_at) for i in self._waiting.values()]
 
     def restore(self, items: Iterable[Waiting]) -> None:
         """Let items wait that waited elsewhere; they have their numbers already. Some were sent, and may have come."""
         for item in items:
+            size = event_size(item.event)
             if item.number <= self.sent_up_to:
-                self._sent.append((Delivery(item.number, item.event, item.subscriptions), item.queued_at))
+                self._sent.append((Delivery(item.number, item.event, item.subscriptions), item.queued_at, size))
+                self._sent_bytes += size
             else:
-                size = event_size(item.event)
                 self._enter(_Item(item.number, item.event, item.subscriptions, size, item.queued_at))
         self._hold_budgets()
 
     # ------------------------------------------------------------ in and out
 
-    def put(self, event: Event, subscriptions: tuple[str, ...], now: float) -> Delivery | None:
-        """Take an event in. The delivery is to be sent at once; None: it waits, or was not worth keeping."""
+    def put(self, event: Event, subscriptions: tuple[str, ...], now: float, size: int = 0) -> Delivery | None:
+        """Take an event in. The delivery is to be sent at once; None: it waits, or was not worth keeping.
+
+        `size`: of the event, by `event_size`, where it is known already.
+        """
         self.taken = number = self.taken + 1
+        size = size or event_size(event)
+        sent = self._sent
         if (
             self._present
             and not self._waiting
-            and len(self._sent) < self._window
+            and len(sent) < self._window
+            and self._sent_bytes < self._sent_bytes_max
             and (event.expires_at is None or event.expires_at > now)
         ):
             delivery = Delivery(number, event, subscriptions)
-            self._sent.append((delivery, now))
+            sent.append((delivery, now, size))
+            self._sent_bytes += size
             self.sent_up_to = number
             return delivery
-        self._enter(_Item(number, event, subscriptions, event_size(event), now))
+        self._enter(_Item(number, event, subscriptions, size, now))
         self._sweep(now)
         self._hold_budgets()
         return None
@@ -169,11 +180,12 @@ class Queue:
             return []
         self._sweep(now)
         taken: list[Delivery] = []
-        while self._waiting and len(self._sent) < self._window:
+        while self._waiting and len(self._sent) < self._window and self._sent_bytes < self._sent_bytes_max:
             item = next(iter(self._waiting.values()))
             self._leave(item)
             delivery = Delivery(item.number, item.event, item.subscriptions)
-            self._sent.append((delivery, item.queued_at))
+            self._sent.append((delivery, item.queued_at, item.size))
+            self._sent_bytes += item.size
             taken.append(delivery)
         if taken:
             self.sent_up_to = taken[-1].number
@@ -184,7 +196,7 @@ class Queue:
         assert received <= self.sent_up_to
         sent = self._sent
         while sent and sent[0][0].number <= received:
-            sent.popleft()
+            self._sent_bytes -= sent.popleft()[2]
             self.confirmed += 1
 
     def confirmed_up_to(self) -> int:
@@ -194,7 +206,6 @@ class Queue:
     def pause(self, now: float) -> None:
         """The client is away: what was sent may have come or not, and nothing more is sent."""
         self._present = False
-        self._sent_bytes = sum(event_size(delivery.event) for delivery, _ in self._sent)
         self._sweep(now)
         self._hold_budgets()
 
@@ -202,8 +213,7 @@ class Queue:
         """The client is there and has got every delivery up to `received`: whatever else was sent waits again."""
         self.confirm(received)
         while self._sent:
-            delivery, queued_at = self._sent.pop()
-            size = event_size(delivery.event)
+            delivery, queued_at, size = self._sent.pop()
             item = _Item(delivery.number, delivery.event, delivery.subscriptions, size, queued_at)
             self._enter(item, in_front=True)
         self._sent_bytes = 0
@@ -347,10 +357,11 @@ class Queue:
 
     def _hold_budgets(self) -> None:
         """Rule 4 and 5."""
+        sent_bytes = 0 if self._present else self._sent_bytes
         while self._waiting:
             if len(self) > self._events_max:
                 rule = "count"
-            elif self._waiting_bytes + self._sent_bytes > self._bytes_max:
+            elif self._waiting_bytes + sent_bytes > self._bytes_max:
                 rule = "bytes"
             else:
                 return

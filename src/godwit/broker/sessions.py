@@ -74,6 +74,7 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.retained import Retained
 from godwit.broker.session import Binding, Session
@@ -351,6 +352,9 @@ class Sessions:
         if number <= session.accepted:
             return None, [Tell(connection, Accepted(session.accepted))]
         session.accepted = number
+        if type(wish) is Publish and not self._stamps and self._is_plain(session, wish.event):  # most of what comes
+            session.has_published = True
+            return wish, [Tell(connection, Accepted(number))]
         if self._stamps and isinstance(wish, Publish | Retain):
             wish = self._vouched_for(session, wish)
         reason = self.reason_against(session, wish, now)
@@ -392,6 +396,12 @@ class Sessions:
             case Context():
                 session.set_context(wish, self.binding, now)
         return wish, effects
+
+    def _is_plain(self, session: Session, event: Event) -> bool:
+        """Whether an event needs no further look: `reason_against` has nothing against it."""
+        if event.publisher != session.client or event.sequence <= 0 or event.to is not None:
+            return False
+        return self.advertisements == "off" or self._is_advertised(session, event)
 
     def reason_against(self, session: Session, wish: Wish, now: float) -> str | None:
         """Why a request is refused, or None when it is not."""
@@ -490,13 +500,14 @@ class Sessions:
         """Hand an event to the clients that these subscriptions belong to, at once or later. [mobile §3.1, §4.3]"""
         names_of: dict[Session, tuple[str, ...]] = {}
         effects: list[Effect] = []
+        session_of, publisher, sequence = self._sessions.get, event.publisher, event.sequence
         for client, name in entry_ids:
-            session = self._sessions.get(client)
+            session = session_of(client)
             if session is not None:
                 subscription = session.subscriptions.get(name)
                 if subscription is not None and (subscription.expires is None or now < subscription.expires):
-                    if name in session.exact and not session.wants(name, event):  # rule 9
-                        effects.append(Trace(Record("residue", client, "", event.publisher, event.sequence, name)))
+                    if session.exact and name in session.exact and not session.wants(name, event):  # rule 9
+                        effects.append(Trace(Record("residue", client, "", publisher, sequence, name)))
                         continue
                     names = names_of.get(session)
                     if names is None:
@@ -505,14 +516,15 @@ class Sessions:
                         names_of[session] = (*names, name)
         if event.to is not None:
             self._leave_out(event, names_of, effects)
+        size = event_size(event)
         for session, names in names_of.items():
-            if not session.seen.add(event.publisher, event.sequence):  # rule 6
+            if not session.seen.add(publisher, sequence):  # rule 6
                 session.suppressed += 1
-                effects.append(Trace(Record("suppressed", session.client, "", event.publisher, event.sequence)))
+                effects.append(Trace(Record("suppressed", session.client, "", publisher, sequence)))
                 continue
             if session.chain is not None:
                 session.chain.link(session.queue.taken + 1, event)
-            delivery = session.queue.put(event, names, now)
+            delivery = session.queue.put(event, names, now, size)
             if delivery is not None:
                 if session.chain is not None:
                     delivery = session.chain.named(delivery)

@@ -253,6 +253,8 @@ class PublisherBroker(FlushingBroker):
     def _on_request(self, connection: str, message: Request, now: float) -> list[Effect]:
         """As every broker; and proxies hear what a publisher advertises. [pubmob §3: Proxy]"""
         effects = super()._on_request(connection, message, now)
+        if not self.publishers:
+            return effects
         client = self.sessions.client_of(connection)
         present = None if client is None else self.publishers.get(client)
         if client is not None and present is not None and present.mode == "proxy":

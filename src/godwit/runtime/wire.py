@@ -10,18 +10,21 @@ things only have no twin and cost nothing.
    not. Whether an honest peer sends it is asked by the machines (`checking.py`).
 2. What was written is read as it was: equal, and of the same types. (A float that is whole stays a float.)
 3. A frame longer than `frame_bytes_max` is a fault as soon as its length is known; nothing of it is kept.
-4. An event is packed once, however many deliveries hold it one after the other.
+4. An event is packed once for all deliveries of a turn that hold it; what is kept for that is bounded by `PACKED_MAX`
+   and `PACKED_BYTES_MAX`.
 5. Both forms have a version (`VERSION`), which peers compare before anything else.
 
-*Speed.* On the native form an event is a row, not a table of named fields, and a delivery of an event that was just
-packed for another client copies bytes.
+*Speed.* On the native form an event is a row, not a table of named fields. A delivery is put together from bytes: its
+number, the event as it was packed for another client, and the names of the subscriptions. Of several `Accepted` in a
+row only the last is written, for it says what they say.
 """
 
+import struct
 import types
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import lru_cache, reduce
-from operator import or_
+from operator import attrgetter, or_
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -30,7 +33,7 @@ from msgspec import Raw, structs
 from godwit.broker import gossip_messages as known
 from godwit.broker import hop_messages as hopping
 from godwit.broker import messages as between
-from godwit.broker.messages import Frame, Packet
+from godwit.broker.messages import Accepted, Delivery, Frame, Packet, Publish, Request
 from godwit.errors import GodwitError, PeerFault
 from godwit.filters.contexts import Bound, Described
 from godwit.filters.events import Attributes, Event, flattened
@@ -44,6 +47,8 @@ __all__ = ["FRAME_BYTES_MAX", "JSON", "NATIVE", "VERSION", "Codec", "Frames", "I
 VERSION = 1
 FRAME_BYTES_MAX = 16 * 2**20
 LENGTH_BYTES = 4
+PACKED_MAX = 4_096  # events whose bytes are kept
+PACKED_BYTES_MAX = 8 * 2**20
 BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError, ValueError, TypeError)
 
 Convert = Callable[[Any], Any]
@@ -110,9 +115,13 @@ class Codec:
         self._twins: dict[Any, Shape] = {}
         self._lower: dict[type, Convert] = {}
         self._raise: dict[type, Convert] = {}
-        self._packed: tuple[Event | None, Raw] = (None, Raw())
+        self._packed: dict[int, tuple[Event, Raw]] = {}  # by the event's address
+        self._packed_bytes = 0
         tops = [self._struct(kind).type for kind in kinds]
         self._decoder = self._format.Decoder(_any_of(tops))
+        raised = self._raise
+        raised[self._twins[Publish].type] = lambda seen: Publish(_event(seen.event))  # most of what comes
+        raised[self._twins[Request].type] = lambda seen: Request(seen.number, self.raised(seen.wish))
 
     # ------------------------------------------------------------ both ways
 
@@ -172,14 +181,8 @@ class Codec:
         ]
         tag = kind.__struct_config__.tag
         twin = msgspec.defstruct(f"{kind.__name__}OnTheWire", fields, tag=tag, frozen=True)
-        down = [(name, shape.lower) for name, shape in shapes.items()]
-        up = [(name, shape.raise_) for name, shape in shapes.items()]
-        self._lower[kind] = lambda message: twin(
-            *[getattr(message, name) if f is None else f(getattr(message, name)) for name, f in down]
-        )
-        self._raise[twin] = lambda seen: kind(
-            *[getattr(seen, name) if f is None else f(getattr(seen, name)) for name, f in up]
-        )
+        self._lower[kind] = _converter(twin, [(name, shape.lower) for name, shape in shapes.items()])
+        self._raise[twin] = _converter(kind, [(name, shape.raise_) for name, shape in shapes.items()])
         self._twins[kind] = Shape(twin, self._lower[kind], self._raise[twin])
         return self._twins[kind]
 
@@ -231,10 +234,10 @@ class Codec:
         return self.raised(self._decoder.decode(raw))
 
     def _row(self, event: Event) -> Raw:
-        """An event as a row; the last one that was packed is kept. (rule 4)"""
-        kept, packed = self._packed
-        if kept is event:
-            return packed
+        """An event as a row; those that were packed lately are kept. (rule 4)"""
+        kept = self._packed.get(id(event))
+        if kept is not None:  # and kept is the event: while it is kept, its address is nobody else's
+            return kept[1]
         to = None if event.to is None else to_json(event.to)
         row = Row(
             event.publisher,
@@ -246,9 +249,28 @@ class Codec:
             event.expires_at,
             to,
         )
-        packed = Raw(self._encoder.encode(row))
-        self._packed = (event, packed)
+        data = self._encoder.encode(row)
+        packed = Raw(data)
+        if len(self._packed) >= PACKED_MAX or self._packed_bytes + len(data) > PACKED_BYTES_MAX:
+            self.forget_packed()
+        self._packed[id(event)] = (event, packed)
+        self._packed_bytes += len(data)
         return packed
+
+    def forget_packed(self) -> None:
+        """Let go of what was packed."""
+        self._packed.clear()
+        self._packed_bytes = 0
+
+    def delivery(self, message: Delivery) -> tuple[bytes, Raw, bytes]:
+        """A delivery as bytes, with the length of the frame before it, in three parts."""
+        row, names = self._row(message.event), self._encoder.encode(message.subscriptions)
+        after = DELIVERY_NAMES + names + (NO_PREDECESSOR if message.predecessor == -1 else self._after(message))
+        length = DELIVERY_BYTES + len(row) + len(after)
+        return DELIVERY_HEAD.pack(length, DELIVERY_START, message.number, DELIVERY_EVENT), row, after
+
+    def _after(self, message: Delivery) -> bytes:
+        return PREDECESSOR + cast(bytes, self._encoder.encode(message.predecessor))
 
     def _table(self, event: Event) -> Table:
         return Table(
@@ -275,6 +297,23 @@ class Codec:
 
 
 # ---------------------------------------------------------------- parts
+
+
+def _converter(kind: Any, fields: list[tuple[str, Convert | None]]) -> Convert:
+    """A function that makes a `kind` of an object with these fields, each converted if need be."""
+    converts = [(place, convert) for place, (_, convert) in enumerate(fields) if convert is not None]
+    if len(fields) == 1:
+        name, convert = fields[0][0], converts[0][1]
+        return lambda seen: kind(convert(getattr(seen, name)))
+    values_of = attrgetter(*(name for name, _ in fields))
+
+    def converted(seen: Any) -> Any:
+        values = list(values_of(seen))
+        for place, convert in converts:
+            values[place] = convert(values[place])
+        return kind(*values)
+
+    return converted
 
 
 def _any_of(kinds: list[Any]) -> Any:
@@ -357,6 +396,15 @@ VALUES = (Value,)
 CONTEXTS = (dict[str, Value], dict[str, Value | tuple[Value, ...]], Attributes)
 BEARING = {(Frame, "message"), (Packet, "message")}
 
+DELIVERY_START = b"\x85\xa4type\xa8Delivery\xa6number\xcf"  # a table of five, and a number of eight bytes
+DELIVERY_EVENT = b"\xa5event"
+DELIVERY_NAMES = b"\xadsubscriptions"
+PREDECESSOR = b"\xabpredecessor"
+NO_PREDECESSOR = PREDECESSOR + b"\xff"
+DELIVERY_HEAD = struct.Struct(f">I{len(DELIVERY_START)}sQ{len(DELIVERY_EVENT)}s")
+DELIVERY_BYTES = DELIVERY_HEAD.size - LENGTH_BYTES
+LENGTH = struct.Struct(">I")
+
 
 def _kinds() -> list[type[msgspec.Struct]]:
     """Every message that brokers and clients send, but for those of ad hoc networks, which go over the air."""
@@ -380,35 +428,51 @@ class Frames:
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._max = frame_bytes_max
-        self._buffer = bytearray()
+        self._buffer = bytearray()  # the beginning of a frame
+        self._awaited = LENGTH_BYTES  # so many bytes must be there before there is anything to do
 
     @staticmethod
     def packed(messages: Iterable[Any]) -> bytes:
         """Messages as bytes to be written at once."""
-        parts: list[bytes] = []
+        parts: list[bytes | Raw] = []
+        accepted: Accepted | None = None
         for message in messages:
-            data = NATIVE.encode(message)
-            parts.append(len(data).to_bytes(LENGTH_BYTES, "big"))
-            parts.append(data)
+            kind = type(message)
+            if accepted is not None and kind is not Accepted:
+                _add(accepted, parts)
+                accepted = None
+            if kind is Delivery:
+                parts += NATIVE.delivery(message)
+            elif kind is Accepted:
+                accepted = message
+            else:
+                _add(message, parts)
+        if accepted is not None:
+            _add(accepted, parts)
         return b"".join(parts)
 
     def feed(self, data: bytes) -> list[tuple[Any, bytes]]:
         """The messages that are whole now, each with its bytes. `PeerFault`: the stream is of no use from here on."""
-        buffer = self._buffer
-        buffer += data
+        if self._buffer:
+            self._buffer += data
+            if len(self._buffer) < self._awaited:
+                return []
+            data = bytes(self._buffer)
         messages: list[tuple[Any, bytes]] = []
-        at = 0
-        while len(buffer) - at >= LENGTH_BYTES:
-            length = int.from_bytes(buffer[at : at + LENGTH_BYTES], "big")
+        at, size, length_at, decode = 0, len(data), LENGTH.unpack_from, NATIVE.decode
+        self._awaited = LENGTH_BYTES
+        while size - at >= LENGTH_BYTES:
+            length = length_at(data, at)[0]
             if length > self._max:
                 raise PeerFault(f"a frame of {length} bytes: at most {self._max} are allowed")
             end = at + LENGTH_BYTES + length
-            if len(buffer) < end:
+            if size < end:
+                self._awaited = end - at
                 break
-            packed = bytes(buffer[at + LENGTH_BYTES : end])
-            messages.append((NATIVE.decode(packed), packed))
+            packed = data[at + LENGTH_BYTES : end]
+            messages.append((decode(packed), packed))
             at = end
-        del buffer[:at]
+        self._buffer = bytearray(data[at:])
         return messages
 
 
@@ -432,3 +496,10 @@ def first_intro(buffer: bytearray, bytes_max: int) -> tuple[Intro, int] | None:
         return _INTRO.decode(bytes(buffer[LENGTH_BYTES:end])), end
     except BAD:
         raise PeerFault("the first frame is no Intro") from None
+
+
+def _add(message: Any, parts: list[bytes | Raw]) -> None:
+    """Put a message and its length behind others."""
+    data = NATIVE.encode(message)
+    parts.append(LENGTH.pack(len(data)))
+    parts.append(data)

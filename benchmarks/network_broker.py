@@ -1,0 +1,63 @@
+"""A broker in a process of its own, to be measured: one JSON object as argument, its port as first line of output.
+
+Keys: `name`, `durability`, `folder`, `neighbours` (name to port; 0: that one dials us), `port`, `profile` (a file for
+what cProfile has found, written when SIGTERM comes).
+"""
+
+import asyncio
+import cProfile
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from godwit.broker.broker import BrokerConfig
+from godwit.broker.limits import Limits
+from godwit.mobility import MobileBroker
+from godwit.runtime import Journal, Node, Server
+from godwit.runtime.tcp import Address
+
+LIMITS = Limits(subscriptions_max=10_000, sessions_max=20_000)
+
+
+async def serve(said: dict[str, Any]) -> None:
+    """Serve until SIGTERM comes."""
+    name, durability = said["name"], said["durability"]
+    journal = None if durability == "memory" else Journal(Path(said["folder"]) / name, name, durability)
+    neighbours = {peer: Address("127.0.0.1", port) if port else None for peer, port in said["neighbours"].items()}
+    costs = dict.fromkeys(neighbours, 1.0)
+    node = Node(lambda: MobileBroker(name, costs, BrokerConfig(limits=LIMITS)), journal)
+    server = Server(name, node, neighbours, connections_max=20_000)
+    address = await server.listen("127.0.0.1", said["port"])
+    server.dial_all()
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    print(address.port, flush=True)
+    await stop.wait()
+    await server.close()
+    await node.close()
+
+
+def run(said: dict[str, Any]) -> None:
+    """On uvloop where it is installed, as `godwit serve` does."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(serve(said))
+    else:
+        uvloop.run(serve(said))
+
+
+def main(said: dict[str, Any]) -> None:
+    """Serve, and write a profile if that is asked for."""
+    if not said.get("profile"):
+        run(said)
+        return
+    profile = cProfile.Profile()
+    profile.runcall(run, said)
+    profile.dump_stats(said["profile"])
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
