@@ -83,6 +83,7 @@ class Net(RoamingNetwork):
                 self.put(here, LinkUp(there))
 
     def lose(self, name: str) -> None:
+        self.wait(0.001)  # nobody is back at once: no stamp is used twice
         self.lives[name] += 1
         near = dict.fromkeys(self.brokers[name].links, 1.0)
         for peer in near:

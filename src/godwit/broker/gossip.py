@@ -9,7 +9,8 @@ neighbour that was out of reach is told the rest, and only one that has lost its
 
 *Rules.*
 1. Nothing is sent while nothing is known: a network that does not use these tables does not pay for them.
-2. An entry never goes back to an older version. What was removed leaves a tombstone, which is told as any version.
+2. No stamp is used twice for a key, as long as a broker that loses its disk is away for a microsecond. An entry never
+   goes back to an older version. What was removed leaves a tombstone, which is told as any version.
 3. When every link has been open for long enough and nobody changes anything, all brokers hold the same.
 4. Each table has a bound of entries and one of bytes. What is said here beyond them is refused. What others say is
    taken up to twice the bound (they may have said it before they heard of each other), then dropped on record.
