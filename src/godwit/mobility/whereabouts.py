@@ -15,11 +15,13 @@ the client has not confirmed.
    comes to a broker that has not heard of its session yet, or by its own wish (`Attach.fresh_start`); what waited in
    the earlier one is then gone.
 4. When nobody answers for `NAMED_WAIT_S`, the client is sent away, with a word on who does not answer. Nothing is lost:
-   the session is where it is, or on its way to here. Only when the broker that should have it says that it has not, or
+   the session is where it is, or on its way to here; once it was asked for, what comes for it is kept here for as long
+   as a session would be. Only when the broker that should have it says that it has not, or
    it was silent for longer than it would keep a session, a new one begins; its receipt says that the old one is lost.
 5. Over however many connections a client comes, the newest is right.
 6. A broker without memory does not know whom it has had. It is told by its neighbours, and does not take it back: so
-   the client hears that its session is lost.
+   the client hears that its session is lost. A client that comes before they have told it begins a new session, and
+   one that it has elsewhere ends (rule 3).
 
 *Paper.* [mobile §4.3] the old broker is asked what the client wants. *Departures.* There the client says where it was.
 """
@@ -54,6 +56,7 @@ __all__ = [
 ]
 
 NAMED_WAIT_S = 10.0
+ASK_RARELY_S = 120.0  # for a session that was asked for, when its client has gone
 WAIT_TIMER = "named"
 
 
@@ -154,7 +157,13 @@ def send_away(broker: "MobileBroker", arrival: "Arrival", now: float, *, waits_o
     if is_old and arrival.connection is not None:
         return begin_anew(broker, arrival, now)
     effects = _hung_up(broker, arrival, f"the session of {client} is at {home}, which does not answer")
-    return effects if waits_on else effects + broker._forget(arrival, now)
+    if waits_on:
+        return effects
+    is_over = expiry_s is not None and stamp_of(now) - arrival.attach.attempt > stamp_of(expiry_s)
+    if not arrival.asks or arrival.is_superseded or is_over:
+        return effects + broker._forget(arrival, now)
+    arrival.gives_up_at = now + ASK_RARELY_S  # what came for it meanwhile is kept: the session may still come
+    return [*effects, *broker._ask(arrival, now), StartTimer(("relocate", client), arrival.gives_up_at)]
 
 
 def _hung_up(broker: "MobileBroker", arrival: "Arrival", reason: str) -> list[Effect]:
