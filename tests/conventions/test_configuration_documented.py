@@ -60,7 +60,7 @@ def test_every_section_is_documented() -> None:
 
 def test_a_key_that_is_missing_or_has_another_default_is_caught() -> None:
     for planted in (
-        PAGE.replace("| `window` | `64` |", "| `window` | `65` |"),
+        PAGE.replace("| `window` | `1024` |", "| `window` | `65` |"),
         PAGE.replace('| `secret` | `""` |', "| secret | |"),
         PAGE.replace("| `name` |", "| `nam` |"),
     ):

@@ -54,7 +54,7 @@ def test_each_event_goes_to_one_member_and_to_every_other_subscriber(family):
     net.join("c", "alone", share="")
     net.join("a", "n1", share="h")
     net.join("c", "n2", share="h")
-    events = net.publish(60)  # a client that confirms nothing is sent 64 at most
+    events = net.publish(60)
     assert net.got("m1", "m2", "m3", "m4") == net.got("n1", "n2") == net.got("alone") == events
     shares = Counter({client: len(net.got(client)) for client in ("m1", "m2", "m3", "m4")})
     assert min(shares.values()) > 5

@@ -141,6 +141,8 @@ class LimitsSection(msgspec.Struct, frozen=True, kw_only=True):
     note_bytes_max: Count = _LIMITS.note_bytes_max
     seen_window: Count = _LIMITS.seen_window
     seen_publishers_max: Count = _LIMITS.seen_publishers_max
+    retained_max: Count = _LIMITS.retained_max
+    retained_bytes_max: Count = _LIMITS.retained_bytes_max
     frame_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = FRAME_BYTES_MAX
     connections_max: Count = _TRAFFIC.connections_max
     connections_per_host_max: Count = _TRAFFIC.connections_per_host_max
