@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
 
     def beat(self, now: float) -> None:
         """Show a neighbour that we are there; close a connection on which nothing comes. (rule 5)"""
-        if now - self.heard_at > SILENCE_S and not self.server.node.is_held:
+        if now - self.heard_at > SILENCE_S and not self.server.node.is_held and self._pause is None:
             self.close("nothing has come for too long")
         elif self.is_link:
             self._say(Intro(broker=self.server.name, http=self.server.http))
@@ -386,6 +386,8 @@ class Server:
                     lambda: Connection(self, peer), address.host, address.port, ssl=self.links.tls
                 )
                 return
+            except ssl.SSLError as error:
+                self.on_closed(peer, f"no TLS with {peer}: {error.reason or error}")
             except OSError:
                 pass
         finally:
