@@ -10,6 +10,7 @@ import pytest
 import trustme
 
 from godwit.broker.messages import Bye
+from godwit.errors import Refused
 from godwit.runtime.client import connect
 from godwit.runtime.security import SecuritySettings, door_from
 from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
@@ -53,9 +54,10 @@ def test_a_client_speaks_tls_and_checks_whom_it_speaks_to(tmp_path: Path) -> Non
                 ann.publish({"n": 1})
                 assert await numbers(mine, 1) == [1]
             async with connect(broker.address, name="bob", tls=client_context(theirs.file)) as bob:
-                await until(lambda: "CERTIFICATE_VERIFY_FAILED" in bob.closed_because)
+                await until(lambda: "issuer certificate" in bob.closed_because)
             async with connect(broker.address, name="eve") as eve:  # without TLS
-                await until(lambda: not eve.machine.is_attached and eve._wire is not None and eve._wire.lost.done())
+                await until(lambda: eve.closed_because)
+                assert not eve.machine.is_attached
 
     run(scene)
 
@@ -153,16 +155,17 @@ def test_grants_decide_what_comes_through(tmp_path: Path) -> None:
             async with guarded(door=door) as broker, as_user(broker, "ann") as ann, as_user(broker, "all") as p:
                 theirs = await p.subscribe("n > 0")
                 covered = await ann.subscribe("kind = 'news' AND n > 1")
-                wide = await ann.subscribe("n > 0")
+                if excess == "refuse":
+                    with pytest.raises(Refused, match="subscribe to that"):
+                        await ann.subscribe("n > 0")
+                else:
+                    wide = await ann.subscribe("n > 0")
                 for n, kind in enumerate(["news", "news", "fire", "parking"], start=1):
                     p.publish({"n": n, "kind": kind})
                 await p.drain()
                 assert await numbers(theirs, 4) == [1, 2, 3, 4]
                 assert await numbers(covered, 1) == [2]
-                if excess == "refuse":
-                    assert ["subscribe to that" in refusal.reason for refusal in ann.machine.refusals] == [True]
-                else:
-                    assert not ann.machine.refusals
+                if excess == "narrow":
                     assert await numbers(wide, 3) == [1, 2, 4]
                 ann.publish({"n": 5, "kind": "fire"})
                 ann.publish({"n": 6, "kind": "parking"})

@@ -98,10 +98,12 @@ class Connection(asyncio.Protocol):
         self.host = host_of(transport)
         keep_alive(transport)
         if len(self.server.connections) > self.server.traffic.connections_max:
+            self.send(Bye("this broker takes no more connections"))
             self._refuse("this broker takes no more connections")
             return
         self._is_counted = not self.dialled and self.server.hosts.enter(self.host)
         if not self.dialled and not self._is_counted:
+            self.send(Bye(f"this broker takes no more connections from {self.host}"))
             self._refuse(f"this broker takes no more connections from {self.host}")
             return
         self._timer = loop.call_later(INTRO_S, self.close, "nobody has come in over it in time")
