@@ -16,6 +16,7 @@ from godwit.runtime.security import SecuritySettings, door_from
 from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
 from godwit.runtime.wire import Frames, Intro
 from tests.network.guarded import Guarded, as_user, entry, guarded, heard, numbers, run, until, users
+from tests.network.serving import ANY_PORT, serving
 
 SECRET = "a secret that is long enough, isn't it?"
 
@@ -187,5 +188,50 @@ def test_whoever_came_with_a_token_goes_when_the_token_is_over(tmp_path: Path) -
             assert await heard(reader, 1) == [Bye("your token is over")]
             assert await heard(reader, 1) == []
             writer.close()
+
+    run(scene)
+
+
+def test_a_served_broker_knows_its_users_and_logs_no_secret(tmp_path: Path) -> None:
+    async def scene() -> None:
+        (tmp_path / "users.toml").write_text(entry("ann", "publish = ['*']", "subscribe = ['*']"))
+        (tmp_path / "key").write_text(SECRET)
+        (tmp_path / "links").write_text(SECRET[::-1])
+        tokens = [jwt.encode({"sub": "bob", "exp": exp, "godwit": {}}, SECRET) for exp in (1, 4_000_000_000)]
+        environment = {
+            "GODWIT_SECURITY__ANONYMOUS": "never",
+            "GODWIT_SECURITY__USERS": "users.toml",
+            "GODWIT_SECURITY__TOKEN_KEY": "key",
+            "GODWIT_LINKS__SECRET": "links",
+            "GODWIT_LOG__LEVEL": "debug",
+        }
+        async with serving(*ANY_PORT, "--name", "b1", folder=tmp_path, environment=environment) as broker:
+            async with connect(broker.native, name="ann", user="ann", password="ann-password") as ann:
+                mine = await ann.subscribe("n > 0")
+                ann.publish({"n": 1})
+                assert await numbers(mine, 1) == [1]
+            async with connect(broker.native, name="bob", token=tokens[1]) as bob:
+                with pytest.raises(Refused, match="not allowed to subscribe"):
+                    await bob.subscribe("n > 0")
+            said = b""
+            for intro in (
+                Intro(),
+                Intro(user="ann", password="hunter2-hunter2"),
+                Intro(token=tokens[0]),
+                Intro(token=tokens[1] + "x"),
+                Intro(broker="b2", token=SECRET),
+            ):
+                reader, writer = await asyncio.open_connection(broker.native.host, broker.native.port)
+                writer.write(Frames.packed([intro]))
+                said += await reader.read()
+                writer.close()
+            assert said.count(b"Bye") == 4
+            assert await broker.stop() == 0
+            told = said + repr(broker.logged).encode()
+        assert b"password is wrong" in told
+        for path in (tmp_path / "godwit-data").rglob("*"):
+            told += path.read_bytes() if path.is_file() else b""
+        for secret in ("ann-password", "hunter2", SECRET, SECRET[::-1], "argon2", *tokens):
+            assert secret.encode() not in told
 
     run(scene)
