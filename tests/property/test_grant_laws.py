@@ -94,6 +94,22 @@ def test_nobody_replaces_a_kept_event_that_it_could_not_have_published(text: str
     assert isinstance(wish, Retain) == (grant.matches(event) and grant.matches(Event({"topic": key, "kind": "fire"})))
 
 
+def leaks(grants: Grants, grant: Filter, filter: Filter, event: Event) -> bool:
+    """Whether an event gets through that is not granted."""
+    wish = wished(grants, Subscribe(ID, filter))
+    return isinstance(wish, Subscribe) and wish.filter.matches(event) and not grant.matches(event)
+
+
+def test_a_grant_that_is_only_held_against_overlap_is_caught() -> None:
+    class Careless(Grants):
+        def narrowed(self, filter: Filter, grant: Filter) -> Filter | None:
+            return filter if grant.intersects(filter) else None
+
+    grant, filter, event = parse("x > 1"), parse("x > 0"), Event({"x": 1})
+    assert leaks(Careless(FALSE, grant), grant, filter, event)
+    assert not any(leaks(Grants(FALSE, grant, excess), grant, filter, event) for excess in ("refuse", "narrow"))
+
+
 def test_who_is_granted_nothing_may_do_nothing_and_is_told() -> None:
     nothing = Grants.of((), ())
     for wish in (Subscribe(ID, TRUE), Advertise(ID, TRUE), Publish(Event({"x": 1})), Retain(Event({"x": 1}), "k")):

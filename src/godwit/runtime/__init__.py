@@ -20,20 +20,37 @@
 'van 7: 2'
 """
 
+from godwit.runtime.admission import Credentials, Door, Principal
 from godwit.runtime.client import Asked, Connected, State, Subscription, connect
 from godwit.runtime.journal import Durability, Journal
+from godwit.runtime.linking import LinkGuard
 from godwit.runtime.node import Node
+from godwit.runtime.rates import Traffic
+from godwit.runtime.security import SecuritySettings, door_from
 from godwit.runtime.tcp import Address, Server
+from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
 
 __all__ = [
     "Address",
     "Asked",
     "Connected",
+    "Credentials",
+    "Door",
     "Durability",
     "Journal",
+    "LinkGuard",
+    "LinkSettings",
     "Node",
+    "Principal",
+    "SecuritySettings",
     "Server",
     "State",
     "Subscription",
+    "TlsSettings",
+    "Traffic",
+    "client_context",
     "connect",
+    "door_from",
+    "link_guard",
+    "server_context",
 ]

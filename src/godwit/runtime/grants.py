@@ -18,6 +18,7 @@ grants together cover the filter, so that whatever it lets through was granted; 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from msgspec import structs
@@ -45,7 +46,12 @@ Excess = Literal["refuse", "narrow"]
 def granted(texts: Iterable[str], asserted: Attributes) -> Filter:
     """All that these grants allow to whom the server asserts this of. FilterError: one is no filter."""
     texts = [text.strip() for text in texts]
-    return TRUE if ALL in texts else any_of(*(bind(parse(text), asserted) for text in texts))
+    return TRUE if ALL in texts else any_of(*(bind(_parsed(text), asserted) for text in texts))
+
+
+@lru_cache(maxsize=1_024)
+def _parsed(text: str) -> Filter:
+    return parse(text)  # a token brings the same texts with each connection
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ class HttpServer:
     async def admit(self, connection: HTTPConnection, **more: str) -> Principal:
         """Who is at the other end. PeerFault: it may not come in. (rules 2, 3)"""
         self._check_origin(connection)
-        host = connection.client.host if connection.client else ""
+        host = connection.client.host if connection.client else "an unknown host"  # which is not this one
         said = _credentials(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
         credentials = Credentials(host=host, **said)

@@ -44,9 +44,10 @@ class Inner:
         node.ports[name] = self
         asserted: Attributes = principal.asserted
         node.tell(Opened(name, asserted))
+        self._end: asyncio.TimerHandle | None = None
         if principal.until is not None:
             wait_s = max(0.0, principal.until - time())
-            asyncio.get_running_loop().call_later(wait_s, self._over)
+            self._end = asyncio.get_running_loop().call_later(wait_s, self._over)
 
     def _over(self) -> None:
         """The client's token is over."""
@@ -65,7 +66,7 @@ class Inner:
     def hang_up(self) -> None:
         """The client is gone; its session stays."""
         if self.is_open:
-            self.is_open = False
+            self._ended()
             if self.node.ports.get(self.name) is self:
                 del self.node.ports[self.name]
                 self.node.tell(Closed(self.name))
@@ -86,5 +87,10 @@ class Inner:
         """The machine has closed the connection."""
         if self.is_open:
             self.flush()
-            self.is_open = False
+            self._ended()
             self._on_closed(reason)
+
+    def _ended(self) -> None:
+        self.is_open = False
+        if self._end is not None:
+            self._end.cancel()

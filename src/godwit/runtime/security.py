@@ -11,6 +11,7 @@ is there decides: who shows something wrong is not let in as nobody in particula
 """
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from time import time
 from typing import Literal
@@ -53,6 +54,9 @@ def door_from(
         if settings.anonymous == "never":
             raise SecurityError('anonymous = "never" without users and without token_key: nobody could come in')
         return OpenDoor()
+    for key, package in (("users", "argon2"), ("token_key", "jwt"), ("token_key", "cryptography")):
+        if getattr(settings, key) and find_spec(package) is None:
+            raise SecurityError(f"{key} needs {package}, which is not installed: it comes with godwit[server]")
     users = None
     if settings.users:
         users = Users(Path(settings.users), settings.asserted, settings.excess, literals_max, on_trouble)

@@ -98,10 +98,12 @@ class Connection(asyncio.Protocol):
         self.host = host_of(transport)
         keep_alive(transport)
         if len(self.server.connections) > self.server.traffic.connections_max:
+            self.send(Bye("this broker takes no more connections"))
             self._refuse("this broker takes no more connections")
             return
         self._is_counted = not self.dialled and self.server.hosts.enter(self.host)
         if not self.dialled and not self._is_counted:
+            self.send(Bye(f"this broker takes no more connections from {self.host}"))
             self._refuse(f"this broker takes no more connections from {self.host}")
             return
         self._timer = loop.call_later(INTRO_S, self.close, "nobody has come in over it in time")
@@ -281,7 +283,7 @@ class Connection(asyncio.Protocol):
 
     def beat(self, now: float) -> None:
         """Show a neighbour that we are there; close a connection on which nothing comes. (rule 5)"""
-        if now - self.heard_at > SILENCE_S and not self.server.node.is_held:
+        if now - self.heard_at > SILENCE_S and not self.server.node.is_held and self._pause is None:
             self.close("nothing has come for too long")
         elif self.is_link:
             self._say(Intro(broker=self.server.name, http=self.server.http))
@@ -386,6 +388,8 @@ class Server:
                     lambda: Connection(self, peer), address.host, address.port, ssl=self.links.tls
                 )
                 return
+            except ssl.SSLError as error:
+                self.on_closed(peer, f"no TLS with {peer}: {error.reason or error}")
             except OSError:
                 pass
         finally:
