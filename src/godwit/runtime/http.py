@@ -34,13 +34,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from godwit import __version__
 from godwit.errors import GodwitError, PeerFault
-from godwit.runtime.admission import Credentials, Door, Principal
+from godwit.runtime.admission import Credentials, Door, Principal, is_local
 from godwit.runtime.http_events import (
     LINGER_S,
     BadBody,
@@ -51,11 +52,15 @@ from godwit.runtime.http_events import (
     subscription,
     where_it_was,
 )
+from godwit.runtime.http_sockets import serve_mqtt, serve_native
+from godwit.runtime.http_tracing import TraceStream
+from godwit.runtime.inspection import SHOWN, SHOWN_MAX, Inspection, event_id
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
 from godwit.runtime.talking import Hung
 from godwit.runtime.tcp import Address, Server
-from godwit.runtime.watching import Watching
+from godwit.runtime.watching import Listener, Watching
+from godwit.runtime.wire import Intro
 
 __all__ = ["HttpServer", "Problem"]
 
@@ -112,6 +117,8 @@ class HttpServer:
         self.body_bytes_max = body_bytes_max
         self.watching = Watching(node)
         self.metrics = Metrics(node, server, self.watching)
+        self.inspection = Inspection(node, server, self.watching)
+        self.connections_max = connections_max
         self.listening: list[Address] = []
         self.is_closing = False
         self._publishers = Publishers(node)
@@ -194,13 +201,15 @@ class HttpServer:
     async def admit(self, connection: HTTPConnection, **more: str) -> Principal:
         """Who is at the other end. PeerFault: it may not come in. (rules 2, 3)"""
         self._check_origin(connection)
-        host = connection.client.host if connection.client else ""
         said = _credentials(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
-        credentials = Credentials(host=host, **said)
-        if credentials.is_local and not _is_local_name(connection.headers.get("host", "")):  # rule 3
-            credentials = Credentials(host=f"beyond {host}", **said)
-        return await self.door.admit(credentials)
+        return await self.door.admit(Credentials(host=self._host_of(connection), **said))
+
+    def _host_of(self, connection: HTTPConnection) -> str:
+        """From where it comes, as far as the door is concerned. (rule 3)"""
+        host = connection.client.host if connection.client else ""
+        is_beyond = is_local(host) and not _is_local_name(connection.headers.get("host", ""))
+        return f"beyond {host}" if is_beyond else host
 
     def _check_origin(self, connection: HTTPConnection) -> None:
         origin = connection.headers.get("origin", "")
@@ -217,6 +226,15 @@ class HttpServer:
             self._route("/metrics", self.show_metrics, "admin"),
             self._route("/events", self.listen_to_events, "client"),
             self._route("/events", self.post_events, "client", "POST"),
+            self._route("/sessions", self.sessions, "admin"),
+            self._route("/sessions/{client:path}", self.session, "admin"),
+            self._route("/routes", self.routes, "admin"),
+            self._route("/links", self.links, "admin"),
+            self._route("/network", self.network, "admin"),
+            self._route("/trace", self.trace, "admin"),
+            self._route("/explain", self.explain, "admin"),
+            WebSocketRoute("/ws", self.socket),
+            WebSocketRoute("/mqtt", self.mqtt_socket),
         ]
         allowed = Middleware(
             CORSMiddleware,
@@ -330,6 +348,8 @@ class HttpServer:
         after = None if was is None else was[1:]
         stream = Stream(self.node, principal, client, after, unconfirmed=limits.window // 2, on_end=self.drop)
         self.keep(stream)
+        if principal.until is not None:
+            asyncio.get_running_loop().call_later(max(0.0, principal.until - time()), stream.end)
         try:
             refused = await stream.open(wanted, linger)
             if refused is not None:
@@ -339,8 +359,90 @@ class HttpServer:
             raise
         return stream
 
+    # ------------------------------------------------------------ a look inside
+
+    async def sessions(self, principal: Principal, request: Request) -> Response:
+        """All sessions, in short."""
+        return _json(self.inspection.sessions(_limit(request)))
+
+    async def session(self, principal: Principal, request: Request) -> Response:
+        """One session."""
+        client = request.path_params["client"]
+        found = self.inspection.session(client)
+        if found is None:
+            raise Problem(404, f"{client!r} has no session at {self.server.name}")
+        return _json(found)
+
+    async def routes(self, principal: Principal, request: Request) -> Response:
+        """The routing tables."""
+        return _json(self.inspection.routes(_limit(request)))
+
+    async def links(self, principal: Principal, request: Request) -> Response:
+        """The links to neighbours."""
+        return _json(self.inspection.links())
+
+    async def network(self, principal: Principal, request: Request) -> Response:
+        """This broker, and where its neighbours can be asked."""
+        return _json(self.inspection.network())
+
+    async def explain(self, principal: Principal, request: Request) -> Response:
+        """This broker's part of why a client did or did not get an event."""
+        asked = request.query_params
+        if not asked.get("event") or not asked.get("client"):
+            raise Problem(400, "explain needs event=PUBLISHER:SEQUENCE and client=NAME")
+        id = event_id(asked["event"])
+        return _json(self.inspection.explain(id, asked["client"], asked.get("subscription", "")))
+
+    async def trace(self, principal: Principal, request: Request) -> Any:
+        """What happens, as server-sent events."""
+        asked = request.query_params
+        listener = Listener(asked.get("client", ""), event_id(asked["event"]) if asked.get("event") else None)
+        last = _limit(request, "last", 0)
+        stream = TraceStream(self.watching, self.server.name, listener, last, self.drop)
+        self.keep(stream)
+        return stream
+
+    # ------------------------------------------------------------ sockets
+
+    async def socket(self, websocket: WebSocket) -> None:
+        """The JSON twin of the native protocol."""
+        if await self._takes(websocket):
+            await serve_native(self, websocket)
+
+    async def mqtt_socket(self, websocket: WebSocket) -> None:
+        """MQTT, if there is a gateway."""
+        if self.gateway is None:
+            await websocket.close(1008, "this broker speaks no MQTT")
+        elif await self._takes(websocket):
+            await serve_mqtt(self, websocket, self.gateway, self._host_of(websocket))
+
+    async def _takes(self, websocket: WebSocket) -> bool:
+        """Whether there is room for one more; if not, or if its page may not come, it is closed."""
+        try:
+            self._check_origin(websocket)
+            if len(self._state.connections) > self.connections_max or self.is_closing:
+                raise Problem(503, "this broker takes no more connections")
+        except Problem as problem:
+            await websocket.close(1008, str(problem))
+            return False
+        return True
+
+    async def admit_socket(self, socket: WebSocket, intro: Intro) -> Principal:
+        """Who is at the other end. PeerFault: it may not come in."""
+        try:
+            return await self.admit(socket, token=intro.token, user=intro.user, password=intro.password)
+        except Problem as problem:
+            raise PeerFault(str(problem)) from None
+
 
 # ---------------------------------------------------------------- parts
+
+
+def _limit(request: Request, name: str = "limit", default: int = SHOWN) -> int:
+    said = request.query_params.get(name, str(default))
+    if not said.isascii() or not said.isdigit() or not 0 <= int(said[:10]) <= SHOWN_MAX:
+        raise Problem(400, f"{name} is {said[:40]!r}: it must be a number up to {SHOWN_MAX}")
+    return int(said)
 
 
 def _json(answer: Any, status: int = 200, headers: Any = None) -> Response:

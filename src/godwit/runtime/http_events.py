@@ -12,7 +12,7 @@ connects again (`Last-Event-ID`), and the stream goes on behind it.
 2. HTTP knows no acknowledgement of an event. A delivery is confirmed when its id has come back, or when `unconfirmed`
    later ones have been written. So a stream that is resumed misses nothing and doubles nothing, as long as no more than
    that were under way when the connection broke.
-3. A reader that is slow is sent no more than it reads: its session keeps the rest, within its limits. (`server_sent.py`)
+3. A reader that is slow is sent no more than it reads: its session keeps the rest, within its limits.
 """
 
 import asyncio
@@ -29,12 +29,13 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import structs
 
-from godwit.broker.messages import Bye, Delivery, Linger, Publish, Retain, Subscribe
+from godwit.broker.messages import Advertise, Bye, Delivery, Linger, Publish, Retain, Subscribe
+from godwit.broker.sessions import Wish
 from godwit.client.contexts import asked, written
 from godwit.errors import BadEvent, FilterError, GodwitError
 from godwit.filters.contexts import checked_context
 from godwit.filters.events import Event
-from godwit.filters.filters import Filter
+from godwit.filters.filters import TRUE, Filter
 from godwit.filters.language import from_json
 from godwit.runtime.admission import Principal
 from godwit.runtime.node import Node
@@ -159,13 +160,17 @@ class Publisher:
 
     def __init__(self, node: Node, principal: Principal, name: str) -> None:
         self.name = name
+        self._advertises = node.machine.config.advertisements == "required"  # type: ignore[attr-defined]
         self.talk = Talk(node, principal, name)
         self._sequence = 0
         self._attached: asyncio.Task[None] = asyncio.create_task(self._attach())
 
     async def _attach(self) -> None:
         await self.talk.attach()
-        await self.talk.ask([Linger(PUBLISHER_LINGER_S)])  # nobody comes back for it after a crash
+        wishes: list[Wish] = [Linger(PUBLISHER_LINGER_S)]  # nobody comes back for it after a crash
+        if self._advertises:
+            wishes.append(Advertise((self.name, "all"), TRUE))
+        await self.talk.ask(wishes)
 
     @property
     def is_of_use(self) -> bool:
