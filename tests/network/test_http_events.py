@@ -149,6 +149,35 @@ def test_a_stream_goes_on_after_its_broker_was_stopped_and_has_come_back(tmp_pat
     run(scene)
 
 
+def test_a_stream_goes_on_at_another_broker() -> None:
+    async def scene() -> None:
+        async with broker("b1", {"b2": None}) as (b1, at_b1), broker("b2", {"b1": b1.native}) as (_, at_b2):
+            for client in (at_b1, at_b2):
+                while (await client.get("/readyz")).status_code != 200:
+                    await a_turn()
+                while not (await client.get("/routes")).json()["settled"]:
+                    await a_turn()
+
+            async def post(first: int, last: int) -> None:
+                lines = b"\n".join(b'{"n": %d}' % n for n in range(first, last))
+                assert (await at_b1.post("/events", content=lines)).status_code == 202
+
+            async with listening(at_b1, filter="n >= 0") as source:
+                await post(0, 100)
+                assert await source.take("n", 80) == list(range(80))
+                last_id = source.last_id
+            await post(100, 200)
+            async with listening(at_b2, last_id, filter="n >= 0") as source:
+                await post(200, 300)
+                assert await source.take("n", 220) == list(range(80, 300))
+                last_id = source.last_id
+            async with listening(at_b1, last_id, filter="n >= 0") as source:
+                await post(300, 301)
+                assert await source.take("n", 1) == [300]
+
+    run(scene)
+
+
 @pytest.mark.parametrize(
     "forged", ["nonsense", "x@y:1", "screen@b1%2F1%2F1:999999", "screen@:-1", "@:", "a@b:" + "9" * 40]
 )

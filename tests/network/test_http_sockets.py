@@ -26,7 +26,8 @@ from godwit.broker.messages import (
 from godwit.errors import PeerFault
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.runtime.admission import Credentials, Principal
+from godwit.runtime.admission import Credentials, OpenDoor, Principal
+from godwit.runtime.mqtt_gateway import Gateway
 from godwit.runtime.wire import JSON, Intro
 from tests.network.http_broker import Running, broker, run
 
@@ -150,7 +151,7 @@ class Echo:
         self.hosts: list[str] = []
         self.lost = asyncio.Event()
 
-    def open(self, write: Callable[[bytes], None], close: Callable[[], None], host: str) -> "Echo":
+    def open(self, write: Callable[[bytes], None], close: Callable[[], None], host: str, **more: Any) -> "Echo":
         self.hosts.append(host)
         self._write, self._close = write, close
         return self
@@ -186,6 +187,24 @@ def test_mqtt_goes_to_the_gateway_as_bytes() -> None:
         async with broker() as (running, _):
             with pytest.raises(InvalidStatus):
                 await at(running, "/mqtt", subprotocols=["mqtt"])
+
+    run(scene)
+
+
+def test_an_mqtt_client_comes_in_over_a_websocket() -> None:
+    async def scene() -> None:
+        async with broker() as (running, client):
+            running.http.gateway = Gateway(running.node, OpenDoor(), "b1")
+            async with at(running, "/mqtt", subprotocols=["mqtt"]) as socket:
+                connect_packet = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04test"
+                for part in (connect_packet[:5], connect_packet[5:]):
+                    await socket.send(part)
+                assert await socket.recv() == b"\x20\x02\x00\x00"
+                await socket.send(b"\x82\x08\x00\x01\x00\x03a/b\x00")
+                assert await socket.recv() == b"\x90\x03\x00\x01\x00"
+                await client.post("/events", json={"attributes": {"topic": "a/b"}, "payload": "hi"})
+                assert await socket.recv() == b"\x30\x07\x00\x03a/bhi"
+            await running.http.gateway.close()
 
     run(scene)
 

@@ -106,7 +106,7 @@ class HttpServer:
         *,
         gateway: Any = None,
         origins: Iterable[str] = (),
-        connections_max: int = 1_000,
+        connections_max: int | None = None,
         body_bytes_max: int = BODY_BYTES_MAX,
     ) -> None:
         self.node = node
@@ -118,7 +118,7 @@ class HttpServer:
         self.watching = Watching(node)
         self.metrics = Metrics(node, server, self.watching)
         self.inspection = Inspection(node, server, self.watching)
-        self.connections_max = connections_max
+        self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
         self.listening: list[Address] = []
         self.is_closing = False
         self._publishers = Publishers(node)
@@ -139,7 +139,7 @@ class HttpServer:
             proxy_headers=False,
             server_header=False,
             date_header=False,
-            limit_concurrency=connections_max,
+            limit_concurrency=self.connections_max,
         )
         self._config.load()
 

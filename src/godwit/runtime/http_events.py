@@ -3,7 +3,7 @@
 *Theory.* Who posts needs no session of its own: all posts of one user go through one publisher, whose answers say that
 the journal has the event. Who listens has a session, which keeps what comes while the connection is broken. Each event
 bears an id that names the client, the session and the number of the delivery; a browser sends the last one back when it
-connects again (`Last-Event-ID`), and the stream goes on behind it.
+connects again (`Last-Event-ID`), here or at another broker, and the stream goes on behind it.
 
 *Rules.*
 1. A post whose events are not all well made publishes none of them, and the answer names the line. 202 means: all are
@@ -52,6 +52,7 @@ LINGER_S = 300.0
 LINGER_S_MAX = 86_400.0
 RETRY_MS = 1_000
 SUBSCRIPTION = "events"
+MODE = "named"  # a listener brings its name alone, and finds its session wherever that is
 
 FIELDS = ("attributes", "payload", "payload_base64", "content_type", "to", "expires_in", "context")
 LAST_ID = re.compile(r"(?P<client>[^@\s]+)@(?P<session>[^:\s]+):(?P<number>\d{1,18})")
@@ -269,7 +270,9 @@ class Stream(ServerSent):
         self._on_end = on_end
         self._waiting: deque[Delivery] = deque()
         self._written: deque[int] = deque()
-        self._talk = Talk(node, principal, client, on_deliveries=self._on_deliveries, on_closed=self._on_closed)
+        self._talk = Talk(
+            node, principal, client, mode=MODE, on_deliveries=self._on_deliveries, on_closed=self._on_closed
+        )
         self._session = ""
 
     async def open(self, wanted: Subscribe, linger: float) -> str | None:

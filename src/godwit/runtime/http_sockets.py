@@ -50,8 +50,10 @@ class Stream(Protocol):
 class Gateway(Protocol):
     """What takes MQTT over a stream of any kind."""
 
-    def open(self, write: Callable[[bytes], None], close: Callable[[], None], host: str) -> Stream:
-        """A connection from `host` is there."""
+    def open(
+        self, write: Callable[[bytes], None], close: Callable[[], None], host: str, *, pause: Callable[[bool], None]
+    ) -> Stream:
+        """A connection from `host` is there; `pause` stops and resumes reading from it."""
 
 
 class Host(Protocol):
@@ -213,12 +215,17 @@ async def serve_mqtt(host: Host, websocket: WebSocket, gateway: Gateway, peer: s
         return
     await websocket.accept(MQTT)
     socket = Socket(websocket)
-    stream = gateway.open(socket.write, socket.close, peer)
+    may_read = asyncio.Event()
+    may_read.set()
+    stream = gateway.open(
+        socket.write, socket.close, peer, pause=lambda is_paused: may_read.clear() if is_paused else may_read.set()
+    )
 
     async def read() -> None:
         try:
             while True:
                 await host.room()
+                await may_read.wait()
                 message = await websocket.receive()
                 if message["type"] == "websocket.disconnect":
                     return
