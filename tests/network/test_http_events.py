@@ -273,3 +273,21 @@ def test_a_page_of_another_origin_cannot_act_as_the_local_user(headers: dict[str
             assert answer.headers["access-control-allow-origin"] == "https://good.example"
 
     run(scene)
+
+
+def test_a_retained_event_comes_first_to_who_asks_for_such_and_can_be_cleared() -> None:
+    async def scene() -> None:
+        async with broker() as (_, client):
+            for n in (1, 2):
+                assert (await client.post("/events?retain=lamp", json={"lamp": n})).status_code == 202
+            async with listening(client, retained="", filter="lamp >= 0", client="screen") as source:
+                assert await source.take("lamp", 1) == [2]
+                last_id = source.last_id
+            async with listening(client, last_id, retained="", filter="lamp >= 0", client="screen") as source:
+                await client.post("/events?retain=lamp&clear", json={"lamp": 3})
+                assert await source.take("lamp", 1) == [3]
+            async with listening(client, retained="", filter="lamp >= 0") as source:
+                await client.post("/events", json={"lamp": 4})
+                assert await source.take("lamp", 1) == [4]
+
+    run(scene)

@@ -11,7 +11,7 @@ additions, and questions pay for their answers.
 """
 
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -81,7 +81,7 @@ class Watching:
     """The watch of a node."""
 
     def __init__(self, node: Node) -> None:
-        self.counts: Counter[str] = Counter()  # records, by kind
+        self.counts: dict[str, int] = {}  # records, by kind
         self.inputs = 0
         self.came = 0  # bytes of messages
         self.deliveries = 0
@@ -120,16 +120,21 @@ class Watching:
 
     def on_effects(self, effects: list[Effect], now: float) -> None:
         """These are carried out now."""
-        delivered = 0
+        counts, keep, delivered = self.counts, self.records.append, 0
         for effect in effects:
             kind = type(effect)
             if kind is Tell:
-                if type(effect.message) is Delivery:  # type: ignore[union-attr]
+                said = type(effect.message)  # type: ignore[union-attr]
+                if said is Delivery:
                     delivered += 1
-                elif type(effect.message) is Refused:  # type: ignore[union-attr]
+                elif said is Refused:
                     self.refusals += 1
             elif kind is Trace:
-                self._on_record(effect.record, now)  # type: ignore[union-attr]
+                record: Record = effect.record  # type: ignore[union-attr]
+                counts[record.kind] = counts.get(record.kind, 0) + 1
+                keep((now, record))
+                if self.listeners:
+                    self._tell(now, record)
         self.deliveries += delivered
         self._effects.append((now, effects))
         self._kept_effects += len(effects)
@@ -141,9 +146,7 @@ class Watching:
         self.writing.add(took_s)
         self.written += size
 
-    def _on_record(self, record: Record, now: float) -> None:
-        self.counts[record.kind] += 1
-        self.records.append((now, record))
+    def _tell(self, now: float, record: Record) -> None:
         for listener in self.listeners:
             if listener.wants(record):
                 listener.put(now, record)
