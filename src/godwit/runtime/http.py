@@ -62,13 +62,35 @@ from godwit.runtime.tcp import Address, Server
 from godwit.runtime.watching import Listener, Watching
 from godwit.runtime.wire import Intro
 
-__all__ = ["HttpServer", "Problem"]
+__all__ = ["ROUTES", "SOCKETS", "HttpServer", "Problem"]
 
 BODY_BYTES_MAX = 16 * 2**20
 BODY_S = 60.0
 HEAD_S = 10.0
 STOP_S = 5.0
 WILD = ("", "0.0.0.0", "::")
+
+EVERYBODY, CLIENTS, ADMINISTRATORS = "everybody", "clients", "administrators"
+
+ROUTES = (
+    ("GET", "/", "index", EVERYBODY),
+    ("GET", "/healthz", "healthz", EVERYBODY),
+    ("GET", "/readyz", "readyz", EVERYBODY),
+    ("POST", "/events", "post_events", CLIENTS),
+    ("GET", "/events", "listen_to_events", CLIENTS),
+    ("GET", "/metrics", "show_metrics", ADMINISTRATORS),
+    ("GET", "/sessions", "sessions", ADMINISTRATORS),
+    ("GET", "/sessions/{client:path}", "session", ADMINISTRATORS),
+    ("GET", "/routes", "routes", ADMINISTRATORS),
+    ("GET", "/links", "links", ADMINISTRATORS),
+    ("GET", "/network", "network", ADMINISTRATORS),
+    ("GET", "/trace", "trace", ADMINISTRATORS),
+    ("GET", "/explain", "explain", ADMINISTRATORS),
+)
+"""Each path: its method, who answers, and whom."""
+
+SOCKETS = (("/ws", "socket"), ("/mqtt", "mqtt_socket"))
+"""The same for WebSockets, which are for clients."""
 
 Handler = Callable[[Principal, Request], Awaitable[Any]]
 
@@ -219,23 +241,8 @@ class HttpServer:
     # ------------------------------------------------------------ the application
 
     def _application(self) -> Starlette:
-        routes: list[BaseRoute] = [
-            self._route("/", self.index, "open"),
-            self._route("/healthz", self.healthz, "open"),
-            self._route("/readyz", self.readyz, "open"),
-            self._route("/metrics", self.show_metrics, "admin"),
-            self._route("/events", self.listen_to_events, "client"),
-            self._route("/events", self.post_events, "client", "POST"),
-            self._route("/sessions", self.sessions, "admin"),
-            self._route("/sessions/{client:path}", self.session, "admin"),
-            self._route("/routes", self.routes, "admin"),
-            self._route("/links", self.links, "admin"),
-            self._route("/network", self.network, "admin"),
-            self._route("/trace", self.trace, "admin"),
-            self._route("/explain", self.explain, "admin"),
-            WebSocketRoute("/ws", self.socket),
-            WebSocketRoute("/mqtt", self.mqtt_socket),
-        ]
+        routes: list[BaseRoute] = [self._route(*row) for row in ROUTES]
+        routes += [WebSocketRoute(path, getattr(self, handler)) for path, handler in SOCKETS]
         allowed = Middleware(
             CORSMiddleware,
             allow_origins=self.origins,
@@ -245,13 +252,15 @@ class HttpServer:
         handlers = {HTTPException: self._on_http_exception}
         return Starlette(routes=routes, middleware=[allowed] if self.origins else [], exception_handlers=handlers)  # type: ignore[arg-type]
 
-    def _route(self, path: str, handler: Handler, right: str, method: str = "GET") -> Route:
+    def _route(self, method: str, path: str, name: str, right: str) -> Route:
+        handler: Handler = getattr(self, name)
+
         async def endpoint(request: Request) -> Any:
             try:
-                if right == "open":
+                if right == EVERYBODY:
                     return await handler(Principal(), request)
                 principal = await self.admit(request)
-                if right == "admin" and not principal.is_admin:
+                if right == ADMINISTRATORS and not principal.is_admin:
                     raise Problem(403, "this is for administrators")
                 return await handler(principal, request)
             except Problem as problem:
