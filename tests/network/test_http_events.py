@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from godwit.errors import PeerFault
@@ -289,5 +290,22 @@ def test_a_retained_event_comes_first_to_who_asks_for_such_and_can_be_cleared() 
             async with listening(client, retained="", filter="lamp >= 0") as source:
                 await client.post("/events", json={"lamp": 4})
                 assert await source.take("lamp", 1) == [4]
+
+    run(scene)
+
+
+def test_a_reader_that_does_not_read_slows_nobody_and_misses_nothing() -> None:
+    async def scene() -> None:
+        async with broker() as (running, client), listening(client, client="slow") as slow:
+            async with connect(running.native, name="quick") as quick:
+                mine = await quick.subscribe("n >= 0")
+                said = {"payload": "x" * 20_000}
+                for first in range(0, 600, 100):
+                    lines = [msgspec.json.encode({"attributes": {"n": n}, **said}) for n in range(first, first + 100)]
+                    assert (await client.post("/events", content=b"\n".join(lines))).status_code == 202
+                assert [(await mine.next()).attributes["n"] for _ in range(600)] == list(range(600))
+            session = running.node.machine.sessions.session("slow")  # type: ignore[attr-defined]
+            assert len(session.queue) > 100  # it is sent no more than it reads
+            assert await slow.take("n", 600) == list(range(600))
 
     run(scene)

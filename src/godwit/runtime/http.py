@@ -355,7 +355,7 @@ class HttpServer:
         linger = linger_s(asked.get("linger", str(LINGER_S)))
         limits = self.node.machine.config.limits  # type: ignore[attr-defined]
         after = None if was is None else was[1:]
-        stream = Stream(self.node, principal, client, after, unconfirmed=limits.window // 2, on_end=self.drop)
+        stream = Stream(self.node, principal, client, after, limits=limits, on_end=self.drop)
         self.keep(stream)
         if principal.until is not None:
             asyncio.get_running_loop().call_later(max(0.0, principal.until - time()), stream.end)
