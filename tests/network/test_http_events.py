@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from godwit.errors import PeerFault
@@ -149,6 +150,35 @@ def test_a_stream_goes_on_after_its_broker_was_stopped_and_has_come_back(tmp_pat
     run(scene)
 
 
+def test_a_stream_goes_on_at_another_broker() -> None:
+    async def scene() -> None:
+        async with broker("b1", {"b2": None}) as (b1, at_b1), broker("b2", {"b1": b1.native}) as (_, at_b2):
+            for client in (at_b1, at_b2):
+                while (await client.get("/readyz")).status_code != 200:
+                    await a_turn()
+                while not (await client.get("/routes")).json()["settled"]:
+                    await a_turn()
+
+            async def post(first: int, last: int) -> None:
+                lines = b"\n".join(b'{"n": %d}' % n for n in range(first, last))
+                assert (await at_b1.post("/events", content=lines)).status_code == 202
+
+            async with listening(at_b1, filter="n >= 0") as source:
+                await post(0, 100)
+                assert await source.take("n", 80) == list(range(80))
+                last_id = source.last_id
+            await post(100, 200)
+            async with listening(at_b2, last_id, filter="n >= 0") as source:
+                await post(200, 300)
+                assert await source.take("n", 220) == list(range(80, 300))
+                last_id = source.last_id
+            async with listening(at_b1, last_id, filter="n >= 0") as source:
+                await post(300, 301)
+                assert await source.take("n", 1) == [300]
+
+    run(scene)
+
+
 @pytest.mark.parametrize(
     "forged", ["nonsense", "x@y:1", "screen@b1%2F1%2F1:999999", "screen@:-1", "@:", "a@b:" + "9" * 40]
 )
@@ -242,5 +272,40 @@ def test_a_page_of_another_origin_cannot_act_as_the_local_user(headers: dict[str
             answer = await client.post("/events", json={"n": 1}, headers={"origin": "https://good.example"})
             assert answer.status_code == 202
             assert answer.headers["access-control-allow-origin"] == "https://good.example"
+
+    run(scene)
+
+
+def test_a_retained_event_comes_first_to_who_asks_for_such_and_can_be_cleared() -> None:
+    async def scene() -> None:
+        async with broker() as (_, client):
+            for n in (1, 2):
+                assert (await client.post("/events?retain=lamp", json={"lamp": n})).status_code == 202
+            async with listening(client, retained="", filter="lamp >= 0", client="screen") as source:
+                assert await source.take("lamp", 1) == [2]
+                last_id = source.last_id
+            async with listening(client, last_id, retained="", filter="lamp >= 0", client="screen") as source:
+                await client.post("/events?retain=lamp&clear", json={"lamp": 3})
+                assert await source.take("lamp", 1) == [3]
+            async with listening(client, retained="", filter="lamp >= 0") as source:
+                await client.post("/events", json={"lamp": 4})
+                assert await source.take("lamp", 1) == [4]
+
+    run(scene)
+
+
+def test_a_reader_that_does_not_read_slows_nobody_and_misses_nothing() -> None:
+    async def scene() -> None:
+        async with broker() as (running, client), listening(client, client="slow") as slow:
+            async with connect(running.native, name="quick") as quick:
+                mine = await quick.subscribe("n >= 0")
+                said = {"payload": "x" * 20_000}
+                for first in range(0, 600, 100):
+                    lines = [msgspec.json.encode({"attributes": {"n": n}, **said}) for n in range(first, first + 100)]
+                    assert (await client.post("/events", content=b"\n".join(lines))).status_code == 202
+                assert [(await mine.next()).attributes["n"] for _ in range(600)] == list(range(600))
+            session = running.node.machine.sessions.session("slow")  # type: ignore[attr-defined]
+            assert len(session.queue) > 100  # it is sent no more than it reads
+            assert await slow.take("n", 600) == list(range(600))
 
     run(scene)

@@ -2,9 +2,10 @@
 
 from hypothesis import given, settings
 
+from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
-from godwit.filters.reasons import why_covers, why_intersects
-from tests.property.strategies import filters
+from godwit.filters.reasons import failing, why_covers, why_intersects
+from tests.property.strategies import attributes, filters
 
 CASES = settings(max_examples=300, deadline=None)
 
@@ -29,3 +30,11 @@ def test_meeting_is_told_as_the_algebra_has_it_and_examples_are_true(f: Filter, 
         assert found.answer
         assert f.holds(found.example)
         assert g.holds(found.example)
+
+
+@CASES
+@given(filters(max_leaves=5), attributes())
+def test_what_keeps_a_filter_from_matching_is_a_part_that_does_not_match(f: Filter, held: Attributes) -> None:
+    parts = failing(f, held)
+    assert bool(parts) == (not f.holds(held))
+    assert not any(part.holds(held) for part in parts)

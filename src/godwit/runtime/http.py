@@ -34,13 +34,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from godwit import __version__
 from godwit.errors import GodwitError, PeerFault
-from godwit.runtime.admission import Credentials, Door, Principal
+from godwit.runtime.admission import Credentials, Door, Principal, is_local
 from godwit.runtime.http_events import (
     LINGER_S,
     BadBody,
@@ -51,19 +52,45 @@ from godwit.runtime.http_events import (
     subscription,
     where_it_was,
 )
+from godwit.runtime.http_sockets import serve_mqtt, serve_native
+from godwit.runtime.http_tracing import TraceStream
+from godwit.runtime.inspection import SHOWN, SHOWN_MAX, Inspection, event_id
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
 from godwit.runtime.talking import Hung
 from godwit.runtime.tcp import Address, Server
-from godwit.runtime.watching import Watching
+from godwit.runtime.watching import Listener, Watching
+from godwit.runtime.wire import Intro
 
-__all__ = ["HttpServer", "Problem"]
+__all__ = ["ROUTES", "SOCKETS", "HttpServer", "Problem"]
 
 BODY_BYTES_MAX = 16 * 2**20
 BODY_S = 60.0
 HEAD_S = 10.0
 STOP_S = 5.0
 WILD = ("", "0.0.0.0", "::")
+
+EVERYBODY, CLIENTS, ADMINISTRATORS = "everybody", "clients", "administrators"
+
+ROUTES = (
+    ("GET", "/", "index", EVERYBODY),
+    ("GET", "/healthz", "healthz", EVERYBODY),
+    ("GET", "/readyz", "readyz", EVERYBODY),
+    ("POST", "/events", "post_events", CLIENTS),
+    ("GET", "/events", "listen_to_events", CLIENTS),
+    ("GET", "/metrics", "show_metrics", ADMINISTRATORS),
+    ("GET", "/sessions", "sessions", ADMINISTRATORS),
+    ("GET", "/sessions/{client:path}", "session", ADMINISTRATORS),
+    ("GET", "/routes", "routes", ADMINISTRATORS),
+    ("GET", "/links", "links", ADMINISTRATORS),
+    ("GET", "/network", "network", ADMINISTRATORS),
+    ("GET", "/trace", "trace", ADMINISTRATORS),
+    ("GET", "/explain", "explain", ADMINISTRATORS),
+)
+"""Each path: its method, who answers, and whom."""
+
+SOCKETS = (("/ws", "socket"), ("/mqtt", "mqtt_socket"))
+"""The same for WebSockets, which are for clients."""
 
 Handler = Callable[[Principal, Request], Awaitable[Any]]
 
@@ -101,7 +128,7 @@ class HttpServer:
         *,
         gateway: Any = None,
         origins: Iterable[str] = (),
-        connections_max: int = 1_000,
+        connections_max: int | None = None,
         body_bytes_max: int = BODY_BYTES_MAX,
     ) -> None:
         self.node = node
@@ -112,6 +139,8 @@ class HttpServer:
         self.body_bytes_max = body_bytes_max
         self.watching = Watching(node)
         self.metrics = Metrics(node, server, self.watching)
+        self.inspection = Inspection(node, server, self.watching)
+        self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
         self.listening: list[Address] = []
         self.is_closing = False
         self._publishers = Publishers(node)
@@ -132,7 +161,7 @@ class HttpServer:
             proxy_headers=False,
             server_header=False,
             date_header=False,
-            limit_concurrency=connections_max,
+            limit_concurrency=self.connections_max,
         )
         self._config.load()
 
@@ -194,13 +223,15 @@ class HttpServer:
     async def admit(self, connection: HTTPConnection, **more: str) -> Principal:
         """Who is at the other end. PeerFault: it may not come in. (rules 2, 3)"""
         self._check_origin(connection)
-        host = connection.client.host if connection.client else "an unknown host"  # which is not this one
         said = _credentials(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
-        credentials = Credentials(host=host, **said)
-        if credentials.is_local and not _is_local_name(connection.headers.get("host", "")):  # rule 3
-            credentials = Credentials(host=f"beyond {host}", **said)
-        return await self.door.admit(credentials)
+        return await self.door.admit(Credentials(host=self._host_of(connection), **said))
+
+    def _host_of(self, connection: HTTPConnection) -> str:
+        """From where it comes, as far as the door is concerned. (rule 3)"""
+        host = connection.client.host if connection.client else "an unknown host"  # which is not this one
+        is_beyond = is_local(host) and not _is_local_name(connection.headers.get("host", ""))
+        return f"beyond {host}" if is_beyond else host
 
     def _check_origin(self, connection: HTTPConnection) -> None:
         origin = connection.headers.get("origin", "")
@@ -210,14 +241,8 @@ class HttpServer:
     # ------------------------------------------------------------ the application
 
     def _application(self) -> Starlette:
-        routes: list[BaseRoute] = [
-            self._route("/", self.index, "open"),
-            self._route("/healthz", self.healthz, "open"),
-            self._route("/readyz", self.readyz, "open"),
-            self._route("/metrics", self.show_metrics, "admin"),
-            self._route("/events", self.listen_to_events, "client"),
-            self._route("/events", self.post_events, "client", "POST"),
-        ]
+        routes: list[BaseRoute] = [self._route(*row) for row in ROUTES]
+        routes += [WebSocketRoute(path, getattr(self, handler)) for path, handler in SOCKETS]
         allowed = Middleware(
             CORSMiddleware,
             allow_origins=self.origins,
@@ -227,13 +252,15 @@ class HttpServer:
         handlers = {HTTPException: self._on_http_exception}
         return Starlette(routes=routes, middleware=[allowed] if self.origins else [], exception_handlers=handlers)  # type: ignore[arg-type]
 
-    def _route(self, path: str, handler: Handler, right: str, method: str = "GET") -> Route:
+    def _route(self, method: str, path: str, name: str, right: str) -> Route:
+        handler: Handler = getattr(self, name)
+
         async def endpoint(request: Request) -> Any:
             try:
-                if right == "open":
+                if right == EVERYBODY:
                     return await handler(Principal(), request)
                 principal = await self.admit(request)
-                if right == "admin" and not principal.is_admin:
+                if right == ADMINISTRATORS and not principal.is_admin:
                     raise Problem(403, "this is for administrators")
                 return await handler(principal, request)
             except Problem as problem:
@@ -328,8 +355,10 @@ class HttpServer:
         linger = linger_s(asked.get("linger", str(LINGER_S)))
         limits = self.node.machine.config.limits  # type: ignore[attr-defined]
         after = None if was is None else was[1:]
-        stream = Stream(self.node, principal, client, after, unconfirmed=limits.window // 2, on_end=self.drop)
+        stream = Stream(self.node, principal, client, after, limits=limits, on_end=self.drop)
         self.keep(stream)
+        if principal.until is not None:
+            asyncio.get_running_loop().call_later(max(0.0, principal.until - time()), stream.end)
         try:
             refused = await stream.open(wanted, linger)
             if refused is not None:
@@ -339,8 +368,90 @@ class HttpServer:
             raise
         return stream
 
+    # ------------------------------------------------------------ a look inside
+
+    async def sessions(self, principal: Principal, request: Request) -> Response:
+        """All sessions, in short."""
+        return _json(self.inspection.sessions(_limit(request)))
+
+    async def session(self, principal: Principal, request: Request) -> Response:
+        """One session."""
+        client = request.path_params["client"]
+        found = self.inspection.session(client)
+        if found is None:
+            raise Problem(404, f"{client!r} has no session at {self.server.name}")
+        return _json(found)
+
+    async def routes(self, principal: Principal, request: Request) -> Response:
+        """The routing tables."""
+        return _json(self.inspection.routes(_limit(request)))
+
+    async def links(self, principal: Principal, request: Request) -> Response:
+        """The links to neighbours."""
+        return _json(self.inspection.links())
+
+    async def network(self, principal: Principal, request: Request) -> Response:
+        """This broker, and where its neighbours can be asked."""
+        return _json(self.inspection.network())
+
+    async def explain(self, principal: Principal, request: Request) -> Response:
+        """This broker's part of why a client did or did not get an event."""
+        asked = request.query_params
+        if not asked.get("event") or not asked.get("client"):
+            raise Problem(400, "explain needs event=PUBLISHER:SEQUENCE and client=NAME")
+        id = event_id(asked["event"])
+        return _json(self.inspection.explain(id, asked["client"], asked.get("subscription", "")))
+
+    async def trace(self, principal: Principal, request: Request) -> Any:
+        """What happens, as server-sent events."""
+        asked = request.query_params
+        listener = Listener(asked.get("client", ""), event_id(asked["event"]) if asked.get("event") else None)
+        last = _limit(request, "last", 0)
+        stream = TraceStream(self.watching, self.server.name, listener, last, self.drop)
+        self.keep(stream)
+        return stream
+
+    # ------------------------------------------------------------ sockets
+
+    async def socket(self, websocket: WebSocket) -> None:
+        """The JSON twin of the native protocol."""
+        if await self._takes(websocket):
+            await serve_native(self, websocket)
+
+    async def mqtt_socket(self, websocket: WebSocket) -> None:
+        """MQTT, if there is a gateway."""
+        if self.gateway is None:
+            await websocket.close(1008, "this broker speaks no MQTT")
+        elif await self._takes(websocket):
+            await serve_mqtt(self, websocket, self.gateway, self._host_of(websocket))
+
+    async def _takes(self, websocket: WebSocket) -> bool:
+        """Whether there is room for one more; if not, or if its page may not come, it is closed."""
+        try:
+            self._check_origin(websocket)
+            if len(self._state.connections) > self.connections_max or self.is_closing:
+                raise Problem(503, "this broker takes no more connections")
+        except Problem as problem:
+            await websocket.close(1008, str(problem))
+            return False
+        return True
+
+    async def admit_socket(self, socket: WebSocket, intro: Intro) -> Principal:
+        """Who is at the other end. PeerFault: it may not come in."""
+        try:
+            return await self.admit(socket, token=intro.token, user=intro.user, password=intro.password)
+        except Problem as problem:
+            raise PeerFault(str(problem)) from None
+
 
 # ---------------------------------------------------------------- parts
+
+
+def _limit(request: Request, name: str = "limit", default: int = SHOWN) -> int:
+    said = request.query_params.get(name, str(default))
+    if not said.isascii() or not said.isdigit() or not 0 <= int(said[:10]) <= SHOWN_MAX:
+        raise Problem(400, f"{name} is {said[:40]!r}: it must be a number up to {SHOWN_MAX}")
+    return int(said)
 
 
 def _json(answer: Any, status: int = 200, headers: Any = None) -> Response:

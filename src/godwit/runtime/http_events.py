@@ -3,16 +3,16 @@
 *Theory.* Who posts needs no session of its own: all posts of one user go through one publisher, whose answers say that
 the journal has the event. Who listens has a session, which keeps what comes while the connection is broken. Each event
 bears an id that names the client, the session and the number of the delivery; a browser sends the last one back when it
-connects again (`Last-Event-ID`), and the stream goes on behind it.
+connects again (`Last-Event-ID`), here or at another broker, and the stream goes on behind it.
 
 *Rules.*
 1. A post whose events are not all well made publishes none of them, and the answer names the line. 202 means: all are
    in the journal. An event that is refused by the machine (a grant, a limit) is named with its line; the others are
    published.
-2. HTTP knows no acknowledgement of an event. A delivery is confirmed when its id has come back, or when `unconfirmed`
-   later ones have been written. So a stream that is resumed misses nothing and doubles nothing, as long as no more than
-   that were under way when the connection broke.
-3. A reader that is slow is sent no more than it reads: its session keeps the rest, within its limits. (`server_sent.py`)
+2. HTTP knows no acknowledgement of an event. A delivery is confirmed when its id has come back, or when half a window
+   of later ones, or a quarter of a queue's bytes, have been written. So a stream that is resumed
+   misses nothing and doubles nothing, as long as no more than that were under way when the connection broke.
+3. A reader that is slow is sent no more than it reads: its session keeps the rest, within its limits.
 """
 
 import asyncio
@@ -29,12 +29,15 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import structs
 
-from godwit.broker.messages import Bye, Delivery, Linger, Publish, Retain, Subscribe
+from godwit.broker.limits import Limits
+from godwit.broker.messages import Advertise, Bye, Delivery, Linger, Publish, Retain, Subscribe
+from godwit.broker.queues import event_size
+from godwit.broker.sessions import Wish
 from godwit.client.contexts import asked, written
 from godwit.errors import BadEvent, FilterError, GodwitError
 from godwit.filters.contexts import checked_context
 from godwit.filters.events import Event
-from godwit.filters.filters import Filter
+from godwit.filters.filters import TRUE, Filter
 from godwit.filters.language import from_json
 from godwit.runtime.admission import Principal
 from godwit.runtime.node import Node
@@ -51,6 +54,7 @@ LINGER_S = 300.0
 LINGER_S_MAX = 86_400.0
 RETRY_MS = 1_000
 SUBSCRIPTION = "events"
+MODE = "named"  # a listener brings its name alone, and finds its session wherever that is
 
 FIELDS = ("attributes", "payload", "payload_base64", "content_type", "to", "expires_in", "context")
 LAST_ID = re.compile(r"(?P<client>[^@\s]+)@(?P<session>[^:\s]+):(?P<number>\d{1,18})")
@@ -159,13 +163,17 @@ class Publisher:
 
     def __init__(self, node: Node, principal: Principal, name: str) -> None:
         self.name = name
+        self._advertises = node.machine.config.advertisements == "required"  # type: ignore[attr-defined]
         self.talk = Talk(node, principal, name)
         self._sequence = 0
         self._attached: asyncio.Task[None] = asyncio.create_task(self._attach())
 
     async def _attach(self) -> None:
         await self.talk.attach()
-        await self.talk.ask([Linger(PUBLISHER_LINGER_S)])  # nobody comes back for it after a crash
+        wishes: list[Wish] = [Linger(PUBLISHER_LINGER_S)]  # nobody comes back for it after a crash
+        if self._advertises:
+            wishes.append(Advertise((self.name, "all"), TRUE))
+        await self.talk.ask(wishes)
 
     @property
     def is_of_use(self) -> bool:
@@ -254,17 +262,21 @@ class Stream(ServerSent):
         client: str,
         after: tuple[str, int] | None,
         *,
-        unconfirmed: int,
+        limits: Limits,
         on_end: Callable[["Stream"], None],
     ) -> None:
         super().__init__()
         self.client = client
         self._after = after  # the session and the number that the client has seen last
-        self._unconfirmed = unconfirmed
+        self._unconfirmed = limits.window // 2
+        self._unconfirmed_bytes = limits.queue_bytes_max // 4  # a session sends no more when half of it is under way
         self._on_end = on_end
         self._waiting: deque[Delivery] = deque()
-        self._written: deque[int] = deque()
-        self._talk = Talk(node, principal, client, on_deliveries=self._on_deliveries, on_closed=self._on_closed)
+        self._written: deque[tuple[int, int]] = deque()  # number and size of deliveries that are not confirmed
+        self._written_bytes = 0
+        self._talk = Talk(
+            node, principal, client, mode=MODE, on_deliveries=self._on_deliveries, on_closed=self._on_closed
+        )
         self._session = ""
 
     async def open(self, wanted: Subscribe, linger: float) -> str | None:
@@ -313,14 +325,17 @@ class Stream(ServerSent):
         parts: list[bytes] = []
         for delivery in deliveries:
             parts += (b"id: ", self._id(delivery.number), b"\ndata: ", JSON.event(delivery.event), b"\n\n")
-            self._written.append(delivery.number)
+            size = event_size(delivery.event)
+            self._written.append((delivery.number, size))
+            self._written_bytes += size
         return b"".join(parts)
 
     def on_written(self) -> None:
         """Confirm what was written long enough ago. (rule 2)"""
         confirmed = 0
-        while len(self._written) > self._unconfirmed:
-            confirmed = self._written.popleft()
+        while len(self._written) > self._unconfirmed or self._written_bytes > self._unconfirmed_bytes:
+            confirmed, size = self._written.popleft()
+            self._written_bytes -= size
         if confirmed:
             self._talk.confirm(confirmed)
 

@@ -35,6 +35,7 @@ METRICS: dict[str, str] = {
     "godwit_received_bytes_total": "Bytes of messages that have come.",
     "godwit_records_total": "What happened, by kind: published, residue, relocated, refused, fault, lost and so on.",
     "godwit_deliveries_total": "Deliveries that were sent to clients here.",
+    "godwit_refusals_total": "Requests of clients here that were refused.",
     "godwit_refused_connections_total": "Native connections that were closed for what came over them.",
     "godwit_connections": "Native connections that are open.",
     "godwit_sessions": "Sessions, by whether their client is attached or away.",
@@ -148,6 +149,7 @@ class Metrics(Collector):
         yield _counter("godwit_inputs", watching.inputs)
         yield _counter("godwit_received_bytes", watching.came)
         yield _counter("godwit_deliveries", watching.deliveries)
+        yield _counter("godwit_refusals", watching.refusals)
         yield _counter("godwit_refused_connections", self._server.refused)
         records = CounterMetricFamily("godwit_records", METRICS["godwit_records_total"], labels=["kind"])
         for kind, count in sorted(watching.counts.items()):

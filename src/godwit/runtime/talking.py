@@ -25,9 +25,6 @@ from godwit.runtime.node import Node
 
 __all__ = ["Hung", "Talk"]
 
-MODE = "relocate"
-"""How these clients move."""
-
 ANSWER_S = 30.0
 UNANSWERED_MAX = 100_000
 
@@ -48,10 +45,12 @@ class Talk:
         principal: Principal,
         client: str,
         *,
+        mode: str = "relocate",
         on_deliveries: Callable[[list[Delivery]], None] = lambda deliveries: None,
         on_closed: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.client = client
+        self.mode = mode  # how it moves
         self.attached: Attached | None = None
         self.closed_because = ""
         self._on_deliveries = on_deliveries
@@ -67,7 +66,7 @@ class Talk:
 
     async def attach(self) -> Attached:
         """Say who it is; what the broker answers."""
-        self.inner.say(Attach(self.client, mode=MODE))
+        self.inner.say(Attach(self.client, mode=self.mode))
         await self._answered(self._welcome)
         return self._welcome.result()
 

@@ -11,14 +11,14 @@ additions, and questions pay for their answers.
 """
 
 from bisect import bisect_left
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 from godwit.broker.effects import Arrived, Effect, Heard, Input, Tell, Trace
 from godwit.broker.hop_messages import ContextPacket
-from godwit.broker.messages import Delivery, Frame, Packet, Publish, Request, Retain
+from godwit.broker.messages import Delivery, Frame, Packet, Publish, Refused, Request, Retain
 from godwit.filters.events import Event
 from godwit.runtime.node import Node
 from godwit.trace import Record
@@ -60,6 +60,7 @@ class Listener:
         self.event = event  # None: of any
         self.records: deque[tuple[float, Record]] = deque()
         self.missed = 0
+        self.notice: Callable[[], None] = lambda: None  # that there is something
 
     def wants(self, record: Record) -> bool:
         """Whether it asked for such."""
@@ -73,16 +74,18 @@ class Listener:
             self.records.append((at, record))
         else:
             self.missed += 1
+        self.notice()
 
 
 class Watching:
     """The watch of a node."""
 
     def __init__(self, node: Node) -> None:
-        self.counts: Counter[str] = Counter()  # records, by kind
+        self.counts: dict[str, int] = {}  # records, by kind
         self.inputs = 0
         self.came = 0  # bytes of messages
         self.deliveries = 0
+        self.refusals = 0
         self.turns = Buckets(COUNTS)  # inputs in one
         self.handling = Buckets(SECONDS)  # one turn
         self.writing = Buckets(SECONDS)  # one batch
@@ -117,14 +120,21 @@ class Watching:
 
     def on_effects(self, effects: list[Effect], now: float) -> None:
         """These are carried out now."""
-        delivered = 0
+        counts, keep, delivered = self.counts, self.records.append, 0
         for effect in effects:
             kind = type(effect)
             if kind is Tell:
-                if type(effect.message) is Delivery:  # type: ignore[union-attr]
+                said = type(effect.message)  # type: ignore[union-attr]
+                if said is Delivery:
                     delivered += 1
+                elif said is Refused:
+                    self.refusals += 1
             elif kind is Trace:
-                self._on_record(effect.record, now)  # type: ignore[union-attr]
+                record: Record = effect.record  # type: ignore[union-attr]
+                counts[record.kind] = counts.get(record.kind, 0) + 1
+                keep((now, record))
+                if self.listeners:
+                    self._tell(now, record)
         self.deliveries += delivered
         self._effects.append((now, effects))
         self._kept_effects += len(effects)
@@ -136,9 +146,7 @@ class Watching:
         self.writing.add(took_s)
         self.written += size
 
-    def _on_record(self, record: Record, now: float) -> None:
-        self.counts[record.kind] += 1
-        self.records.append((now, record))
+    def _tell(self, now: float, record: Record) -> None:
         for listener in self.listeners:
             if listener.wants(record):
                 listener.put(now, record)
@@ -159,6 +167,19 @@ class Watching:
             for effect in effects:
                 if type(effect) is Tell and type(effect.message) is Delivery and effect.message.event.id == id:
                     yield at, effect.connection, effect.message
+
+    def kept(self) -> Iterator[Input]:
+        """The last inputs, the oldest first."""
+        for _, _, inputs in self._turns:
+            for input, _ in inputs:
+                yield input
+
+    def told(self, kind: type) -> Iterator[tuple[str, Any]]:
+        """The last messages of a kind to clients: the connection and the message."""
+        for _, effects in self._effects:
+            for effect in effects:
+                if type(effect) is Tell and type(effect.message) is kind:
+                    yield effect.connection, effect.message
 
     def records_of(self, id: tuple[str, int], client: str = "") -> Iterator[tuple[float, Record]]:
         """What is on record of an event, and of what became of it for a client."""

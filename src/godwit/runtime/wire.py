@@ -150,6 +150,10 @@ class Codec:
         """An event that goes alone."""
         return cast(bytes, self._encoder.encode(self._table(event) if self.as_json else self._row(event)))
 
+    def plain(self, attributes: Attributes) -> dict[str, Any]:
+        """Attributes as they stand on this form."""
+        return self._attributes(attributes)
+
     @staticmethod
     def attributes(seen: dict[str, Any]) -> dict[str, Any]:
         """Attributes that were written alone."""

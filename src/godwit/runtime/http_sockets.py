@@ -1,0 +1,245 @@
+"""WebSockets: the JSON twin of the native protocol for browsers (`/ws`), and MQTT (`/mqtt`).
+
+*Theory.* A message of the JSON twin is one text frame; the first one is `Intro`, and then all is as over TCP: a client
+in a browser says `Attach`, requests and `Received`. MQTT's bytes come in binary frames, cut anywhere; the gateway puts
+them together.
+
+*Rules.*
+1. What a peer sends wrong closes its connection, with a reason, and costs nobody else anything.
+2. What cannot be written because a peer does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed.
+3. While the node takes nothing in, nothing is read; from who says too much, nothing for a while.
+4. A connection that has not introduced itself after `INTRO_S` is closed; one whose token is over, too.
+5. Brokers link over the native protocol alone.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from time import time
+from typing import Any, Protocol
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from godwit.broker.messages import Bye
+from godwit.errors import PeerFault
+from godwit.runtime.admission import Principal
+from godwit.runtime.inner import Inner
+from godwit.runtime.node import Node
+from godwit.runtime.rates import Bucket
+from godwit.runtime.talking import connection_name
+from godwit.runtime.tcp import INTRO_S, UNREAD_BYTES_MAX, Server
+from godwit.runtime.wire import JSON, VERSION, Intro
+
+__all__ = ["Gateway", "Host", "serve_mqtt", "serve_native"]
+
+MQTT = "mqtt"
+NORMAL, WRONG_DATA, REFUSED, STOPS = 1000, 1003, 1008, 1001
+REASON_BYTES_MAX = 120  # a close frame takes 123
+
+
+class Stream(Protocol):
+    """The gateway's end of one connection."""
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+
+    def connection_lost(self) -> None:
+        """The connection is gone."""
+
+
+class Gateway(Protocol):
+    """What takes MQTT over a stream of any kind."""
+
+    def open(
+        self, write: Callable[[bytes], None], close: Callable[[], None], host: str, *, pause: Callable[[bool], None]
+    ) -> Stream:
+        """A connection from `host` is there; `pause` stops and resumes reading from it."""
+
+
+class Host(Protocol):
+    """What sockets need of the HTTP server."""
+
+    node: Node
+    server: Server
+
+    async def admit_socket(self, socket: WebSocket, intro: Intro) -> Principal:
+        """Who is at the other end. PeerFault: it may not come in."""
+
+    def keep(self, stream: Any) -> None:
+        """This has to be told when the broker stops: it has `end`."""
+
+    def drop(self, stream: Any) -> None:
+        """This is over."""
+
+    async def room(self) -> None:
+        """Until the node takes something in."""
+
+
+class Socket:
+    """A WebSocket that is written to without waiting."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self.socket = socket
+        self._unsent: deque[str | bytes] = deque()
+        self._unsent_bytes = 0
+        self._came = asyncio.Event()
+        self._closing: tuple[int, str] | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self.reading: asyncio.Task[None] | None = None
+
+    def write(self, data: str | bytes) -> None:
+        """Have this written, in one frame. (rule 2)"""
+        if self._closing is None:
+            self._unsent.append(data)
+            self._unsent_bytes += len(data)
+            self._came.set()
+            if self._unsent_bytes > UNREAD_BYTES_MAX:
+                self._unsent.clear()
+                self.close(REFUSED, "it does not read what is sent to it")
+
+    def close(self, code: int = NORMAL, reason: str = "") -> None:
+        """Close, behind what was written."""
+        if self._closing is None:
+            self._closing = (code, reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore"))
+            self._came.set()
+
+    def end(self) -> None:
+        """The broker stops."""
+        self.close(STOPS, "the broker stops")
+
+    async def run(self, read: Callable[[], Any]) -> None:
+        """Read and write, until one of both is over."""
+        self.reading = asyncio.create_task(read())
+        self._writing = asyncio.create_task(self._write())
+        try:
+            await asyncio.wait((self.reading, self._writing), return_when=asyncio.FIRST_COMPLETED)
+            self.close()
+            await asyncio.wait((self._writing,), timeout=INTRO_S)
+        finally:
+            for task in (self.reading, self._writing):
+                task.cancel()
+            await asyncio.gather(self.reading, self._writing, return_exceptions=True)
+
+    async def _write(self) -> None:
+        socket = self.socket
+        try:
+            while self._closing is None or self._unsent:
+                while self._unsent:
+                    data = self._unsent.popleft()
+                    self._unsent_bytes -= len(data)
+                    await (socket.send_text(data) if isinstance(data, str) else socket.send_bytes(data))
+                if self._closing is None:
+                    self._came.clear()
+                    await self._came.wait()
+            await socket.close(*self._closing)
+        except (RuntimeError, WebSocketDisconnect, OSError):
+            return  # it is gone
+
+
+async def serve_native(host: Host, websocket: WebSocket) -> None:
+    """A client that speaks the JSON twin."""
+    await websocket.accept()
+    socket = Socket(websocket)
+    inner: Inner | None = None
+    end: asyncio.TimerHandle | None = None
+
+    def on_messages(messages: list[Any]) -> None:
+        for message in messages:
+            socket.write(JSON.encode(message).decode())
+
+    async def read() -> None:
+        nonlocal inner, end
+        try:
+            async with asyncio.timeout(INTRO_S):
+                intro = _introduced(await _text(websocket))
+                principal = await host.admit_socket(websocket, intro)
+            if principal.until is not None:  # rule 4
+                wait_s = max(0.0, principal.until - time())
+                end = asyncio.get_running_loop().call_later(wait_s, socket.close, REFUSED, "your token is over")
+            inner = Inner(
+                host.node, connection_name(), principal, on_messages, lambda reason: socket.close(NORMAL, reason)
+            )
+            traffic, now = host.server.traffic, asyncio.get_running_loop().time
+            bucket = Bucket(traffic.messages_per_s, traffic.messages_burst, now()) if traffic.messages_per_s else None
+            while True:
+                await host.room()  # rule 3
+                if bucket is not None and (wait_s := bucket.take(1, now())) > 0:
+                    await asyncio.sleep(wait_s)
+                message = JSON.decode((await _text(websocket)).encode())
+                if type(message) is not Intro:  # a sign of life
+                    inner.say(message)
+        except TimeoutError:
+            socket.close(REFUSED, "no Intro came")
+        except PeerFault as fault:  # rule 1
+            socket.write(JSON.encode(Bye(str(fault))).decode())
+            socket.close(REFUSED, str(fault))
+        except (WebSocketDisconnect, RuntimeError):
+            pass
+
+    host.keep(socket)
+    try:
+        await socket.run(read)
+    finally:
+        host.drop(socket)
+        if end is not None:
+            end.cancel()
+        if inner is not None:
+            inner.hang_up()
+
+
+def _introduced(text: str) -> Intro:
+    intro = JSON.decode(text.encode())
+    if type(intro) is not Intro:
+        raise PeerFault(f"a {type(intro).__name__} before Intro")
+    if intro.version != VERSION:
+        raise PeerFault(f"version {intro.version} of the protocol: this broker speaks {VERSION}")
+    if intro.broker:
+        raise PeerFault("brokers link over the native protocol")  # rule 5
+    return intro
+
+
+async def _text(websocket: WebSocket) -> str:
+    message = await websocket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", NORMAL))
+    text = message.get("text")
+    if text is None:
+        raise PeerFault("a binary frame: messages are texts")
+    return str(text)
+
+
+async def serve_mqtt(host: Host, websocket: WebSocket, gateway: Gateway, peer: str) -> None:
+    """A client that speaks MQTT. Who it is, it says in CONNECT, and the gateway asks the door."""
+    if MQTT not in websocket.scope.get("subprotocols", ()):
+        await websocket.close(REFUSED, "the subprotocol must be mqtt")
+        return
+    await websocket.accept(MQTT)
+    socket = Socket(websocket)
+    may_read = asyncio.Event()
+    may_read.set()
+    stream = gateway.open(
+        socket.write, socket.close, peer, pause=lambda is_paused: may_read.clear() if is_paused else may_read.set()
+    )
+
+    async def read() -> None:
+        try:
+            while True:
+                await host.room()
+                await may_read.wait()
+                message = await websocket.receive()
+                if message["type"] == "websocket.disconnect":
+                    return
+                data = message.get("bytes")
+                if data is None:
+                    socket.close(WRONG_DATA, "a text frame: MQTT is bytes")
+                    return
+                stream.data_received(data)
+        except (WebSocketDisconnect, RuntimeError):
+            pass
+
+    host.keep(socket)
+    try:
+        await socket.run(read)
+    finally:
+        host.drop(socket)
+        stream.connection_lost()

@@ -1,0 +1,59 @@
+"""`GET /trace`: what happens at a broker, as server-sent events, while it happens."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from godwit.runtime.server_sent import ServerSent
+from godwit.runtime.watching import Listener, Watching
+from godwit.trace import Record
+
+__all__ = ["TraceStream"]
+
+TAKEN_MAX = 1_000  # records in one write
+
+
+class TraceStream(ServerSent):
+    """Records of a client, of an event, or all. `last`: so many that have happened before, if they are kept."""
+
+    def __init__(
+        self,
+        watching: Watching,
+        node: str,
+        listener: Listener,
+        last: int,
+        on_end: Callable[["TraceStream"], None],
+    ) -> None:
+        super().__init__()
+        self._watching = watching
+        self._node = node
+        self._listener = listener
+        self._on_end = on_end
+        before = [(at, record) for at, record in watching.records if listener.wants(record)] if last else []
+        listener.records.extend(before[-last:] if last else ())
+        listener.notice = self.notice
+        watching.listeners[listener] = None
+
+    def taken(self) -> bytes:
+        """The records that have come."""
+        records = self._listener.records
+        parts = [_line(self._node, *records.popleft()) for _ in range(min(len(records), TAKEN_MAX))]
+        if self._listener.missed and not records:
+            parts.append(b'event: missed\ndata: {"missed": %d}\n\n' % self._listener.missed)
+            self._listener.missed = 0
+        return b"".join(parts)
+
+    def on_gone(self) -> None:
+        """Listen no more."""
+        self._watching.listeners.pop(self._listener, None)
+        self._on_end(self)
+
+
+def _line(node: str, at: float, record: Record) -> bytes:
+    shown: dict[str, Any] = {"at": at, "node": node}
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if value not in ("", -1) and not (name == "size" and value == 0):
+            shown[name] = value
+    return b"data: %s\n\n" % msgspec.json.encode(shown)
