@@ -560,8 +560,8 @@ def connect(
     By a `token`, or a `user` and its `password`, a broker knows who comes.
     `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
     events wait for a broker. `mode`: how it moves (docs/architecture.md). `confirm`: brokers keep an event until the
-    client has received it, or until the application has read it. `on_state` is called when the state changes. `config`: all there is to say
-    of the client's machine.
+    client has received it, or until the application has read it. `on_state` is called when the state changes.
+    `config`: all else there is to say of the client's machine.
     """
     if config is None:
         config = ClientConfig(sequence_start=int(time() * 1e6) if name else 0)  # rule 6
