@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from typer.testing import CliRunner
@@ -55,20 +58,34 @@ def godwit(*words: str, input: str | None = None) -> Any:
     return CliRunner().invoke(app, words, input=input, env={"COLUMNS": "120", "NO_COLOR": "1", "GODWIT_AT": ""})
 
 
-def lines(ran: Any) -> list[Any]:
-    """The lines of JSON that it has printed."""
-    return [json.loads(line) for line in ran.stdout.splitlines()]
+def lines(printed: str) -> list[Any]:
+    """The lines of JSON that a command has printed."""
+    return [json.loads(line) for line in printed.splitlines()]
 
 
-def in_background(*words: str) -> Callable[[], Any]:
-    """Run a command in a thread: what it gave, when it has ended."""
-    ran: list[Any] = []
-    thread = threading.Thread(target=lambda: ran.append(godwit(*words)), daemon=True)
-    thread.start()
+def in_background(*words: str, on_terminal: bool = False) -> Callable[[], Any]:
+    """Run a command in a process of its own: what it gave, when it has ended."""
+    told, ours = os.openpty() if on_terminal else (None, subprocess.PIPE)
+    command = [sys.executable, "-c", "from godwit.cli.main import app; app()", *words]
+    environment = {**os.environ, "TERM": "dumb", "COLUMNS": "120"}
+    process = subprocess.Popen(command, stdout=ours, stderr=subprocess.PIPE, text=True, env=environment)
 
-    def result() -> Any:
-        thread.join(PATIENCE_S)
-        assert ran, f"godwit {' '.join(words)} has not ended"
-        return ran[0]
+    def result() -> tuple[int, str, str]:
+        """Status, standard output and standard error."""
+        printed, said = process.communicate(timeout=PATIENCE_S)
+        if told is not None:
+            os.close(ours)
+            printed = _all_of(told)
+        return process.returncode, printed, said
 
     return result
+
+
+def _all_of(terminal: int) -> str:
+    """What was printed to a terminal that nobody writes to any more."""
+    parts: list[bytes] = []
+    with suppress(OSError):  # so Linux says that it is over
+        while part := os.read(terminal, 65_536):
+            parts.append(part)
+    os.close(terminal)
+    return b"".join(parts).decode().replace("\r\n", "\n")

@@ -232,6 +232,26 @@ def test_a_client_that_has_lost_its_memory_is_understood_nevertheless() -> None:
     run(scene)
 
 
+def test_a_client_without_memory_gets_what_waits_for_subscriptions_that_it_asks_for_later() -> None:
+    async def scene() -> None:
+        broker = await small_broker()
+        async with connect(broker.address, name="p") as p:
+            for life in range(3):
+                async with connect(broker.address, name="s", confirm="read") as s:
+                    one = await s.subscribe("n < 10", name="one")
+                    two = await s.subscribe("n >= 10", name="two")
+                    if life:
+                        assert await take(one, 2) == [2 * life, 2 * life + 1]
+                        assert await take(two, 2) == [20 * life, 20 * life + 1]
+                for n in (0, 1):
+                    p.publish({"n": 2 * (life + 1) + n})
+                    p.publish({"n": 20 * (life + 1) + n})
+                await p.drain()
+        await broker.stop()
+
+    run(scene)
+
+
 # ------------------------------------------------------------ without a connection
 
 
