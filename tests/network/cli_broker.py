@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from godwit.cli.main import app
 from tests.network.test_native import Running, a_turn, start
 
-PATIENCE_S = 60.0
+PATIENCE_S = 30.0
 
 
 class Apart:
@@ -27,7 +27,11 @@ class Apart:
         self._thread.start()
 
     def do(self, scene: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(scene, self.loop).result(PATIENCE_S)
+        future = asyncio.run_coroutine_threadsafe(scene, self.loop)
+        try:
+            return future.result(PATIENCE_S)
+        finally:
+            future.cancel()
 
     def until(self, holds: Callable[[], bool]) -> None:
         async def wait() -> None:
