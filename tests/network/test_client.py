@@ -232,6 +232,26 @@ def test_a_client_that_has_lost_its_memory_is_understood_nevertheless() -> None:
     run(scene)
 
 
+def test_a_client_without_memory_gets_what_waits_for_subscriptions_that_it_asks_for_later() -> None:
+    async def scene() -> None:
+        broker = await small_broker()
+        async with connect(broker.address, name="p") as p:
+            for life in range(3):
+                async with connect(broker.address, name="s", confirm="read") as s:
+                    one = await s.subscribe("n < 10", name="one")
+                    two = await s.subscribe("n >= 10", name="two")
+                    if life:
+                        assert await take(one, 2) == [2 * life, 2 * life + 1]
+                        assert await take(two, 2) == [20 * life, 20 * life + 1]
+                for n in (0, 1):
+                    p.publish({"n": 2 * (life + 1) + n})
+                    p.publish({"n": 20 * (life + 1) + n})
+                await p.drain()
+        await broker.stop()
+
+    run(scene)
+
+
 # ------------------------------------------------------------ without a connection
 
 
@@ -392,3 +412,82 @@ def test_a_program_without_a_loop_has_the_same_client() -> None:
 def test_a_blocking_client_that_nobody_has_entered_says_so() -> None:
     with pytest.raises(NotConnected, match=r"with godwit\.connect_blocking"):
         godwit.connect_blocking("127.0.0.1:1").publish({"n": 1})
+
+
+# ------------------------------------------------------------ what is kept, what is shared, who has no memory
+
+
+def test_what_is_kept_comes_to_whoever_asks_for_it_later_until_it_is_cleared() -> None:
+    async def scene() -> None:
+        broker = await small_broker()
+        async with connect(broker.address, name="p") as p:
+            await p.publish({"n": 1, "topic": "t"}, retain="t")
+            await p.publish({"n": 2, "topic": "t"}, retain="t")
+            await p.publish({"n": 3, "topic": "u"}, retain="u")
+            async with connect(broker.address) as s:
+                kept = await s.subscribe("n >= 0", retained=True)
+                assert sorted(await take(kept, 2)) == [2, 3]
+                only_new = await s.subscribe("n >= 0")
+                await p.publish({"n": 4, "topic": "u"}, retain="u", clear=True)
+                assert await take(only_new, 1) == [4]
+            async with connect(broker.address) as s:
+                kept = await s.subscribe("n >= 0", retained=True)
+                assert await take(kept, 1) == [2]
+        await broker.stop()
+
+    run(scene)
+
+
+def test_of_a_group_one_member_gets_each_event() -> None:
+    async def scene() -> None:
+        broker = await small_broker()
+        async with (
+            connect(broker.address, name="a") as a,
+            connect(broker.address, name="b") as b,
+            connect(broker.address, name="p") as p,
+        ):
+            shares = [await each.subscribe("n >= 0", share="workers") for each in (a, b)]
+            for n in range(40):
+                p.publish({"n": n})
+            await p.drain()
+            while sum(map(len, shares)) < 40:
+                await a_turn()
+            came = [await take(share, len(share)) for share in shares]
+            assert sorted(came[0] + came[1]) == list(range(40))
+            assert all(came)
+        await broker.stop()
+
+    run(scene)
+
+
+def test_by_its_name_alone_a_client_without_memory_finds_its_session_at_another_broker() -> None:
+    async def scene() -> None:
+        async with two_brokers() as (b1, b2), connect(b1.address, name="p") as p:
+            await linked(b1, b2)
+            n = 0
+            for home in (b1, b2, b1, b2):
+                async with connect(home.address, name="s", mode="named", confirm="read") as s:
+                    subscription = await s.subscribe("n >= 0", name="mine")
+                    if n:
+                        assert await take(subscription, 3) == [n - 3, n - 2, n - 1]
+                for _ in range(3):
+                    p.publish({"n": n})
+                    n += 1
+                await p.drain()
+
+    run(scene)
+
+
+def test_a_refusal_of_a_past_life_is_no_news_to_a_client_without_memory() -> None:
+    async def scene() -> None:
+        broker = await small_broker()
+        for _ in range(3):
+            async with connect(broker.address, name="p", mode="named") as p:
+                await p.advertise("n = 1")
+                with pytest.raises(Refused):
+                    await p.publish({"n": 2})
+                await p.publish({"n": 1})
+                assert len(p.machine.refusals) == 1
+        await broker.stop()
+
+    run(scene)

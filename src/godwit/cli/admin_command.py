@@ -2,7 +2,7 @@
 
 import json as json_form
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["routes", "sessions", "trace"]
 
-NUMBERS = {"queued", "unconfirmed", "subscriptions", "advertisements", "size", "number", "accepted", "cost", "notes"}
+NUMBERS = {"queued", "subs", "advs", "outbox", "number"}
+NOTHING: tuple[Any, ...] = (None, "", [], {})
 TIMES = {"at", "since", "ends_at", "expires", "away_since", "published_at"}
 
 
@@ -34,7 +35,7 @@ def sessions(
 
     desk = office(http, token, user, password)
     if client is None:
-        _list("sessions", desk.ask("/sessions"))
+        _list("sessions", desk.ask("/sessions"), in_short)
     else:
         _tell(client, desk.ask(f"/sessions/{quote(client, safe='')}"))
 
@@ -79,7 +80,22 @@ def trace(
 # ---------------------------------------------------------------- showing
 
 
-def _list(what: str, answer: Any) -> None:
+def in_short(session: Mapping[str, Any]) -> dict[str, Any]:
+    """A session as a row that fits on a screen."""
+    ends_at = session.get("ends_at")
+    state = "attached" if session.get("attached") else f"away, until {shown('ends_at', ends_at)}" if ends_at else "away"
+    return {
+        "client": session.get("client"),
+        "state": state,
+        "queued": session.get("queued"),
+        "subs": session.get("subscriptions"),
+        "advs": session.get("advertisements"),
+        "mode": session.get("mode"),
+        "session": session.get("session"),
+    }
+
+
+def _list(what: str, answer: Any, short: Callable[[Mapping[str, Any]], dict[str, Any]] = dict) -> None:
     """Rows: a table for people, JSON lines for a pipe."""
     rows = rows_in(what, answer)
     if not is_terminal():
@@ -92,7 +108,7 @@ def _list(what: str, answer: Any) -> None:
     if not rows:
         console.print(f"[dim]no {what}[/]")
         return
-    console.print(table_of(rows))
+    console.print(table_of([short(row) for row in rows]))
     more = answer.get("more") if isinstance(answer, Mapping) else 0
     is_cut = isinstance(answer, Mapping) and answer.get("is_cut")
     cut = f", and {more:,} more" if more else ", and more" if is_cut else ""
@@ -116,7 +132,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> "Table":
     names = [
         name
         for name in dict.fromkeys(name for row in rows for name in row)
-        if any(row.get(name) not in (None, "", [], {}) for row in rows)
+        if any(row.get(name) not in NOTHING for row in rows)
     ]
     table = Table(header_style="bold", box=None, pad_edge=False)
     for place, name in enumerate(names):
@@ -138,7 +154,7 @@ def shown(name: str, value: Any) -> str:
     """A field of an answer in a cell."""
     from godwit.cli.showing import safe
 
-    if value is None or value in ("", [], {}):
+    if value in NOTHING:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -154,6 +170,8 @@ def shown(name: str, value: Any) -> str:
         return safe(", ".join(map(str, value)))
     if isinstance(value, list):
         return f"{len(value):,}"
+    if isinstance(value, dict):
+        return "  ".join(f"{safe(each)}={shown(each, held)}" for each, held in value.items() if held not in NOTHING)
     return safe(json_form.dumps(value, ensure_ascii=False))
 
 
@@ -178,7 +196,7 @@ def _tell(title: str, answer: Any) -> None:
     for name, value in sides:
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
             below.append((name, value))
-        elif value not in (None, "", [], {}):
+        elif value not in NOTHING:
             grid.add_row(name.replace("_", " "), Text(shown(name, value)))
     console.print(grid)
     for name, rows in below:
@@ -211,8 +229,10 @@ def _record_text(record: Mapping[str, Any], text: Any) -> Any:
 
 
 def _said(record: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    return [
-        (name, value)
-        for name, value in record.items()
-        if name not in ("at", "time", "kind") and value not in (None, "", [], {}, -1)
-    ]
+    """All that a record says but its time and kind, the event's id in one."""
+    apart = {"at", "time", "kind", "publisher", "sequence"}
+    if record.get("publisher"):
+        yield "event", f"{record['publisher']}:{record.get('sequence', '')}"
+    for name, value in record.items():
+        if name not in apart and value not in (*NOTHING, -1):
+            yield name, value

@@ -71,7 +71,7 @@ class Office(NamedTuple):
             with urlopen(request, timeout=timeout) as answer:
                 yield answer
         except HTTPError as error:
-            raise GodwitError(f"{url}: {_said(error)}") from None
+            raise GodwitError(_said(error, url)) from None
         except URLError as error:
             raise GodwitError(f"{self.url}: {_why(error.reason)}") from None
         except (OSError, ValueError) as error:
@@ -105,17 +105,15 @@ def _url(address: str, like: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
-def _said(error: Any) -> str:
+def _said(error: Any, url: str) -> str:
     """What the broker says is wrong."""
     import json
 
+    hint = "\nSay who asks with --token, or --user and --password." if error.code in (401, 403) else ""
     try:
-        told = json.loads(error.read(2**20))
-        reason = told["error"] if isinstance(told, dict) and "error" in told else told
-    except Exception:  # whatever it is, the status says more
-        reason = error.reason
-    hint = " (say who asks with --token, or --user and --password)" if error.code in (401, 403) else ""
-    return f"{reason}{hint}"
+        return f"{json.loads(error.read(2**20))['error']}{hint}"
+    except (ValueError, RecursionError, TypeError, KeyError, OSError):  # some other server
+        return f"{url}: {error.code} {error.reason}{hint}"
 
 
 def _why(reason: Any) -> str:

@@ -39,7 +39,7 @@ def explain(
     publisher, _, number = event.rpartition(":")
     if not publisher or not number.isdecimal():
         raise GodwitError(f"{event!r} is no event: it must be PUBLISHER:NUMBER, as `godwit pub` says it")
-    hops = list(_walk(office(http, token, user, password), event, client, subscription))
+    hops = with_reasons(_walk(office(http, token, user, password), event, client, subscription))
     if is_terminal():
         _draw(event, client, hops)
     else:
@@ -77,6 +77,27 @@ def _walk(first: Office, event: str, client: str, subscription: str) -> list[dic
                 else:
                     seen.add(peer)
                     hops.append({"broker": peer, "error": "it has not said where it answers HTTP"})
+    return hops
+
+
+def with_reasons(hops: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Where the event never came: what of the client's filters it would have failed, as another broker knows it."""
+    from godwit.filters.events import event
+    from godwit.filters.language import parse, to_text
+    from godwit.filters.reasons import failing
+
+    known = next((hop["attributes"] for hop in hops if hop.get("attributes")), None)
+    if known is None:
+        return hops
+    attributes = event(known).attributes
+    for hop in hops:
+        for row in hop.get("subscriptions") or []:
+            if "matches" not in row:
+                try:
+                    fails = [to_text(part) for part in failing(parse(row.get("now") or row["filter"]), attributes)]
+                except GodwitError:  # cut because it is long, or open
+                    continue
+                row["fails"], row["matches"] = fails, not fails
     return hops
 
 

@@ -92,12 +92,13 @@ async def _listen(
 
     show = _shower()
     async with visitor.client(name, confirm="read", on_state=_on_state) as client:
-        await let_in(client, visitor)
         if context:
-            await client.set_context(context)
+            client.set_context(context)
         if place:
-            await client.set_place(place)
-        subscription = await client.subscribe(filter, name=SUBSCRIPTION, **wanted)
+            client.set_place(place)
+        asking = asyncio.create_task(client.subscribe(filter, name=SUBSCRIPTION, **wanted))  # before anything comes
+        await let_in(client, visitor)
+        subscription = await asking
         _note(f"listening as {client.name}; Ctrl-C ends it")
         try:
             async with asyncio.timeout(wait):

@@ -124,6 +124,7 @@ class Client:
         self._received = 0  # the last number of a delivery
         self._told = 0  # and of one that came on this connection, which may have come before
         self._receipt = 0  # and of a receipt
+        self._early: deque[Refused] = deque(maxlen=config.in_flight_max)  # told before it is known of which session
         self._unconfirmed = 0  # deliveries since the last Received
         window = max(config.seen_window, SEEN_WINDOW) if config.mode == "carry" else config.seen_window
         self._seen = Seen(window, config.seen_publishers_max)
@@ -209,11 +210,6 @@ class Client:
         """The events that no broker is known to have, the oldest first."""
         under_way = [request.wish.event for request in self._under_way if isinstance(request.wish, Publish | Retain)]
         return under_way + self.outbox.waiting()
-
-    @property
-    def received(self) -> int:
-        """The number of the last delivery."""
-        return self._received
 
     def unanswered_wishes(self) -> dict[int, Any]:
         """All wishes that no broker is known to have handled, by their identity."""
@@ -407,6 +403,9 @@ class Client:
         if not self.is_attached and type(message) in (Delivery, Accepted):
             raise PeerFault(f"{type(message).__name__} before Attached")
         CHECKS[type(message)](message)
+        if type(message) is Refused and not self.is_attached and self.config.mode == "named":
+            self._early.append(message)
+            return []
         return handler(self, message, now)
 
     def on_attached(self, message: Attached, now: float) -> list[Effect]:
@@ -414,6 +413,9 @@ class Client:
         if self.is_attached:
             raise PeerFault("Attached for the second time on one connection")
         resumed = not message.fresh and message.session == self.session
+        for refused in self._early if resumed else ():
+            self.on_refused(refused, now)
+        self._early.clear()
         if resumed and not self._numbered - len(self._under_way) <= message.accepted <= self._numbered:
             raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
         self.is_attached = True

@@ -7,7 +7,8 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from time import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -19,13 +20,20 @@ from godwit.filters.filters import Filter
 if TYPE_CHECKING:
     from godwit.runtime.client import Connected
 
-__all__ = ["Asked", "State", "Subscription", "Unread"]
+__all__ = ["Asked", "OnState", "State", "States", "Subscription", "Unclaimed", "Unread"]
+
+STATES_KEPT = 100
+HELD_MAX = 4_096  # events of a subscription
+UNCLAIMED_MAX = 100  # subscriptions
+
+
+Kind = Literal["connecting", "attached", "away", "closed"]
 
 
 class State(msgspec.Struct, frozen=True):
     """Where a client is."""
 
-    kind: Literal["connecting", "attached", "away", "closed"]
+    kind: Kind
     since: float  # seconds since 1970
     broker: str = ""  # attached: at which; away: where the session was last
     reason: str = ""  # why it is not attached, as far as anybody has said
@@ -33,6 +41,50 @@ class State(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         at = f" {'at' if self.kind == 'attached' else 'from'} {self.broker}" if self.broker else ""
         return f"{self.kind}{at}{f': {self.reason}' if self.reason else ''}"
+
+
+OnState = Callable[[State], None]
+
+
+class States:
+    """The state of a client, and who looks at it."""
+
+    def __init__(self, on_state: OnState | None) -> None:
+        self.now = State("connecting", time())
+        self._on_state = on_state
+        self._watching: list[tuple[deque[State], asyncio.Event]] = []
+
+    def become(self, kind: Kind, broker: str, reason: str) -> bool:
+        """The state is this: whether that is news."""
+        was = self.now
+        if (kind, broker, reason) == (was.kind, was.broker, was.reason):
+            return False
+        is_same = kind == was.kind and kind != "attached"
+        self.now = State(kind, was.since if is_same else time(), broker, reason)
+        for seen, came in self._watching:
+            seen.append(self.now)
+            came.set()
+        if self._on_state is not None:
+            self._on_state(self.now)
+        return True
+
+    async def watch(self) -> AsyncIterator[State]:
+        """The state now, and each one after it, until it is closed."""
+        seen: deque[State] = deque([self.now], maxlen=STATES_KEPT)
+        came = asyncio.Event()
+        watch = (seen, came)
+        self._watching.append(watch)
+        try:
+            while True:
+                while seen:
+                    state = seen.popleft()
+                    yield state
+                    if state.kind == "closed":
+                        return
+                came.clear()
+                await came.wait()
+        finally:
+            self._watching.remove(watch)
 
 
 class Asked:
@@ -144,6 +196,24 @@ class Subscription:
         numbers = [number for _, number in self._events]
         self._events.clear()
         return numbers
+
+
+class Unclaimed:
+    """Events of subscriptions that the application has not asked for yet."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, deque[Event]] = {}
+
+    def hold(self, event: Event, names: Iterable[str]) -> None:
+        """Keep an event for these, within bounds."""
+        for name in names:
+            self._held.setdefault(name, deque(maxlen=HELD_MAX)).append(event)
+        while len(self._held) > UNCLAIMED_MAX:
+            del self._held[next(iter(self._held))]
+
+    def claim(self, name: str) -> Iterable[Event]:
+        """What is kept for a subscription, which is there now."""
+        return self._held.pop(name, ())
 
 
 class Unread:

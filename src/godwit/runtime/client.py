@@ -18,6 +18,8 @@ it a clock, timers and a connection, and dials the next seed when one fails or i
 6. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
    the clock, so that no number comes twice.
 7. `move` counts from the moment it is called: a connection that is just being made to where we were is not used.
+8. A client that has lost its memory, and comes back to a session, may get events of a subscription before it has asked
+   for that again: they are held until it does, or until it unsubscribes from anything.
 """
 
 import asyncio
@@ -48,7 +50,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.broker.messages import Accepted, Attached, Bye, QueueRules, Receipt, Received
+from godwit.broker.messages import Accepted, Attached, Bye, Delivery, QueueRules, Receipt, Received
 from godwit.broker.messages import Refused as RefusedMessage
 from godwit.client.client import Client, ClientConfig
 from godwit.client.quenching import CONTEXT, LINGER, Topic
@@ -56,7 +58,7 @@ from godwit.errors import GodwitError, NotConnected, Refused, SubscriptionError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
-from godwit.runtime.asked import Asked, State, Subscription, Unread
+from godwit.runtime.asked import Asked, OnState, State, States, Subscription, Unclaimed, Unread
 from godwit.runtime.dialling import DIAL_S, PORT, Wire, address, why_unreachable
 from godwit.runtime.tcp import Address
 from godwit.runtime.wire import Intro
@@ -68,10 +70,7 @@ RETRY_MAX_S = 5.0
 GOOD_S = 1.0  # a connection that lasted for so long was good
 LEAVE_S = 5.0  # for events that no broker has yet, when the client goes
 UNREAD_MAX = 4_096
-STATES_KEPT = 100
 NEVER = 10**9
-
-OnState = Callable[[State], None]
 
 
 class Connected:
@@ -92,19 +91,18 @@ class Connected:
         self.machine = Client(name, config)
         self.intro = intro
         self.closed_because = ""  # the last reason why there was no connection
-        self.state = State("connecting", time())
+        self._states = States(on_state)
         self._seeds = list(seeds)
         self._tls = tls
-        self._on_state = on_state
         self._stays = stays
         self._subscriptions: dict[str, Subscription] = {}
         self._asked: WeakValueDictionary[int, Asked] = WeakValueDictionary()  # by the identity of a wish
-        self._watching: list[tuple[deque[State], asyncio.Event]] = []
         self._wire: Wire | None = None
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self._unsent: list[Any] = []
         self._will_flush = False
         self._unread = Unread()
+        self._unclaimed: Unclaimed | None = None  # rule 8; None: nothing is held
         self._confirms_read = confirms_read
         self._told_up_to = 0
         self._changed = asyncio.Event()
@@ -251,6 +249,9 @@ class Connected:
         name = name or f"s{self._made}-{token_hex(3)}"
         is_new = name not in self._subscriptions
         subscription = self._subscriptions.setdefault(name, Subscription(name, filter, self))
+        for event in self._unclaimed.claim(name) if self._unclaimed is not None else ():
+            self._unread.count += 1
+            subscription.put(event, 0)
         try:
             await self._subscribed(subscription, filter, sender, expires, queue, share=share, retained=retained)
         except GodwitError:
@@ -290,6 +291,7 @@ class Connected:
 
     def _forget(self, subscription: Subscription) -> None:
         self._subscriptions.pop(subscription.name, None)
+        self._unclaimed = None
         subscription.end()
         for number in subscription.discard():
             self.taken(number)
@@ -378,23 +380,14 @@ class Connected:
         state = f"after {timeout:g} s the client is {self.state.kind}{f': {because}' if because else ''}"
         return f"{state}, and no broker has {events:,} of its events" if events else state
 
-    async def states(self) -> AsyncIterator[State]:
+    @property
+    def state(self) -> State:
+        """Where the client is."""
+        return self._states.now
+
+    def states(self) -> AsyncIterator[State]:
         """The state now, and each one after it, until the client is closed."""
-        seen: deque[State] = deque([self.state], maxlen=STATES_KEPT)
-        came = asyncio.Event()
-        watch = (seen, came)
-        self._watching.append(watch)
-        try:
-            while True:
-                while seen:
-                    state = seen.popleft()
-                    yield state
-                    if state.kind == "closed":
-                        return
-                came.clear()
-                await came.wait()
-        finally:
-            self._watching.remove(watch)
+        return self._states.watch()
 
     # ------------------------------------------------------------ what became of it
 
@@ -441,10 +434,11 @@ class Connected:
             self._settle()
             if isinstance(message, Attached) and self.machine.is_attached:
                 if self.machine.session != session:
+                    self._unclaimed = Unclaimed() if not session and not message.fresh else None
                     self._unread.begin_anew()
                     self._told_up_to = 0
                 self._now("attached", "")
-        self._do(effects)
+        self._do(effects, message.number if isinstance(message, Delivery) else 0)
 
     def _settle(self) -> None:
         """Hand out the answers that have come."""
@@ -457,19 +451,11 @@ class Connected:
 
     def _now(self, kind: Any, reason: str) -> None:
         """The state is this from now on."""
-        broker = "" if kind in ("closed", "connecting") else self.machine.home
-        if (kind, broker, reason) == (self.state.kind, self.state.broker, self.state.reason):
-            return
-        is_same = kind == self.state.kind and kind != "attached"
-        self.state = State(kind, self.state.since if is_same else time(), broker, reason)
-        for seen, came in self._watching:
-            seen.append(self.state)
-            came.set()
-        self._changed.set()
-        if self._on_state is not None:
-            self._on_state(self.state)
+        if self._states.become(kind, "" if kind in ("closed", "connecting") else self.machine.home, reason):
+            self._changed.set()
 
-    def _do(self, effects: list[Effect]) -> None:
+    def _do(self, effects: list[Effect], number: int = 0) -> None:
+        """Carry out what the machine says; `number`: of the delivery that it was told of."""
         wire = self._wire
         for effect in effects:
             match effect:
@@ -477,7 +463,8 @@ class Connected:
                     self._unsent.append(message)
                 case Notify(event=event, subscriptions=names):
                     known = [self._subscriptions[name] for name in names if name in self._subscriptions]
-                    number = self.machine.received
+                    if self._unclaimed is not None:
+                        self._unclaimed.hold(event, [name for name in names if name not in self._subscriptions])
                     self._unread.came(number, len(known))
                     for subscription in known:
                         subscription.put(event, number)
@@ -560,8 +547,8 @@ def connect(
     By a `token`, or a `user` and its `password`, a broker knows who comes.
     `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
     events wait for a broker. `mode`: how it moves (docs/architecture.md). `confirm`: brokers keep an event until the
-    client has received it, or until the application has read it. `on_state` is called when the state changes. `config`: all there is to say
-    of the client's machine.
+    client has received it, or until the application has read it. `on_state` is called when the state changes.
+    `config`: all else there is to say of the client's machine.
     """
     if config is None:
         config = ClientConfig(sequence_start=int(time() * 1e6) if name else 0)  # rule 6

@@ -1,0 +1,95 @@
+"""A broker on a loop in a thread of its own, for commands that have a loop of theirs; and how commands are run."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from typer.testing import CliRunner
+
+from godwit.cli.main import app
+from tests.network.test_native import Running, a_turn, start
+
+PATIENCE_S = 30.0
+
+
+class Apart:
+    """Brokers on another thread's loop."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def do(self, scene: Coroutine[Any, Any, Any]) -> Any:
+        future = asyncio.run_coroutine_threadsafe(scene, self.loop)
+        try:
+            return future.result(PATIENCE_S)
+        finally:
+            future.cancel()
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        async def wait() -> None:
+            while not holds():
+                await a_turn()
+
+        self.do(wait())
+
+    def end(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+@contextmanager
+def broker_apart() -> Iterator[tuple[Apart, Running]]:
+    apart = Apart()
+    broker = apart.do(start("b1", {}))
+    try:
+        yield apart, broker
+    finally:
+        apart.do(broker.stop())
+        apart.end()
+
+
+def godwit(*words: str, input: str | None = None) -> Any:
+    """Run a command, as if on a pipe."""
+    return CliRunner().invoke(app, words, input=input, env={"COLUMNS": "120", "NO_COLOR": "1", "GODWIT_AT": ""})
+
+
+def lines(printed: str) -> list[Any]:
+    """The lines of JSON that a command has printed."""
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+def in_background(*words: str, on_terminal: bool = False) -> Callable[[], Any]:
+    """Run a command in a process of its own: what it gave, when it has ended."""
+    told, ours = os.openpty() if on_terminal else (None, subprocess.PIPE)
+    command = [sys.executable, "-c", "from godwit.cli.main import app; app()", *words]
+    environment = {**os.environ, "TERM": "dumb", "COLUMNS": "120"}
+    process = subprocess.Popen(command, stdout=ours, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def result() -> tuple[int, str, str]:
+        """Status, standard output and standard error."""
+        printed, said = process.communicate(timeout=PATIENCE_S)
+        if told is not None:
+            os.close(ours)
+            printed = _all_of(told)
+        return process.returncode, printed, said
+
+    return result
+
+
+def _all_of(terminal: int) -> str:
+    """What was printed to a terminal that nobody writes to any more."""
+    parts: list[bytes] = []
+    with suppress(OSError):  # so Linux says that it is over
+        while part := os.read(terminal, 65_536):
+            parts.append(part)
+    os.close(terminal)
+    return b"".join(parts).decode().replace("\r\n", "\n")

@@ -1,0 +1,177 @@
+"""`godwit pub`, `sub`, `adv`, `ctx` and `bench` against a broker on a real socket."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from godwit.cli import pub_command, say_command, showing
+from godwit.filters.events import event
+from tests.network.cli_broker import Apart, broker_apart, godwit, in_background, lines
+from tests.network.test_native import Running
+
+Place = tuple[Apart, Running]
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    with broker_apart() as found:
+        yield found
+
+
+def at(place: Place) -> list[str]:
+    return ["--at", str(place[1].address)]
+
+
+def sessions(place: Place) -> Any:
+    return place[1].node.machine.sessions  # type: ignore[attr-defined]
+
+
+def listening(place: Place, client: str) -> None:
+    """Until a client's subscription is there."""
+
+    def is_there() -> bool:
+        session = sessions(place).session(client)
+        return session is not None and session.connection is not None and "sub" in session.subscriptions
+
+    place[0].until(is_there)
+
+
+def test_what_is_published_on_the_command_line_comes_to_who_listens_there(place: Place) -> None:
+    came = in_background(
+        "sub", "cost < 3", "--name", "ann", "--sender", "battery > 20", "-C", "2", "-W", "60", *at(place)
+    )
+    listening(place, "ann")
+    godwit("pub", "cost=2", *at(place))  # nobody vouches for its battery
+    sent = godwit(
+        *("pub", "kind=parking", "cost=2", "free=true", 'where:={"lon": 8.5, "lat": 47.3}', "--payload", "hello"),
+        *("--context", "battery=80", "--name", "van 7", *at(place)),
+    )
+    assert (sent.exit_code, sent.stderr) == (0, "")
+    godwit("pub", "--json", '{"cost": 1, "tags": ["a", "b"]}', "--context", "battery=21", *at(place))
+    status, printed, _ = came()
+    assert status == 0
+    first, second = lines(printed)
+    assert first["attributes"] == {"kind": "parking", "cost": 2, "free": True, "where": {"lon": 8.5, "lat": 47.3}}
+    assert (first["publisher"], first["sender"], first["payload"]) == ("van 7", {"battery": 80}, "hello")
+    assert lines(sent.stdout) == [{"event": f"van 7:{first['sequence']}"}]
+    assert second["attributes"] == {"cost": 1, "tags": ["a", "b"]}
+
+
+def test_what_sub_prints_pub_reads(place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    came = in_background("sub", "n >= 0", "--name", "writer", "-C", "2", "-W", "60", *at(place))
+    listening(place, "writer")
+    sent = godwit("pub", *at(place), input='{"n": 1}\nbad\n{"attributes": {"n": 2}, "payload": {"x": 1}}\n[]\n')
+    assert sent.exit_code == 1
+    assert "stdin:2: " in sent.stderr
+    assert "stdin:4: an event is a JSON object" in sent.stderr
+    assert "skipped 2 bad lines" in sent.stderr
+    file.write_text(came()[1])
+    came = in_background("sub", "n >= 0", "--name", "reader", "-C", "2", "-W", "60", *at(place))
+    listening(place, "reader")
+    assert godwit("pub", "-f", str(file), *at(place)).exit_code == 0
+    assert [(line["attributes"]["n"], line.get("payload")) for line in lines(came()[1])] == [(1, None), (2, '{"x":1}')]
+
+
+def test_what_comes_while_nobody_reads_waits_for_the_name_and_what_was_not_shown_comes_next(place: Place) -> None:
+    assert godwit("sub", "k = 'later'", "--name", "bob", "-W", "0", *at(place)).exit_code == 0
+    for n in range(5):
+        godwit("pub", "k=later", f"n={n}", *at(place))
+    for expected in ([0, 1], [2], [3, 4]):
+        ran = godwit("sub", "k = 'later'", "--name", "bob", "-C", str(len(expected)), "-W", "60", *at(place))
+        assert [line["attributes"]["n"] for line in lines(ran.stdout)] == expected
+
+
+def test_too_few_events_in_the_time_there_was_is_status_1(place: Place) -> None:
+    assert godwit("sub", "never = 1", "-C", "1", "-W", "0", *at(place)).exit_code == 1
+    assert godwit("sub", "never = 1", "-W", "0", *at(place)).exit_code == 0
+
+
+def test_an_advertisement_and_a_context_stay_with_a_name(place: Place) -> None:
+    ran = godwit("adv", "n > 1", "--name", "cab", *at(place))
+    assert lines(ran.stdout) == [{"client": "cab", "broker": "b1", "advertisement": "all", "filter": "n > 1"}]
+    refused = godwit("pub", "n=1", "--name", "cab", *at(place))
+    assert refused.exit_code == 2
+    assert refused.stderr == "error: the event matches none of your advertisements\n"
+    assert godwit("pub", "n=2", "--name", "cab", *at(place)).exit_code == 0
+    ran = godwit("ctx", "floor=2", "--place", "hall", "--name", "cab", *at(place))
+    assert lines(ran.stdout)[0]["context"]["floor"] == 2
+    assert sessions(place).session("cab").context.values["floor"] == 2
+    assert lines(godwit("ctx", "--clear", "--name", "cab", *at(place)).stdout)[0]["context"] == {}
+    assert godwit("adv", "--remove", "--name", "cab", *at(place)).exit_code == 0
+    assert sessions(place).session("cab").advertisements == {}
+    assert godwit("adv", "n > 1", "-W", "0", *at(place)).exit_code == 0  # as long as it runs
+
+
+def test_bench_measures_and_says_what(place: Place) -> None:
+    ran = godwit("bench", "-n", "50", "--receivers", "2", "--subscriptions", "20", "--seconds", "0.1", *at(place))
+    assert ran.exit_code == 0, ran.output
+    [figures] = lines(ran.stdout)
+    assert (figures["broker"], figures["events"], figures["receivers"]) == ("b1", 50, 2)
+    assert figures["published_per_second"] > 0
+    assert 0 <= figures["delay_ms_median"] <= figures["delay_ms_p99"] <= figures["delay_ms_max"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pub", "n=1", "--at", "127.0.0.1:1"], "127.0.0.1:1: nobody listens there\nStart one with `godwit serve`"),
+        (["sub", "--at", "127.0.0.1:1"], "nobody listens there"),
+        (["sub", "--at", "nowhere:x"], "'nowhere:x' is no address of a broker: it must be host:port"),
+        (["pub", "n"], "'n' is no attribute: write name=value, or name:=JSON"),
+        (["pub", "n:={"], "what stands after := must be JSON"),
+        (["pub", "--json", "{"], "--json: this is no JSON"),
+        (["pub", "--json", '{"attributes": {}, "x": 1}'], "'x' is nothing that an event has"),
+        (["pub", "n=1", "--json", "{}"], "and not several"),
+        (["pub", "n=1", "--clear"], "--clear needs --retain KEY"),
+        (["pub", "n=1", "--payload", "@/nowhere/at-all"], "cannot read /nowhere/at-all"),
+        (["pub", "n=1", "--ca", "/nowhere/at-all"], "cannot read certificates from /nowhere/at-all"),
+        (["adv"], "say a FILTER, or --remove and none"),
+        (["ctx", "n=1"], "whose context is it?"),
+        (["ctx", "--name", "x"], "say NAME=VALUE or --place"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(words: list[str], said: str) -> None:
+    ran = godwit(*words)
+    assert ran.exit_code == 2
+    assert said in ran.stderr
+
+
+def test_a_filter_that_is_none_is_shown_with_the_place_of_the_fault(place: Place) -> None:
+    ran = godwit("sub", "n <<", *at(place))
+    assert ran.exit_code == 2
+    assert "n <<\n     ^" in ran.stderr
+
+
+def test_on_a_terminal_events_are_lines_for_people(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (pub_command, say_command):
+        monkeypatch.setattr(module, "is_terminal", lambda: True)
+    came = in_background("sub", "n >= 0", "--name", "eve", "-C", "1", "-W", "60", *at(place), on_terminal=True)
+    listening(place, "eve")
+    sent = godwit("pub", "n=1", "free=true", "--name", "van 7", "--context", "battery=80", *at(place))
+    assert sent.stdout.startswith("published van 7:")
+    assert sent.stdout.endswith(" at b1\n")
+    assert came()[1].partition("  ")[2] == "van 7  n=1 free=true  from battery=80\n"
+    assert godwit("ctx", "floor=2", "--name", "eve", *at(place)).stdout == "✓ b1: the context of eve is floor=2\n"
+
+
+def test_what_others_publish_cannot_command_the_terminal() -> None:
+    evil = event(
+        {"te\x1bxt": "\x1b]0;owned\x07\u202e", "tags": ["a\rb", "c d"]}, publisher="p\x1b[2J", payload=b"\x1b[31mred"
+    )
+    shown = showing.text_of(evil).plain
+    assert all(char.isprintable() for char in shown)
+    assert "\\u001b]0;owned" in shown
+
+
+def test_every_event_is_the_same_after_it_was_shown_and_read() -> None:
+    said = event(
+        {"n": 1, "tags": ["a", "b"], "at": {"$time": "2026-11-15T06:00:00+00:00"}, "x": {"lon": 1.0, "lat": 2.0}}
+    )
+    line = json.loads(json.dumps(showing.line_of(said)))
+    assert showing.event_of(line, 0.0).attributes == said.attributes
+    bytes_ = event({"n": 1}, payload=b"\xff\x00")
+    assert showing.event_of(showing.line_of(bytes_), 0.0).payload == b"\xff\x00"
