@@ -1,4 +1,4 @@
-"""A broker whose disk is full, read-only, torn or rotten says so, takes nothing in, and loses nothing it acknowledged."""
+"""A broker whose disk is full, read-only, torn or rotten says so, takes nothing in, and keeps what it acknowledged."""
 
 import asyncio
 import pickle
