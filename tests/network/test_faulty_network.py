@@ -106,9 +106,7 @@ def test_nothing_is_lost_or_doubled_while_everything_breaks(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 110))
 @pytest.mark.parametrize("network", NETWORKS)
-def test_nothing_is_lost_or_doubled_whatever_the_seed(
-    network: str, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_lost_or_doubled_whatever_the_seed(network: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     hasten(monkeypatch)
     run(lambda: chaos(network, seed, 300))
 
