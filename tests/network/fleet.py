@@ -35,10 +35,13 @@ CHAIN = (("b0", "b1"), ("b1", "b2"), ("b2", "b3"))
 
 def run(scene: Callable[[], Coroutine[Any, Any, None]], limit_s: float = LIMIT_S) -> None:
     async def limited() -> None:
+        limit = asyncio.timeout(limit_s)
         try:
-            async with asyncio.timeout(limit_s):
+            async with limit:
                 await scene()
         except TimeoutError:
+            if not limit.expired():
+                raise
             raise AssertionError(f"the scene has not come to its end after {limit_s:g} s") from None
 
     asyncio.run(limited())

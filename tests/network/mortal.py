@@ -1,12 +1,15 @@
 """Brokers in processes of their own, which are killed and come back at the same port."""
 
 import asyncio
+import atexit
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 
 from godwit.runtime import Address
@@ -17,11 +20,24 @@ PROGRAM = Path(__file__).with_name("broker_process.py")
 PATIENCE_S = 60.0
 
 
-class Nursery:
-    """Where brokers are born: a process that forks, and hears what they say."""
+@cache
+def program() -> "subprocess.Popen[bytes]":
+    """The process that forks brokers, one for all tests of this process."""
+    started = subprocess.Popen([sys.executable, str(PROGRAM)], stdin=subprocess.PIPE)
+    atexit.register(_end, started)
+    return started
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
+
+def _end(started: "subprocess.Popen[bytes]") -> None:
+    assert started.stdin is not None
+    started.stdin.close()
+    started.wait()
+
+
+class Nursery:
+    """Where brokers are born: it has them forked, and hears what they say."""
+
+    def __init__(self) -> None:
         self.port = 0
         self.born = 0
         self.awaited: dict[str, asyncio.Future[tuple[int, asyncio.StreamReader]]] = {}
@@ -39,9 +55,11 @@ class Nursery:
         token = str(self.born)
         said: asyncio.Future[tuple[int, asyncio.StreamReader]] = asyncio.get_running_loop().create_future()
         self.awaited[token] = said
-        assert self.process.stdin is not None
         arguments = [*arguments, "--tell", str(self.port), "--token", token]
-        self.process.stdin.write(f"{json.dumps(arguments)}\n".encode())
+        stdin = program().stdin
+        assert stdin is not None
+        stdin.write(f"{json.dumps(arguments)}\n".encode())
+        stdin.flush()
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await said
@@ -51,16 +69,12 @@ class Nursery:
 
 @asynccontextmanager
 async def nursery() -> AsyncIterator[Nursery]:
-    process = await asyncio.create_subprocess_exec(sys.executable, str(PROGRAM), stdin=asyncio.subprocess.PIPE)
-    place = Nursery(process)
+    place = Nursery()
     server = await asyncio.start_server(place.on_child, "127.0.0.1", 0)
     place.port = server.sockets[0].getsockname()[1]
     try:
         yield place
     finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        await process.wait()
         server.close()
         for writer in place.writers:
             writer.close()

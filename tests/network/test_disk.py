@@ -1,4 +1,4 @@
-"""A broker whose disk is full, read-only, torn or rotten says so, takes nothing in, and loses nothing it acknowledged."""
+"""A broker whose disk is full, read-only, torn or rotten says so, takes nothing in, and keeps what it acknowledged."""
 
 import asyncio
 import pickle
@@ -97,6 +97,10 @@ def test_nothing_is_acknowledged_or_delivered_while_the_disk_is_full(
             assert not stranger.machine.is_attached
             assert len(p.machine.unanswered()) == 10
             assert book.count("s") == before == 0
+            resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, UNLIMITED)
+            await book.finished([p], 1)
+            book.check()
+            await stranger.attached()
             await book.close()
 
     run(scene)

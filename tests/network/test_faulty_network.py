@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.broker import BrokerConfig
+from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Delivery
 from godwit.client.client import Client
 from godwit.runtime.wire import NATIVE
-from tests.network.fleet import Fleet, a_turn, fleet, hasten, run, until
+from tests.network.fleet import CHAIN, Fleet, a_turn, fleet, hasten, run, until
 from tests.network.proxy import LENGTH_BYTES, Proxy
 
 EVENTS = 120  # of each publisher
@@ -67,9 +69,14 @@ def befall(proxy: Proxy, fault: str) -> None:
 FAULTS = ("cut", "reset", "stall", "delay", "close", "half-open near", "half-open far", "heal", "heal", "heal")
 
 
-async def chaos(seed: int, events: int = EVENTS) -> None:
+GRAPH = BrokerConfig(family="graph", advertisements="off", link=LinkConfig(dead_after_s=2.0))
+RING = (*CHAIN, ("b3", "b0"))
+NETWORKS: dict[str, Any] = {"chain": {}, "ring": {"links": RING, "config": GRAPH}}
+
+
+async def chaos(network: str, seed: int, events: int = EVENTS) -> None:
     rng = Random(seed)
-    async with fleet() as every:
+    async with fleet(**NETWORKS[network]) as every:
         await people(every)
         links, doors = list(every.links.values()), list(every.doors.values())
         names, brokers = list(every.clients), list(every.stations)
@@ -87,17 +94,21 @@ async def chaos(seed: int, events: int = EVENTS) -> None:
         assert every.recorded("relocated") > 0
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_nothing_is_lost_or_doubled_while_everything_breaks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("network", NETWORKS)
+def test_nothing_is_lost_or_doubled_while_everything_breaks(
+    network: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hasten(monkeypatch)
-    run(lambda: chaos(seed))
+    run(lambda: chaos(network, seed))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 115))
-def test_nothing_is_lost_or_doubled_whatever_the_seed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seed", range(100, 110))
+@pytest.mark.parametrize("network", NETWORKS)
+def test_nothing_is_lost_or_doubled_whatever_the_seed(network: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     hasten(monkeypatch)
-    run(lambda: chaos(seed, 300))
+    run(lambda: chaos(network, seed, 300))
 
 
 def test_both_sides_of_a_partition_go_on_and_come_together_again(monkeypatch: pytest.MonkeyPatch) -> None:

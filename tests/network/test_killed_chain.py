@@ -109,4 +109,4 @@ def test_twenty_rounds(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatc
 def test_brokers_that_forget_are_caught(tmp_path: Path, durability: str, monkeypatch: pytest.MonkeyPatch) -> None:
     hasten(monkeypatch)
     with pytest.raises(AssertionError):
-        run(lambda: scene(tmp_path, durability, rounds=1, seed=1, patience_s=5.0))
+        run(lambda: scene(tmp_path, durability, rounds=1, seed=1, patience_s=3.0))

@@ -13,7 +13,8 @@ and connection which it thinks open is gone. Links and sessions say again what w
 2. While the disk fails, nothing is taken in: the batch waits and is tried again, `trouble` says why, and peers are not
    read (`holds`) until `on_relief`.
 3. A machine that raises has a fault of its own. What it did with that batch is forgotten: when what is being written is
-   safe, it is made again from the journal, and all peers are let go. Without a journal only the peer that sent it is.
+   safe, it is made again from the journal, and all peers are let go. Without a journal only the peer that sent it is,
+   and what others have sent is handled.
 4. When a snapshot is due, inputs wait until it is written: so under constant load, too, the journal stays bounded. One
    that fails is tried again when the journal has doubled.
 5. The clock never goes back: the machine's time is the later of the wall clock and what it was told last.
@@ -155,24 +156,26 @@ class Node:
         if self._is_closed or self.holds():
             return
         inputs, self._inputs = self._inputs, []
+        rest = iter(inputs)
         now = self.now = max(self.now, time())
         handle, effects, entries = self.machine.handle, self._effects, self._entries
         input: Input | None = None
         began = perf_counter()
         try:
-            for input, packed in inputs:
+            for input, packed in rest:
                 effects += handle(input, now)
                 if self._journal is not None:
                     entries.append(_entry(input, packed, now))
                     if type(input) not in (Heard, Arrived):
                         _note(input, self._open)
         except Exception as error:
-            self._on_fault(input, error)
+            self._on_fault(input, error, list(rest))
         if self.watch is not None:
             self.watch.on_turn(inputs, perf_counter() - began, now)
         if self._journal is None:
             self._carry_out(self._taken_effects())
-            self._quiet.set()
+            if not self._is_due:
+                self._quiet.set()
         elif not self._is_writing:
             self._write()
 
@@ -315,14 +318,19 @@ class Node:
         for gone in list(self._open):
             self.tell(gone)
 
-    def _on_fault(self, input: Input | None, error: Exception) -> None:
+    def _on_fault(self, input: Input | None, error: Exception, unhandled: list[tuple[Input, bytes]]) -> None:
         """The machine has a fault. (rule 3)"""
         text = f"{type(error).__name__} in the broker's machine, at {type(input).__name__}: {error}"
         self._on_trouble(text)
         if self._journal is None:
-            name = getattr(input, "connection", getattr(input, "peer", ""))
+            name = _sender(input)
+            self._inputs[:0] = [(other, packed) for other, packed in unhandled if not name or _sender(other) != name]
             if (port := self.ports.pop(name, None)) is not None:
+                self.tell(LinkDown(name) if hasattr(input, "peer") else Closed(name))
                 port.close("the broker could not handle what came")
+            elif self._inputs and not self._is_due:
+                self._is_due = True
+                self._loop.call_soon(self._turn)
             return
         self._is_faulty = True
         if not self._is_writing:
@@ -451,6 +459,11 @@ def _input(entry: Entry) -> Input:
 _DECODERS: dict[str, Any] = {
     kind.__name__: msgspec.msgpack.Decoder(kind) for kind in (LinkUp, LinkDown, Closed, TimerDue)
 }
+
+
+def _sender(input: Input | None) -> str:
+    """The link or connection that an input came over; "": it is a timer's."""
+    return str(getattr(input, "connection", getattr(input, "peer", "")))
 
 
 def _note(input: Input, open: dict[Input, None]) -> None:
