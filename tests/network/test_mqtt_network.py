@@ -98,7 +98,13 @@ def test_retained_events_are_there_for_whoever_comes_later_at_any_broker(level):
             await watcher.connect(stations[2].port)
             await watcher.subscribe("lamp/#", 1)
             await known_everywhere(stations, watcher, bob, "lamp/probe")
-            for topic, payload in [("lamp/1", b"on"), ("lamp/1", b"off"), ("lamp/2", b"on"), ("lamp/3", b"on"), ("lamp/3", b"")]:
+            for topic, payload in [
+                ("lamp/1", b"on"),
+                ("lamp/1", b"off"),
+                ("lamp/2", b"on"),
+                ("lamp/3", b"on"),
+                ("lamp/3", b""),
+            ]:
                 await bob.publish(topic, payload, 1, retain=True)
             seen = []
             while len(seen) < 5:
