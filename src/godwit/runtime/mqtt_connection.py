@@ -304,11 +304,26 @@ class MqttConnection:
         message = self.gateway.message(event)
         names = delivery.subscriptions
         checks = self._checks
+        topics = message.topics
+        outgoing = self._session.outgoing
+        if outgoing is not None and len(names) == 1 and len(topics) == 1 and checks.get(names[0]) is EXACT:
+            data = outgoing.quick(
+                delivery.number,
+                names[0],
+                message.qos,
+                message.retain,
+                message.is_retained,
+                event.expires_at,
+                message.shared,
+            )
+            if data is not None:
+                self._send(data)
+                self._confirm = max(self._confirm, self._session.kept.confirmed)
+                return
         for name in names:
             if checks.get(name) is not EXACT:
                 names = tuple(each for each in names if self._wants(each, event, message))
                 break
-        topics = message.topics
         topic = topics[0] if len(topics) == 1 else _topic_for(names, topics)
         self._tell(
             asked.Deliver(
