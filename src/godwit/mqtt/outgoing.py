@@ -77,6 +77,7 @@ class Outgoing:
         self._highest = kept.confirmed
         self._inherited_up_to = kept.sent_up_to  # may have been sent on another connection
         self._doubtful = doubtful
+        self._stuck = 0  # the delivery that waits for the window, when it was last looked at
 
     def resume(self) -> list[Effect]:
         """Release again what was released on the last connection. [MQTT-4.4.0-1]"""
@@ -145,8 +146,10 @@ class Outgoing:
 
     def pump(self, now: float) -> list[Effect]:
         """Send what waits, as far as the window allows."""
-        effects: list[Effect] = []
         waiting, standing = self._waiting, self._kept.subscriptions
+        if waiting and waiting[0].number == self._stuck and len(self._under_way) >= self._window:
+            return []
+        effects: list[Effect] = []
         while waiting:
             delivery = waiting[0]
             number = delivery.number
@@ -160,6 +163,7 @@ class Outgoing:
                     or packet_id in self._under_way
                     or packet_id in self._kept.released
                 ):
+                    self._stuck = number
                     break
             waiting.popleft()
             is_inherited = number <= self._inherited_up_to
