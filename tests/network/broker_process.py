@@ -19,6 +19,7 @@ from godwit.broker.broker import BrokerConfig
 from godwit.mobility import MobileBroker
 from godwit.runtime import Address, Journal, Node, Server, node, tcp
 from godwit.runtime.journal import new_incarnation
+from godwit.runtime.mqtt_gateway import Gateway
 
 
 def arguments(line: str) -> argparse.Namespace:
@@ -29,6 +30,7 @@ def arguments(line: str) -> argparse.Namespace:
     parser.add_argument("durability")
     parser.add_argument("neighbours", nargs="*", help="name=host:port, or name= where it dials us")
     parser.add_argument("--snapshot-bytes", type=int, default=node.SNAPSHOT_BYTES)
+    parser.add_argument("--mqtt", type=int, help="the port for MQTT, which is then said after the other")
     parser.add_argument("--tell", type=int, help="the port of who has started us")
     parser.add_argument("--token")
     return parser.parse_args(json.loads(line))
@@ -88,6 +90,8 @@ async def main(said: argparse.Namespace) -> None:
     listening = await server.listen("127.0.0.1", said.port)
     server.dial_all()
     tell(str(listening.port))
+    if said.mqtt is not None:
+        tell(str((await Gateway(running, broker_name=name).listen("127.0.0.1", said.mqtt)).port))
     await asyncio.get_running_loop().create_future()
 
 

@@ -1,4 +1,4 @@
-"""A broker with an MQTT gateway, and MQTT clients of other makers, for tests: everything is waited for, nothing slept."""
+"""A broker with an MQTT gateway, and MQTT clients of other makers, for tests: all is waited for, nothing slept."""
 
 import asyncio
 import threading
@@ -98,7 +98,7 @@ class Device:
 
     def __init__(self, client_id: str, level: int = 5, clean: bool = True, expiry_s: int = 0, **details: Any) -> None:
         version = MQTTProtocolVersion.MQTTv5 if level == 5 else MQTTProtocolVersion.MQTTv311
-        more = {} if level == 5 else {"clean_session": clean}
+        more: dict[str, Any] = {} if level == 5 else {"clean_session": clean}
         self.paho = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=version, **more)
         self.level, self._clean, self._expiry_s, self._details = level, clean, expiry_s, details
         self._loop = asyncio.get_running_loop()
@@ -180,7 +180,7 @@ class Device:
         return await self.came.get()
 
     async def payloads(self, count: int) -> list[bytes]:
-        return [(await self.next()).payload for _ in range(count)]
+        return [bytes((await self.next()).payload) for _ in range(count)]
 
     async def disconnect(self, **said: Any) -> None:
         """Say DISCONNECT, and wait until it is over."""

@@ -45,14 +45,18 @@ from godwit.mqtt.exchange import (
     AddSubscriptions,
     Attached,
     Closed,
+    Confirm,
     Deliver,
     Faulted,
+    Granted,
     Heard,
+    Kept,
     Opened,
     Send,
     Stop,
     Subscribed,
 )
+from godwit.mqtt.outgoing import Outgoing
 from godwit.mqtt.properties import ALLOWED as PROPERTIES
 from godwit.mqtt.reasons import ALLOWED as REASONS
 from tests.conformance.mqtt_world import World
@@ -537,3 +541,46 @@ def test_another_codec_reads_what_we_write_and_we_what_it_writes():
     packet, size = mqtt5.read(bytearray(data))
     assert (packet.topic, packet.payload, packet.packet_id, size) == ("a/b", b"payload", 7, len(data))
     assert bytes(packet.write()) == data
+
+
+# ------------------------------------------------------------ the quick way
+
+DELIVERIES = st.lists(
+    st.tuples(
+        st.integers(0, 2),  # how far the number goes on, less one
+        st.integers(0, 2),  # QoS
+        st.booleans(),  # retain
+        st.booleans(),  # from the retained ones
+        st.sampled_from(["a", "b", "c"]),
+        st.sampled_from([None, None, None, 50.0]),
+        st.sampled_from([None, None, 1, 2, 3]),  # an answer for this number comes after it
+    ),
+    max_size=20,
+)
+
+
+def outgoing_of(level: int, alias_max: int, sent_up_to: int, doubtful: int) -> Outgoing:
+    standing = {"a": Granted(0), "b": Granted(1, retain_as_published=True), "c": Granted(2, identifier=alias_max and 7)}
+    kept = Kept(subscriptions=standing, sent_up_to=sent_up_to)
+    return Outgoing(kept, "line", level, 3, 60, alias_max, 100, doubtful)
+
+
+@given(st.sampled_from([4, 5]), st.sampled_from([0, 0, 2]), st.integers(0, 3), st.integers(0, 2), DELIVERIES)
+def test_the_quick_way_is_the_same_as_the_other(level, alias_max, sent_up_to, doubtful, deliveries):
+    quick, plain = (outgoing_of(level, alias_max, sent_up_to, doubtful) for _ in range(2))
+    number = 0
+    for step, qos, retain, is_retained, name, expires_at, answered in deliveries:
+        number += step + 1
+        shared: dict[Any, Any] = {}
+        delivery = Deliver(number, "t", b"x" * number, (name,), qos, retain, is_retained, {}, expires_at, shared)
+        outgoing_of(level, 0, 0, 0).take(delivery, 0.0)  # for another client, so that the bytes are there
+        told = plain.take(delivery, 0.0)
+        data = quick.quick(number, name, qos, retain, is_retained, expires_at, shared)
+        if data is None:
+            assert quick.take(delivery, 0.0) == told
+        else:
+            confirmed = [Confirm(number)] if data[0] >> 1 & 3 == 0 else []
+            assert [Send("line", data), *confirmed] == told
+        if answered is not None and all(each._under_way.get(answered, (0, 1))[1] == 1 for each in (quick, plain)):
+            assert quick.on_puback(Puback(answered), 0.0) == plain.on_puback(Puback(answered), 0.0)
+        assert (quick._kept, quick._open, quick._under_way) == (plain._kept, plain._open, plain._under_way)

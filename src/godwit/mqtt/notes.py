@@ -9,7 +9,7 @@ in the same turn as the request it belongs to, so that both are there after a cr
 | `sub/FILTER` | qos, no local, retain as published, identifier, shared | with SUBSCRIBE | with UNSUBSCRIBE |
 | `in/ID` | nothing | with the event of a PUBLISH of QoS 2 | at PUBREL |
 | `rel/ID` | number of the delivery | at PUBREC | at PUBCOMP |
-| `out` | confirmed, highest sent, what is done above confirmed | when a connection ends in good order | at the next one |
+| `out` | confirmed, highest sent, done above confirmed | when a connection ends in good order | at the next one |
 
 *Rules.*
 1. `kept_of` reads whatever notes there are: one that does not parse counts as missing. They may be another version's.

@@ -137,6 +137,11 @@ class MqttSession:
         return self._connection.name if self._connection else None
 
     @property
+    def outgoing(self) -> Outgoing | None:
+        """What goes to the client, for gateways in a hurry (`Outgoing.quick`)."""
+        return self._connection.outgoing if self._connection else None
+
+    @property
     def expiry_s(self) -> int:
         """For how long the session stays when its connection has ended."""
         return self._expiry_s

@@ -14,9 +14,6 @@ until that has passed. A client that comes back meanwhile, here or elsewhere, ta
 2. Deliveries are confirmed once in a turn, and not while the client does not read: so what it has not read waits in its
    Godwit session, within the bounds of that.
 3. A client with more than `UNANSWERED_MAX` requests open is not read, at any level.
-4. An event's number is the number of its request, counted from when its session began, in microseconds since 1970: so
-   numbers of one client grow from session to session, as long as the clocks of brokers agree better than the time
-   between them.
 
 *Departures.* Of a client that is taken over by another broker, a will without delay is not published: nobody may speak
 for it here any more.
@@ -24,35 +21,26 @@ for it here any more.
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from godwit.broker import messages as said
-from godwit.broker.effects import StartTimer, StopTimer, TimerKey
+from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
-from godwit.filters.events import NAME_LENGTH_MAX, Attributes, Event
+from godwit.filters.events import NAME_LENGTH_MAX, Event
 from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, greeting
 from godwit.mqtt import exchange as asked
-from godwit.mqtt.exchange import NEVER
-from godwit.mqtt.notes import OUT, SUB, grant_note, kept_of, out_note
-from godwit.mqtt.packets import Will
+from godwit.mqtt.notes import OUT, kept_of, out_note
 from godwit.mqtt.reasons import Reason
 from godwit.mqtt.topics import matches, split
 from godwit.runtime.admission import Credentials, Principal
 from godwit.runtime.inner import Inner
 from godwit.runtime.mqtt_events import (
-    CONTEXT,
     Message,
-    attributes_of,
-    context_of_payload,
     context_of_properties,
-    stamps_of,
 )
-from godwit.runtime.mqtt_requests import Gate, Requests
+from godwit.runtime.mqtt_requests import Gate
+from godwit.runtime.mqtt_wishes import Wishes
 from godwit.runtime.rates import Bucket
-from godwit.runtime.wire import NATIVE
 
 if TYPE_CHECKING:
     from godwit.runtime.mqtt_gateway import Gateway
@@ -61,9 +49,6 @@ __all__ = ["MqttConnection"]
 
 UNANSWERED_MAX = 1_024
 CONNECT_S = 10.0
-FILTER_BYTES_MAX = 4_000  # of a topic filter: it must fit into a note
-SEQUENCE, CTX = "seq", "ctx"  # notes of ours
-TO = "$to"
 TOKEN, REST = ("token",), ("rest",)
 KEEPING = (("will",), ("keep alive",))  # timers that are ours to run; Godwit's session minds its own expiry
 BYE_FIRST_BYTE = 0xE0  # of DISCONNECT
@@ -96,7 +81,7 @@ class MqttConnection:
         self._is_over = False  # the MQTT session is; its will may be pending
         self._is_forgotten = False
         self._inner: Inner | None = None
-        self._requests: Requests | None = None
+        self._wishes: Wishes | None = None
         self._gate = Gate()
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self._loop = asyncio.get_running_loop()
@@ -104,14 +89,10 @@ class MqttConnection:
         self._attach: asked.Attach | None = None
         self._admitting: asyncio.Task[None] | None = None
         self._checks: dict[str, tuple[str | None, bool]] = {}  # by subscription: levels to look at, and no local
-        self._base = 0
-        self._context: Attributes = {}
-        self._stamps: Attributes = {}
         self._confirm = 0  # up to here deliveries are done
         self._confirmed = 0  # and this was said
         self._is_full = False  # the client does not read
         self._is_paused = False  # the client is not read
-        self._linger_s: float | None = None
         self._bucket: Bucket | None = None
 
     # ------------------------------------------------------------ from the carrier
@@ -260,28 +241,23 @@ class MqttConnection:
         attach, inner = self._attach, self._inner
         assert attach is not None
         assert inner is not None
-        self._is_attached = True
-        requests = self._requests = Requests(inner, message.accepted)
         notes, is_present = message.notes, not message.fresh
-        self._base = _whole(notes.get(SEQUENCE)) or int(self.gateway.now() * 1e6)
-        if SEQUENCE not in notes:
-            requests.ask(said.Note(SEQUENCE, msgspec.msgpack.encode(self._base)))
-        doubtful = 0
-        if OUT in notes:
-            requests.ask(said.Note(OUT, None))
-        elif is_present:
-            doubtful = message.receipt.replayed
-        self._linger(attach.expiry_s)
-        self._know_context(_context(notes.get(CTX)))
         try:
             context = context_of_properties(attach.connect.properties)
         except GodwitError as error:
-            self._is_attached = False
             self._refuse(Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(error))
             self._let_go()
             return
+        self._is_attached = True
+        wishes = self._wishes = Wishes(
+            self.gateway, inner, self.client, message, lambda: self._session.kept, self._tell, self._break_off
+        )
+        if OUT in notes:
+            wishes.keep(OUT, None)
+        wishes.linger(attach.expiry_s)
         if context is not None:
-            self._set_context(context)
+            wishes.set_context(context)
+        doubtful = message.receipt.replayed if is_present and OUT not in notes else 0
         self._tell(asked.Attached(self.name, is_present, kept_of(notes), doubtful))
 
     def taken_over(self, is_clean: bool) -> None:
@@ -297,19 +273,18 @@ class MqttConnection:
     # ------------------------------------------------------------ from the machine
 
     def _on_messages(self, messages: list[Any]) -> None:
-        requests = self._requests
         for message in messages:
             kind = type(message)
             if kind is said.Delivery:
                 self._on_delivery(message)
-            elif kind is said.Accepted and requests is not None:
-                requests.on_accepted(message.number)
-            elif kind is said.Refused and requests is not None:
-                requests.on_refused(message.number, message.reason)
+            elif kind is said.Accepted and self._wishes is not None:
+                self._wishes.requests.on_accepted(message.number)
+            elif kind is said.Refused and self._wishes is not None:
+                self._wishes.requests.on_refused(message.number, message.reason)
             elif kind is said.Attached:
                 self._on_attached(message)
-                requests = self._requests
-        if self._is_paused and requests is not None and requests.unanswered < UNANSWERED_MAX // 2:
+        wishes = self._wishes
+        if self._is_paused and wishes is not None and wishes.requests.unanswered < UNANSWERED_MAX // 2:
             self._hold_back(False)
         self._flush()
 
@@ -329,11 +304,26 @@ class MqttConnection:
         message = self.gateway.message(event)
         names = delivery.subscriptions
         checks = self._checks
+        topics = message.topics
+        outgoing = self._session.outgoing
+        if outgoing is not None and len(names) == 1 and len(topics) == 1 and checks.get(names[0]) is EXACT:
+            data = outgoing.quick(
+                delivery.number,
+                names[0],
+                message.qos,
+                message.retain,
+                message.is_retained,
+                event.expires_at,
+                message.shared,
+            )
+            if data is not None:
+                self._send(data)
+                self._confirm = max(self._confirm, self._session.kept.confirmed)
+                return
         for name in names:
             if checks.get(name) is not EXACT:
                 names = tuple(each for each in names if self._wants(each, event, message))
                 break
-        topics = message.topics
         topic = topics[0] if len(topics) == 1 else _topic_for(names, topics)
         self._tell(
             asked.Deliver(
@@ -380,16 +370,19 @@ class MqttConnection:
             self._on_end()
 
     def _send(self, data: bytes) -> None:
-        requests = self._requests
-        if requests is None or data[0] == BYE_FIRST_BYTE:
+        wishes = self._wishes
+        if wishes is None or data[0] == BYE_FIRST_BYTE:
             self._gate.put_at_once(data)
         else:
-            self._gate.put(data, requests.said, requests.accepted)
+            self._gate.put(data, wishes.requests.said, wishes.requests.accepted)
+
+    def _taken(self) -> bytes:
+        """What may leave now."""
+        return self._gate.taken(0 if self._wishes is None else self._wishes.requests.accepted)
 
     def _flush(self) -> None:
         """Write what may leave, in one go, and confirm what is done."""
-        requests = self._requests
-        data = self._gate.taken(0 if requests is None else requests.accepted)
+        data = self._taken()
         if data and self._is_open:
             self._write(data)
         self._say_confirmed()
@@ -405,9 +398,7 @@ class MqttConnection:
     def _drop(self, reason: str) -> None:
         """Close the client's connection after what was sent."""
         if self._is_open:
-            requests = self._requests
-            data = self._gate.taken(0 if requests is None else requests.accepted)
-            if data:
+            if data := self._taken():
                 self._write(data)
             self._is_open = False
             self._greeting_timer.cancel()
@@ -418,131 +409,32 @@ class MqttConnection:
                 self._let_go()
 
     def _on_publish_event(self, effect: asked.PublishEvent) -> None:
-        self._publish(effect, partial(self._on_published, effect.number) if effect.number else None)
+        wishes = self._wishes
+        if wishes is not None:
+            wishes.publish(effect)
+            if wishes.requests.unanswered > UNANSWERED_MAX:
+                self._hold_back(True)
 
     def _on_publish_will(self, effect: asked.PublishWill) -> None:
-        self._publish(effect.will, None)
-
-    def _publish(self, wanted: asked.PublishEvent | Will, on_answer: Callable[[str | None, bool], None] | None) -> None:
-        """Publish this, or say why not."""
-        requests, topic = self._requests, wanted.topic
-        if requests is None:
-            return
-        try:
-            if topic[0] == "$":
-                self._publish_specially(wanted, on_answer)
-                return
-            event = self._event(wanted, requests.said + 1)
-        except GodwitError as error:
-            self.gateway.counts["refused"] += 1
-            if on_answer is not None:
-                on_answer(str(error), False)
-            return
-        self.gateway.counts["published"] += 1
-        if wanted.retain:
-            wish: Any = said.Retain(event, topic, clear=not wanted.payload)
-        else:
-            wish = said.Publish(event)
-        self._ask(wish, on_answer)
-        if requests.unanswered > UNANSWERED_MAX:
-            self._hold_back(True)
-
-    def _publish_specially(
-        self, wanted: asked.PublishEvent | Will, on_answer: Callable[[str | None, bool], None] | None
-    ) -> None:
-        """What a client publishes to `$ctx` is its context; other topics that begin with `$` are not for clients."""
-        topic = wanted.topic
-        if topic != CONTEXT and not topic.startswith(f"{CONTEXT}/"):
-            raise PeerFault(f"{topic}: of topics that begin with $, clients may publish to {CONTEXT} alone")
-        told = context_of_properties(wanted.properties)
-        if told is not None and not wanted.payload and topic == CONTEXT:
-            context: Attributes = told
-        else:
-            context = context_of_payload(topic, wanted.payload, self._context)
-        self._set_context(context, on_answer)
-
-    def _event(self, wanted: asked.PublishEvent | Will, number: int) -> Event:
-        properties, now = wanted.properties, self.gateway.now()
-        expiry_s = properties.get("message_expiry_interval")
-        to = [value for name, value in properties.get("user_property", ()) if name == TO]
-        return Event(
-            attributes_of(wanted.topic, wanted.payload, wanted.qos, wanted.retain, properties, self._stamps),
-            self.client,
-            self._base + number,
-            wanted.payload,
-            properties.get("content_type"),
-            now,
-            None if expiry_s is None else now + expiry_s,
-            self.gateway.filter_on_context(to[-1]) if to else None,
-        )
-
-    def _on_published(self, number: int, reason: str | None, is_denied: bool) -> None:
-        if reason is None:
-            self._tell(asked.Accepted(number))
-            return
-        code = Reason.NOT_AUTHORIZED if is_denied else Reason.IMPLEMENTATION_SPECIFIC_ERROR
-        if reason.startswith("$"):
-            code = Reason.TOPIC_NAME_INVALID
-        self._tell(asked.Accepted(number, code, reason))
+        if self._wishes is not None:
+            self._wishes.publish(effect.will)
 
     def _on_add(self, effect: asked.AddSubscriptions) -> None:
-        codes: list[int | None] = [None] * len(effect.wishes)
-        reasons: list[str] = []
         self._checks.clear()
-        for place, wish in enumerate(effect.wishes):
-            text = wish.subscription.filter
-            if len(text.encode()) > FILTER_BYTES_MAX:
-                reasons.append(f"a topic filter of more than {FILTER_BYTES_MAX} bytes")
-                codes[place] = Reason.QUOTA_EXCEEDED
-                continue
-            subscribe = said.Subscribe(
-                (self.client, text), wish.topics.filter, share=wish.topics.share or "", retained=wish.wants_retained
-            )
-            self._ask(subscribe, partial(self._on_subscribed, effect, codes, reasons, place))
-            granted = self._session.kept.subscriptions.get(text)
-            if granted is not None:
-                self._ask(said.Note(SUB + text, grant_note(granted)))
-        self._answer_subscribe(effect, codes, reasons)
-
-    def _on_subscribed(
-        self,
-        effect: asked.AddSubscriptions,
-        codes: list[int | None],
-        reasons: list[str],
-        place: int,
-        reason: str | None,
-        is_denied: bool,
-    ) -> None:
-        if reason is None:
-            codes[place] = effect.wishes[place].subscription.qos
-        else:
-            reasons.append(reason)
-            codes[place] = Reason.NOT_AUTHORIZED if is_denied else Reason.IMPLEMENTATION_SPECIFIC_ERROR
-        self._answer_subscribe(effect, codes, reasons)
-
-    def _answer_subscribe(self, effect: asked.AddSubscriptions, codes: list[int | None], reasons: list[str]) -> None:
-        known = tuple(code for code in codes if code is not None)
-        if len(known) < len(codes):
-            return
-        standing = self._session.kept.subscriptions
-        self._tell(asked.Subscribed(effect.request, known, "; ".join(reasons)))
-        for wish, code in zip(effect.wishes, known, strict=True):
-            if code >= 0x80:  # what stood before stands again
-                text = wish.subscription.filter
-                granted = standing.get(text)
-                self._ask(said.Note(SUB + text, None if granted is None else grant_note(granted)))
+        if self._wishes is not None:
+            self._wishes.subscribe(effect)
 
     def _on_end_subscriptions(self, effect: asked.EndSubscriptions) -> None:
         self._checks.clear()
-        for text in effect.filters:
-            self._ask(said.Unsubscribe((self.client, text)))
-            self._ask(said.Note(SUB + text, None))
+        if self._wishes is not None:
+            self._wishes.unsubscribe(effect)
 
     def _on_give_up(self, effect: asked.GiveUp) -> None:
         self.gateway.counts["given up"] += 1
 
     def _on_keep(self, effect: asked.Keep) -> None:
-        self._ask(said.Note(effect.key, effect.value))
+        if self._wishes is not None:
+            self._wishes.keep(effect.key, effect.value)
 
     def _on_forget(self, effect: asked.Forget) -> None:
         self._is_forgotten = True
@@ -565,9 +457,8 @@ class MqttConnection:
     def _on_timer(self, key: TimerKey) -> None:
         if not self._stop_timer(key):
             return
-        self._tell(asked.TimerDue(key))
+        self._tell(TimerDue(key))
         if self._is_over:  # the will is said: the session may go on without us
-            self._linger(self._session.expiry_s)
             self._let_go()
         self._flush()
 
@@ -580,45 +471,11 @@ class MqttConnection:
             except PeerFault as fault:
                 self._break_off(str(fault))
 
-    def _ask(self, wish: Any, on_answer: Callable[[str | None, bool], None] | None = None) -> None:
-        requests = self._requests
-        if requests is None:
-            return
-        try:
-            requests.ask(wish, on_answer)
-        except PeerFault as fault:
-            requests.said -= 1
-            self._break_off(str(fault))
-
     def _break_off(self, reason: str) -> None:
         """The client may not even ask this."""
         if self._is_open:
             self._tell(asked.Stop(Reason.NOT_AUTHORIZED, reason))
             self._drop(reason)
-
-    def _linger(self, seconds: int) -> None:
-        linger_s = None if seconds >= NEVER else float(seconds)
-        if linger_s != self._linger_s or self._requests is None or not self._session.connection:
-            self._linger_s = linger_s
-            self._ask(said.Linger(linger_s))
-
-    def _set_context(self, context: Attributes, on_answer: Callable[[str | None, bool], None] | None = None) -> None:
-        """Say that the client's context is this from now on."""
-        before = self._context
-
-        def answered(reason: str | None, is_denied: bool) -> None:
-            if reason is not None and self._context is context:
-                self._know_context(before)
-                self._ask(said.Note(CTX, msgspec.msgpack.encode(before)))
-            if on_answer is not None:
-                on_answer(reason, is_denied)
-
-        self._know_context(context)
-        self._ask(said.Context(dict(context)), answered)
-        self._ask(said.Note(CTX, msgspec.msgpack.encode(context)))
-
-    def _know_context(self, context: Attributes) -> None:
-        self._context, self._stamps = context, stamps_of(context)
 
     # ------------------------------------------------------------ the end
 
@@ -631,8 +488,9 @@ class MqttConnection:
             return
         self._say_confirmed()
         self._is_over = True
-        self._linger(self._session.expiry_s)
-        self._ask(said.Note(OUT, out_note(self._session.kept)))
+        if self._wishes is not None:
+            self._wishes.linger(self._session.expiry_s)
+            self._wishes.keep(OUT, out_note(self._session.kept))
         if ("will",) not in self._timers:
             self._let_go()
 
@@ -657,20 +515,6 @@ def _topic_for(names: tuple[str, ...], topics: tuple[str, ...]) -> str:
             if matches(levels, topic):
                 return topic
     return topics[0] if topics else ""
-
-
-def _whole(note: bytes | None) -> int:
-    try:
-        return msgspec.msgpack.decode(note, type=int) if note else 0
-    except msgspec.MsgspecError:
-        return 0
-
-
-def _context(note: bytes | None) -> Attributes:
-    try:
-        return NATIVE.attributes(msgspec.msgpack.decode(note, type=dict[str, Any])) if note else {}
-    except (msgspec.MsgspecError, ValueError):
-        return {}
 
 
 _EFFECTS: dict[type, Callable[[MqttConnection, Any], None]] = {

@@ -1,8 +1,8 @@
 """Between MQTT messages and Godwit's events: pure functions, both ways.
 
-*Theory.* A topic is the attribute `topic`. User properties are attributes, as texts; so are the fields of a payload that
-is a JSON object, as what they are: numbers, texts, times and places can be filtered on. The payload itself stays as it
-is. What an MQTT client must get as it was sent, and no attribute says, is in attributes that begin with `mqtt.`.
+*Theory.* A topic is the attribute `topic`. User properties are attributes, as texts; so are the fields of a payload
+that is a JSON object, as what they are: numbers, texts, times and places can be filtered on. The payload itself stays
+as it is. What an MQTT client must get as it was sent, and no attribute says, is in attributes that begin with `mqtt.`.
 
 | attribute | holds |
 |---|---|
@@ -19,8 +19,8 @@ An event of a native client goes out with its payload, or, without one, with its
 2. What is no attribute (a bad name, a value that is too long) is left out; the event is not. Of more than
    `ATTRIBUTES_MAX` attributes the fields go first.
 3. Nobody sets `topic`, `retained`, or what begins with `mqtt.`, `sender.`, `my.` or `$`, by a user property or a field.
-4. A message that crosses Godwit is the same on the other side: topic, payload, QoS, retain flag, and properties, but for
-   user properties of more than 64 KiB together, which do not go along.
+4. A message that crosses Godwit is the same on the other side: topic, payload, QoS, retain flag, and properties, but
+   for user properties of more than 64 KiB together, which do not go along.
 """
 
 import re
@@ -206,7 +206,7 @@ def properties_of(event: Event) -> Properties:
 
 
 def _is_shown(name: str) -> bool:
-    return name != TOPIC and name != RETAINED and not name.startswith("mqtt.")
+    return name not in (TOPIC, RETAINED) and not name.startswith("mqtt.")
 
 
 def _plain(value: Any) -> Any:

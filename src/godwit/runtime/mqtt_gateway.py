@@ -35,7 +35,7 @@ from godwit.runtime.tcp import Address
 
 __all__ = ["Gateway"]
 
-MODE = "relocate"
+MODE = "named"  # an MQTT client brings nothing but its name
 MESSAGES_KEPT = 4_096
 UNREAD_BYTES_MAX = 16 * 2**20
 
@@ -128,7 +128,7 @@ class Gateway:
 
     def attach(self, client: str, *, is_clean: bool) -> Attach:
         """How a client's session is asked for."""
-        return Attach(client, mode=MODE)
+        return Attach(client, mode=MODE, fresh_start=is_clean)
 
     def message(self, event: Event) -> Message:
         """An event as MQTT clients get it."""

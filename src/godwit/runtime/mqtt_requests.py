@@ -38,8 +38,8 @@ class Requests:
 
     def ask(self, wish: Any, on_answer: OnAnswer | None = None) -> None:
         """Ask for this."""
+        said = self._inner.say(Request(self.said + 1, wish))
         self.said += 1
-        said = self._inner.say(Request(self.said, wish))
         if on_answer is not None:
             self._waiting.append((self.said, on_answer, said is not None and type(said.wish) is Denied))
 

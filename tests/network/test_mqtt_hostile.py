@@ -1,0 +1,94 @@
+"""Bytes that are no MQTT, and clients that misbehave: they cost nobody else anything."""
+
+import asyncio
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from godwit.broker.broker import BrokerConfig
+from godwit.mobility import MobileBroker
+from godwit.mqtt import Connect, Pingreq, Publish, Settings, Subscribe, Subscription, encode
+from godwit.runtime.mqtt_gateway import Gateway
+from godwit.runtime.node import Node
+from tests.network.mqtt_devices import Device, one_broker, run
+
+CONNECT = encode(Connect("evil", 5, properties={"session_expiry_interval": 9}), 5)
+PIECES = st.lists(
+    st.binary(max_size=30)
+    | st.sampled_from(
+        [
+            CONNECT,
+            encode(Subscribe(1, (Subscription("#", 2), Subscription("a?x > 3", 1))), 5),
+            encode(Publish("a", b'{"x": 4}', 2, packet_id=1), 5),
+            encode(Publish("$ctx", b'{"x": 4}', 1, packet_id=2), 5),
+            bytes.fromhex("62020001"),
+            bytes.fromhex("50020001"),
+            bytes.fromhex("70020001"),
+            bytes.fromhex("40020001"),
+            encode(Pingreq(), 5),
+            bytes.fromhex("e000"),
+        ]
+    ),
+    max_size=12,
+)
+
+
+async def bombard(pieces: list[bytes], cuts: list[int]) -> None:
+    """Say all this to a gateway, cut anywhere; its node has no trouble, and goes on."""
+    troubles: list[str] = []
+    node = Node(lambda: MobileBroker("b1", {}, BrokerConfig()), on_trouble=troubles.append)
+    gateway = Gateway(node)
+    out = bytearray()
+    connection = gateway.open(out.extend, lambda: None, "127.0.0.1")
+    data = b"".join(pieces)
+    places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
+    for begin, end in zip(places, places[1:], strict=False):
+        connection.data_received(data[begin:end])
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)  # type: ignore[arg-type]
+        await node.quiet()
+    connection.connection_lost()
+    await node.quiet()
+    assert troubles == []
+    assert gateway.connections == {}
+    good = gateway.open(out.extend, lambda: None, "127.0.0.1")
+    out.clear()
+    good.data_received(encode(Connect("good", 4), 4))
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})  # type: ignore[arg-type]
+    await node.quiet()
+    assert out == bytes.fromhex("20020000")
+    await gateway.close()
+    await node.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(PIECES, st.lists(st.integers(0, 400), max_size=4), st.booleans())
+def test_a_gateway_survives_whatever_comes(pieces, cuts, begins_well):
+    asyncio.run(bombard([CONNECT, *pieces] if begins_well else pieces, cuts))
+
+
+def test_strangers_and_slow_readers_do_not_disturb():
+    async def scene() -> None:
+        rng = Random(1)
+        async with one_broker(settings=Settings(maximum_packet_size=2**20)) as station:
+            ann, bob = Device("ann"), Device("bob")
+            await ann.connect(station.port)
+            await bob.connect(station.port)
+            await ann.subscribe("t", 1)
+            for _ in range(20):  # noise
+                _, writer = await asyncio.open_connection("127.0.0.1", station.port)
+                writer.write(rng.randbytes(200))
+                await writer.drain()
+                writer.close()
+            _, slow = await asyncio.open_connection("127.0.0.1", station.port)
+            slow.write(encode(Connect("slow", 4), 4) + encode(Subscribe(1, (Subscription("t", 0),)), 4))
+            await slow.drain()
+            payload = bytes(50_000)
+            for _ in range(300):  # 15 MB that one of them does not read
+                await bob.publish("t", payload, 1)
+            assert {len(each) for each in await ann.payloads(300)} == {50_000}
+            slow.close()
+            await ann.disconnect()
+            await bob.disconnect()
+
+    run(scene)
