@@ -148,7 +148,7 @@ def test_every_metric_is_explained_and_none_is_missing() -> None:
     "said", [b"", b"GET /healthz HTTP/1.1\r\nhost: loc", b"nonsense\r\n\r\n", b"\x16\x03\x01" * 99]
 )
 def test_a_connection_that_asks_for_nothing_is_closed(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("godwit.runtime.http.HEAD_S", 0.05)
+    monkeypatch.setattr("godwit.runtime.http_protocols.HEAD_S", 0.05)
 
     async def scene() -> None:
         async with broker() as (running, client):
