@@ -1,5 +1,7 @@
 """Whether a broker is well, and what its metrics say, asked over real sockets."""
 
+import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -138,6 +140,24 @@ def test_every_metric_is_explained_and_none_is_missing() -> None:
             text = (await client.get("/metrics")).text
             shown = {line.split()[2] for line in text.splitlines() if line.startswith("# HELP")}
             assert shown == METRICS.keys()
+
+    run(scene)
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"GET /healthz HTTP/1.1\r\nhost: loc", b"nonsense\r\n\r\n", b"\x16\x03\x01" * 99]
+)
+def test_a_connection_that_asks_for_nothing_is_closed(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("godwit.runtime.http_protocols.HEAD_S", 0.05)
+
+    async def scene() -> None:
+        async with broker() as (running, client):
+            reader, writer = await asyncio.open_connection(running.web.host, running.web.port)
+            writer.write(said)
+            with suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+            assert (await client.get("/healthz")).status_code == 200
 
     run(scene)
 

@@ -29,7 +29,7 @@ from godwit.filters.language import parse
 from godwit.runtime.admission import Credentials, OpenDoor, Principal
 from godwit.runtime.mqtt_gateway import Gateway
 from godwit.runtime.wire import JSON, Intro
-from tests.network.http_broker import Running, broker, run
+from tests.network.http_broker import Running, a_turn, broker, run
 
 
 async def say(socket: ClientConnection, *messages: Any) -> None:
@@ -187,6 +187,44 @@ def test_mqtt_goes_to_the_gateway_as_bytes() -> None:
         async with broker() as (running, _):
             with pytest.raises(InvalidStatus):
                 await at(running, "/mqtt", subprotocols=["mqtt"])
+
+    run(scene)
+
+
+def test_from_one_host_come_no_more_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("godwit.runtime.rates.is_local", lambda host: False)
+
+    async def scene() -> None:
+        async with broker() as (running, client):
+            running.http._hosts.each_max = 2
+            async with at(running, "/ws"), at(running, "/ws"):
+                with pytest.raises(httpx.TransportError):
+                    await client.get("/healthz")
+            while running.http._hosts._counts:
+                await a_turn()
+            assert (await client.get("/healthz")).status_code == 200
+
+    run(scene)
+
+
+def test_a_client_may_show_who_it_is_with_a_certificate() -> None:
+    class Shown:
+        async def admit(self, credentials: Credentials) -> Principal:
+            return Principal(credentials.certificate or "nobody")
+
+    async def scene() -> None:
+        authority = trustme.CA()
+        server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+        authority.issue_cert("127.0.0.1").configure_cert(server)
+        authority.issue_cert("van-7").configure_cert(client)
+        server.verify_mode = ssl.CERT_OPTIONAL
+        for context in (server, client):
+            authority.configure_trust(context)
+        async with broker(door=Shown()) as (running, _):
+            address = await running.http.listen("127.0.0.1", 0, server)
+            async with httpx.AsyncClient(base_url=f"https://{address}", verify=client, trust_env=False) as secure:
+                answer = await secure.post("/events", json={"n": 1})
+                assert answer.json()["ids"][0].startswith("van-7/http-")
 
     run(scene)
 

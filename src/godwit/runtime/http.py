@@ -11,8 +11,8 @@ comes through the same door as native clients; what it asks of the machine goes 
 3. Who comes from this machine and does not call it by a local name counts as somebody from elsewhere: it may be a page
    in a browser here, or come through a proxy. A request from a page
    of another origin is refused unless `origins` names that.
-4. A body has at most `body_bytes_max`, and has come after `BODY_S`; a connection has at most `HEAD_S` for its first
-   request. There are at most `connections_max`.
+4. A body has at most `body_bytes_max`, and has come after `BODY_S`; what connections may cost, `http_protocols.py`
+   says. There are at most `connections_max`.
 5. While nothing is taken in (the disk fails), posts are answered by 503 at once, and nothing waits in memory for it.
 """
 
@@ -36,7 +36,6 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from godwit import __version__
@@ -52,11 +51,13 @@ from godwit.runtime.http_events import (
     subscription,
     where_it_was,
 )
+from godwit.runtime.http_protocols import CERTIFICATE, HOSTS, HttpProtocol, SocketProtocol
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
 from godwit.runtime.http_tracing import TraceStream
 from godwit.runtime.inspection import SHOWN, SHOWN_MAX, Inspection, event_id
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
+from godwit.runtime.rates import Hosts
 from godwit.runtime.talking import Hung
 from godwit.runtime.tcp import Address, Server
 from godwit.runtime.watching import Listener, Watching
@@ -66,7 +67,6 @@ __all__ = ["ROUTES", "SOCKETS", "HttpServer", "Problem"]
 
 BODY_BYTES_MAX = 16 * 2**20
 BODY_S = 60.0
-HEAD_S = 10.0
 STOP_S = 5.0
 WILD = ("", "0.0.0.0", "::")
 
@@ -104,19 +104,6 @@ class Problem(GodwitError):
         self.more = more
 
 
-class _Protocol(H11Protocol):
-    """A connection that must soon ask for something. (rule 4)"""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        asyncio.get_running_loop().call_later(HEAD_S, self._check)
-
-    def _check(self) -> None:
-        has_asked: bool = self.scope is not None
-        if not has_asked:
-            self.transport.abort()
-
-
 class HttpServer:
     """HTTP for one broker. `gateway`: what takes MQTT over WebSocket."""
 
@@ -148,11 +135,12 @@ class HttpServer:
         self._relief = asyncio.Event()
         self._before, node.on_relief = node.on_relief, self._on_relief
         self._state = ServerState()
+        self._hosts = Hosts(server.traffic.connections_per_host_max)
         self._servers: list[asyncio.Server] = []
         self._config = uvicorn.Config(
             self._application(),
-            http=_Protocol,
-            ws="websockets-sansio",
+            http=HttpProtocol,
+            ws=SocketProtocol,
             ws_max_size=server.frame_bytes_max,
             loop="none",
             lifespan="off",
@@ -171,7 +159,10 @@ class HttpServer:
         """Take connections there. With port 0, the system chooses one."""
         config = self._config
         server = await asyncio.get_running_loop().create_server(
-            lambda: _Protocol(config=config, server_state=self._state, app_state={}), host, port, ssl=tls
+            lambda: HttpProtocol(config=config, server_state=self._state, app_state={HOSTS: self._hosts}),
+            host,
+            port,
+            ssl=tls,
         )
         self._servers.append(server)
         taken = Address(*server.sockets[0].getsockname()[:2])
@@ -225,7 +216,8 @@ class HttpServer:
         self._check_origin(connection)
         said = _credentials(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
-        return await self.door.admit(Credentials(host=self._host_of(connection), **said))
+        who = Credentials(self._host_of(connection), certificate=_certificate_of(connection), **said)
+        return await self.door.admit(who)
 
     def _host_of(self, connection: HTTPConnection) -> str:
         """From where it comes, as far as the door is concerned. (rule 3)"""
@@ -423,7 +415,7 @@ class HttpServer:
         if self.gateway is None:
             await websocket.close(1008, "this broker speaks no MQTT")
         elif await self._takes(websocket):
-            await serve_mqtt(self, websocket, self.gateway, self._host_of(websocket))
+            await serve_mqtt(self, websocket, self.gateway, self._host_of(websocket), _certificate_of(websocket))
 
     async def _takes(self, websocket: WebSocket) -> bool:
         """Whether there is room for one more; if not, or if its page may not come, it is closed."""
@@ -475,6 +467,11 @@ def _credentials(authorization: str) -> dict[str, str]:
                 raise Problem(400, "the Authorization header is no Basic credentials")
             return {"user": user, "password": password}
     raise Problem(400, f"Authorization by {scheme!r}: allowed are Basic and Bearer")
+
+
+def _certificate_of(connection: HTTPConnection) -> str:
+    """The name in the certificate that the other end has shown."""
+    return str(connection.scope.get("state", {}).get(CERTIFICATE, ""))
 
 
 def _is_local_name(host: str) -> bool:

@@ -51,7 +51,13 @@ class Gateway(Protocol):
     """What takes MQTT over a stream of any kind."""
 
     def open(
-        self, write: Callable[[bytes], None], close: Callable[[], None], host: str, *, pause: Callable[[bool], None]
+        self,
+        write: Callable[[bytes], None],
+        close: Callable[[], None],
+        host: str,
+        *,
+        pause: Callable[[bool], None],
+        certificate: str,
     ) -> Stream:
         """A connection from `host` is there; `pause` stops and resumes reading from it."""
 
@@ -208,7 +214,7 @@ async def _text(websocket: WebSocket) -> str:
     return str(text)
 
 
-async def serve_mqtt(host: Host, websocket: WebSocket, gateway: Gateway, peer: str) -> None:
+async def serve_mqtt(host: Host, websocket: WebSocket, gateway: Gateway, peer: str, certificate: str) -> None:
     """A client that speaks MQTT. Who it is, it says in CONNECT, and the gateway asks the door."""
     if MQTT not in websocket.scope.get("subprotocols", ()):
         await websocket.close(REFUSED, "the subprotocol must be mqtt")
@@ -218,7 +224,11 @@ async def serve_mqtt(host: Host, websocket: WebSocket, gateway: Gateway, peer: s
     may_read = asyncio.Event()
     may_read.set()
     stream = gateway.open(
-        socket.write, socket.close, peer, pause=lambda is_paused: may_read.clear() if is_paused else may_read.set()
+        socket.write,
+        socket.close,
+        peer,
+        pause=lambda is_paused: may_read.clear() if is_paused else may_read.set(),
+        certificate=certificate,
     )
 
     async def read() -> None:

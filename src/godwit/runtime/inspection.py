@@ -195,7 +195,9 @@ class Inspection:
         if not told["subscriptions"]:
             return f"the client has no subscription {subscription!r}" if subscription else "the client wants nothing"
         if not any(row["matches"] for row in told["subscriptions"]):
-            return "no subscription of the client matches the event"
+            fails = told["subscriptions"][0]["fails"] if len(told["subscriptions"]) == 1 else []
+            because = f": {', '.join(fails)} does not hold" if fails else ""
+            return f"no subscription of the client matches the event{because}"
         return "a subscription matches now, but the event came before it did, or longer ago than this broker remembers"
 
     def _without_session(self, told: dict[str, Any], client: str) -> str:

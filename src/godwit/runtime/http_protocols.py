@@ -1,0 +1,63 @@
+"""uvicorn's protocols with our bounds: who is silent or comes too often is let go, and certificates are seen.
+
+*Rules.*
+1. A connection has `HEAD_S` for its first request.
+2. From one host come at most so many connections as `Hosts` allows, WebSockets included.
+3. The name in a certificate that we trust is handed to the application, as `certificate` in the request's state.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from godwit.runtime.peers import certificate_names, host_of
+from godwit.runtime.rates import Hosts
+
+__all__ = ["CERTIFICATE", "HOSTS", "HttpProtocol", "SocketProtocol"]
+
+HEAD_S = 10.0
+CERTIFICATE, HOSTS, ENTERED = "certificate", "hosts", "entered"
+
+
+class HttpProtocol(H11Protocol):
+    """A connection; its state (`app_state`) is its own, and has `HOSTS`."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        asyncio.get_running_loop().call_later(HEAD_S, self._check)
+        host, names = host_of(transport), certificate_names(transport)
+        hosts: Hosts = self.app_state[HOSTS]
+        self.app_state[CERTIFICATE] = names[0] if names else ""
+        if hosts.enter(host):
+            self.app_state[ENTERED] = host
+        else:
+            transport.abort()  # rule 2
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        _leave(self.app_state)
+
+    def _check(self) -> None:
+        has_asked: bool = self.scope is not None
+        if not has_asked:
+            self.transport.abort()  # rule 1
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """The same connection after it has become a WebSocket."""
+
+    def __init__(self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: Any = None) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._state = app_state
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        _leave(self._state)
+
+
+def _leave(state: dict[str, Any]) -> None:
+    host = state.pop(ENTERED, None)
+    if host is not None:
+        state[HOSTS].leave(host)
