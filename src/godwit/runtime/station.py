@@ -8,7 +8,8 @@ function in `LISTENERS`, which is given the station and an address and answers w
 2. Who stops a station loses nothing: what has come is handled and written, clients are told, and the journal ends with
    a snapshot. A station that is killed loses no more than its durability says.
 3. The machine of a journal is made as it was made when the journal began (`Made`): what is replayed gives the same
-   state only so. What the configuration says now is put in force after that.
+   state only so. More neighbours, and other bounds, are an input like any other (`Reconfigured`); other changes of what
+   the machine is made of are refused.
 4. A listener that nobody has asked for, and that cannot be had, is left out with a word; one that was asked for is a
    fault.
 """
@@ -27,6 +28,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from godwit.broker.effects import Reconfigured
 from godwit.errors import ConfigurationError, GodwitError, JournalError
 from godwit.filters.events import event
 from godwit.filters.language import parse
@@ -86,7 +88,7 @@ class Station:
         _warm_up()
         self.tls, links = _tls(configuration)
         async with AsyncExitStack() as parts:
-            self.node = self._node()
+            self.node = await self._node()
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
             self.server = _server(self, links)
@@ -118,7 +120,7 @@ class Station:
             self.missing[listener] = str(error)
             return None
 
-    def _node(self) -> Node:
+    async def _node(self) -> Node:
         """The machine, as its journal has it or as a new one."""
         configuration = self.configuration
         wanted = configuration.made(incarnation=int(time() * 1_000))
@@ -127,16 +129,23 @@ class Station:
             return Node(lambda: _machine(wanted), on_record=self._on_record, on_trouble=self._on_trouble)
         journal = Journal(configuration.folder, configuration.name, durability)
         try:
-            made = _recalled(journal)
+            made = _recalled(journal, "made")
             if made is None:
-                journal.remember("made", msgspec.json.encode(wanted).decode())
                 made = wanted
-            elif changes := made.changes(wanted):
+                _remember(journal, "made", wanted)
+            now = _recalled(journal, "now") or made
+            if changes := now.changes(wanted):
                 raise ConfigurationError(
-                    f"{journal.folder} was begun with another configuration ({', '.join(changes)}): go back to it, or "
-                    "begin anew with another journal.folder"
+                    f"{journal.folder} is the journal of another configuration ({'; '.join(changes)}): go back to it, "
+                    "or begin anew with another journal.folder"
                 )
-            return Node(lambda: _machine(made), journal, on_record=self._on_record, on_trouble=self._on_trouble)
+            first = made
+            node = Node(lambda: _machine(first), journal, on_record=self._on_record, on_trouble=self._on_trouble)
+            if (now.neighbours, now.config.limits) != (wanted.neighbours, wanted.config.limits):
+                node.tell(Reconfigured(wanted.neighbours, wanted.config.limits))
+                await node.quiet()
+                _remember(journal, "now", wanted)  # last: should it be missing, the machine is told again
+            return node
         except GodwitError:
             journal.close()
             raise
@@ -291,9 +300,13 @@ def _machine(made: Made) -> MobileBroker:
     return MobileBroker(made.name, made.neighbours, made.config, made.incarnation, movements=made.movements())
 
 
-def _recalled(journal: Journal) -> Made | None:
-    text = journal.recall("made")
+def _recalled(journal: Journal, name: str) -> Made | None:
+    text = journal.recall(name)
     return None if text is None else msgspec.json.decode(text, type=Made)
+
+
+def _remember(journal: Journal, name: str, made: Made) -> None:
+    journal.remember(name, msgspec.json.encode(made).decode())
 
 
 def _why_not_listening(where: str, address: Address, error: OSError) -> str:
