@@ -287,6 +287,7 @@ class Broker:
         effects: list[Effect] = []
         self.config = structs.replace(self.config, limits=input.limits)
         self.sessions.limits = input.limits
+        self.gossip.bounds[RETAINED] = Bound(input.limits.retained_max, input.limits.retained_bytes_max)
         for peer, cost in input.neighbours.items():
             is_new = peer not in self.links
             if is_new:
