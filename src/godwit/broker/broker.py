@@ -33,6 +33,7 @@ from godwit.broker.effects import (
     LinkDown,
     LinkUp,
     Opened,
+    Reconfigured,
     Send,
     Tell,
     TimerDue,
@@ -114,10 +115,8 @@ class Broker:
     ) -> None:
         self.name = name
         self.config = config
-        link = config.link
-        if config.family == "tree" or config.matching == "hops":  # no other way: what waits for a neighbour waits
-            link = structs.replace(link, dead_after_s=None)
-        self.links = {peer: Link(peer, incarnation, link) for peer in neighbours}
+        self.incarnation = incarnation
+        self.links = {peer: self._new_link(peer) for peer in neighbours}
         self.sessions = Sessions(config.limits, name, incarnation, config.advertisements, config.asserted)
         self.quenching = Quenching()
         bounds = {
@@ -129,6 +128,12 @@ class Broker:
         self.groups = Groups(self.gossip)
         self.retained = self.sessions.retained = Retained(self.gossip)
         self.routing = self._new_routing(neighbours, incarnation)
+
+    def _new_link(self, peer: NodeId) -> Link:
+        link = self.config.link
+        if self.config.family == "tree" or self.config.matching == "hops":  # no other way: what waits for it waits
+            link = structs.replace(link, dead_after_s=None)
+        return Link(peer, self.incarnation, link)
 
     def _new_routing(self, neighbours: Mapping[NodeId, float], incarnation: int) -> Routing:
         if self.config.family == "graph" and self.config.matching == "hops":
@@ -276,6 +281,19 @@ class Broker:
         reason = self.groups.settle(client, self.sessions.session(client), now)
         if reason is not None:
             effects.append(Trace(Record("lost", client, "Known", detail=reason)))
+
+    def on_reconfigured(self, input: Reconfigured, now: float) -> list[Effect]:
+        """Have these neighbours and bounds from now on. Who is new is told all when its link opens."""
+        effects: list[Effect] = []
+        self.config = structs.replace(self.config, limits=input.limits)
+        self.sessions.limits = input.limits
+        self.gossip.bounds[RETAINED] = Bound(input.limits.retained_max, input.limits.retained_bytes_max)
+        for peer, cost in input.neighbours.items():
+            is_new = peer not in self.links
+            if is_new:
+                self.links[peer] = self._new_link(peer)
+            self._carry_out(self.routing.set_neighbour(peer, cost, is_new), effects, now)
+        return effects
 
     # ------------------------------------------------------------ clients
 
@@ -499,6 +517,7 @@ class Broker:
         LinkDown: on_link_down,
         Opened: on_opened,
         Closed: on_closed,
+        Reconfigured: on_reconfigured,
     }
 
 

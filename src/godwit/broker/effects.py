@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from godwit.broker.limits import Limits
 from godwit.broker.messages import FrameOrAck, NodeId
 from godwit.filters.events import Attributes, Event
 from godwit.trace import Record
@@ -25,6 +26,7 @@ __all__ = [
     "LinkUp",
     "Notify",
     "Opened",
+    "Reconfigured",
     "Send",
     "StartTimer",
     "StopTimer",
@@ -89,7 +91,17 @@ class TimerDue(msgspec.Struct, frozen=True):
     key: TimerKey
 
 
-Input = LinkUp | LinkDown | Arrived | Opened | Closed | Heard | TimerDue
+class Reconfigured(msgspec.Struct, frozen=True):
+    """The driver was started with other settings: a broker has these neighbours, by cost of the link, and bounds.
+
+    It may have more neighbours than before, and not fewer. What was taken in within older bounds stays.
+    """
+
+    neighbours: dict[NodeId, float]
+    limits: Limits
+
+
+Input = LinkUp | LinkDown | Arrived | Opened | Closed | Heard | TimerDue | Reconfigured
 
 
 # ------------------------------------------------------------ effects

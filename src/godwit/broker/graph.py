@@ -213,6 +213,11 @@ class GraphRouting:
 
     # ------------------------------------------------------------ neighbours
 
+    def set_neighbour(self, peer: NodeId, cost: float, is_new: bool) -> list[Answer]:
+        """Reckon with this cost when the link opens next."""
+        self.topology.costs[peer] = cost
+        return []
+
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         """First tell the neighbour the whole database, then the others about this link.
 

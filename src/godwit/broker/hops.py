@@ -425,6 +425,10 @@ class HopRouting:
 
     # ------------------------------------------------------------ neighbours
 
+    def set_neighbour(self, peer: NodeId, cost: float, is_new: bool) -> list[Answer]:
+        """The overlay is known from the beginning, and stays."""
+        return []
+
     def on_message(self, peer: NodeId, message: Any, now: float) -> list[Answer]:
         check_hop_message(message)
         match message:

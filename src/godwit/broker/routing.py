@@ -78,6 +78,9 @@ class Routing(Protocol):
     def publish(self, event: Event, now: float) -> list[Answer]:
         """A client here publishes `event`."""
 
+    def set_neighbour(self, peer: NodeId, cost: float, is_new: bool) -> list[Answer]:
+        """The link to `peer` costs so much; if it is new, there was none before."""
+
     def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
         """A message came from the neighbour `peer`."""
 

@@ -26,6 +26,7 @@ about a.sender. Unadvertising and unsubscribing are ours.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Literal
 
 from godwit.broker.checking import check_event, check_filter, check_id, shown
@@ -85,10 +86,10 @@ class TreeRouting:
         self.advertised = advertised and not self.floods
         self.in_subs: Entries = {source: {} for source in (HERE, *self.neighbours)}
         self.in_ads: Entries = {source: {} for source in (HERE, *self.neighbours)}
-        outgoing = REDUCTIONS[reduction]
         maker = f"{name}/{incarnation}"  # an id of this life must not replace one of a past life that is still in force
-        self.out_subs: dict[NodeId, Outgoing] = {n: outgoing(maker, excess_max) for n in self.neighbours}
-        self.out_ads: dict[NodeId, Outgoing] = {n: outgoing(maker, excess_max) for n in self.neighbours}
+        self.new_outgoing = partial(REDUCTIONS[reduction], maker, excess_max)
+        self.out_subs: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
+        self.out_ads: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.matcher = IndexMatcher()
         self.stale: dict[NodeId, dict[tuple[str, EntryId], None]] = {}  # of a neighbour that has lost its memory
         self.awaiting: dict[str, dict[NodeId, None]] = {  # who have not told us everything yet
@@ -224,6 +225,26 @@ class TreeRouting:
         return answers
 
     # ------------------------------------------------------------ neighbours
+
+    def set_neighbour(self, peer: NodeId, cost: float, is_new: bool) -> list[Answer]:
+        """Tell a new neighbour what it would have been told from the beginning, and wait for what it tells."""
+        answers: list[Answer] = []
+        if not is_new:
+            return answers
+        self.neighbours = (*self.neighbours, peer)
+        for told, known in ((self.out_subs, self.in_subs), (self.out_ads, self.in_ads)):
+            told[peer], known[peer] = self.new_outgoing(), {}
+        self.awaiting[SUBSCRIPTIONS][peer] = None
+        if self.advertised:
+            self.awaiting[ADVERTISEMENTS][peer] = None
+        for source, ads in self.in_ads.items():
+            for id, filter in ads.items():
+                _tell(peer, self.out_ads[peer].add((source, id), id, filter), Advertise, Unadvertise, answers)
+        for source, subs in self.in_subs.items():
+            for id, filter in subs.items():
+                if source != peer and self._concerns(filter, peer):
+                    _tell(peer, self.out_subs[peer].add((source, id), id, filter), Subscribe, Unsubscribe, answers)
+        return answers
 
     def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
         kind = type(message)

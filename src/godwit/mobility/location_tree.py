@@ -237,6 +237,15 @@ class LocationTree(TreeRouting):
 
     # ------------------------------------------------------------ neighbours
 
+    def set_neighbour(self, peer: NodeId, cost: float, is_new: bool) -> list[Answer]:
+        if is_new:
+            self.followed[peer], self.told[peer], self.taken[peer] = {}, {}, {}
+        answers = super().set_neighbour(peer, cost, is_new)
+        for source, entries in self.followed.items() if is_new else ():
+            for id, entry in entries.items():
+                self._tell(peer, source, id, entry, None, answers)
+        return answers
+
     def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
         told: Any = message
         if type(told) is Follow:

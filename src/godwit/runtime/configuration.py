@@ -79,9 +79,19 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
         return Movements({name: _movement(said) for name, said in self.places.items()}, rule=self.steps)
 
     def changes(self, other: "Made") -> list[str]:
-        """What is different, in the words of the configuration."""
-        own, others = msgspec.structs.asdict(self), msgspec.structs.asdict(other)
-        return [name for name in own if name != "incarnation" and own[name] != others[name]]
+        """What of `other` cannot be put in force in a machine that was made of this, in words. (station.py, rule 3)"""
+        found = [f"without the neighbour {name}" for name in self.neighbours if name not in other.neighbours]
+        for name in BrokerConfig.__struct_fields__:
+            before, after = getattr(self.config, name), getattr(other.config, name)
+            if before != after and name != "limits":
+                shown = "links" if name == "link" else f"security.{name}" if name == "asserted" else f"broker.{name}"
+                was = "" if name == "link" else f", which was {before!r}"
+                found.append(f"{shown}{was}")
+        if self.places != other.places:
+            found.append("places")
+        if self.steps != other.steps:
+            found.append(f"broker.steps, which was {self.steps!r}")
+        return found
 
 
 class Configuration:

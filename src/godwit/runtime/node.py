@@ -41,6 +41,7 @@ from godwit.broker.effects import (
     LinkDown,
     LinkUp,
     Opened,
+    Reconfigured,
     Send,
     StartTimer,
     StopTimer,
@@ -457,7 +458,7 @@ def _input(entry: Entry) -> Input:
 
 
 _DECODERS: dict[str, Any] = {
-    kind.__name__: msgspec.msgpack.Decoder(kind) for kind in (LinkUp, LinkDown, Closed, TimerDue)
+    kind.__name__: msgspec.msgpack.Decoder(kind) for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured)
 }
 
 

@@ -8,7 +8,8 @@ function in `LISTENERS`, which is given the station and an address and answers w
 2. Who stops a station loses nothing: what has come is handled and written, clients are told, and the journal ends with
    a snapshot. A station that is killed loses no more than its durability says.
 3. The machine of a journal is made as it was made when the journal began (`Made`): what is replayed gives the same
-   state only so. What the configuration says now is put in force after that.
+   state only so. More neighbours, and other bounds, are an input like any other (`Reconfigured`); other changes of what
+   the machine is made of are refused.
 4. A listener that nobody has asked for, and that cannot be had, is left out with a word; one that was asked for is a
    fault.
 """
@@ -20,13 +21,12 @@ import ssl
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from importlib import import_module, util
 from pathlib import Path
-from time import time
 from typing import Any, NamedTuple
 
 import msgspec
 
+from godwit.broker.effects import Reconfigured
 from godwit.errors import ConfigurationError, GodwitError, JournalError
 from godwit.filters.events import event
 from godwit.filters.language import parse
@@ -34,11 +34,13 @@ from godwit.matching.index import IndexMatcher
 from godwit.mobility import MobileBroker
 from godwit.runtime.admission import Door, OpenDoor
 from godwit.runtime.configuration import Configuration, Made, address_of
-from godwit.runtime.journal import Journal
+from godwit.runtime.journal import Journal, new_incarnation
 from godwit.runtime.linking import LinkGuard
 from godwit.runtime.log import Log, make_log
+from godwit.runtime.mqtt_gateway import Gateway
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address, Server
+from godwit.runtime.tls import LinkSettings, TlsSettings, link_guard, server_context
 from godwit.trace import Record
 
 __all__ = ["Listening", "Station"]
@@ -72,7 +74,7 @@ class Station:
         self.server: Server
         self.door: Door
         self.tls: ssl.SSLContext | None = None
-        self.gateway: Any = None  # that takes MQTT over WebSocket, too
+        self.gateway: Gateway | None = None  # that takes MQTT over WebSocket, too
         self._parts = AsyncExitStack()  # what is to be closed, the last first
         self._is_stopping = False
 
@@ -86,7 +88,7 @@ class Station:
         _warm_up()
         self.tls, links = _tls(configuration)
         async with AsyncExitStack() as parts:
-            self.node = self._node()
+            self.node = await self._node()
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
             self.server = _server(self, links)
@@ -118,25 +120,33 @@ class Station:
             self.missing[listener] = str(error)
             return None
 
-    def _node(self) -> Node:
+    async def _node(self) -> Node:
         """The machine, as its journal has it or as a new one."""
         configuration = self.configuration
-        wanted = configuration.made(incarnation=int(time() * 1_000))
         durability = configuration.settled.journal.durability
         if durability == "memory":
-            return Node(lambda: _machine(wanted), on_record=self._on_record, on_trouble=self._on_trouble)
+            new = configuration.made(new_incarnation())
+            return Node(lambda: _machine(new), on_record=self._on_record, on_trouble=self._on_trouble)
         journal = Journal(configuration.folder, configuration.name, durability)
+        wanted = configuration.made(journal.incarnation)
         try:
-            made = _recalled(journal)
+            made = _recalled(journal, "made")
             if made is None:
-                journal.remember("made", msgspec.json.encode(wanted).decode())
                 made = wanted
-            elif changes := made.changes(wanted):
+                _remember(journal, "made", wanted)
+            now = _recalled(journal, "now") or made
+            if changes := now.changes(wanted):
                 raise ConfigurationError(
-                    f"{journal.folder} was begun with another configuration ({', '.join(changes)}): go back to it, or "
-                    "begin anew with another journal.folder"
+                    f"{journal.folder} is the journal of another configuration ({'; '.join(changes)}): go back to it, "
+                    "or begin anew with another journal.folder"
                 )
-            return Node(lambda: _machine(made), journal, on_record=self._on_record, on_trouble=self._on_trouble)
+            first = made
+            node = Node(lambda: _machine(first), journal, on_record=self._on_record, on_trouble=self._on_trouble)
+            if (now.neighbours, now.config.limits) != (wanted.neighbours, wanted.config.limits):
+                node.tell(Reconfigured(wanted.neighbours, wanted.config.limits))
+                await node.quiet()
+                _remember(journal, "now", wanted)  # last: should it be missing, the machine is told again
+            return node
         except GodwitError:
             journal.close()
             raise
@@ -199,9 +209,8 @@ async def _native(station: Station, address: Address, tls: ssl.SSLContext | None
 
 
 async def _mqtt(station: Station, address: Address, tls: ssl.SSLContext | None) -> Listening:
-    module = _module("godwit.runtime.mqtt_gateway", "the MQTT gateway")
     configuration = station.configuration
-    gateway = station.gateway = module.Gateway(
+    gateway = station.gateway = Gateway(
         station.node,
         station.door,
         configuration.name,
@@ -212,22 +221,16 @@ async def _mqtt(station: Station, address: Address, tls: ssl.SSLContext | None) 
 
 
 async def _http(station: Station, address: Address, tls: ssl.SSLContext | None) -> Listening:
-    module = _module("godwit.runtime.http", "the HTTP server")
+    try:
+        from godwit.runtime.http import HttpServer
+    except ImportError as error:
+        raise Unavailable(f"HTTP needs {error.name}: install godwit[server]") from None
     said = msgspec.structs.asdict(station.configuration.settled.http)
-    server = module.HttpServer(station.node, station.server, station.door, gateway=station.gateway, **said)
+    server = HttpServer(station.node, station.server, station.door, gateway=station.gateway, **said)
     return Listening(await server.listen(address.host, address.port, tls), server.close)
 
 
 LISTENERS: dict[str, Starter] = {"native": _native, "mqtt": _mqtt, "http": _http}
-
-
-def _module(name: str, what: str) -> Any:
-    if util.find_spec(name) is None:
-        raise Unavailable(f"this version does not have {what}")
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise Unavailable(f"{what} needs {error.name}: install godwit[server]") from None
 
 
 def _door(configuration: Configuration, on_trouble: Callable[[str], None] = lambda text: None) -> Door:
@@ -235,22 +238,21 @@ def _door(configuration: Configuration, on_trouble: Callable[[str], None] = lamb
     security = configuration.settled.security
     if not security.users and not security.token_key and security.anonymous == "local":
         return OpenDoor()
-    module = _module("godwit.runtime.security", "users and tokens")
-    settings = module.SecuritySettings(**msgspec.structs.asdict(security))
+    try:
+        from godwit.runtime.security import SecuritySettings, door_from
+    except ImportError as error:
+        raise Unavailable(f"users and tokens need {error.name}: install godwit[server]") from None
+    settings = SecuritySettings(**msgspec.structs.asdict(security))
     literals_max = configuration.settled.limits.filter_literals_max
-    door: Door = module.door_from(settings, literals_max=literals_max, on_trouble=on_trouble)
-    return door
+    return door_from(settings, literals_max=literals_max, on_trouble=on_trouble)
 
 
 def _tls(configuration: Configuration) -> tuple[ssl.SSLContext | None, LinkGuard]:
     """What listeners show to who connects, and what tells neighbours from others."""
     links, tls = configuration.settled.links, configuration.settled.tls
-    if not tls.certificate and not links.secret:
-        return None, LinkGuard(configuration.name)
-    module = _module("godwit.runtime.tls", "TLS and secrets of links")
-    said = module.TlsSettings(**{name: getattr(tls, name) for name in module.TlsSettings.__struct_fields__})
-    linked = module.LinkSettings(tls=links.tls, secret=links.secret)
-    return module.server_context(said, linked), module.link_guard(configuration.name, linked, said)
+    said = TlsSettings(tls.certificate, tls.key, tls.authorities, tls.client_certificates)
+    linked = LinkSettings(tls=links.tls, secret=links.secret)
+    return server_context(said, linked), link_guard(configuration.name, linked, said)
 
 
 def _server(station: Station, links: LinkGuard) -> Server:
@@ -291,9 +293,13 @@ def _machine(made: Made) -> MobileBroker:
     return MobileBroker(made.name, made.neighbours, made.config, made.incarnation, movements=made.movements())
 
 
-def _recalled(journal: Journal) -> Made | None:
-    text = journal.recall("made")
+def _recalled(journal: Journal, name: str) -> Made | None:
+    text = journal.recall(name)
     return None if text is None else msgspec.json.decode(text, type=Made)
+
+
+def _remember(journal: Journal, name: str, made: Made) -> None:
+    journal.remember(name, msgspec.json.encode(made).decode())
 
 
 def _why_not_listening(where: str, address: Address, error: OSError) -> str:
