@@ -107,7 +107,14 @@ class Outgoing:
         return effects + self.pump(now)
 
     def quick(
-        self, number: int, name: str, qos: int, retain: bool, is_retained: bool, expires_at: float | None, shared: Shared
+        self,
+        number: int,
+        name: str,
+        qos: int,
+        retain: bool,
+        is_retained: bool,
+        expires_at: float | None,
+        shared: Shared,
     ) -> bytes | None:
         """The packet for the next delivery, where nothing is special: what `take` would send, and nothing else.
 
