@@ -1,7 +1,6 @@
 """A broker with an MQTT gateway, and MQTT clients of other makers, for tests: all is waited for, nothing slept."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -187,18 +186,18 @@ class Device:
         code = said.pop("reason", None)
         self.paho.disconnect(reasoncode=code, properties=properties("DISCONNECT", **said) if said else None)
         await asyncio.to_thread(self.paho.loop_stop)
+        self.paho._reset_sockets()
 
     async def vanish(self) -> None:
         """Be gone without a word."""
         self.paho.on_disconnect = None
         sock = self.paho.socket()
-        stopped = threading.Event()
 
         def stop() -> None:
             self.paho._thread_terminate = True  # so that paho does not connect again by itself
             if sock is not None:
                 sock.close()
             self.paho.loop_stop()
-            stopped.set()
+            self.paho._reset_sockets()
 
         await asyncio.to_thread(stop)

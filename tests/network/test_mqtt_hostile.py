@@ -1,6 +1,7 @@
 """Bytes that are no MQTT, and clients that misbehave: they cost nobody else anything."""
 
 import asyncio
+from itertools import pairwise
 from random import Random
 
 from hypothesis import given, settings
@@ -43,7 +44,7 @@ async def bombard(pieces: list[bytes], cuts: list[int]) -> None:
     connection = gateway.open(out.extend, lambda: None, "127.0.0.1")
     data = b"".join(pieces)
     places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
-    for begin, end in zip(places, places[1:], strict=False):
+    for begin, end in pairwise(places):
         connection.data_received(data[begin:end])
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)  # type: ignore[arg-type]
         await node.quiet()

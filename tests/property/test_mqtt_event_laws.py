@@ -1,5 +1,6 @@
-"""A message that crosses Godwit is the same on the other side; whatever a client sends makes an event, or is left out."""
+"""A message that crosses Godwit is the same on the other side; what a client sends makes an event, or is left out."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,6 +8,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from godwit.broker.messages import Publish as Published
+from godwit.broker.messages import Request
 from godwit.errors import BadValue
 from godwit.filters.events import ATTRIBUTES_MAX, Event, event, flattened
 from godwit.filters.values import Point
@@ -38,16 +41,9 @@ def crossed(topic: str, payload: bytes, qos: int, retain: bool, properties: Any)
     attributes = attributes_of(topic, payload, qos, retain, properties, {"sender.zone": "north"})
     content_type = properties.get("content_type")
     made = Event(attributes, "ann", 7, payload, content_type)
-    request = NATIVE.decode(NATIVE.encode(_publish(made)))
+    request = NATIVE.decode(NATIVE.encode(Request(1, Published(made))))
     crossing: Event = request.wish.event
     return crossing
-
-
-def _publish(made: Event) -> Any:
-    from godwit.broker.messages import Publish as Published
-    from godwit.broker.messages import Request
-
-    return Request(1, Published(made))
 
 
 @given(st.sampled_from(["t", "a/b", "ü/+x".replace("+", "")]), PAYLOADS, st.integers(0, 2), st.booleans(), PROPERTIES)
@@ -120,10 +116,8 @@ def test_a_native_event_comes_as_json_with_the_subscriptions_qos():
 @given(PROPERTIES, st.binary(max_size=20) | JSON.map(msgspec.json.encode), st.sampled_from(["$ctx", "$ctx/a", "$ctx/"]))
 def test_a_context_is_told_or_refused_in_words(properties, payload, topic):
     for told in (lambda: context_of_properties(properties), lambda: context_of_payload(topic, payload, {"b": 1})):
-        try:
+        with suppress(BadValue):
             told()
-        except BadValue as error:
-            assert str(error)
 
 
 def test_a_context_comes_by_properties_or_by_topic():

@@ -571,7 +571,7 @@ def test_the_quick_way_is_the_same_as_the_other(level, alias_max, sent_up_to, do
     number = 0
     for step, qos, retain, is_retained, name, expires_at, answered in deliveries:
         number += step + 1
-        shared: dict[Any, Any] = {}
+        shared: dict[tuple[int, int, bool], tuple[bytes, bytes]] = {}
         delivery = Deliver(number, "t", b"x" * number, (name,), qos, retain, is_retained, {}, expires_at, shared)
         outgoing_of(level, 0, 0, 0).take(delivery, 0.0)  # for another client, so that the bytes are there
         told = plain.take(delivery, 0.0)
