@@ -16,6 +16,10 @@ import traceback
 from pathlib import Path
 
 from godwit.broker.broker import BrokerConfig
+from godwit.broker.effects import Heard, Opened
+from godwit.broker.messages import Attach, Publish, Request, Subscribe
+from godwit.filters.events import Event
+from godwit.filters.language import parse
 from godwit.mobility import MobileBroker
 from godwit.runtime import Address, Journal, Node, Server, node, tcp
 from godwit.runtime.journal import new_incarnation
@@ -95,7 +99,16 @@ async def main(said: argparse.Namespace) -> None:
     await asyncio.get_running_loop().create_future()
 
 
+def warm_up() -> None:
+    """Have the kernels of matching loaded, which would take each broker a second."""
+    broker, event = MobileBroker("b", {}, BrokerConfig()), Event({"n": 1}, "c", 1)
+    messages = (Attach("c"), Request(1, Subscribe(("c", "s"), parse("n >= 0"))), Request(2, Publish(event)))
+    for input in (Opened("1"), *(Heard("1", message) for message in messages)):
+        broker.handle(input, 1.0)
+
+
 def fork_for_each_line() -> None:
+    warm_up()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         if os.fork() == 0:

@@ -68,7 +68,7 @@ def test_an_application_that_does_not_read_holds_up_its_own_connection_only(monk
                 if n % 500 == 0:
                     await p.drain()
             await until(lambda: every.book.count("quick") == EVENTS, "the quick one has all")
-            assert lazy.machine.notified <= 64 + 64  # what was unread when it stopped, and what was in hand then
+            assert lazy.machine.notified < EVENTS // 2  # as much as may be unread, and what was under way then
             assert [(await subscription.next()).attributes["n"] for _ in range(EVENTS)] == list(range(EVENTS))
 
     run(scene)
