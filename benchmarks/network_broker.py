@@ -16,6 +16,7 @@ from godwit.broker.broker import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.mobility import MobileBroker
 from godwit.runtime import Journal, Node, Server
+from godwit.runtime.garbage import tend_garbage
 from godwit.runtime.tcp import Address
 
 LIMITS = Limits(subscriptions_max=10_000, sessions_max=20_000)
@@ -51,6 +52,7 @@ def run(said: dict[str, Any]) -> None:
 
 def main(said: dict[str, Any]) -> None:
     """Serve, and write a profile if that is asked for."""
+    tend_garbage()
     if not said.get("profile"):
         run(said)
         return
