@@ -16,7 +16,9 @@ from godwit.broker.broker import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.mobility import MobileBroker
 from godwit.runtime import Journal, Node, Server
+from godwit.runtime.garbage import tend_garbage
 from godwit.runtime.tcp import Address
+from godwit.runtime.watching import Watching
 
 LIMITS = Limits(subscriptions_max=10_000, sessions_max=20_000)
 
@@ -28,7 +30,8 @@ async def serve(said: dict[str, Any]) -> None:
     neighbours = {peer: Address("127.0.0.1", port) if port else None for peer, port in said["neighbours"].items()}
     costs = dict.fromkeys(neighbours, 1.0)
     node = Node(lambda: MobileBroker(name, costs, BrokerConfig(limits=LIMITS)), journal)
-    server = Server(name, node, neighbours, connections_max=20_000)
+    Watching(node)  # as every broker has that answers HTTP
+    server = Server(name, node, neighbours)
     address = await server.listen("127.0.0.1", said["port"])
     server.dial_all()
     stop = asyncio.Event()
@@ -51,6 +54,7 @@ def run(said: dict[str, Any]) -> None:
 
 def main(said: dict[str, Any]) -> None:
     """Serve, and write a profile if that is asked for."""
+    tend_garbage()
     if not said.get("profile"):
         run(said)
         return

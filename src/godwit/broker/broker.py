@@ -373,9 +373,8 @@ class Broker:
             case Retain(event=event):
                 effects.append(Trace(Record("published", event.publisher, "", event.publisher, event.sequence)))
                 self._carry_out(routing.publish(event, now), effects, now)
-                if isinstance(wish, Retain):
-                    self.retained.put(wish.key, None if wish.clear else event, now)
-                    self._spread(effects, now)
+                self.retained.put(wish.key, None if wish.clear else event, now)
+                self._spread(effects, now)
             case Subscribe(id=id, filter=filter):
                 effects.append(Trace(Record("subscribed", id[0], subscription=id[1])))
                 self._subscribe(id, filter, effects, now)

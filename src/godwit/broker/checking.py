@@ -301,9 +301,9 @@ def _check_event(event: Event) -> None:
         if type(name) is not str or not 0 < len(name) <= NAME_LENGTH_MAX:
             raise PeerFault(f"an attribute's name must be a text of 1 to {NAME_LENGTH_MAX} characters")
         kind = type(value)
-        if kind is str and len(value) <= TEXT_LENGTH_MAX and value.isascii():  # type: ignore[arg-type, union-attr]
+        if kind is str and len(value) <= TEXT_LENGTH_MAX and value.isascii():
             continue  # these three are most of what comes
-        if (kind is int or kind is float) and -NUMBER_MAX < value < NUMBER_MAX:  # type: ignore[operator]
+        if (kind is int or kind is float) and -NUMBER_MAX < value < NUMBER_MAX:
             continue
         try:
             _check_value(value)

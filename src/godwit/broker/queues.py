@@ -102,6 +102,12 @@ class _Lane:
 class Queue:
     """What one client has still to get."""
 
+    __slots__ = (
+        "_bytes_max", "_due", "_events_max", "_expendable", "_lanes", "_present", "_sent", "_sent_bytes",
+        "_sent_bytes_max", "_waiting", "_waiting_bytes", "_window",
+        "confirmed", "expired", "gone", "purged", "sent_up_to", "taken",
+    )  # fmt: skip
+
     def __init__(self, window: int, events_max: int, bytes_max: int) -> None:
         assert 1 <= window <= events_max
         self._window = window
@@ -115,7 +121,9 @@ class Queue:
         self._waiting_bytes = 0
         self._lanes: dict[str, _Lane] = {}
         self._due: Ranking[tuple[int, str]] = Ranking()  # when an item is over for a subscription, or ("") altogether
-        self._expendable: Ranking[int] = Ranking()  # in which order items go when a hard budget is passed
+        # In which order items go when a hard budget is passed. While no subscription has rules: the oldest first, and
+        # this is empty.
+        self._expendable: Ranking[int] = Ranking()
         self.taken = 0  # how many events entered, and the number of the last
         self.sent_up_to = 0  # the highest number that the client can have
         self.confirmed = 0
@@ -236,14 +244,17 @@ class Queue:
         for item in items:
             self._due.discard((item.number, name))
         if rules is None:
-            del self._lanes[name]
+            self._drop_lane(name)
         else:
+            if not self._lanes:
+                for item in self._waiting.values():
+                    self._expendable.put(item.number, self._expendability(item))
             lane = self._lanes[name] = _Lane(name, rules)
             for item in items:
                 self._apply(lane, item)
         for item in items:
             if item.number in self._waiting:
-                self._expendable.put(item.number, self._expendability(item))
+                self._rank(item)
         self._sweep(now)
 
     def end_rules(self, name: str) -> None:
@@ -295,14 +306,24 @@ class Queue:
         self._due.discard((number, lane.name))
         item.subscriptions = tuple(name for name in item.subscriptions if name != lane.name)
         if item.subscriptions:
-            self._expendable.put(number, self._expendability(item))
+            self._rank(item)
         else:
             self._purge(item, rule)
         self._drop_if_over(lane)
 
     def _drop_if_over(self, lane: _Lane) -> None:
         if lane.ended and not lane.ranking and self._lanes.get(lane.name) is lane:
-            del self._lanes[lane.name]
+            self._drop_lane(lane.name)
+
+    def _drop_lane(self, name: str) -> None:
+        del self._lanes[name]
+        if not self._lanes:
+            self._expendable = Ranking()
+
+    def _rank(self, item: _Item) -> None:
+        """Find the place of `item` among those that go when a hard budget is passed."""
+        if self._lanes:
+            self._expendable.put(item.number, self._expendability(item))
 
     # ------------------------------------------------------------ what waits
 
@@ -313,7 +334,7 @@ class Queue:
         if in_front:
             self._waiting.move_to_end(number, last=False)
         self._waiting_bytes += item.size
-        self._expendable.put(number, self._expendability(item))
+        self._rank(item)
         if expires_at is not None:
             self._due.put((number, ""), expires_at)
         if self._lanes:
@@ -327,7 +348,8 @@ class Queue:
         number = item.number
         del self._waiting[number]
         self._waiting_bytes -= item.size
-        self._expendable.discard(number)
+        if self._lanes:
+            self._expendable.discard(number)
         if item.event.expires_at is not None:
             self._due.discard((number, ""))
         if self._lanes:
@@ -365,8 +387,8 @@ class Queue:
                 rule = "bytes"
             else:
                 return
-            first = self._expendable.lowest()
-            assert first is not None, "all that waits is ranked"
+            first = self._expendable.lowest() if self._lanes else ((True, 0.0), next(iter(self._waiting)))
+            assert first is not None, "all that waits is ranked, or the oldest comes first"
             (is_protected, _), number = first
             self._purge(self._waiting[number], rule, lost=is_protected)
 

@@ -14,7 +14,6 @@ figures of that one settled.
 *Paper.* [mobile §4.3] queue purging: the receipt is ours.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -46,6 +45,9 @@ REFUSALS_KEPT = 128
 DWELLS_KEPT = 8  # how long the last states lasted
 DWELL_MARGIN = 0.5  # of the shortest of them, to be on the safe side
 
+NOTHING_SAID = Context({})
+NO_RECEIPT = Receipt()
+
 
 class Binding(Protocol):
     """Knows what filters on a client's context mean."""
@@ -58,7 +60,14 @@ class Binding(Protocol):
 
 
 class Session:
-    """What is kept for one client."""
+    """What is kept for one client. There are many of them: they hold little while little is asked of them."""
+
+    __slots__ = (
+        "_accepted_then", "_settled", "_told", "_whole", "accepted", "advertisements", "asserted", "attempt",
+        "chain", "client", "connection", "context", "context_since", "dwell_s", "dwells", "ends_at", "exact",
+        "has_advertised", "has_published", "linger_s", "lost", "lost_more", "mode", "name", "named", "notes",
+        "queue", "refusals", "seen", "subscriptions", "suppressed",
+    )  # fmt: skip
 
     def __init__(self, client: NodeId, name: str, limits: Limits) -> None:
         self.client = client
@@ -71,15 +80,15 @@ class Session:
         self.linger_s: float | None = None  # for so long it stays then, if the broker would keep it longer
         self.notes: dict[str, bytes] = {}  # that the client has left here
         self.accepted = 0
-        self.refusals: deque[Refused] = deque(maxlen=REFUSALS_KEPT)  # that the client may have missed
+        self.refusals: list[Refused] = []  # that the client may have missed
         self.subscriptions: dict[str, Subscribe] = {}
         self.advertisements: dict[str, Filter] = {}
         self.has_advertised = False
-        self.context = Context({})  # as the client says
+        self.context = NOTHING_SAID  # as the client says
         self.asserted: Attributes = {}  # as the driver of its last connection vouches for
         self._whole: Attributes = self.context.values  # both
         self.context_since: float | None = None
-        self.dwells: deque[float] = deque(maxlen=DWELLS_KEPT)
+        self.dwells: tuple[float, ...] = ()
         self.dwell_s: float | None = None  # that is reckoned with
         self.exact: dict[str, Filter] = {}  # by subscription, the exact test of filters on the client's context
         self.has_published = False  # here: it does not move with the session
@@ -89,8 +98,8 @@ class Session:
         self.suppressed = 0
         self.lost: list[tuple[str, int]] = []  # since the last receipt that is known to have come, at most so many
         self.lost_more = 0
-        self._settled = Receipt()  # all that receipts which came have said, added up
-        self._told = Receipt()  # the same with the last receipt, which may have come or not
+        self._settled = NO_RECEIPT  # all that receipts which came have said, added up
+        self._told = NO_RECEIPT  # the same with the last receipt, which may have come or not
         self._accepted_then = 0  # when the last receipt was written
 
     # ------------------------------------------------------------ the client's context
@@ -102,7 +111,7 @@ class Session:
     def set_context(self, context: Context, binding: Binding | None, now: float) -> None:
         """The client's context is this from now on: so are its exact tests. [rebeca §5.1: F0] [spcf §3: setContext]"""
         if self.context_since is not None:
-            self.dwells.append(now - self.context_since)
+            self.dwells = (*self.dwells, now - self.context_since)[-DWELLS_KEPT:]
         self.context, self.context_since = context, now
         self._reckon_dwell()
         self._know_whole(binding)
@@ -195,7 +204,7 @@ class Session:
         """The session that was elsewhere, with what waited in its queue."""
         session = cls(state.client, state.name, limits)
         session.accepted, session.has_advertised = state.accepted, state.has_advertised
-        session.refusals.extend(state.refusals)
+        session.refusals = list(state.refusals[-REFUSALS_KEPT:])
         session.notes, session.linger_s, session.named = dict(state.notes), state.linger_s, state.named
         session.suppressed, session.lost, session.lost_more = state.suppressed, list(state.lost), state.lost_more
         session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
@@ -223,6 +232,11 @@ class Session:
         """The number of the last receipt that was told: a client without memory counts as having got it."""
         return self._told.number
 
+    def refuse(self, refused: Refused) -> None:
+        """A request was refused, and the client may miss it. (rule 3)"""
+        self.refusals.append(refused)
+        del self.refusals[:-REFUSALS_KEPT]
+
     def settle(self, number: int) -> None:
         """The client has got receipt `number`, and the refusals told before it."""
         told = self._told
@@ -231,7 +245,7 @@ class Session:
             del self.lost[: len(told.lost)]
             self.lost_more -= told.lost_more
             while self.refusals and self.refusals[0].number <= self._accepted_then:
-                self.refusals.popleft()
+                del self.refusals[0]
 
     def receipt(self, *, session_lost: bool) -> Receipt:
         """What became of events since the last receipt that came."""

@@ -360,7 +360,7 @@ class Sessions:
         reason = self.reason_against(session, wish, now)
         if reason is not None:
             refused = Refused(number, reason)
-            session.refusals.append(refused)
+            session.refuse(refused)
             return None, [Tell(connection, refused)]
         effects: list[Effect] = [Tell(connection, Accepted(number))]
         match wish:

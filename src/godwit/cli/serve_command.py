@@ -137,6 +137,9 @@ def _run(configuration: "Configuration") -> None:
     """Serve until a signal comes."""
     import asyncio
 
+    from godwit.runtime.garbage import tend_garbage
+
+    tend_garbage()
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
         runner.run(_serve(configuration))
 

@@ -85,10 +85,16 @@ class OneOf(ValueSet):
     """A finite set of values, kept in canonical order."""
 
     values: tuple[Value, ...]
-    members: frozenset[Any] = field(init=False, compare=False, repr=False)
+    _many: frozenset[Any] | None = field(init=False, compare=False, repr=False)  # None: there is one, as is most usual
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "members", frozenset(identity(value) for value in self.values))
+        many = None if len(self.values) == 1 else frozenset(map(identity, self.values))
+        object.__setattr__(self, "_many", many)
+
+    @property
+    def members(self) -> frozenset[Any]:
+        """The values by which they meet: see `identity`."""
+        return frozenset((identity(self.values[0]),)) if self._many is None else self._many
 
     def __hash__(self) -> int:
         return hash(self.members)
@@ -104,7 +110,10 @@ class OneOf(ValueSet):
         return kinds
 
     def contains(self, value: Value) -> bool:
-        return (identity(value) if type(value) is bool else value) in self.members
+        if self._many is None:
+            own = self.values[0]
+            return own == value and (type(own) is bool) is (type(value) is bool)
+        return (identity(value) if type(value) is bool else value) in self._many
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from sys import intern
 from typing import Any
 
 from godwit.errors import BadValue, FilterError, FilterSyntaxError, FilterTooBig
@@ -163,6 +164,7 @@ def _filter(data: Any, path: str, depth: int) -> Filter:
     if "in" not in data:
         raise _fault(path, f"{tag!r} needs 'in', the set of values")
     values = _set(data["in"], f"{path}.in")
+    name = intern(name)  # there are few of them, and many filters
     return some(name, values) if tag == "some" else only(name, values)
 
 
