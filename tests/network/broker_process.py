@@ -103,8 +103,9 @@ def warm_up() -> None:
     """Have the kernels of matching loaded, which would take each broker a second."""
     broker, event = MobileBroker("b", {}, BrokerConfig()), Event({"n": 1}, "c", 1)
     messages = (Attach("c"), Request(1, Subscribe(("c", "s"), parse("n >= 0"))), Request(2, Publish(event)))
-    for input in (Opened("1"), *(Heard("1", message) for message in messages)):
-        broker.handle(input, 1.0)
+    broker.handle(Opened("1"), 1.0)
+    for message in messages:
+        broker.handle(Heard("1", message), 1.0)
 
 
 def fork_for_each_line() -> None:
