@@ -50,6 +50,10 @@ Run a broker on this machine, and connect to it:
 
     godwit serve
 
+    godwit sub "price < 10" --name ann
+
+    godwit pub price=4 sym=A
+
 Or simulate a network of brokers and clients, and have every delivery checked:
 
     godwit simulate city --seed 1
