@@ -363,3 +363,23 @@ def test_the_publishers_that_were_silent_longest_are_forgotten() -> None:
         assert seen.add(name, 1)
     assert len(seen) <= 4
     assert seen.add("a", 1)
+
+
+def test_what_is_under_way_to_a_client_takes_no_more_than_half_of_the_budget_and_one_event() -> None:
+    queue = Queue(window=100, events_max=100, bytes_max=2_000)
+    queue.resume(0, 0.0)
+    sent = [queue.put(make(n, payload=b"x" * 400), ("x",), 0.0) for n in range(1, 5)]
+    assert [delivery is not None for delivery in sent] == [True, True, True, False]
+    queue.confirm(2)
+    assert [delivery.number for delivery in queue.take(0.0)] == [4]
+
+
+def test_the_oldest_go_first_before_there_are_rules_and_after() -> None:
+    queue = Queue(window=1, events_max=3, bytes_max=10**6)
+    put(queue, *(make(n) for n in range(1, 5)))
+    assert [each.number for each in queue.waiting()] == [2, 3, 4]
+    queue.set_rules("x", QueueRules(count_max=3), 0.0)
+    put(queue, make(5))
+    queue.set_rules("x", None, 0.0)
+    put(queue, make(6))
+    assert [each.number for each in queue.waiting()] == [4, 5, 6]

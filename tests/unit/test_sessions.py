@@ -473,3 +473,9 @@ def test_before_attach_and_after_a_second_one_nothing_is_heard() -> None:
 def test_limits_that_make_no_sense_are_refused(limits: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(limits))):
         Limits(**limits)
+
+
+def test_the_window_is_no_larger_than_a_small_queue_unless_somebody_says_so() -> None:
+    assert Limits(queue_events_max=100).window == 100
+    with pytest.raises(ValueError, match="window is 200"):
+        Limits(queue_events_max=100, window=200)

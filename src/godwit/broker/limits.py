@@ -1,8 +1,11 @@
 """What a border broker's clients can make it keep, and no more."""
 
 import msgspec
+from msgspec.structs import force_setattr
 
-__all__ = ["Limits"]
+__all__ = ["WINDOW", "Limits"]
+
+WINDOW = 1_024
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -12,7 +15,7 @@ class Limits(msgspec.Struct, frozen=True):
     subscriptions_max: int = 1_000  # of a client
     advertisements_max: int = 100
     filter_literals_max: int = 1_000
-    window: int = 1_024  # deliveries that may be unconfirmed
+    window: int = WINDOW  # deliveries that may be unconfirmed; if nothing is said, no more than a queue holds
     queue_events_max: int = 10_000
     queue_bytes_max: int = 16 * 2**20
     session_expiry_s: float | None = 86_400.0  # after which a client that is away is forgotten; None: never
@@ -28,5 +31,7 @@ class Limits(msgspec.Struct, frozen=True):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} is {value!r}: it must be above 0")
+        if self.window == WINDOW > self.queue_events_max:
+            force_setattr(self, "window", self.queue_events_max)
         if self.window > self.queue_events_max:
             raise ValueError(f"window is {self.window}: at most queue_events_max ({self.queue_events_max}) is allowed")

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from godwit.broker.broker import BrokerConfig
-from godwit.broker.limits import Limits
+from godwit.broker.limits import WINDOW, Limits
 from godwit.broker.links import LinkConfig
 from godwit.errors import BadValue, ConfigurationError
 from godwit.filters.events import NAME_LENGTH_MAX
@@ -347,7 +347,7 @@ def _broker_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
         yield f"{at} is {broker.excess_max}: only the reduction 'merging' lets in an excess; allowed is 0"
     if broker.matching == "hops":
         yield from _hops_faults(settled, where)
-    if settled.limits.window > settled.limits.queue_events_max:
+    if WINDOW != settled.limits.window > settled.limits.queue_events_max:
         yield (
             f"{where(('limits', 'window'))} is {settled.limits.window}: allowed is at most limits.queue_events_max, "
             f"which is {settled.limits.queue_events_max}"
