@@ -172,7 +172,7 @@ def durability(quick: bool, profile: str) -> Iterator[Row]:
 def idle(quick: bool, profile: str) -> Iterator[Row]:
     """Sessions of which nothing is asked."""
     sessions = 500 if quick else 4_000
-    with broker(profile=profile) as running:
+    with broker(profile=profile, watch=False) as running:
         found = running.load("idle", sessions=sessions)
     note = f"{sessions / found['attached_s']:,.0f} clients attached a second"
     bound = Anchor(target=5_000)

@@ -30,7 +30,8 @@ async def serve(said: dict[str, Any]) -> None:
     neighbours = {peer: Address("127.0.0.1", port) if port else None for peer, port in said["neighbours"].items()}
     costs = dict.fromkeys(neighbours, 1.0)
     node = Node(lambda: MobileBroker(name, costs, BrokerConfig(limits=LIMITS)), journal)
-    Watching(node)  # as every broker has that answers HTTP
+    if said.get("watch", True):
+        Watching(node)  # as every broker has that answers HTTP; what it keeps is bounded
     server = Server(name, node, neighbours)
     address = await server.listen("127.0.0.1", said["port"])
     server.dial_all()

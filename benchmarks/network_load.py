@@ -418,8 +418,7 @@ def hand_over(job: dict[str, Any]) -> dict[str, float]:
         load.until(lambda goal=goal: load.deliveries >= goal)  # type: ignore[misc]
         wholes.append(time.perf_counter() - started)
         home = to
-    firsts.sort()
-    wholes.sort()
+    firsts, wholes = sorted(firsts[2:]), sorted(wholes[2:])  # the first two find brokers that have matched nothing yet
     high = min(len(firsts) - 1, round(0.99 * len(firsts)))
     return {
         "p50_ms": firsts[len(firsts) // 2] * 1_000,
