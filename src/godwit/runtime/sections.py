@@ -155,7 +155,7 @@ class MqttSection(msgspec.Struct, frozen=True, kw_only=True):
     """What MQTT clients are offered."""
 
     receive_maximum: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = _MQTT.receive_maximum
-    received_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = _MQTT.received_max
+    received_max: Annotated[int, msgspec.Meta(ge=1, le=3_000)] = _MQTT.received_max
     topic_alias_maximum: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.topic_alias_maximum
     maximum_packet_size: Annotated[int, msgspec.Meta(ge=1_024, le=268_435_460)] = _MQTT.maximum_packet_size
     in_flight_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = _MQTT.in_flight_max
