@@ -1,0 +1,1 @@
+"""The demonstration: five brokers on this machine, and a fleet of cars that roams over them."""

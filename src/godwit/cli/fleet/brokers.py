@@ -1,0 +1,82 @@
+"""The five brokers, each a process of its own that runs `godwit serve`, and one that is killed and comes back."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from godwit.cli.fleet.town import BROKERS, LINKS
+from godwit.errors import GodwitError
+
+__all__ = ["Process", "start_all"]
+
+START_S = 60.0
+DOORS = ("native", "mqtt", "http")
+
+
+class Process:
+    """One broker. It keeps its ports over a restart."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.listens = dict.fromkeys(DOORS, "127.0.0.1:0")
+        self.neighbours: dict[str, str] = {}
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Run it, until it says where it listens."""
+        log = await asyncio.to_thread((self.folder / f"{self.name}.log").open, "ab")
+        with log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "godwit", "serve", str(self._written())),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+            )
+        assert self._process.stdout is not None
+        async with asyncio.timeout(START_S):
+            line = await self._process.stdout.readline()
+        if not line:
+            text = (self.folder / f"{self.name}.log").read_text(errors="replace")
+            raise GodwitError(f"the broker {self.name} did not start: {text[-2_000:]}")
+        said = msgspec.json.decode(line)
+        self.listens = {door: said["listens"][door] for door in DOORS}
+
+    def _written(self) -> Path:
+        """Its configuration."""
+        file = self.folder / f"{self.name}.toml"
+        quoted = {key: f'"{value}"' for key, value in {**self.listens, **self.neighbours}.items()}
+        file.write_text(
+            f'[broker]\nname = "{self.name}"\n\n[listen]\n'
+            + "".join(f"{door} = {quoted[door]}\n" for door in DOORS)
+            + "\n[neighbours]\n"
+            + "".join(f"{peer} = {quoted[peer]}\n" for peer in self.neighbours)
+            + f'\n[journal]\nfolder = "{self.folder / self.name}"\ndurability = "relaxed"\n'
+        )
+        return file
+
+    async def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Stop it, kindly or not."""
+        if self._process is not None and self.is_up:
+            self._process.send_signal(how)
+            await self._process.wait()
+
+
+async def start_all(folder: Path) -> dict[str, Process]:
+    """The network: the first broker of each link is dialled by the second."""
+    processes = {name: Process(name, folder) for name in BROKERS}
+    for first, second in LINKS:
+        processes[first].neighbours[second] = ""
+    for name, process in processes.items():
+        for first, second in LINKS:
+            if second == name:
+                process.neighbours[first] = processes[first].listens["native"]
+        await process.start()
+    return processes

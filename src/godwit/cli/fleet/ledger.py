@@ -1,0 +1,94 @@
+"""Who must have got what: the demonstration's own book-keeping, which asks nobody.
+
+*Rules.*
+1. Every event bears who published it (`by`) and a number (`n`), so that it is known wherever it turns up.
+2. A reader with a filter that does not change must get every published event that matches, for which it is meant, once,
+   and those of one publisher in their order. A reader whose filter follows it is held to the last two.
+3. An event counts as published when a broker has taken it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from godwit.filters.events import event
+from godwit.filters.filters import Filter
+
+__all__ = ["Ledger", "Reader", "Verdict"]
+
+Id = tuple[str, int]
+
+
+class Reader:
+    """Somebody who wants something."""
+
+    def __init__(self, name: str, filter: Filter, context: Mapping[str, Any], *, is_fixed: bool = True) -> None:
+        self.name = name
+        self.filter = filter
+        self.context = dict(context)
+        self.is_fixed = is_fixed
+        self.came: list[Id] = []
+
+    def take(self, attributes: Mapping[str, Any]) -> None:
+        """An event has come."""
+        self.came.append((str(attributes["by"]), int(attributes["n"])))
+
+
+class Verdict:
+    """What is wrong, counted."""
+
+    def __init__(self) -> None:
+        self.published = self.expected = self.delivered = self.lost = self.doubled = self.disordered = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is."""
+        return not (self.lost or self.doubled or self.disordered)
+
+
+class Ledger:
+    """All that was published, and all that came."""
+
+    def __init__(self) -> None:
+        self.readers: list[Reader] = []
+        self.published: dict[Id, tuple[str, ...]] = {}  # with the fixed readers that must get it
+        self._expected = 0
+
+    def reader(self, name: str, filter: Filter, context: Mapping[str, Any] = {}, *, is_fixed: bool = True) -> Reader:
+        """Somebody who wants something, from now on."""
+        self.readers.append(Reader(name, filter, context, is_fixed=is_fixed))
+        return self.readers[-1]
+
+    def publish(self, attributes: Mapping[str, Any], sender: Mapping[str, Any], to: Filter | None) -> None:
+        """Somebody publishes this."""
+        said = event({**attributes, **{f"sender.{name}": value for name, value in sender.items()}})
+        wanted = tuple(
+            reader.name
+            for reader in self.readers
+            if reader.is_fixed and reader.filter.matches(said) and (to is None or to.matches(event(reader.context)))
+        )
+        self.published[(str(attributes["by"]), int(attributes["n"]))] = wanted
+        self._expected += len(wanted)
+
+    def missing(self) -> int:
+        """How many deliveries are still to come."""
+        return self._expected - sum(len(set(reader.came)) for reader in self.readers if reader.is_fixed)
+
+    def verdict(self) -> Verdict:
+        """Hold what came against what was published. (rule 2)"""
+        verdict = Verdict()
+        verdict.published, verdict.expected = len(self.published), self._expected
+        wanted: dict[str, set[Id]] = {reader.name: set() for reader in self.readers}
+        for id, names in self.published.items():
+            for name in names:
+                wanted[name].add(id)
+        for reader in self.readers:
+            came = set(reader.came)
+            verdict.delivered += len(came)
+            verdict.doubled += len(reader.came) - len(came)
+            if reader.is_fixed:
+                verdict.lost += len(wanted[reader.name] - came)
+            last: dict[str, int] = {}
+            for by, n in reader.came:
+                verdict.disordered += n < last.get(by, 0)
+                last[by] = max(n, last.get(by, 0))
+        return verdict

@@ -1,0 +1,137 @@
+"""What is seen of the demonstration: a table that changes on a terminal, JSON lines on a pipe, and the final account."""
+
+import sys
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from godwit.cli.fleet.cars import MqttMember
+from godwit.cli.fleet.ledger import Verdict
+from godwit.cli.fleet.show import Fleet, percentile
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.table import Table
+
+__all__ = ["Screen", "account", "show_account"]
+
+LINE_EVERY_S = 5.0  # on a pipe
+
+
+class Screen:
+    """The live table."""
+
+    def __init__(self, console: "Console") -> None:
+        from rich.live import Live
+
+        self._live = Live(console=console, refresh_per_second=4, transient=False) if console.is_terminal else None
+        self._written_at = 0.0
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def tick(self, fleet: Fleet) -> None:
+        """Show how things stand."""
+        if self._live is not None:
+            self._live.update(_picture(fleet))
+        elif perf_counter() - self._written_at > LINE_EVERY_S:
+            self._written_at = perf_counter()
+            _write({"phase": fleet.phase, "clock_s": round(fleet.time), **_totals(fleet), "at": _at(fleet)})
+
+
+def _at(fleet: Fleet) -> dict[str, int]:
+    return {name: sum(car.at == name for car in fleet.cars.values()) for name in fleet.brokers}
+
+
+def _totals(fleet: Fleet) -> dict[str, int]:
+    ledger = fleet.ledger
+    return {
+        "published": len(ledger.published),
+        "delivered": sum(len(reader.came) for reader in ledger.readers),
+        "under_way": ledger.missing(),
+        "hand_overs": len(fleet.hand_overs_ms()),
+    }
+
+
+def _picture(fleet: Fleet) -> "Group":
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("broker")
+    table.add_column("", min_width=6)
+    table.add_column("cars: native", justify="right")
+    table.add_column("MQTT", justify="right")
+    table.add_column("on their way here", justify="right")
+    for name, process in fleet.brokers.items():
+        here = [car for car in fleet.cars.values() if car.at == name and car.name not in fleet.moving]
+        mqtt = sum(isinstance(car, MqttMember) for car in here)
+        coming = sum(1 for to in fleet.going.values() if to == name)
+        state = Text("up", "green") if process.is_up else Text("killed", "bold red")
+        table.add_row(name, state, str(len(here) - mqtt), str(mqtt), str(coming or ""))
+    totals = _totals(fleet)
+    clock = f"{int(fleet.time // 60):02}:{int(fleet.time % 60):02}"
+    line = Text(f"{clock} of 20:00 driven   ", "bold")
+    line.append(
+        f"{totals['published']:,} published   {totals['delivered']:,} delivered   {totals['under_way']:,} under way   "
+        f"{totals['hand_overs']} hand-overs"
+    )
+    return Group(Text(fleet.phase, "italic"), "", table, "", line, *(Text(f"  {each}", "yellow") for each in fleet.news))
+
+
+# ------------------------------------------------------------ the end
+
+
+def account(fleet: Fleet, verdict: Verdict) -> dict[str, Any]:
+    """What is left to say at the end."""
+    taken = fleet.hand_overs_ms()
+    return {
+        "published": verdict.published,
+        "delivered": verdict.delivered,
+        "lost": verdict.lost,
+        "duplicated": verdict.doubled,
+        "out of order": verdict.disordered,
+        **fleet.receipts(),
+        "hand-overs": len(taken),
+        "hand-over ms, median": round(percentile(taken, 50), 1) if taken else None,
+        "hand-over ms, 99th percentile": round(percentile(taken, 99), 1) if taken else None,
+        "while a broker was down": len(fleet.waited),
+    }
+
+
+def show_account(console: "Console", said: dict[str, Any]) -> None:
+    """A table on a terminal, a JSON line on a pipe."""
+    if not console.is_terminal:
+        _write(said)
+        return
+    console.print(_table(said))
+
+
+def _table(said: dict[str, Any]) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in said.items():
+        is_wrong = name in ("lost", "duplicated", "out of order") and value
+        is_right = name in ("lost", "duplicated", "out of order") and not value
+        style = "bold red" if is_wrong else "bold green" if is_right else ""
+        table.add_row(name, f"{value:,}" if isinstance(value, int | float) else str(value), style=style)
+    return table
+
+
+def _write(said: dict[str, Any]) -> None:
+    sys.stdout.write(msgspec.json.encode(said).decode() + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,72 @@
+"""The town of the demonstration: where its brokers stand, and where its cars drive.
+
+`drives.csv` was made for this: shortest ways on a street grid that exists nowhere, with traffic lights, stops, errors
+of a GPS receiver and tunnels. Anybody may use it.
+"""
+
+import csv
+from bisect import bisect_right
+from importlib.resources import files
+from math import cos, hypot, radians
+
+import msgspec
+
+__all__ = ["BROKERS", "DURATION_S", "LINKS", "Drive", "Place", "drives", "nearest"]
+
+DURATION_S = 1_200.0  # of the drives
+STAYS = 0.85  # a car goes to another broker when that one is so much nearer, so that it does not go to and fro
+
+Place = tuple[float, float]
+"""Longitude and latitude."""
+
+BROKERS: dict[str, Place] = {
+    "centre": (8.540, 47.375),
+    "north": (8.541, 47.391),
+    "east": (8.564, 47.376),
+    "south": (8.539, 47.359),
+    "west": (8.516, 47.374),
+}
+LINKS = [("centre", "north"), ("centre", "east"), ("centre", "south"), ("centre", "west")]
+
+
+class Drive(msgspec.Struct):
+    """Where one car was, and when."""
+
+    car: str
+    times: list[float] = []
+    places: list[Place] = []
+
+    def at(self, time: float) -> Place:
+        """Where it is, on the straight line between two fixes."""
+        k = bisect_right(self.times, time)
+        if k == 0 or k == len(self.times):
+            return self.places[min(k, len(self.places) - 1)]
+        share = (time - self.times[k - 1]) / (self.times[k] - self.times[k - 1])
+        (lon, lat), (lon_next, lat_next) = self.places[k - 1], self.places[k]
+        return (round(lon + share * (lon_next - lon), 6), round(lat + share * (lat_next - lat), 6))
+
+    def speed_kmh(self, time: float) -> float:
+        """How fast it goes then."""
+        return round(3.6 * metres(self.at(time), self.at(time + 10.0)) / 10.0, 1)
+
+
+def drives() -> list[Drive]:
+    """Every car's drive, by name."""
+    found: dict[str, Drive] = {}
+    for row in csv.DictReader((files("godwit.cli.fleet") / "drives.csv").read_text(encoding="utf-8").splitlines()):
+        drive = found.setdefault(row["id"], Drive(row["id"]))
+        drive.times.append(float(row["time"]))
+        drive.places.append((float(row["lon"]), float(row["lat"])))
+    return [found[car] for car in sorted(found)]
+
+
+def metres(a: Place, b: Place) -> float:
+    """How far it is, as good as a town needs it."""
+    return hypot((a[0] - b[0]) * cos(radians(a[1])), a[1] - b[1]) * 111_195.0
+
+
+def nearest(place: Place, at: str = "", without: frozenset[str] = frozenset()) -> str:
+    """The broker to go to from there; who is at one stays until another is clearly nearer."""
+    away = {name: metres(place, stands) for name, stands in BROKERS.items() if name not in without}
+    best = min(away, key=away.__getitem__)
+    return at if at in away and away[best] > STAYS * away[at] else best

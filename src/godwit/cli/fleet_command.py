@@ -1,0 +1,29 @@
+"""`godwit demo`: five brokers, a fleet of cars that roams over them, and one broker that is killed and returns."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+__all__ = ["demo"]
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=5.0, help="For how long the cars drive.")] = 45.0,
+    seed: Annotated[int, typer.Option(help="Of what cars and desks happen to say.")] = 1,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the network running at the end, until Ctrl-C.")] = False,
+) -> None:
+    """See it work: five brokers on this machine, cars that roam over them, and a broker that is killed and returns.
+
+    Half of the cars are plain MQTT clients. The last lines say what was published, delivered, lost and doubled.
+    """
+    from rich.console import Console
+
+    from godwit.cli.fleet.screen import Screen, account, show_account
+    from godwit.cli.fleet.show import run
+
+    console = Console(highlight=False)
+    with Screen(console) as screen:
+        fleet, verdict = asyncio.run(run(seconds, seed, screen.tick, keep))
+    show_account(console, account(fleet, verdict))
+    raise typer.Exit(0 if verdict.is_clean else 1)
