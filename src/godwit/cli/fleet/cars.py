@@ -33,6 +33,7 @@ class Member(ABC):
         self.at = ""
         self.hand_overs_s: list[float] = []
         self.n = 0
+        self.place = (0.0, 0.0)
 
     @abstractmethod
     async def go_to(self, process: Process) -> None:
@@ -51,7 +52,8 @@ class Member(ABC):
         """Go for good."""
 
     def is_at(self, place: tuple[float, float]) -> None:
-        """Be somewhere else."""
+        """Be somewhere else. An MQTT client says so only in what it publishes."""
+        self.place = place
 
     def publish(self, attributes: dict[str, Any], to: str = "") -> None:
         """Publish an event, numbered."""
@@ -104,6 +106,7 @@ class NativeMember(Member):
         """Be somewhere else."""
         from godwit.filters.values import Point
 
+        super().is_at(place)
         self._client.set_place(Point(*place))
 
     def receipts(self) -> list[Any]:
@@ -129,14 +132,15 @@ class MqttMember(Member):
 
     def __init__(self, name: str, ledger: Ledger, context: Mapping[str, Any]) -> None:
         super().__init__(name, ledger, context)
-        from paho.mqtt import client as paho
+        from paho.mqtt import client as mqtt
 
+        paho: Any = mqtt
         self._loop = asyncio.get_running_loop()
         self._readers: list[tuple[str, Reader]] = []
         self._answers: dict[str, asyncio.Future[Any]] = {}
         self._unsent = 0
         self._changed = asyncio.Event()
-        self._paho = paho.Client(
+        self._paho: Any = paho.Client(
             paho.CallbackAPIVersion.VERSION2, self.name, protocol=paho.MQTTv5, reconnect_on_failure=False
         )
         self._paho.max_queued_messages_set(0)
@@ -178,7 +182,7 @@ class MqttMember(Member):
         from paho.mqtt.properties import Properties
 
         self._paho.loop_stop()
-        properties = Properties(PacketTypes.CONNECT)
+        properties: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.SessionExpiryInterval = EXPIRY_S
         if self.context:
             properties.UserProperty = ("$ctx", json.dumps(self.context))
@@ -210,7 +214,7 @@ class MqttMember(Member):
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
-        properties = Properties(PacketTypes.PUBLISH)
+        properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
         if to:
             properties.UserProperty = ("$to", to)
         said = dict(said)

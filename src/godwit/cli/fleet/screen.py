@@ -1,4 +1,4 @@
-"""What is seen of the demonstration: a table that changes on a terminal, JSON lines on a pipe, and the final account."""
+"""What is seen of the demonstration: a live table on a terminal, JSON lines on a pipe, and the final account."""
 
 import sys
 from time import perf_counter
@@ -87,7 +87,8 @@ def _picture(fleet: Fleet) -> "Group":
         f"{totals['published']:,} published   {totals['delivered']:,} delivered   {totals['under_way']:,} under way   "
         f"{totals['hand_overs']} hand-overs"
     )
-    return Group(Text(fleet.phase, "italic"), "", table, "", line, *(Text(f"  {each}", "yellow") for each in fleet.news))
+    news = [Text(f"  {each}", "yellow") for each in fleet.news]
+    return Group(Text(fleet.phase, "italic"), "", table, "", line, *news)
 
 
 # ------------------------------------------------------------ the end

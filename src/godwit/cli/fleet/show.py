@@ -1,4 +1,4 @@
-"""How the demonstration goes: everybody comes in, drives and talks; one broker is killed and returns; the books are closed.
+"""How the demonstration goes: everybody comes in, drives and talks; a broker is killed and returns; the books close.
 
 *Rules.*
 1. The drives are played faster than they were driven, so that cars change brokers all the time.
