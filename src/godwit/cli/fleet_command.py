@@ -26,4 +26,6 @@ def demo(
     with Screen(console) as screen:
         fleet, verdict = asyncio.run(run(seconds, seed, screen.tick, keep))
     show_account(console, account(fleet, verdict))
+    for each in verdict.wrong[:20]:
+        typer.echo(each, err=True)
     raise typer.Exit(0 if verdict.is_clean else 1)

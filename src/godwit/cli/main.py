@@ -16,6 +16,7 @@ from godwit.cli import (
     admin_command,
     bench_command,
     demo,
+    fleet_command,
     explain_command,
     filter_command,
     match_command,
@@ -108,7 +109,8 @@ def _root(
     pass
 
 
-app.command("demo")(demo.demo)
+app.command("demo")(fleet_command.demo)
+app.command("tour")(demo.demo)
 app.command("match")(match_command.match)
 app.command("serve")(serve_command.serve)
 app.command("check-config")(serve_command.check_config)

@@ -225,6 +225,7 @@ class Connected:
         self._moved.set()
         if self._wire is not None:
             self._wire.abort()
+            self.handle(Closed(self._wire.name))  # at once: who awaits `attached` next means the next broker
 
     # ------------------------------------------------------------ what the application asks for
 

@@ -38,6 +38,7 @@ class Verdict:
 
     def __init__(self) -> None:
         self.published = self.expected = self.delivered = self.lost = self.doubled = self.disordered = 0
+        self.wrong: list[str] = []  # what in words
 
     @property
     def is_clean(self) -> bool:
@@ -85,10 +86,19 @@ class Ledger:
             came = set(reader.came)
             verdict.delivered += len(came)
             verdict.doubled += len(reader.came) - len(came)
+            verdict.wrong += [
+                f"{reader.name}: {by} {n} came {reader.came.count((by, n))} times"
+                for by, n in sorted(came)
+                if reader.came.count((by, n)) > 1
+            ]
             if reader.is_fixed:
-                verdict.lost += len(wanted[reader.name] - came)
+                missed = sorted(wanted[reader.name] - came)
+                verdict.lost += len(missed)
+                verdict.wrong += [f"{reader.name}: {by} {n} never came" for by, n in missed]
             last: dict[str, int] = {}
             for by, n in reader.came:
-                verdict.disordered += n < last.get(by, 0)
+                if n < last.get(by, 0):
+                    verdict.disordered += 1
+                    verdict.wrong.append(f"{reader.name}: {by} {n} after {last[by]}")
                 last[by] = max(n, last.get(by, 0))
         return verdict
