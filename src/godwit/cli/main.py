@@ -15,8 +15,7 @@ from godwit import __version__
 from godwit.cli import (
     admin_command,
     bench_command,
-    demo,
-    fleet_command,
+    demo_command,
     explain_command,
     filter_command,
     match_command,
@@ -26,6 +25,7 @@ from godwit.cli import (
     serve_command,
     simulate_command,
     sub_command,
+    tour_command,
     user_command,
 )
 from godwit.errors import GodwitError
@@ -109,8 +109,8 @@ def _root(
     pass
 
 
-app.command("demo")(fleet_command.demo)
-app.command("tour")(demo.demo)
+app.command("demo")(demo_command.demo)
+app.command("tour")(tour_command.tour)
 app.command("match")(match_command.match)
 app.command("serve")(serve_command.serve)
 app.command("check-config")(serve_command.check_config)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from godwit.cli.fleet.town import BROKERS, LINKS
+from godwit.cli.fleet.town import BROKERS, HUB, LINKS
 from godwit.errors import GodwitError
 
 __all__ = ["Process", "start_all"]
@@ -70,13 +70,16 @@ class Process:
 
 
 async def start_all(folder: Path) -> dict[str, Process]:
-    """The network: the first broker of each link is dialled by the second."""
+    """The network: the first broker of each link is dialled by the second. The hub starts first, then all others."""
     processes = {name: Process(name, folder) for name in BROKERS}
     for first, second in LINKS:
         processes[first].neighbours[second] = ""
-    for name, process in processes.items():
-        for first, second in LINKS:
-            if second == name:
-                process.neighbours[first] = processes[first].listens["native"]
-        await process.start()
+    await processes[HUB].start()
+    for first, second in LINKS:
+        processes[second].neighbours[first] = processes[first].listens["native"]
+    try:
+        await asyncio.gather(*(process.start() for name, process in processes.items() if name != HUB))
+    except BaseException:
+        await asyncio.gather(*(process.stop(signal.SIGKILL) for process in processes.values()))
+        raise
     return processes

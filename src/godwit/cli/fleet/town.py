@@ -11,7 +11,7 @@ from math import cos, hypot, radians
 
 import msgspec
 
-__all__ = ["BROKERS", "DURATION_S", "LINKS", "Drive", "Place", "drives", "nearest"]
+__all__ = ["BROKERS", "DURATION_S", "HUB", "LINKS", "Drive", "Place", "drives", "nearest"]
 
 DURATION_S = 1_200.0  # of the drives
 STAYS = 0.85  # a car goes to another broker when that one is so much nearer, so that it does not go to and fro
@@ -26,7 +26,8 @@ BROKERS: dict[str, Place] = {
     "south": (8.539, 47.359),
     "west": (8.516, 47.374),
 }
-LINKS = [("centre", "north"), ("centre", "east"), ("centre", "south"), ("centre", "west")]
+HUB = "centre"
+LINKS = [(HUB, "north"), (HUB, "east"), (HUB, "south"), (HUB, "west")]
 
 
 class Drive(msgspec.Struct):

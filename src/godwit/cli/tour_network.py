@@ -1,4 +1,4 @@
-"""The network part of `godwit demo`: one small network that breaks, and every strategy side by side."""
+"""The network part of `godwit tour`: one small network that breaks, and every strategy side by side."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The demo's story: six vans, some parking spots and a few alerts on a morning in Zürich. The same on every run."""
+"""The story of the tour: six vans, some parking spots and a few alerts on a morning in Zürich. The same on every run."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ SUBSCRIPTIONS = [
 """Who wants it, what it is in plain words, and the filter."""
 
 SHOWN = ("alert 4 at 07:18", "spot 9 at 07:18", "van 6 at 07:50")
-"""The events that the demo explains."""
+"""The events that the tour explains."""
 
 STATION, LAKE, STADIUM, OERLIKON = (8.5402, 47.3779), (8.5417, 47.3664), (8.5042, 47.3826), (8.5442, 47.4113)
 UNIVERSITY, WIEDIKON = (8.5481, 47.3744), (8.5194, 47.3713)

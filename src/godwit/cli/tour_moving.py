@@ -1,4 +1,4 @@
-"""The moving part of `godwit demo`: subscribers who change brokers, and what each way to move loses, side by side."""
+"""The moving part of `godwit tour`: subscribers who change brokers, and what each way to move loses, side by side."""
 
 from typing import TYPE_CHECKING
 

@@ -1,19 +1,19 @@
-"""`godwit demo`: the story holds, and what is shown is true."""
+"""`godwit tour`: the story holds, and what is shown is true."""
 
 import pytest
 from typer.testing import CliRunner
 
-from godwit.cli import demo_moving, demo_network, main
-from godwit.cli.demo_moving import WAYS
-from godwit.cli.demo_network import STRATEGIES
-from godwit.cli.demo_story import SHOWN, SUBSCRIPTIONS, event_data
+from godwit.cli import main, tour_moving, tour_network
+from godwit.cli.tour_moving import WAYS
+from godwit.cli.tour_network import STRATEGIES
+from godwit.cli.tour_story import SHOWN, SUBSCRIPTIONS, event_data
 from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.matching.naive import NaiveMatcher
 
 
-def test_the_demo_shows_subscriptions_reasons_relations_and_speed() -> None:
-    shown = CliRunner().invoke(main.app, ["demo"])
+def test_the_tour_shows_subscriptions_reasons_relations_and_speed() -> None:
+    shown = CliRunner().invoke(main.app, ["tour"])
     assert shown.exit_code == 0, shown.output
     for name, _, _ in SUBSCRIPTIONS:
         assert name in shown.output
@@ -34,8 +34,8 @@ def test_the_demo_shows_subscriptions_reasons_relations_and_speed() -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_no_strategy_of_the_demo_loses_or_doubles_anything(strategy: str) -> None:
-    outcome = demo_network.outcome_of(STRATEGIES[strategy])
+def test_no_strategy_of_the_tour_loses_or_doubles_anything(strategy: str) -> None:
+    outcome = tour_network.outcome_of(STRATEGIES[strategy])
     assert outcome.held
     assert outcome.owed > 100
     assert outcome.faults
@@ -44,7 +44,7 @@ def test_no_strategy_of_the_demo_loses_or_doubles_anything(strategy: str) -> Non
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way_to_move_keeps_its_promise_and_naive_ones_are_seen_to_break_what_they_do_not_promise(way: str) -> None:
     mode, announced, _ = WAYS[way]
-    outcome = demo_moving.moved_by(mode, announced)
+    outcome = tour_moving.moved_by(mode, announced)
     assert outcome.held
     assert outcome.moves > 20
     assert (outcome.lost > 0) == (way in ("explicit", "naive"))

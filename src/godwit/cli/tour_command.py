@@ -1,4 +1,4 @@
-"""`godwit demo`: the filters at work on a small event stream, and brokers on a network that breaks."""
+"""`godwit tour`: the filters at work on a small event stream, and brokers on a network that breaks."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from godwit.filters.filters import Filter, Literal
     from godwit.matching import Matcher
 
-__all__ = ["demo"]
+__all__ = ["tour"]
 
 WIDTH_ON_A_PIPE = 120
 GENERATED_SUBSCRIPTIONS = 20_000
@@ -23,14 +23,14 @@ ROUNDS = 2
 EXCESS_MAX = 0.5  # the share of what a merged filter matches that nobody wants
 
 
-def demo() -> None:
+def tour() -> None:
     """See the filters at work on a small event stream, and brokers on a network that breaks."""
     from rich.console import Console
 
-    from godwit.cli.demo_moving import show_moving
-    from godwit.cli.demo_network import show_network
-    from godwit.cli.demo_story import SUBSCRIPTIONS, event_data
     from godwit.cli.match_command import matcher_named
+    from godwit.cli.tour_moving import show_moving
+    from godwit.cli.tour_network import show_network
+    from godwit.cli.tour_story import SUBSCRIPTIONS, event_data
     from godwit.filters.events import event
     from godwit.filters.language import parse
 
@@ -58,7 +58,7 @@ def _show_subscriptions(console: "Console", filters: dict[str, "Filter"], receiv
     from rich import box
     from rich.table import Table
 
-    from godwit.cli.demo_story import SUBSCRIPTIONS
+    from godwit.cli.tour_story import SUBSCRIPTIONS
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("who", style="bold cyan", no_wrap=True)
@@ -75,7 +75,7 @@ def _show_events(
 ) -> None:
     from rich.text import Text
 
-    from godwit.cli.demo_story import SHOWN
+    from godwit.cli.tour_story import SHOWN
 
     console.print("[bold]Some events, who gets them, and why[/]\n")
     for name in SHOWN:
