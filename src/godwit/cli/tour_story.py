@@ -1,4 +1,4 @@
-"""The story of the tour: six vans, some parking spots and a few alerts on a morning in Zürich. The same on every run."""
+"""The story of the tour: six vans, parking spots and a few alerts on a morning in Zürich. The same on every run."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -24,12 +24,8 @@ class Process:
         self.folder = folder
         self.listens = dict.fromkeys(DOORS, "127.0.0.1:0")
         self.neighbours: dict[str, str] = {}
+        self.is_up = False  # it runs, and has said where it listens
         self._process: asyncio.subprocess.Process | None = None
-
-    @property
-    def is_up(self) -> bool:
-        """Whether it runs."""
-        return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
         """Run it, until it says where it listens."""
@@ -48,6 +44,7 @@ class Process:
             raise GodwitError(f"the broker {self.name} did not start: {text[-2_000:]}")
         said = msgspec.json.decode(line)
         self.listens = {door: said[door] for door in DOORS}
+        self.is_up = True
 
     def _written(self) -> Path:
         """Its configuration."""
@@ -64,7 +61,8 @@ class Process:
 
     async def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop it, kindly or not."""
-        if self._process is not None and self.is_up:
+        self.is_up = False
+        if self._process is not None and self._process.returncode is None:
             self._process.send_signal(how)
             await self._process.wait()
 

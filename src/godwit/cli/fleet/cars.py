@@ -7,6 +7,7 @@ client knows nothing of brokers that belong together. It disconnects here and co
 import asyncio
 import json
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from time import perf_counter
@@ -138,13 +139,11 @@ class MqttMember(Member):
         self._loop = asyncio.get_running_loop()
         self._readers: list[tuple[str, Reader]] = []
         self._answers: dict[str, asyncio.Future[Any]] = {}
-        self._unsent = 0
+        self._unsent: deque[tuple[str, str, str]] = deque()  # topic, payload, whom it is to; the first is under way
         self._changed = asyncio.Event()
         self._paho: Any = paho.Client(
             paho.CallbackAPIVersion.VERSION2, self.name, protocol=paho.MQTTv5, reconnect_on_failure=False
         )
-        self._paho.max_queued_messages_set(0)
-        self._paho.max_inflight_messages_set(20)
         self._paho.on_connect = lambda *said: self._tell("connect", said[3])
         self._paho.on_subscribe = lambda *said: self._tell("subscribe", said[3])
         self._paho.on_message = lambda _, __, message: self._loop.call_soon_threadsafe(self._take, message)
@@ -161,12 +160,14 @@ class MqttMember(Member):
 
     async def go_to(self, process: Process) -> None:
         """Come in there, with the session from elsewhere. A broker whose answer takes too long is asked again."""
-        began = perf_counter()
         is_move = self.at != ""
+        began = 0.0
         while True:
             with suppress(OSError, TimeoutError):
                 self._answers["connect"] = self._loop.create_future()
                 waiting = self._answers["connect"]
+                await asyncio.to_thread(self._paho.loop_stop)
+                began = began or perf_counter()
                 await asyncio.to_thread(self._connect, process)
                 async with asyncio.timeout(ANSWER_S):
                     if not (await waiting).is_failure:
@@ -181,7 +182,6 @@ class MqttMember(Member):
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
-        self._paho.loop_stop()
         properties: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.SessionExpiryInterval = EXPIRY_S
         if self.context:
@@ -211,19 +211,26 @@ class MqttMember(Member):
                 reader.take(said)
 
     def _send(self, said: dict[str, Any], to: str) -> None:
+        said = dict(said)
+        self._unsent.append((said.pop("topic"), json.dumps(said), to))
+        if len(self._unsent) == 1:
+            self._send_first()
+
+    def _send_first(self) -> None:
+        """One at a time: of several, paho sends the new ones before the old ones at a broker that it comes to."""
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
+        topic, payload, to = self._unsent[0]
         properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
         if to:
             properties.UserProperty = ("$to", to)
-        said = dict(said)
-        topic = said.pop("topic")
-        self._unsent += 1
-        self._paho.publish(topic, json.dumps(said), qos=2, properties=properties)
+        self._paho.publish(topic, payload, qos=2, properties=properties)
 
     def _on_published(self) -> None:
-        self._unsent -= 1
+        self._unsent.popleft()
+        if self._unsent:
+            self._send_first()
         self._changed.set()
 
     async def flushed(self) -> None:
