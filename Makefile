@@ -15,7 +15,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make \033[1m%-8s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\n'
 
-demo: $(READY) ## see filters at work, and brokers on a network that breaks
+demo: $(READY) ## see five brokers, a fleet that roams over them, and one broker that is killed (about a minute)
 	@$(BIN)/godwit demo
 
 test: $(READY) ## run every test but the slow ones

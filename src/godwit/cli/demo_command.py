@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from godwit.errors import GodwitError
+
 __all__ = ["demo"]
 
 
@@ -17,8 +19,12 @@ def demo(
 
     Half of the cars are plain MQTT clients. The last lines say what was published, delivered, lost and doubled.
     """
+    from importlib.util import find_spec
+
     from rich.console import Console
 
+    if find_spec("paho") is None:
+        raise GodwitError("the demonstration needs an MQTT client: pip install paho-mqtt")
     from godwit.cli.fleet.screen import Screen, account, show_account
     from godwit.cli.fleet.show import run
 
