@@ -92,6 +92,11 @@ def properties(kind: str, **values: Any) -> Properties:
     return made
 
 
+def property_of(message: paho.MQTTMessage, name: str) -> Any:
+    """A property of a message that came: paho makes attributes of properties as they come, which no type tells."""
+    return getattr(message.properties, name)
+
+
 class Device:
     """An MQTT client: paho, in a thread of its own, seen from the test's loop."""
 

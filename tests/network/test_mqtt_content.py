@@ -4,7 +4,7 @@ import pytest
 
 from godwit.broker.broker import BrokerConfig
 from godwit.runtime.client import connect
-from tests.network.mqtt_devices import Device, one_broker, properties, run
+from tests.network.mqtt_devices import Device, one_broker, properties, property_of, run
 
 
 @pytest.mark.parametrize("by", ["property", "question mark"])
@@ -46,7 +46,7 @@ def test_events_cross_between_native_and_mqtt_clients_both_ways():
             message = await ann.next()
             assert (message.topic, message.qos) == ("city/zurich", 1)
             assert message.payload == b'{"temperature":21.5,"tags":["warm","dry"]}'
-            assert message.properties.ContentType == "application/json"
+            assert property_of(message, "ContentType") == "application/json"
             await ann.publish("car/7", b'{"speed": 40}', 1)
             await ann.publish(
                 "car/7", b'{"speed": 60, "at": {"lon": 8.5, "lat": 47.4}}', 1, UserProperty=[("driver", "eva")]

@@ -46,7 +46,7 @@ async def bombard(pieces: list[bytes], cuts: list[int]) -> None:
     places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
     for begin, end in pairwise(places):
         connection.data_received(data[begin:end])
-        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)  # type: ignore[arg-type]
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
         await node.quiet()
     connection.connection_lost()
     await node.quiet()
@@ -55,7 +55,7 @@ async def bombard(pieces: list[bytes], cuts: list[int]) -> None:
     good = gateway.open(out.extend, lambda: None, "127.0.0.1")
     out.clear()
     good.data_received(encode(Connect("good", 4), 4))
-    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})  # type: ignore[arg-type]
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
     await node.quiet()
     assert out == bytes.fromhex("20020000")
     await gateway.close()

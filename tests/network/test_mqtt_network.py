@@ -61,12 +61,12 @@ def test_a_client_roams_by_its_identifier_and_nothing_is_lost_or_doubled(level, 
                 for _ in range(10):
                     message = await ann.next()
                     if message.topic == "t/x":
-                        got.append(message.payload)
+                        got.append(bytes(message.payload))
                 await (ann.vanish() if round % 2 else ann.disconnect())
                 while not ann.came.empty():
                     message = ann.came.get_nowait()
                     if message.topic == "t/x":
-                        got.append(message.payload)
+                        got.append(bytes(message.payload))
                 ann, old = Device("ann", level, clean=False, expiry_s=1_000), ann
                 if qos == 2:  # what a client remembers of QoS 2 is the client's
                     ann.paho._in_messages = old.paho._in_messages
@@ -79,7 +79,7 @@ def test_a_client_roams_by_its_identifier_and_nothing_is_lost_or_doubled(level, 
                 if message.payload == b"end":
                     break
                 if message.topic == "t/x":
-                    got.append(message.payload)
+                    got.append(bytes(message.payload))
             wanted = [b"%d" % number for number in range(sent)]
             assert (got if qos == 2 else list(dict.fromkeys(got))) == wanted
             await ann.disconnect()
@@ -106,11 +106,11 @@ def test_retained_events_are_there_for_whoever_comes_later_at_any_broker(level):
                 ("lamp/3", b""),
             ]:
                 await bob.publish(topic, payload, 1, retain=True)
-            seen = []
+            seen: list[tuple[bytes, bool]] = []
             while len(seen) < 5:
                 message = await watcher.next()
                 if message.topic != "lamp/probe":
-                    seen.append((message.payload, message.retain))
+                    seen.append((bytes(message.payload), message.retain))
             assert seen == [(b"on", False), (b"off", False), (b"on", False), (b"on", False), (b"", False)]
             late = Device("late", level)
             await late.connect(stations[2].port)
@@ -166,7 +166,7 @@ def test_of_a_group_one_member_gets_each_event():
                 mine = []
                 while (message := await worker.next()).payload != b"end":
                     if message.payload != b"ping":
-                        mine.append(message.payload)
+                        mine.append(bytes(message.payload))
                 assert 0 < len(mine) < 60
                 got += mine
             assert sorted(got, key=int) == [b"%d" % number for number in range(60)]

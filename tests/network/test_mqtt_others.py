@@ -8,7 +8,7 @@ from typing import Any
 import aiomqtt
 import pytest
 import trustme
-from gmqtt import Client as Gmqtt
+from gmqtt import Client as Gmqtt  # type: ignore[import-untyped]
 
 from tests.network.mqtt_devices import Device, one_broker, run
 
