@@ -2,7 +2,11 @@
 
 import pytest
 
-from tests.network.mqtt_devices import Device, one_broker, properties, property_of, run
+from godwit.broker.messages import Received
+from godwit.runtime.admission import Principal
+from godwit.runtime.inner import Inner
+from godwit.runtime.mqtt_gateway import MESSAGE_BYTES_KEPT
+from tests.network.mqtt_devices import Device, one_broker, properties, property_of, run, start
 
 
 @pytest.mark.parametrize("level", [4, 5])
@@ -109,6 +113,41 @@ def test_a_client_that_connects_anew_takes_over_and_the_older_is_told():
             await bob.publish("t", b"x", 1)
             assert await again.payloads(1) == [b"x"]
             await again.disconnect()
+            await bob.disconnect()
+
+    run(scene)
+
+
+def test_nothing_is_left_of_connections_that_the_machine_has_closed(tmp_path):
+    async def scene() -> None:
+        async with one_broker(folder=tmp_path) as station:
+            closed: list[str] = []
+            for name in ("c1", "c2", "c3"):
+                inner = Inner(station.node, name, Principal("ann"), lambda messages: None, closed.append)
+                inner.say(Received(1))  # nobody has said who this is
+            await station.node.quiet()
+            assert len(closed) == 3
+            assert not station.node._open
+        again = await start(folder=tmp_path)
+        assert not again.node.unhandled
+        await again.stop()
+
+    run(scene)
+
+
+def test_large_events_do_not_stay_in_memory():
+    async def scene() -> None:
+        async with one_broker() as station:
+            ann, bob = Device("ann"), Device("bob")
+            await ann.connect(station.port)
+            await bob.connect(station.port)
+            await ann.subscribe("t", 0)
+            size = MESSAGE_BYTES_KEPT // 10
+            for _ in range(25):
+                await bob.publish("t", bytes(size), 1)
+            await ann.payloads(25)
+            assert sum(len(message.payload) for _, message in station.gateway._messages.values()) <= MESSAGE_BYTES_KEPT
+            await ann.disconnect()
             await bob.disconnect()
 
     run(scene)

@@ -540,12 +540,23 @@ def test_what_the_client_cannot_take_counts_as_done():
     )
     assert talk.tell(deliver(1, 2)) == [Publish("t", b"1", 2, packet_id=1)]
     assert talk.tell(deliver(2, 2)) == []
-    assert talk.tell(deliver(3, 2)) == [GiveUp(3, "1 deliveries wait already")]
+    assert talk.tell(deliver(3, 0)) == [GiveUp(3, "1 deliveries wait already")]
     talk = subscribed(maximum_packet_size=20)
     assert talk.tell(Deliver(1, "t", bytes(30), ("t",))) == [GiveUp(1, "36 bytes: the client takes 20"), Confirm(1)]
     assert isinstance(talk.tell(Deliver(2, "a/+", b"", ("t",)))[0], GiveUp)
     assert isinstance(talk.tell(Deliver(3, "\ud800", b"", ("t",)))[0], GiveUp)
     assert talk.tell(Deliver(4, "t", b"", ("ended",))) == [GiveUp(4, "its subscriptions have ended"), Confirm(4)]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_client_that_takes_one_at_a_time_gets_all_that_waits(qos):
+    talk = subscribed(receive_maximum=1, settings=Settings(queue_max=2))
+    told = [each for number in range(1, 8) for each in talk.tell(deliver(number, qos))]
+    for number in range(1, 8):
+        answers = [Puback(number)] if qos == 1 else [Pubrec(number), Pubcomp(number)]
+        told += [each for answer in answers for each in talk.say(answer)]
+    assert [each.payload for each in told if isinstance(each, Publish)] == [b"%d" % number for number in range(1, 8)]
+    assert not any(isinstance(each, GiveUp) for each in told)
 
 
 def test_events_expire_and_say_how_long_they_last():

@@ -16,6 +16,8 @@ that identifier would look like an old one.
 3. `kept.confirmed` rises only past deliveries that are done. `kept.done` holds what is done above it, and no more.
 4. A packet longer than the client takes is not sent and counts as done. [MQTT-3.1.2-25]
 5. What may have been sent on another connection is marked DUP. [MQTT-3.3.1-1] (The standard says *might*.)
+6. Behind `queue_max` that wait, one of QoS 0 is given up. One of QoS 1 or 2 never is: a client may take as few at once
+   as it likes (its Receive Maximum), and must get all. Godwit tells no more than its own window of what is unconfirmed.
 
 *Speed.* The bytes of an event for clients without aliases and identifiers are made once for each level, QoS and retain
 flag, and kept in `Deliver.shared`: in two halves, between which the packet identifier goes. `quick` is the way of most
@@ -101,10 +103,17 @@ class Outgoing:
         if is_done:
             return effects + self._done(number)
         self._open[number] = True
-        if len(self._waiting) >= self._queue_max:
+        if len(self._waiting) >= self._queue_max and not self._qos(delivery):  # rule 6
             return effects + self._give_up(number, f"{self._queue_max} deliveries wait already")
         self._waiting.append(delivery)
         return effects + self.pump(now)
+
+    def _qos(self, delivery: Deliver) -> int:
+        """With which QoS a delivery is to go out, as its subscriptions stand."""
+        standing = self._kept.subscriptions
+        return min(
+            delivery.qos, max([standing[name].qos for name in delivery.subscriptions if name in standing] or [0])
+        )
 
     def quick(
         self,

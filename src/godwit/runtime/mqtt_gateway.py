@@ -5,7 +5,8 @@ the other. The gateway listens, and keeps what connections share: who is here un
 as MQTT has them. It keeps nothing that must outlive it.
 
 *Rules.*
-1. An event is translated once for all clients that get it one after the other.
+1. An event is translated once for all clients that get it one after the other. Translations are kept for a while:
+   bounded in number and bytes, for whoever publishes large events must not fill the broker's memory.
 2. There are at most so many connections, in all and from one host (`Traffic`); more are closed at once. What a client
    does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed, and its session keeps the rest.
 """
@@ -37,6 +38,7 @@ __all__ = ["Gateway"]
 
 MODE = "named"  # an MQTT client brings nothing but its name
 MESSAGES_KEPT = 4_096
+MESSAGE_BYTES_KEPT = 8 * 2**20  # of payloads: each is held some times over, in the packets made of it
 UNREAD_BYTES_MAX = 16 * 2**20
 
 
@@ -68,6 +70,7 @@ class Gateway:
         self._life = token_hex(4)  # names of connections must not come again after a restart
         self._now = 0.0
         self._messages: dict[int, tuple[Event, Message]] = {}
+        self._message_bytes = 0  # of the payloads in it
         self.filter_on_context = lru_cache(maxsize=1_024)(_filter_on_context)
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
@@ -135,9 +138,11 @@ class Gateway:
         known = self._messages.get(id(event))
         if known is not None and known[0] is event:
             return known[1]
-        if len(self._messages) >= MESSAGES_KEPT:
-            self._messages.clear()
         message = message_of(event)
+        self._message_bytes += len(message.payload)
+        if len(self._messages) >= MESSAGES_KEPT or self._message_bytes > MESSAGE_BYTES_KEPT:
+            self._messages.clear()
+            self._message_bytes = len(message.payload)
         self._messages[id(event)] = (event, message)
         return message
 

@@ -314,6 +314,8 @@ class Node:
                 _note(input, self._open)
                 for effect in self.machine.handle(input, self.now):
                     self._note_timer(effect)
+                    if type(effect) is Close:
+                        self._open.pop(Closed(effect.peer), None)
         for key, at in self._asked.items():
             self._start(key, at)
         for gone in list(self._open):
@@ -371,6 +373,7 @@ class Node:
                 if self._on_record is not None:
                     self._on_record(effect.record, self.now)  # type: ignore[union-attr]
             elif kind is Close:
+                self._open.pop(Closed(effect.peer), None)  # type: ignore[union-attr]
                 port = ports.pop(effect.peer, None)  # type: ignore[union-attr]
                 if port is not None:
                     touched.pop(port, None)
