@@ -14,9 +14,10 @@ grants together cover the filter, so that whatever it lets through was granted; 
 6. An event is kept (`Retain`) under a key only if it were granted with that key as its `topic`, too: so nobody replaces
    what it could not have published.
 7. What other clients want (`Quench`) is told to those alone who may publish everything.
-8. An event in which an attribute has several values reaches whoever wants one of them. So it is granted only if it were,
-   too, with each of them alone: else who may publish `topic = 'a'` would publish to every topic, with 'a' beside it. More than
-   `CHOICES_MAX` ways to choose are not looked at, and not granted. (What the server asserts is not the sender's choice.)
+8. An event in which an attribute has several values reaches whoever wants one of them. So it is granted only if it were
+   with each of them alone, too: else who may publish `topic = 'a'` would publish to every topic, with 'a' beside it.
+   More than `CHOICES_MAX` ways to choose are not looked at, and not granted. (What the server asserts is no choice of
+   the sender's.)
 """
 
 from collections.abc import Iterable, Mapping
