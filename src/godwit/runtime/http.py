@@ -10,8 +10,8 @@ comes through the same door as native clients; what it asks of the machine goes 
    administrators: without users, whoever comes from this machine.
 3. Who comes from this machine and does not call it by a local name counts as somebody from elsewhere: it may be a page
    in a browser here, or come through a proxy. (A name that begins like an address is a name.) A request from a page of
-   another origin is refused unless `origins` names that; so is what a browser fetches for another site without saying for
-   which (an image, a link): to listen as a client takes over its session.
+   another origin is refused unless `origins` names that. So is what a browser fetches for another site without saying
+   for which (an image, a link): to listen as a client takes over its session.
 4. A body has at most `body_bytes_max`, and has come after `BODY_S`; what connections may cost, `http_protocols.py`
    says. There are at most `connections_max`.
 5. While nothing is taken in (the disk fails), posts are answered by 503 at once, and nothing waits in memory for it.
