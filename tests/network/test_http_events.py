@@ -262,13 +262,28 @@ def test_nobody_goes_on_with_the_stream_of_another_user() -> None:
 
 
 @pytest.mark.parametrize(
-    "headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}, {"origin": "null"}, {"host": ""}]
+    "headers",
+    [
+        {"host": "evil.example"},
+        {"host": "127.evil.example"},  # a name that leads here, as a page of its own finds it
+        {"host": "127.0.0.1.evil.example"},
+        {"host": "127.evil.example", "origin": "http://127.evil.example"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"host": ""},
+        {"host": "", "origin": "null"},
+        {"sec-fetch-site": "cross-site"},  # an image, or a link
+        {"sec-fetch-site": "same-site"},
+    ],
 )
 def test_a_page_of_another_origin_cannot_act_as_the_local_user(headers: dict[str, str]) -> None:
     async def scene() -> None:
         async with broker(origins=["https://good.example"]) as (_, client):
             answer = await client.post("/events", json={"n": 1}, headers=headers)
             assert answer.status_code in (401, 403)
+            answer = await client.get("/events", params={"client": "screen"}, headers=headers)
+            assert answer.status_code in (401, 403)
+            assert (await client.post("/events", json=[], headers={"sec-fetch-site": "same-origin"})).status_code == 202
             answer = await client.post("/events", json={"n": 1}, headers={"origin": "https://good.example"})
             assert answer.status_code == 202
             assert answer.headers["access-control-allow-origin"] == "https://good.example"

@@ -13,7 +13,7 @@ from godwit.runtime.admission import Credentials, Principal
 from godwit.runtime.client import connect
 from godwit.runtime.journal import Journal
 from godwit.runtime.metrics import METRICS
-from tests.network.http_broker import Running, a_turn, broker, listening, run, start
+from tests.network.http_broker import LIMIT_S, Running, a_turn, broker, listening, run, start
 
 
 async def figures(client: httpx.AsyncClient) -> dict[str, float]:
@@ -144,20 +144,53 @@ def test_every_metric_is_explained_and_none_is_missing() -> None:
     run(scene)
 
 
+ASKED = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
+
+
 @pytest.mark.parametrize(
-    "said", [b"", b"GET /healthz HTTP/1.1\r\nhost: loc", b"nonsense\r\n\r\n", b"\x16\x03\x01" * 99]
+    "said",
+    [
+        b"",
+        b"GET /healthz HTTP/1.1\r\nhost: loc",
+        b"nonsense\r\n\r\n",
+        b"\x16\x03\x01" * 99,
+        ASKED + b"\r\n" + ASKED,
+        ASKED + b"content-length: 9\r\n\r\nx",
+    ],
 )
 def test_a_connection_that_asks_for_nothing_is_closed(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("godwit.runtime.http_protocols.HEAD_S", 0.05)
 
     async def scene() -> None:
         async with broker() as (running, client):
+            running.http._config.timeout_keep_alive = 10 * LIMIT_S  # so that it is not this
             reader, writer = await asyncio.open_connection(running.web.host, running.web.port)
             writer.write(said)
             with suppress(ConnectionError):
                 await reader.read()
             writer.close()
             assert (await client.get("/healthz")).status_code == 200
+
+    run(scene)
+
+
+@pytest.mark.parametrize("said", [b"host: [", b"host: 127.0.0.1\r\norigin: http://["])
+def test_headers_that_make_no_sense_are_refused_as_any_other(said: bytes) -> None:
+    async def scene() -> None:
+        async with broker() as (running, _):
+            reader, writer = await asyncio.open_connection(running.web.host, running.web.port)
+            writer.write(b"GET /sessions HTTP/1.1\r\n" + said + b"\r\n\r\n")
+            assert (await reader.readline()).split()[1] in (b"401", b"403")
+            writer.close()
+
+    run(scene)
+
+
+@pytest.mark.parametrize("limit", ["0" * 10 + "9" * 20, "0" * 11 + "9" * 5_000, "-1", "²", ""])
+def test_a_limit_that_is_none_is_refused(limit: str) -> None:
+    async def scene() -> None:
+        async with broker() as (_, client):
+            assert (await client.get("/sessions", params={"limit": limit})).status_code == 400
 
     run(scene)
 

@@ -118,7 +118,7 @@ def test_a_certificate_is_enough_for_users_of_whom_that_is_said(tmp_path: Path) 
 
 def test_whoever_guesses_must_wait_and_who_is_known_need_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000.0]
-    monkeypatch.setattr(security, "time", lambda: now[0])
+    monkeypatch.setattr(security, "monotonic", lambda: now[0])
     path = users_file(tmp_path, f"[users.ann]\n{an_entry()}\n[users.bob]\n{an_entry()}\n")
     door = door_from(SecuritySettings(users=path))
     admitted(door, user="ann", password="right")
@@ -131,6 +131,14 @@ def test_whoever_guesses_must_wait_and_who_is_known_need_not(tmp_path: Path, mon
     assert admitted(door, user="bob", password="right", host="192.0.2.8").user == "bob"
     now[0] += 61
     assert admitted(door, user="bob", password="right").user == "bob"
+
+
+def test_what_is_remembered_of_a_failed_attempt_is_small_and_of_no_clock_that_is_set(tmp_path: Path) -> None:
+    door = door_from(SecuritySettings(users=users_file(tmp_path, f"[users.ann]\n{an_entry()}\n")))
+    assert isinstance(door, security.GuardedDoor)
+    assert refused(door, user="a" * 60_000, password="x") == security.WRONG
+    assert max(len(user) for _, user in door._attempts._failed) <= 64
+    assert not hasattr(security, "time")
 
 
 # ---------------------------------------------------------------- tokens
@@ -191,6 +199,7 @@ def test_a_token_lets_its_user_in(door_with: Callable[..., Door], algorithm: str
         (claims(godwit={"context": {"rank": 1}}), "context says rank"),
         ({"sub": "ann", "exp": FAR}, "grants nothing"),
         (claims(exp="soon"), "it is no token"),
+        (claims(exp=10**400), "it is no token"),
     ],
 )
 def test_a_token_that_is_not_right_is_refused(
@@ -266,6 +275,13 @@ def test_without_grants_of_its_own_a_token_has_those_of_the_user_file(
         (SECRET.encode(), {"token_algorithms": ("none",)}, "token_algorithms: none: known are"),
         (SECRET.encode(), {"token_algorithms": ("ES256",)}, "none of the algorithms ES256"),
         (public(rsa.generate_private_key(65_537, 1_024)), {}, "1024 bits"),
+        (
+            RSA_KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+            {},
+            "it must be in PEM",
+        ),
+        (ED_KEY.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH), {}, "it must be in PEM"),
+        (b"Key of the issuer\n" + public(RSA_KEY), {}, "it must be in PEM"),
     ],
 )
 def test_a_key_that_cannot_be_used_is_said_at_the_start(

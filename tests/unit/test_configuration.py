@@ -228,3 +228,15 @@ def test_every_setting_of_a_machine_can_be_made(
 def test_every_reduction_can_be_chosen() -> None:
     for reduction in REDUCTIONS:
         assert load(None, {"GODWIT_BROKER__REDUCTION": reduction}).settled.broker.reduction == reduction
+
+
+@pytest.mark.parametrize("origin", ["*", "app.example", "https://app.example/", "https://App.example", "https://"])
+def test_an_origin_that_no_page_has_is_a_fault(tmp_path: Path, origin: str) -> None:
+    [fault] = faults_of(f'[http]\norigins = ["https://a.example", "http://[::1]:80", "{origin}"]\n', tmp_path)
+    assert fault.startswith(f"FILE:2: http.origins[2] is {origin!r}: allowed is scheme://host")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".b", "b\\n2", "b" * 257])
+def test_a_neighbour_whom_no_broker_can_be_is_a_fault(tmp_path: Path, name: str) -> None:
+    [fault] = faults_of(f'[neighbours]\n"{name}" = ""\n', tmp_path)
+    assert "is the name of no broker" in fault

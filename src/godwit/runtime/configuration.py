@@ -54,6 +54,7 @@ FILES: tuple[settings.Path, ...] = (
 GRAPH_SUFFIXES = (".json", ".toml")
 AT_LINE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 PORT_MAX = 65_535
+ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*A-Z]+")
 
 
 class Change(NamedTuple):
@@ -324,16 +325,16 @@ def _is_union(hint: Any) -> bool:
 
 def _meaning(settled: Settled, where: settings.Where) -> Iterator[str]:
     """Faults of a configuration whose values all have the right form."""
-    for check in (_broker_faults, _address_faults, _file_faults, _tls_faults, _place_faults):
+    for check in (_broker_faults, _address_faults, _origin_faults, _file_faults, _tls_faults, _place_faults):
         yield from check(settled, where)
 
 
 def _broker_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
     broker = settled.broker
-    if len(broker.name) > NAME_LENGTH_MAX or "/" in broker.name or broker.name.startswith("."):
+    if not _is_broker_name(broker.name):
         yield (
             f"{where(('broker', 'name'))} is {broker.name!r}: it is the name of a folder, too; allowed are up to "
-            f"{NAME_LENGTH_MAX} characters, no slash, and no dot in front"
+            f"{NAME_LENGTH_MAX} characters, no slash or control character, and no dot in front"
         )
     if broker.family != "graph":
         for key, value, default in (("strategy", broker.strategy, "gsf"), ("matching", broker.matching, "source")):
@@ -352,6 +353,10 @@ def _broker_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
             f"{where(('limits', 'window'))} is {settled.limits.window}: allowed is at most limits.queue_events_max, "
             f"which is {settled.limits.queue_events_max}"
         )
+
+
+def _is_broker_name(name: str) -> bool:
+    return 0 < len(name) <= NAME_LENGTH_MAX and name.isprintable() and "/" not in name and not name.startswith(".")
 
 
 def _hops_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
@@ -389,6 +394,8 @@ def _address_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
         address_text = said if isinstance(said, str) else said.address
         if name == settled.broker.name:
             yield f"{where(('neighbours', name))}: {name} is this broker itself; allowed are the names of others"
+        if not _is_broker_name(name):
+            yield f"{where(('neighbours', name))}: {name!r} is the name of no broker; allowed is what broker.name can be"
         try:
             if address_text and not address_of(address_text).port:
                 raise BadValue(address_text)
@@ -396,6 +403,16 @@ def _address_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
             yield (
                 f"{where(('neighbours', name))} is {address_text!r}: allowed is host:port, as in 10.0.0.2:7077, or '' "
                 "for a neighbour that dials us"
+            )
+
+
+def _origin_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+    """What is never the origin of a page, as a browser says it, would let nobody in, and say nothing."""
+    for place, origin in enumerate(settled.http.origins):
+        if not ORIGIN.fullmatch(origin):
+            yield (
+                f"{where(('http', 'origins', place))} is {origin!r}: allowed is scheme://host or scheme://host:port, "
+                "in small letters and without a path, as in https://app.example"
             )
 
 

@@ -14,11 +14,17 @@ grants together cover the filter, so that whatever it lets through was granted; 
 6. An event is kept (`Retain`) under a key only if it were granted with that key as its `topic`, too: so nobody replaces
    what it could not have published.
 7. What other clients want (`Quench`) is told to those alone who may publish everything.
+8. An event in which an attribute has several values reaches whoever wants one of them. So it is granted only if it were
+   with each of them alone, too: else who may publish `topic = 'a'` would publish to every topic, with 'a' beside it.
+   More than `CHOICES_MAX` ways to choose are not looked at, and not granted. (What the server asserts is no choice of
+   the sender's.)
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import product
+from math import prod
 from typing import Any, Literal
 
 from msgspec import structs
@@ -28,7 +34,7 @@ from godwit.errors import FilterError
 from godwit.filters.algebra import is_never
 from godwit.filters.contexts import SENDER
 from godwit.filters.events import Attributes, Event
-from godwit.filters.filters import FALSE, TRUE, Filter, all_of, any_of
+from godwit.filters.filters import FALSE, TRUE, Filter, all_of, any_of, attributes_of
 from godwit.filters.language import parse, to_text
 from godwit.filters.references import bind
 
@@ -37,6 +43,7 @@ __all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "Excess", "Grants", "granted"
 ALL = "*"
 LITERALS_MAX = 1_000  # of a filter that is held against grants: comparing takes time
 SHOWN_CHARS_MAX = 200
+CHOICES_MAX = 1_000
 TOPIC = "topic"
 
 Excess = Literal["refuse", "narrow"]
@@ -120,7 +127,23 @@ class Grants:
             if topic is not None:
                 said[TOPIC] = topic
             attributes = said
-        return self.publish.holds(attributes)
+        several = [name for name in self._said_in_grants if type(attributes.get(name)) is tuple]
+        return self.publish.holds(attributes) and (not several or self._holds_each(attributes, several))
+
+    @cached_property
+    def _said_in_grants(self) -> tuple[str, ...]:
+        """The attributes that grants to publish speak of, and senders say themselves."""
+        return tuple(name for name in attributes_of(self.publish) if name not in (self.stamps or {}))
+
+    def _holds_each(self, attributes: Attributes, several: list[str]) -> bool:
+        """Whether a grant matches the event with each of the values of these attributes alone. (rule 8)"""
+        choices: list[Any] = [attributes[name] for name in several]
+        if prod(map(len, choices)) > CHOICES_MAX:
+            return False
+        return all(
+            self.publish.holds({**attributes, **dict(zip(several, chosen, strict=True))})
+            for chosen in product(*choices)
+        )
 
     def narrowed(self, filter: Filter, grant: Filter) -> Filter | None:
         """The filter, if the grant covers it; else what is left of it, when that is wanted; None: nothing. (rule 2)"""

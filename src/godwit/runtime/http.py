@@ -9,8 +9,9 @@ comes through the same door as native clients; what it asks of the machine goes 
 2. `/healthz` and `/readyz` answer everybody. `/events`, `/ws` and `/mqtt` answer whom the door lets in. All else is for
    administrators: without users, whoever comes from this machine.
 3. Who comes from this machine and does not call it by a local name counts as somebody from elsewhere: it may be a page
-   in a browser here, or come through a proxy. A request from a page
-   of another origin is refused unless `origins` names that.
+   in a browser here, or come through a proxy. (A name that begins like an address is a name.) A request from a page of
+   another origin is refused unless `origins` names that. So is what a browser fetches for another site without saying
+   for which (an image, a link): to listen as a client takes over its session.
 4. A body has at most `body_bytes_max`, and has come after `BODY_S`; what connections may cost, `http_protocols.py`
    says. There are at most `connections_max`.
 5. While nothing is taken in (the disk fails), posts are answered by 503 at once, and nothing waits in memory for it.
@@ -21,6 +22,7 @@ import base64
 import binascii
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
+from ipaddress import ip_address
 from secrets import token_hex
 from time import time
 from typing import Any, cast
@@ -40,6 +42,7 @@ from uvicorn.server import ServerState
 
 from godwit import __version__
 from godwit.errors import GodwitError, PeerFault
+from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.runtime.admission import Credentials, Door, Principal, is_local
 from godwit.runtime.http_events import (
     LINGER_S,
@@ -51,7 +54,7 @@ from godwit.runtime.http_events import (
     subscription,
     where_it_was,
 )
-from godwit.runtime.http_protocols import CERTIFICATE, HOSTS, HttpProtocol, SocketProtocol
+from godwit.runtime.http_protocols import CERTIFICATE, HEAD_S, HOSTS, HttpProtocol, SocketProtocol
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
 from godwit.runtime.http_tracing import TraceStream
 from godwit.runtime.inspection import SHOWN, SHOWN_MAX, Inspection, event_id
@@ -69,6 +72,8 @@ BODY_BYTES_MAX = 16 * 2**20
 BODY_S = 60.0
 STOP_S = 5.0
 WILD = ("", "0.0.0.0", "::")
+DIGITS_MAX = 10  # of a number that is asked for
+OWN_SITE = ("none", "same-origin")  # what browsers say of who asks: the user, or a page of ours
 
 EVERYBODY, CLIENTS, ADMINISTRATORS = "everybody", "clients", "administrators"
 
@@ -163,6 +168,7 @@ class HttpServer:
             host,
             port,
             ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HEAD_S,
         )
         self._servers.append(server)
         taken = Address(*server.sockets[0].getsockname()[:2])
@@ -226,8 +232,11 @@ class HttpServer:
         return f"beyond {host}" if is_beyond else host
 
     def _check_origin(self, connection: HTTPConnection) -> None:
-        origin = connection.headers.get("origin", "")
-        if origin and origin not in self.origins and urlsplit(origin).netloc != connection.headers.get("host", ""):
+        headers = connection.headers
+        origin = headers.get("origin", "")
+        if not origin and headers.get("sec-fetch-site", "none") not in OWN_SITE:
+            raise Problem(403, "pages of other sites may not use this broker")
+        if origin and origin not in self.origins and origin.partition("://")[2] != (headers.get("host") or None):
             raise Problem(403, f"pages of {origin} may not use this broker")
 
     # ------------------------------------------------------------ the application
@@ -343,6 +352,8 @@ class HttpServer:
         if was is not None and (client or principal.name_of(was[0])) != was[0]:
             was = None  # the id of another
         client = client or (was[0] if was is not None else principal.name_of(f"sse-{token_hex(8)}"))
+        if len(client) > NAME_LENGTH_MAX:
+            raise Problem(400, f"a client's name of {len(client)} characters: at most {NAME_LENGTH_MAX} are allowed")
         wanted = subscription(client, asked.get("filter", ""), asked.get("sender"), retained="retained" in asked)
         linger = linger_s(asked.get("linger", str(LINGER_S)))
         limits = self.node.machine.config.limits  # type: ignore[attr-defined]
@@ -441,7 +452,7 @@ class HttpServer:
 
 def _limit(request: Request, name: str = "limit", default: int = SHOWN) -> int:
     said = request.query_params.get(name, str(default))
-    if not said.isascii() or not said.isdigit() or not 0 <= int(said[:10]) <= SHOWN_MAX:
+    if not said.isascii() or not said.isdigit() or len(said) > DIGITS_MAX or int(said) > SHOWN_MAX:
         raise Problem(400, f"{name} is {said[:40]!r}: it must be a number up to {SHOWN_MAX}")
     return int(said)
 
@@ -475,6 +486,9 @@ def _certificate_of(connection: HTTPConnection) -> str:
 
 
 def _is_local_name(host: str) -> bool:
-    """Whether a Host header names this machine as it is named on this machine."""
-    name = urlsplit(f"//{host}").hostname or ""
-    return name in ("localhost", "::1") or name.startswith("127.")
+    """Whether a Host header names this machine as it is named on this machine. (rule 3)"""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False

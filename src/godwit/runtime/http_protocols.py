@@ -1,7 +1,8 @@
 """uvicorn's protocols with our bounds: who is silent or comes too often is let go, and certificates are seen.
 
 *Rules.*
-1. A connection has `HEAD_S` for its first request.
+1. A connection has `HEAD_S` for its first request, and at most twice that from the answer to one request to all of the
+   next: so nobody holds one by sending what is never finished, a byte at a time.
 2. From one host come at most so many connections as `Hosts` allows, WebSockets included.
 3. The name in a certificate that we trust is handed to the application, as `certificate` in the request's state.
 """
@@ -26,6 +27,7 @@ class HttpProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._answered: Any = None  # the request that was answered last, when somebody last looked
         asyncio.get_running_loop().call_later(HEAD_S, self._check)
         host, names = host_of(transport), certificate_names(transport)
         hosts: Hosts = self.app_state[HOSTS]
@@ -40,9 +42,16 @@ class HttpProtocol(H11Protocol):
         _leave(self.app_state)
 
     def _check(self) -> None:
-        has_asked: bool = self.scope is not None
-        if not has_asked:
-            self.transport.abort()  # rule 1
+        """Let go of who asks for nothing. (rule 1)"""
+        transport, cycle = self.transport, self.cycle
+        if transport.is_closing() or transport.get_protocol() is not self:  # it is a WebSocket now
+            return
+        is_answered = cycle is None or cycle.response_complete
+        if is_answered and cycle is self._answered:
+            transport.abort()
+            return
+        self._answered = cycle if is_answered else None
+        asyncio.get_running_loop().call_later(HEAD_S, self._check)
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):

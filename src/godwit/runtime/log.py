@@ -3,14 +3,18 @@
 *Rules.*
 1. On a terminal lines are for people, elsewhere each is one JSON object, unless the configuration says otherwise.
 2. Events, contexts, passwords, tokens and keys are never logged: names of brokers and clients, and reasons, are.
+3. What a peer has said stands in a line and makes none: both renderers escape control characters.
+4. What libraries say goes the same way.
 """
 
+import logging
 import sys
+import traceback
 from typing import Any, Literal, Protocol, TextIO
 
 from godwit.errors import ConfigurationError
 
-__all__ = ["Log", "make_log"]
+__all__ = ["Forward", "Log", "make_log"]
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -56,3 +60,18 @@ def make_log(level: str = "info", format: Literal["auto", "text", "json"] = "aut
         cache_logger_on_first_use=False,
     )
     return log
+
+
+class Forward(logging.Handler):
+    """Takes what libraries log to a log of ours. (rule 4)"""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Somebody has said this."""
+        error = record.exc_info[1] if record.exc_info else None
+        say = self._log.error if record.levelno >= logging.ERROR else self._log.warning
+        more = {} if error is None else {"traceback": "".join(traceback.format_exception(error))}
+        say("library", source=record.name, reason=record.getMessage(), **more)

@@ -6,14 +6,14 @@ is there decides: who shows something wrong is not let in as nobody in particula
 *Rules.*
 1. Nobody in particular comes in only from this machine, with every right, and with `anonymous = "never"` not even so.
 2. Whoever gives a user's password wrong a few times must wait, twice as long each time; so must a host that does so
-   with many users. (A token cannot be guessed, and costs little to test.)
+   with many users. (A token cannot be guessed, and costs little to test.) A clock that is set back makes nobody wait.
 3. A password that is known to be right is let in at once, however many others have failed from that host.
 """
 
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from time import time
+from time import monotonic
 from typing import Literal
 
 import msgspec
@@ -23,7 +23,7 @@ from godwit.runtime.admission import Credentials, Door, OpenDoor, Principal
 from godwit.runtime.grants import LITERALS_MAX, Excess
 from godwit.runtime.rates import Attempts
 from godwit.runtime.tokens import TokenKeys, looks_like_a_token
-from godwit.runtime.users import Passwords, User, Users, principal_of
+from godwit.runtime.users import USER_CHARS_MAX, Passwords, User, Users, principal_of
 
 __all__ = ["GuardedDoor", "SecuritySettings", "door_from"]
 
@@ -129,14 +129,15 @@ class GuardedDoor:
         if hash and self._passwords.is_known(hash, who.password):
             assert entry is not None
             return entry[1]
-        if (wait_s := self._attempts.wait_s(who.host, who.user, time())) > 0:  # rules 2, 3
+        user = who.user[:USER_CHARS_MAX]  # nobody has a longer name, and nobody fills memory with one
+        if (wait_s := self._attempts.wait_s(who.host, user, monotonic())) > 0:  # rules 2, 3
             raise PeerFault(f"too many attempts have failed: try again in {wait_s:.0f} s")
         other = hash or ("" if self._users is None else self._users.any_hash())
         is_right = bool(other) and await self._passwords.is_right(other, who.password)
         if entry is None or not hash or not is_right:
-            self._attempts.failed(who.host, who.user, time())
+            self._attempts.failed(who.host, user, monotonic())
             raise PeerFault(WRONG)
-        self._attempts.succeeded(who.host, who.user)
+        self._attempts.succeeded(who.host, user)
         return entry[1]
 
     def _entry(self, user: str) -> tuple[User, Principal] | None:

@@ -16,6 +16,7 @@ function in `LISTENERS`, which is given the station and an address and answers w
 
 import asyncio
 import errno
+import logging
 import socket
 import ssl
 import traceback
@@ -36,7 +37,7 @@ from godwit.runtime.admission import Door, OpenDoor
 from godwit.runtime.configuration import Configuration, Made, address_of
 from godwit.runtime.journal import Journal, new_incarnation
 from godwit.runtime.linking import LinkGuard
-from godwit.runtime.log import Log, make_log
+from godwit.runtime.log import Forward, Log, make_log
 from godwit.runtime.mqtt_gateway import Gateway
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address, Server
@@ -75,6 +76,7 @@ class Station:
         self.door: Door
         self.tls: ssl.SSLContext | None = None
         self.gateway: Gateway | None = None  # that takes MQTT over WebSocket, too
+        self._forward = Forward(self.log)
         self._parts = AsyncExitStack()  # what is to be closed, the last first
         self._is_stopping = False
 
@@ -88,6 +90,8 @@ class Station:
         _warm_up()
         self.tls, links = _tls(configuration)
         async with AsyncExitStack() as parts:
+            logging.getLogger().addHandler(self._forward)
+            parts.callback(logging.getLogger().removeHandler, self._forward)
             self.node = await self._node()
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)

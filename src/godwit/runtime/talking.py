@@ -76,6 +76,8 @@ class Talk:
             raise Hung(self.closed_because)
         if self._number - self._answered_up_to + len(wishes) > UNANSWERED_MAX:
             raise Hung("too much waits for the disk")
+        if not wishes:
+            return []
         first = self._number + 1
         try:
             for wish in wishes:

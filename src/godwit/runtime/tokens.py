@@ -7,7 +7,8 @@ says of its own algorithm is only ever compared with what its key allows.
 *Rules.*
 1. A token must name somebody (`sub`) and end (`exp`); its issuer and audience are those that the settings name. A token
    that is for an audience is refused where the settings name none.
-2. `none` is no algorithm, and no public key is ever taken for a secret.
+2. `none` is no algorithm, and no public key is ever taken for a secret, in whatever form its file is: else whoever has
+   the public key could sign.
 3. What is granted stands in the claim `godwit`: `publish`, `subscribe`, `clients`, `context`, `admin`. Without it the
    user file says what `sub` may do.
 4. What is wrong with a token is said; nothing of the token is.
@@ -91,6 +92,7 @@ class TokenKeys:
                 audience=self._audience or None,
                 options={"require": ["exp", "sub", *(["iss"] if self._issuer else [])]},
             )
+            until = float(said["exp"])
         except jwt.PyJWTError as error:
             raise PeerFault(f"the token is not accepted: {_why(error)}") from None
         except (ValueError, TypeError, OverflowError, RecursionError):
@@ -99,7 +101,7 @@ class TokenKeys:
             rights = msgspec.convert(said["godwit"], Rights) if "godwit" in said else None
         except msgspec.ValidationError as error:
             raise PeerFault(f"the token is not accepted: its claim godwit: {error}") from None
-        return Claims(str(said["sub"]), float(said["exp"]), rights)
+        return Claims(str(said["sub"]), until, rights)
 
     def _key_for(self, header: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
         """The one key that the token was signed with, if it is right."""
@@ -142,9 +144,32 @@ def _keys(content: bytes, path: Path) -> list[tuple[str, Any, tuple[str, ...]]]:
     if start.startswith(b"{"):
         return _set(content, path)
     secret = content.strip()
+    if _is_known_form(content):
+        raise SecurityError(
+            f"{path}: a key or certificate in a form that is not known here: it must be in PEM, or a JWKS"
+        )
     if len(secret) < SECRET_BYTES_MIN:
         raise SecurityError(f"{path}: a secret of {len(secret)} bytes: it must have {SECRET_BYTES_MIN} or more")
     return [("", secret, SECRETS)]
+
+
+def _is_known_form(content: bytes) -> bool:
+    """Whether a file that would be taken for a secret is a key or certificate. (rule 2)"""
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+    if b"-----BEGIN" in content or content.lstrip().startswith((b"ssh-", b"ecdsa-sha2-")):
+        return True
+    for load in (load_der_public_key, x509.load_der_x509_certificate):
+        try:
+            load(content)
+        except UnsupportedAlgorithm:
+            return True
+        except (ValueError, TypeError):
+            continue
+        return True
+    return False
 
 
 def _public(content: bytes, path: Path) -> tuple[Any, tuple[str, ...]]:

@@ -1,0 +1,40 @@
+"""What a broker says about itself: a line for each thing, whatever peers have said."""
+
+import io
+import json
+import logging
+
+import pytest
+
+from godwit.runtime.log import Forward, make_log
+
+FORGED = "b9\n2026-01-01T00:00:00Z [info] started \x1b[2J\x9b31m\u2028 is no neighbour"
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_what_a_peer_says_makes_no_line_and_moves_no_cursor(format: str) -> None:
+    stream = io.StringIO()
+    make_log(format=format, to=stream).info("connection closed", reason=FORGED)  # type: ignore[arg-type]
+    written = stream.getvalue()
+    assert written.count("\n") == 1
+    assert "\x1b[2J" not in written
+    if format == "json":
+        assert json.loads(written)["reason"] == FORGED
+    else:
+        assert written.rstrip("\n").isprintable()
+
+
+def test_what_libraries_say_is_in_the_same_form() -> None:
+    stream = io.StringIO()
+    logger = logging.Logger("a.library")
+    logger.addHandler(Forward(make_log(format="json", to=stream)))
+    logger.info("not for people")
+    logger.warning("this is %s", "odd")
+    try:
+        raise ValueError("wrong")
+    except ValueError:
+        logger.exception("it failed")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["level"], first["source"], first["reason"]) == ("warning", "a.library", "this is odd")
+    assert second["level"] == "error"
+    assert "ValueError: wrong" in second["traceback"]
