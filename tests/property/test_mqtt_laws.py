@@ -5,6 +5,7 @@ import pickle
 from collections import deque
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -42,7 +43,9 @@ from godwit.mqtt import (
 )
 from godwit.mqtt.exchange import (
     Accepted,
+    Acknowledged,
     AddSubscriptions,
+    AllAccepted,
     Attached,
     Closed,
     Confirm,
@@ -52,6 +55,7 @@ from godwit.mqtt.exchange import (
     Heard,
     Kept,
     Opened,
+    PublishEvent,
     Send,
     Stop,
     Subscribed,
@@ -338,6 +342,68 @@ def test_a_session_takes_whatever_comes_says_only_what_its_level_knows_and_can_b
                     assert len(decoders[more.connection].feed(more.data)) == 1
 
 
+def seen(session: MqttSession, effects: list[Any]) -> tuple[Any, ...]:
+    """All that anyone sees of some effects: bytes by connection, how far deliveries are done, and the others in order."""
+    sent: dict[str, bytes] = {}
+    for effect in effects:
+        if isinstance(effect, Send):
+            sent[effect.connection] = sent.get(effect.connection, b"") + effect.data
+    confirmed = max((effect.number for effect in effects if isinstance(effect, Confirm)), default=0)
+    rest = [effect for effect in effects if not isinstance(effect, Send | Confirm)]
+    outgoing = session.outgoing
+    under_way = {} if outgoing is None else outgoing._under_way
+    waiting = [] if outgoing is None else list(outgoing._waiting)
+    return sent, confirmed, rest, session.kept, session._asked, under_way, waiting
+
+
+@given(
+    st.sampled_from([4, 5]).flatmap(
+        lambda level: st.tuples(st.just(level), connects(level), st.lists(inputs(level), max_size=20))
+    ),
+    st.lists(st.integers(1, 12), max_size=8),
+    st.booleans(),
+)
+def test_many_answers_at_once_are_the_same_as_one_after_the_other(drawn, numbers, is_one):
+    level, connect, told_to_it = drawn
+    session = MqttSession(Settings(receive_maximum=3, topic_alias_maximum=3, in_flight_max=2, queue_max=3))
+    session.kept.subscriptions["t"] = Granted(1)
+    name = "one" if is_one else "two"
+    deliveries = [Deliver(number, "t", b"x", ("t",), 1) for number in range(1, 5)]
+    for input in [Opened("one", connect, "me"), Attached("one", True, session.kept), *deliveries, *told_to_it]:
+        for effect in session.handle(input, 1.0):
+            if isinstance(effect, AddSubscriptions):
+                granted = tuple(wish.subscription.qos for wish in effect.wishes)
+                session.handle(Subscribed(effect.request, granted), 1.0)
+    for many, each in (
+        (Acknowledged(name, numbers), [Heard(name, Puback(number)) for number in numbers]),
+        (AllAccepted(numbers), [Accepted(number) for number in numbers]),
+    ):
+        twin = pickle.loads(pickle.dumps(session))
+        together = seen(session, session.handle(many, 2.0))
+        assert together == seen(twin, [effect for input in each for effect in twin.handle(input, 2.0)])
+
+
+@given(st.sampled_from([4, 5]), st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5), st.booleans()), max_size=12))
+def test_a_publication_taken_in_quickly_is_the_same_as_one_that_is_heard(level, published):
+    session = MqttSession(Settings(receive_maximum=3))
+    session.handle(Opened("one", Connect("me", level), "me"), 0.0)
+    session.handle(Attached("one", False), 0.0)
+    twin = pickle.loads(pickle.dumps(session))
+    for qos, packet_id, is_answered in published:
+        packet = Publish("t", b"x", qos, packet_id=packet_id if qos else 0)
+        number = session.quick(packet, 1.0)
+        effects = twin.handle(Heard("one", packet), 1.0)
+        if number is None:
+            assert session.handle(Heard("one", packet), 1.0) == effects
+        else:
+            assert effects == [PublishEvent(number, "t", b"x", qos, False, {})]
+        for effect in effects if is_answered else []:
+            if isinstance(effect, PublishEvent) and effect.number:
+                answer = AllAccepted([effect.number])
+                assert session.handle(answer, 1.0) == twin.handle(answer, 1.0)
+        assert seen(session, []) == seen(twin, [])
+
+
 # ------------------------------------------------------------ once, and at least once
 
 
@@ -573,9 +639,13 @@ def test_the_quick_way_is_the_same_as_the_other(level, alias_max, sent_up_to, do
         number += step + 1
         shared: dict[tuple[int, int, bool], tuple[bytes, bytes]] = {}
         delivery = Deliver(number, "t", b"x" * number, (name,), qos, retain, is_retained, {}, expires_at, shared)
-        outgoing_of(level, 0, 0, 0).take(delivery, 0.0)  # for another client, so that the bytes are there
+        if number % 2:
+            outgoing_of(level, 0, 0, 0).take(delivery, 0.0)  # for another client, so that the bytes are there
         told = plain.take(delivery, 0.0)
-        data = quick.quick(number, name, qos, retain, is_retained, expires_at, shared)
+        ready = shared if number % 2 else {}
+        data = quick.quick(
+            number, name, qos, retain, is_retained, expires_at, ready, "t", delivery.payload, delivery.properties
+        )
         if data is None:
             assert quick.take(delivery, 0.0) == told
         else:

@@ -123,7 +123,7 @@ def test_connack_tells_what_is_not_as_the_client_assumes():
         False,
         {
             "topic_alias_maximum": 64,
-            "receive_maximum": 64,
+            "receive_maximum": 1024,
             "maximum_packet_size": 1 << 20,
             "assigned_client_identifier": "assigned",
             "session_expiry_interval": 50,

@@ -22,7 +22,9 @@ from godwit.mqtt.topics import TopicFilter
 
 __all__ = [
     "Accepted",
+    "Acknowledged",
     "AddSubscriptions",
+    "AllAccepted",
     "Attach",
     "Attached",
     "Close",
@@ -56,11 +58,11 @@ NEVER = 0xFFFFFFFF  # the session expiry interval that means so
 class Settings(msgspec.Struct, frozen=True):
     """What a server offers, and its bounds."""
 
-    receive_maximum: int = 64  # publications of QoS 1 and 2 that may be under way from a client, level 5
+    receive_maximum: int = 1_024  # publications of QoS 1 and 2 that may be under way from a client, level 5
     received_max: int = 1_024  # packet identifiers of QoS 2 that a client has not released, at any level
     topic_alias_maximum: int = 64  # aliases a client may set
     maximum_packet_size: int = 1 << 20  # that a client may send
-    in_flight_max: int = 64  # deliveries of QoS 1 and 2 under way to a client
+    in_flight_max: int = 1_024  # deliveries of QoS 1 and 2 under way to a client
     alias_out_max: int = 64  # aliases we set
     queue_max: int = 1_000  # deliveries that wait for the client's window, before one of QoS 0 is given up
     early_packets_max: int = 100  # that a client may send before its CONNACK
@@ -161,6 +163,19 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
 
 
+class AllAccepted(msgspec.Struct, frozen=True, gc=False):
+    """`Accepted` for each of these, which were carried out."""
+
+    numbers: list[int]
+
+
+class Acknowledged(msgspec.Struct, frozen=True, gc=False):
+    """`Heard` for a PUBACK of each of these packet identifiers, one after the other."""
+
+    connection: str
+    packet_ids: list[int]
+
+
 class Subscribed(msgspec.Struct, frozen=True):
     """`AddSubscriptions` number `request` was carried out: for each wish the QoS granted, or why not."""
 
@@ -184,7 +199,21 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
     shared: dict[tuple[int, int, bool], tuple[bytes, bytes]] | None = None  # bytes of this event for other clients
 
 
-Input = Opened | Attached | Refused | Heard | Faulted | Closed | Stop | Accepted | Subscribed | Deliver | TimerDue
+Input = (
+    Opened
+    | Attached
+    | Refused
+    | Heard
+    | Acknowledged
+    | Faulted
+    | Closed
+    | Stop
+    | Accepted
+    | AllAccepted
+    | Subscribed
+    | Deliver
+    | TimerDue
+)
 
 
 # ------------------------------------------------------------ effects

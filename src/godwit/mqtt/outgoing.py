@@ -40,7 +40,7 @@ from godwit.mqtt.encoding import encode
 from godwit.mqtt.exchange import NEVER, Confirm, Deliver, Effect, GiveUp, Granted, Keep, Kept, Send
 from godwit.mqtt.notes import rel_key, rel_note
 from godwit.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
-from godwit.mqtt.properties import Properties, protocol_error
+from godwit.mqtt.properties import Properties, protocol_error, write
 from godwit.mqtt.topics import checked_name
 
 __all__ = ["Outgoing"]
@@ -48,6 +48,7 @@ __all__ = ["Outgoing"]
 IDS_MAX = 65_535
 RELEASED = 3  # the phase after PUBREC
 Shared = dict[tuple[int, int, bool], tuple[bytes, bytes]]
+UNSAYABLE = (BadValue, MqttFault, UnicodeEncodeError)
 GAP_MAX = 1_024  # deliveries that are gone, and are looked at one by one
 
 
@@ -124,6 +125,9 @@ class Outgoing:
         is_retained: bool,
         expires_at: float | None,
         shared: Shared,
+        topic: str,
+        payload: bytes,
+        properties: Properties,
     ) -> bytes | None:
         """The packet for the next delivery, where nothing is special: what `take` would send, and nothing else.
 
@@ -143,8 +147,14 @@ class Outgoing:
         ):
             return None
         qos = min(qos, grant.qos)
-        halves = shared.get((level, qos, is_retained or (retain and grant.retain_as_published)))
-        if halves is None or len(halves[0]) + len(halves[1]) + 2 > self._size_max:
+        retain = is_retained or (retain and grant.retain_as_published)
+        halves = shared.get((level, qos, retain))
+        if halves is None:
+            try:
+                halves = shared[level, qos, retain] = _halves(topic, payload, properties, qos, retain, level)
+            except UNSAYABLE:
+                return None
+        if len(halves[0]) + len(halves[1]) + 2 > self._size_max:
             return None
         if not qos:
             if self._open or kept.done:
@@ -199,7 +209,7 @@ class Outgoing:
         retain = delivery.is_retained or (delivery.retain and any(grant.retain_as_published for grant in grants))
         try:
             data = self._bytes(delivery, qos, packet_id, grants, retain, is_double, now)
-        except (BadValue, MqttFault, UnicodeEncodeError) as error:  # a native client's event: topics are texts there
+        except UNSAYABLE as error:  # a native client's event: topics are texts there
             return self._unsendable(delivery, qos, f"MQTT cannot say it: {error}")
         if len(data) > self._size_max:
             return self._unsendable(delivery, qos, f"{len(data)} bytes: the client takes {self._size_max}")
@@ -231,7 +241,8 @@ class Outgoing:
             assert shared is not None
             halves = shared.get((level, qos, retain))
             if halves is None:
-                halves = shared[level, qos, retain] = self._halves(delivery, qos, retain)
+                halves = _halves(topic, delivery.payload, delivery.properties, qos, retain, level)
+                shared[level, qos, retain] = halves
             return halves[0] + packet_id.to_bytes(2, "big") + halves[1] if qos else halves[0]
         properties: Properties = {}
         alias = 0
@@ -249,19 +260,6 @@ class Outgoing:
         if alias and topic and len(data) <= self._size_max:
             self._aliases[topic] = alias
         return data
-
-    def _halves(self, delivery: Deliver, qos: int, retain: bool) -> tuple[bytes, bytes]:
-        """A packet, in two parts around its identifier."""
-        topic = checked_name(delivery.topic)
-        properties = delivery.properties if self._level == 5 else {}
-        packet_id = 1 if qos else 0
-        data = encode(Publish(topic, delivery.payload, qos, retain, False, packet_id, properties), self._level)
-        if not qos:
-            return data, b""
-        at = len(topic.encode()) + 4  # the first byte and the length of the topic, and one byte of length at least
-        while data[at - len(topic.encode()) - 3] & 0x80:
-            at += 1
-        return data[:at], data[at + 2 :]
 
     def _properties(self, delivery: Deliver, grants: list[Granted], now: float) -> Properties:
         properties = dict(delivery.properties)
@@ -285,6 +283,30 @@ class Outgoing:
             return []
         del self._under_way[packet.packet_id]
         return self._done(number) + self.pump(now)
+
+    def on_pubacks(self, packet_ids: list[int], now: float) -> tuple[list[Effect], str]:
+        """The same for many in a row: one confirmation, one look at what waits; and the fault in it, if there is one.
+
+        What was said before a fault counts.
+        """
+        under_way, kept, fault = self._under_way, self._kept, ""
+        done: list[int] = []
+        for packet_id in packet_ids:
+            number, phase = under_way.get(packet_id, (0, 1))
+            if phase != 1:
+                fault = f"PUBACK for {packet_id}, which is QoS 2"
+                break
+            if number:
+                del under_way[packet_id]
+                self._open.pop(number, None)
+                done.append(number)
+        if not done:
+            return [], fault
+        confirmed = next(iter(self._open)) - 1 if self._open else self._highest
+        for number in done:
+            if number > confirmed:
+                kept.done[number] = True
+        return self._confirm_up_to(confirmed) + self.pump(now), fault
 
     def on_pubrec(self, packet: Pubrec, now: float) -> list[Effect]:
         """The client has a QoS 2 event, or refuses it. It may say so again."""
@@ -358,6 +380,10 @@ class Outgoing:
         confirmed = next(iter(self._open)) - 1 if self._open else self._highest
         if number > confirmed:
             kept.done[number] = True
+        return self._confirm_up_to(confirmed)
+
+    def _confirm_up_to(self, confirmed: int) -> list[Effect]:
+        kept = self._kept
         if confirmed <= kept.confirmed:
             return []
         kept.confirmed = confirmed
@@ -365,3 +391,17 @@ class Outgoing:
             for each in [each for each in kept.done if each <= confirmed]:
                 del kept.done[each]
         return [Confirm(confirmed)]
+
+
+def _halves(
+    topic: str, payload: bytes, properties: Properties, qos: int, retain: bool, level: int
+) -> tuple[bytes, bytes]:
+    """A packet, in two parts around its identifier; without one, it is the first part."""
+    checked_name(topic)
+    data = encode(Publish(topic, payload, qos, retain, False, 1 if qos else 0, properties if level == 5 else {}), level)
+    if not qos:
+        return data, b""
+    at = len(data) - len(payload) - 2
+    if level == 5:
+        at -= len(write(properties, "Publish")) if properties else 1
+    return data[:at], data[at + 2 :]

@@ -37,7 +37,9 @@ from godwit.mqtt.encoding import encode
 from godwit.mqtt.exchange import (
     NEVER,
     Accepted,
+    Acknowledged,
     AddSubscriptions,
+    AllAccepted,
     Attach,
     Attached,
     Close,
@@ -89,6 +91,7 @@ __all__ = ["MqttSession"]
 KEEP_ALIVE = ("keep alive",)
 WILL = ("will",)
 EXPIRY = ("expiry",)
+PUBACK_BYTES = 4
 DISCONNECT_BY_CLIENT = frozenset({0x00, 0x04, *range(0x80, 0x84), 0x90, *range(0x93, 0x9A)})
 
 
@@ -418,6 +421,43 @@ class MqttSession:
         answer = Puback(packet_id, input.reason_code) if qos == 1 else Pubrec(packet_id, input.reason_code)
         return effects + self._tell(answer, input.reason)
 
+    def _on_all_accepted(self, input: AllAccepted, now: float) -> list[Effect]:
+        """Most often all are of QoS 1, and the answer is all their PUBACKs in one."""
+        connection, asked = self._connection, self._asked
+        effects: list[Effect] = []
+        packet_ids: list[int] = []
+        for number in input.numbers:
+            packet_id, qos = asked.get(number, (0, 0))
+            if qos == 1 and connection is not None and connection.receiving.pop(packet_id, False):
+                del asked[number]
+                packet_ids.append(packet_id)
+            else:
+                effects += self._on_accepted(Accepted(number), now)
+        if connection is not None and packet_ids and connection.size_max >= PUBACK_BYTES:
+            data = b"".join([b"\x40\x02%c%c" % (packet_id >> 8, packet_id & 0xFF) for packet_id in packet_ids])
+            effects.append(Send(connection.name, data))
+        return effects
+
+    def quick(self, packet: Publish, now: float) -> int | None:
+        """Take in a publication where nothing is special, as `Heard` would; None: it is for that.
+
+        The answer is the number of the `PublishEvent` that would follow, which is this packet's in all else.
+        """
+        connection, qos = self._connection, packet.qos
+        if connection is None or packet.properties or qos == 2:
+            return None
+        if not qos:
+            connection.heard_at = now
+            return 0
+        receiving, packet_id = connection.receiving, packet.packet_id
+        if len(receiving) >= self._settings.receive_maximum or packet_id in receiving:
+            return None
+        connection.heard_at = now
+        receiving[packet_id] = True
+        self.kept.published = number = self.kept.published + 1
+        self._asked[number] = (packet_id, 1)
+        return number
+
     def _pubrel(self, connection: Connection, packet: Pubrel, now: float) -> list[Effect]:
         if self.kept.received.get(packet.packet_id):
             protocol_error(f"PUBREL for {packet.packet_id} before its PUBREC")
@@ -428,6 +468,14 @@ class MqttSession:
 
     def _puback(self, connection: Connection, packet: Puback, now: float) -> list[Effect]:
         return connection.outgoing.on_puback(packet, now)
+
+    def _on_acknowledged(self, input: Acknowledged, now: float) -> list[Effect]:
+        connection = self._connection
+        if connection is None or input.connection != connection.name:
+            return [effect for id in input.packet_ids for effect in self._on_early(Heard(input.connection, Puback(id)))]
+        connection.heard_at = now
+        effects, fault = connection.outgoing.on_pubacks(input.packet_ids, now)
+        return effects + self._fail(Reason.PROTOCOL_ERROR, fault, now) if fault else effects
 
     def _pubrec(self, connection: Connection, packet: Pubrec, now: float) -> list[Effect]:
         return connection.outgoing.on_pubrec(packet, now)
@@ -495,7 +543,9 @@ _HANDLERS: dict[type, Callable[[MqttSession, Any, float], list[Effect]]] = {
     Faulted: MqttSession._on_faulted,
     Closed: MqttSession._on_closed,
     Stop: MqttSession._on_stop,
+    Acknowledged: MqttSession._on_acknowledged,
     Accepted: MqttSession._on_accepted,
+    AllAccepted: MqttSession._on_all_accepted,
     Subscribed: MqttSession._on_subscribed,
     Deliver: MqttSession._on_deliver,
     TimerDue: MqttSession._on_timer_due,

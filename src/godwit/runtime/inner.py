@@ -55,12 +55,16 @@ class Inner:
             self.hang_up()
             self._on_closed("your token is over")
 
-    def say(self, message: Any) -> Any:
-        """Say a message to the machine, as far as the client may: what was said in its place, or None."""
+    def say(self, message: Any, bulk: bytes | None = None) -> Any:
+        """Say a message to the machine, as far as the client may: what was said in its place, or None.
+
+        `bulk`: most of what the message takes in memory. A node without a journal needs no more of it in bytes.
+        """
         if not self.is_open:
             return None
-        message = self.principal.checked(message)
-        self.node.tell(Heard(self.name, message), NATIVE.encode(message))
+        message, node = self.principal.checked(message), self.node
+        is_light = bulk is not None and node.journal is None
+        node.tell(Heard(self.name, message), bulk if is_light else NATIVE.encode(message))  # type: ignore[arg-type]
         return message
 
     def hang_up(self) -> None:

@@ -30,6 +30,7 @@ from godwit.filters.events import NAME_LENGTH_MAX, Event
 from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, greeting
 from godwit.mqtt import exchange as asked
 from godwit.mqtt.notes import OUT, kept_of, out_note
+from godwit.mqtt.packets import Puback, Publish
 from godwit.mqtt.reasons import Reason
 from godwit.mqtt.topics import matches, split
 from godwit.runtime.admission import Credentials, Principal
@@ -104,13 +105,28 @@ class MqttConnection:
             packets = self._decoder.feed(data)
         except MqttFault as caught:
             fault, packets = caught, caught.packets
+        acknowledged: list[int] = []  # in a row
+        session, wishes, now = self._session, self._wishes, self.gateway.now()
         for packet in packets:
+            kind = type(packet)
+            if kind is Puback and self._has_said_connect:
+                acknowledged.append(packet.packet_id)  # type: ignore[union-attr]
+                continue
+            if acknowledged:
+                self._tell(asked.Acknowledged(self.name, acknowledged))
+                acknowledged = []
             if not self._is_open:
                 return
-            if self._has_said_connect:
+            if kind is Publish and wishes is not None and (number := session.quick(packet, now)) is not None:  # type: ignore[arg-type]
+                wishes.publish(packet, number, now)  # type: ignore[arg-type]
+            elif self._has_said_connect:
                 self._tell(asked.Heard(self.name, packet))
             else:
                 self._on_connect(packet)
+        if acknowledged:
+            self._tell(asked.Acknowledged(self.name, acknowledged))
+        if wishes is not None and wishes.requests.unanswered > UNANSWERED_MAX:
+            self._hold_back(True)
         if fault is not None and self._is_open:
             self._on_fault(fault)
         if self._bucket is not None and (wait_s := self._bucket.take(len(packets), self.gateway.now())) > 0:
@@ -273,20 +289,32 @@ class MqttConnection:
     # ------------------------------------------------------------ from the machine
 
     def _on_messages(self, messages: list[Any]) -> None:
+        accepted = 0  # the last of some in a row
         for message in messages:
             kind = type(message)
+            if kind is said.Accepted:
+                accepted = message.number
+                continue
+            if accepted:
+                self._on_accepted(accepted)
+                accepted = 0
             if kind is said.Delivery:
                 self._on_delivery(message)
-            elif kind is said.Accepted and self._wishes is not None:
-                self._wishes.requests.on_accepted(message.number)
             elif kind is said.Refused and self._wishes is not None:
                 self._wishes.requests.on_refused(message.number, message.reason)
             elif kind is said.Attached:
                 self._on_attached(message)
+        if accepted:
+            self._on_accepted(accepted)
+        self._confirm = max(self._confirm, self._session.kept.confirmed)
         wishes = self._wishes
         if self._is_paused and wishes is not None and wishes.requests.unanswered < UNANSWERED_MAX // 2:
             self._hold_back(False)
         self._flush()
+
+    def _on_accepted(self, number: int) -> None:
+        if self._wishes is not None:
+            self._wishes.requests.on_accepted(number)
 
     def _on_inner_closed(self, reason: str) -> None:
         """The machine has closed the session's connection."""
@@ -315,10 +343,12 @@ class MqttConnection:
                 message.is_retained,
                 event.expires_at,
                 message.shared,
+                topics[0],
+                message.payload,
+                message.properties,
             )
             if data is not None:
                 self._send(data)
-                self._confirm = max(self._confirm, self._session.kept.confirmed)
                 return
         for name in names:
             if checks.get(name) is not EXACT:
@@ -411,13 +441,11 @@ class MqttConnection:
     def _on_publish_event(self, effect: asked.PublishEvent) -> None:
         wishes = self._wishes
         if wishes is not None:
-            wishes.publish(effect)
-            if wishes.requests.unanswered > UNANSWERED_MAX:
-                self._hold_back(True)
+            wishes.publish(effect, effect.number, self.gateway.now())
 
     def _on_publish_will(self, effect: asked.PublishWill) -> None:
         if self._wishes is not None:
-            self._wishes.publish(effect.will)
+            self._wishes.publish(effect.will, 0, self.gateway.now())
 
     def _on_add(self, effect: asked.AddSubscriptions) -> None:
         self._checks.clear()

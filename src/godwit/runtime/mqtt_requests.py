@@ -23,33 +23,53 @@ OnAnswer = Callable[[str | None, bool], None]
 
 
 class Requests:
-    """What was asked for one client, and what is not answered yet."""
+    """What was asked for one client, and what is not answered yet.
 
-    def __init__(self, inner: Inner, accepted: int) -> None:
+    A publication is told of by its number: `on_published` hears of many at once, `on_unpublished` of one, and why.
+    """
+
+    def __init__(
+        self,
+        inner: Inner,
+        accepted: int,
+        on_published: Callable[[list[int]], None],
+        on_unpublished: Callable[[int, str, bool], None],
+    ) -> None:
         self._inner = inner
         self.said = accepted
         self.accepted = accepted
-        self._waiting: deque[tuple[int, OnAnswer, bool]] = deque()
+        self._waiting: deque[tuple[int, OnAnswer | int, bool]] = deque()
+        self._on_published, self._on_unpublished = on_published, on_unpublished
 
     @property
     def unanswered(self) -> int:
         """How many requests have no answer."""
         return self.said - self.accepted
 
-    def ask(self, wish: Any, on_answer: OnAnswer | None = None) -> None:
-        """Ask for this."""
-        said = self._inner.say(Request(self.said + 1, wish))
-        self.said += 1
+    def ask(self, wish: Any, on_answer: OnAnswer | int | None = None, bulk: bytes | None = None) -> None:
+        """Ask for this; `bulk` as for `Inner.say`."""
+        number = self.said + 1
+        said = self._inner.say(Request(number, wish), bulk)
+        self.said = number
         if on_answer is not None:
-            self._waiting.append((self.said, on_answer, said is not None and type(said.wish) is Denied))
+            self._waiting.append((number, on_answer, said is not None and type(said.wish) is Denied))
 
     def on_accepted(self, number: int) -> None:
         """Every request up to this is handled."""
         self.accepted = max(self.accepted, number)
         waiting = self._waiting
+        published: list[int] = []
         while waiting and waiting[0][0] <= number:
-            _, on_answer, _ = waiting.popleft()
-            on_answer(None, False)
+            on_answer = waiting.popleft()[1]
+            if type(on_answer) is int:
+                published.append(on_answer)
+                continue
+            if published:
+                self._on_published(published)
+                published = []
+            on_answer(None, False)  # type: ignore[operator]
+        if published:
+            self._on_published(published)
 
     def on_refused(self, number: int, reason: str) -> None:
         """This one is refused; all before it are handled."""
@@ -57,7 +77,10 @@ class Requests:
         self.accepted = max(self.accepted, number)
         if self._waiting and self._waiting[0][0] == number:
             _, on_answer, is_denied = self._waiting.popleft()
-            on_answer(reason, is_denied)
+            if isinstance(on_answer, int):
+                self._on_unpublished(on_answer, reason, is_denied)
+            else:
+                on_answer(reason, is_denied)
 
 
 class Gate:

@@ -22,7 +22,7 @@ from godwit.filters.events import Attributes, Event
 from godwit.mqtt import exchange as asked
 from godwit.mqtt.exchange import NEVER, Kept
 from godwit.mqtt.notes import SUB, grant_note
-from godwit.mqtt.packets import Will
+from godwit.mqtt.packets import Publish, Will
 from godwit.mqtt.reasons import Reason
 from godwit.runtime.inner import Inner
 from godwit.runtime.mqtt_events import CONTEXT, attributes_of, context_of_payload, context_of_properties, stamps_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Wishes"]
 
 FILTER_BYTES_MAX = 4_000  # of a topic filter: it must fit into a note
+LIGHT_TOPIC_MAX = 1_024  # characters
 SEQUENCE, CTX = "seq", "ctx"  # notes of ours
 TO = "$to"
 
@@ -52,7 +53,7 @@ class Wishes:
         tell: Callable[[asked.Input], None],
         break_off: Callable[[str], None],
     ) -> None:
-        self.requests = Requests(inner, attached.accepted)
+        self.requests = Requests(inner, attached.accepted, self._on_all_published, self._on_unpublished)
         self._gateway, self._client = gateway, client
         self._kept, self._tell, self._break_off = kept, tell, break_off
         self._linger_s: float | None = -1.0
@@ -62,9 +63,9 @@ class Wishes:
             self._base = int(gateway.now() * 1e6)
             self.keep(SEQUENCE, msgspec.msgpack.encode(self._base))
 
-    def _ask(self, wish: Any, on_answer: OnAnswer | None = None) -> None:
+    def _ask(self, wish: Any, on_answer: OnAnswer | int | None = None, bulk: bytes | None = None) -> None:
         try:
-            self.requests.ask(wish, on_answer)
+            self.requests.ask(wish, on_answer, bulk)
         except PeerFault as fault:
             self._break_off(str(fault))
 
@@ -99,29 +100,28 @@ class Wishes:
 
     # ------------------------------------------------------------ events
 
-    def publish(self, wanted: asked.PublishEvent | Will) -> None:
-        """Publish this, or say why not."""
+    def publish(self, wanted: asked.PublishEvent | Publish | Will, number: int, now: float) -> None:
+        """Publish this, or say why not, if it has a number."""
         topic = wanted.topic
-        number = 0 if isinstance(wanted, Will) else wanted.number
-        on_answer = partial(self._on_published, number) if number else None
+        on_answer = number or None
         try:
             if topic[0] == "$":
-                self._publish_specially(wanted, on_answer)
+                self._publish_specially(wanted, number)
                 return
-            event = self._event(wanted, self.requests.said + 1)
+            event = self._event(wanted, self.requests.said + 1, now)
         except GodwitError as error:
             self._gateway.counts["refused"] += 1
-            if on_answer is not None:
-                on_answer(str(error), False)
+            if number:
+                self._on_unpublished(number, str(error), False)
             return
         self._gateway.counts["published"] += 1
         if wanted.retain:
-            wish: Any = said.Retain(event, topic, clear=not wanted.payload)
+            self._ask(said.Retain(event, topic, clear=not wanted.payload), on_answer)
         else:
-            wish = said.Publish(event)
-        self._ask(wish, on_answer)
+            is_light = not wanted.properties and len(topic) < LIGHT_TOPIC_MAX
+            self._ask(said.Publish(event), on_answer, event.payload if is_light else None)
 
-    def _publish_specially(self, wanted: asked.PublishEvent | Will, on_answer: OnAnswer | None) -> None:
+    def _publish_specially(self, wanted: asked.PublishEvent | Publish | Will, number: int) -> None:
         """What a client publishes to `$ctx` is its context; other topics that begin with `$` are not for clients."""
         topic = wanted.topic
         if topic != CONTEXT and not topic.startswith(f"{CONTEXT}/"):
@@ -131,14 +131,17 @@ class Wishes:
             context: Attributes = told
         else:
             context = context_of_payload(topic, wanted.payload, self._context)
-        self.set_context(context, on_answer)
+        self.set_context(context, partial(self._on_published, number) if number else None)
 
-    def _event(self, wanted: asked.PublishEvent | Will, number: int) -> Event:
-        properties, now = wanted.properties, self._gateway.now()
+    def _event(self, wanted: asked.PublishEvent | Publish | Will, number: int, now: float) -> Event:
+        properties = wanted.properties
+        attributes = attributes_of(wanted.topic, wanted.payload, wanted.qos, wanted.retain, properties, self._stamps)
+        if not properties:
+            return Event(attributes, self._client, self._base + number, wanted.payload, None, now)
         expiry_s = properties.get("message_expiry_interval")
         to = [value for name, value in properties.get("user_property", ()) if name == TO]
         return Event(
-            attributes_of(wanted.topic, wanted.payload, wanted.qos, wanted.retain, properties, self._stamps),
+            attributes,
             self._client,
             self._base + number,
             wanted.payload,
@@ -151,7 +154,13 @@ class Wishes:
     def _on_published(self, number: int, reason: str | None, is_denied: bool) -> None:
         if reason is None:
             self._tell(asked.Accepted(number))
-            return
+        else:
+            self._on_unpublished(number, reason, is_denied)
+
+    def _on_all_published(self, numbers: list[int]) -> None:
+        self._tell(asked.AllAccepted(numbers))
+
+    def _on_unpublished(self, number: int, reason: str, is_denied: bool) -> None:
         code = Reason.NOT_AUTHORIZED if is_denied else Reason.IMPLEMENTATION_SPECIFIC_ERROR
         if reason.startswith("$"):
             code = Reason.TOPIC_NAME_INVALID
