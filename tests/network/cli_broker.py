@@ -3,8 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +11,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from godwit.cli.main import app
+from tests.network import warm
 from tests.network.test_native import Running, a_turn, start
 
 PATIENCE_S = 30.0
@@ -69,27 +68,27 @@ def lines(printed: str) -> list[Any]:
 
 def in_background(*words: str, on_terminal: bool = False) -> Callable[[], Any]:
     """Run a command in a process of its own: what it gave, when it has ended."""
-    told, ours = os.openpty() if on_terminal else (None, subprocess.PIPE)
-    command = [sys.executable, "-c", "from godwit.cli.main import app; app()", *words]
-    environment = {**os.environ, "TERM": "dumb", "COLUMNS": "120"}
-    process = subprocess.Popen(command, stdout=ours, stderr=subprocess.PIPE, text=True, env=environment)
+    printed, its_output = os.openpty() if on_terminal else os.pipe()
+    said, its_errors = os.pipe()
+    _, told = warm.start_here(words, its_output, its_errors, environment={"TERM": "dumb", "COLUMNS": "120"})
+    os.close(its_output)
+    os.close(its_errors)
 
     def result() -> tuple[int, str, str]:
         """Status, standard output and standard error."""
-        printed, said = process.communicate(timeout=PATIENCE_S)
-        if told is not None:
-            os.close(ours)
-            printed = _all_of(told)
-        return process.returncode, printed, said
+        with told:
+            told.settimeout(PATIENCE_S)
+            status = int(told.recv(100))
+        return status, _all_of(printed), _all_of(said)
 
     return result
 
 
-def _all_of(terminal: int) -> str:
-    """What was printed to a terminal that nobody writes to any more."""
+def _all_of(file: int) -> str:
+    """What was written to a pipe or a terminal that nobody writes to any more."""
     parts: list[bytes] = []
-    with suppress(OSError):  # so Linux says that it is over
-        while part := os.read(terminal, 65_536):
+    with suppress(OSError):  # so Linux says of a terminal that it is over
+        while part := os.read(file, 65_536):
             parts.append(part)
-    os.close(terminal)
+    os.close(file)
     return b"".join(parts).decode().replace("\r\n", "\n")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from godwit.runtime import Address
+from tests.network import warm
 
 PROGRAM = (sys.executable, "-c", "from godwit.cli.main import app; app()")
 ANY_PORT = ("--native", "127.0.0.1:0", "--mqtt", "", "--http", "")
@@ -18,7 +20,7 @@ ANY_PORT = ("--native", "127.0.0.1:0", "--mqtt", "", "--http", "")
 class Served:
     """One process, and what it has said so far."""
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: Path) -> None:
+    def __init__(self, process: warm.Command | asyncio.subprocess.Process, folder: Path) -> None:
         self.process = process
         self.folder = folder
         self.said: dict[str, Any] = {}
@@ -49,10 +51,12 @@ class Served:
         return self.process.returncode
 
 
-async def run(*words: str, folder: Path, environment: dict[str, str] | None = None) -> asyncio.subprocess.Process:
-    """Run `godwit` with these words in a folder."""
-    import os
-
+async def run(
+    *words: str, folder: Path, environment: dict[str, str] | None = None, cold: bool = False
+) -> warm.Command | asyncio.subprocess.Process:
+    """Run `godwit` with these words in a folder; cold: with an interpreter that starts for it, as people run it."""
+    if not cold:
+        return await warm.start(*words, folder=folder, environment=environment or {})
     return await asyncio.create_subprocess_exec(
         *PROGRAM,
         *words,
@@ -64,9 +68,9 @@ async def run(*words: str, folder: Path, environment: dict[str, str] | None = No
     )
 
 
-async def start(*words: str, folder: Path, environment: dict[str, str] | None = None) -> Served:
+async def start(*words: str, folder: Path, environment: dict[str, str] | None = None, cold: bool = False) -> Served:
     """A broker that listens."""
-    served = Served(await run("serve", *words, folder=folder, environment=environment), folder)
+    served = Served(await run("serve", *words, folder=folder, environment=environment, cold=cold), folder)
     assert served.process.stdout is not None
     line = await served.process.stdout.readline()
     if not line:
@@ -77,9 +81,11 @@ async def start(*words: str, folder: Path, environment: dict[str, str] | None = 
 
 
 @asynccontextmanager
-async def serving(*words: str, folder: Path, environment: dict[str, str] | None = None) -> AsyncIterator[Served]:
+async def serving(
+    *words: str, folder: Path, environment: dict[str, str] | None = None, cold: bool = False
+) -> AsyncIterator[Served]:
     """A broker that listens, and is killed in the end if it still does."""
-    served = await start(*words, folder=folder, environment=environment)
+    served = await start(*words, folder=folder, environment=environment, cold=cold)
     try:
         yield served
     finally:
@@ -88,9 +94,11 @@ async def serving(*words: str, folder: Path, environment: dict[str, str] | None 
             await served.process.communicate()
 
 
-async def fails(*words: str, folder: Path, environment: dict[str, str] | None = None) -> tuple[int, str]:
+async def fails(
+    *words: str, folder: Path, environment: dict[str, str] | None = None, cold: bool = False
+) -> tuple[int, str]:
     """The exit status of a command that ends by itself, and what it says on standard error."""
-    process = await run(*words, folder=folder, environment=environment)
+    process = await run(*words, folder=folder, environment=environment, cold=cold)
     _, errors = await process.communicate()
     assert process.returncode is not None
     return process.returncode, errors.decode()

@@ -4,13 +4,15 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from godwit.runtime import Connected, Subscription, connect
-from tests.network.serving import ANY_PORT, fails, serving, start
+from tests.network.fleet import hasten
+from tests.network.serving import ANY_PORT, fails, serving
 
 LIMIT_S = 100.0
 
@@ -32,7 +34,7 @@ async def reached(publisher: Connected, wanted: Subscription) -> None:
 
 def test_a_broker_serves_and_says_where(tmp_path: Path) -> None:
     async def scene() -> None:
-        async with serving(*ANY_PORT, "--name", "here", folder=tmp_path) as broker:
+        async with serving(*ANY_PORT, "--name", "here", folder=tmp_path, cold=True) as broker:
             assert broker.said["broker"] == "here"
             assert broker.said["durability"] == "relaxed"
             assert broker.said["journal"] == "godwit-data/here"
@@ -69,19 +71,26 @@ def test_who_stops_a_broker_loses_nothing_and_clients_are_told(tmp_path: Path, n
     run(scene())
 
 
-def test_a_broker_that_was_killed_or_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_broker_that_was_killed_or_stopped_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasten(monkeypatch)
+
     async def scene() -> None:
-        broker = await start(*ANY_PORT, folder=tmp_path)
-        async with connect(broker.native, name="ann") as ann, connect(broker.native, name="van") as van:
+        async with AsyncExitStack() as stack:
+            broker = await stack.enter_async_context(serving(*ANY_PORT, folder=tmp_path))
+            ann = await stack.enter_async_context(connect(broker.native, name="ann"))
+            van = await stack.enter_async_context(connect(broker.native, name="van"))
             wanted = await ann.subscribe("n >= 0")
             for n, number in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGKILL)):
                 van.publish({"n": n})
                 await van.drain()
                 await broker.stop(number)
-                broker = await start("--native", str(broker.native), *ANY_PORT[2:], folder=tmp_path)
+                again = serving("--native", str(broker.native), *ANY_PORT[2:], folder=tmp_path)
+                broker = await stack.enter_async_context(again)
                 assert (await wanted.next()).attributes["n"] == n
             assert not any(receipt.session_lost for receipt in ann.receipts)
-        assert await broker.stop() == 0
+            assert await broker.stop() == 0
 
     run(scene())
 
@@ -193,7 +202,7 @@ def test_a_journal_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_faults_of_the_configuration_are_told_and_nothing_is_made(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("[broker]\nfamily = 'tre'\n")
-    status, errors = asyncio.run(fails("serve", "bad.toml", "--durability", "no", folder=tmp_path))
+    status, errors = asyncio.run(fails("serve", "bad.toml", "--durability", "no", folder=tmp_path, cold=True))
     assert status == 2
     assert errors.splitlines() == [
         "error: 2 faults in the configuration",
