@@ -1,15 +1,16 @@
 """The `godwit` command in processes of its own, without what Python takes to start.
 
-This program is started once. It loads what commands use, and then takes requests from the socket that is its standard
-input: a JSON object of words, folder and environment, and with it three open files: a socket, and what is to be the
-command's standard output and standard error. For each request it forks a guard, and the guard forks the command. On the
-socket the guard says the command's process, and in the end its exit status. When the other end of the socket is closed,
-it kills the command: whatever becomes of a test, its commands do not outlive it.
+This program is started once, with the number of an open socket to accept connections from. It loads what commands use.
+For each connection it forks a guard. The guard takes a line of JSON (words, folder, environment), and with it three
+open files, which are to be the command's standard input, output and error. It forks the command, and says its process
+and in the end its exit status, a line each. When the connection is closed, it kills the command: whatever becomes of a
+test, its commands do not outlive it. The program ends when its own standard input does.
 """
 
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -27,18 +28,17 @@ import godwit.runtime.station  # noqa: F401
 from godwit.cli.main import app
 from tests.network.broker_process import warm_up
 
-REQUEST_BYTES_MAX = 1 << 20
+REQUEST_BYTES = 65_536  # read at once
 
 
-def command(request: dict[str, Any], told: socket.socket, output: int, errors: int) -> None:
+def command(request: dict[str, Any], files: list[int]) -> None:
     """Be the command."""
     status: Any = 1
     try:
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for ours, its in ((nothing, 0), (output, 1), (errors, 2)):
+        for its, ours in enumerate(files):
             os.dup2(ours, its)
             os.close(ours)
-        told.close()
+        sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"])
@@ -50,53 +50,55 @@ def command(request: dict[str, Any], told: socket.socket, output: int, errors: i
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(BrokenPipeError):  # nobody reads it
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(status if isinstance(status, int) else int(status is not None))
 
 
-def guard(request: dict[str, Any], told: socket.socket, output: int, errors: int) -> None:
+def guard(told: socket.socket) -> None:
     """Start the command, and tell of it."""
+    said, files, _, _ = socket.recv_fds(told, REQUEST_BYTES, 3)
+    while not said.endswith(b"\n"):
+        said += told.recv(REQUEST_BYTES)
     process = os.fork()
     if process == 0:
-        command(request, told, output, errors)
-    os.close(output)
-    os.close(errors)
+        told.close()
+        command(json.loads(said), files)
+    for file in files:
+        os.close(file)
 
     def kill_when_alone() -> None:
-        told.recv(1)
+        with suppress(ConnectionError):
+            told.recv(1)
         with suppress(ProcessLookupError):  # it has just ended
             os.kill(process, signal.SIGKILL)
 
     threading.Thread(target=kill_when_alone, daemon=True).start()
-    told.sendall(b"%d\n" % process)
+    with suppress(ConnectionError):  # nobody wants to know any more
+        told.sendall(b"%d\n" % process)
     _, status = os.waitpid(process, 0)
-    told.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+    with suppress(ConnectionError):
+        told.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
-def fork_for_each_request() -> None:
+def fork_for_each_connection(listener: socket.socket) -> None:
     warm_up()
     CliRunner().invoke(app, ["check-config", os.devnull])  # so that all is loaded that commands load when they run
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    requests = socket.socket(fileno=os.dup(0))
-    while True:
-        said, files, _, _ = socket.recv_fds(requests, REQUEST_BYTES_MAX, 3)
-        if not said:
-            return
+    while 0 not in select.select([0, listener.fileno()], [], [])[0]:
+        told, _ = listener.accept()
         if os.fork() == 0:
             try:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                requests.close()
-                guard(json.loads(said), socket.socket(fileno=files[0]), *files[1:])
-            except BrokenPipeError:
-                pass  # nobody wants to know any more
+                listener.close()
+                guard(told)
             finally:
                 os._exit(0)
-        for file in files:
-            os.close(file)
+        told.close()
 
 
 if __name__ == "__main__":
-    fork_for_each_request()
+    fork_for_each_connection(socket.socket(fileno=int(sys.argv[1])))

@@ -14,13 +14,14 @@ from godwit.runtime import Address
 from tests.network import warm
 
 PROGRAM = (sys.executable, "-c", "from godwit.cli.main import app; app()")
+Process = warm.Command | asyncio.subprocess.Process
 ANY_PORT = ("--native", "127.0.0.1:0", "--mqtt", "", "--http", "")
 
 
 class Served:
     """One process, and what it has said so far."""
 
-    def __init__(self, process: warm.Command | asyncio.subprocess.Process, folder: Path) -> None:
+    def __init__(self, process: Process, folder: Path) -> None:
         self.process = process
         self.folder = folder
         self.said: dict[str, Any] = {}
@@ -51,54 +52,56 @@ class Served:
         return self.process.returncode
 
 
-async def run(
+@asynccontextmanager
+async def running(
     *words: str, folder: Path, environment: dict[str, str] | None = None, cold: bool = False
-) -> warm.Command | asyncio.subprocess.Process:
-    """Run `godwit` with these words in a folder; cold: with an interpreter that starts for it, as people run it."""
-    if not cold:
-        return await warm.start(*words, folder=folder, environment=environment or {})
-    return await asyncio.create_subprocess_exec(
-        *PROGRAM,
-        *words,
-        cwd=folder,
-        env={**os.environ, **(environment or {})},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+) -> AsyncIterator[Process]:
+    """`godwit` with these words in a folder, killed in the end if it still runs.
 
-
-async def start(*words: str, folder: Path, environment: dict[str, str] | None = None, cold: bool = False) -> Served:
-    """A broker that listens."""
-    served = Served(await run("serve", *words, folder=folder, environment=environment, cold=cold), folder)
-    assert served.process.stdout is not None
-    line = await served.process.stdout.readline()
-    if not line:
-        _, errors = await served.process.communicate()
-        raise AssertionError(f"the broker did not start: {errors.decode()}")
-    served.said = json.loads(line)
-    return served
+    Cold is as people run it, with an interpreter that starts for it: for tests where the process itself matters.
+    """
+    process: Process
+    if cold:
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM,
+            *words,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    else:
+        process = await warm.start(*words, folder=folder, environment=environment or {})
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
 
 
 @asynccontextmanager
 async def serving(
     *words: str, folder: Path, environment: dict[str, str] | None = None, cold: bool = False
 ) -> AsyncIterator[Served]:
-    """A broker that listens, and is killed in the end if it still does."""
-    served = await start(*words, folder=folder, environment=environment, cold=cold)
-    try:
+    """A broker that listens, killed in the end if it still does."""
+    async with running("serve", *words, folder=folder, environment=environment, cold=cold) as process:
+        assert process.stdout is not None
+        line = await process.stdout.readline()
+        if not line:
+            _, errors = await process.communicate()
+            raise AssertionError(f"the broker did not start: {errors.decode()}")
+        served = Served(process, folder)
+        served.said = json.loads(line)
         yield served
-    finally:
-        if served.process.returncode is None:
-            served.process.kill()
-            await served.process.communicate()
 
 
 async def fails(
     *words: str, folder: Path, environment: dict[str, str] | None = None, cold: bool = False
 ) -> tuple[int, str]:
     """The exit status of a command that ends by itself, and what it says on standard error."""
-    process = await run(*words, folder=folder, environment=environment, cold=cold)
-    _, errors = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, errors.decode()
+    async with running(*words, folder=folder, environment=environment, cold=cold) as process:
+        _, errors = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, errors.decode()

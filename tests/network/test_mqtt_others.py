@@ -52,6 +52,18 @@ def test_gmqtt(qos):
     run(scene)
 
 
+async def printed_by(*words: str) -> bytes:
+    """What a program prints until it ends, and ends well."""
+    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    try:
+        said, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0
+    return said
+
+
 @pytest.mark.skipif(
     shutil.which("mosquitto_sub") is None or shutil.which("mosquitto_pub") is None,
     reason="mosquitto_pub and mosquitto_sub are not installed (Debian: mosquitto-clients)",
@@ -62,12 +74,8 @@ def test_the_tools_of_mosquitto(version):
         async with one_broker() as station:
             common = ["-h", "127.0.0.1", "-p", str(station.port), "-V", version, "-q", "2"]
             pub = [*common, "-t", "room/1", "-m", "warm", "-r"]
-            publishing = await asyncio.create_subprocess_exec("mosquitto_pub", *pub)
-            assert await publishing.wait() == 0
-            subscribing = await asyncio.create_subprocess_exec(
-                "mosquitto_sub", *common, "-t", "room/+", "-C", "1", "-v", stdout=asyncio.subprocess.PIPE
-            )
-            said, _ = await subscribing.communicate()
+            assert await printed_by("mosquitto_pub", *pub) == b""
+            said = await printed_by("mosquitto_sub", *common, "-t", "room/+", "-C", "1", "-v")
             assert said == b"room/1 warm\n"
 
     run(scene)

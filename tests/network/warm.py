@@ -2,35 +2,56 @@
 
 import asyncio
 import atexit
-import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from tests.conventions.repository import ROOT
+from tests.network.ask_warm import ask
 
-__all__ = ["Command", "start", "start_here"]
+__all__ = ["Command", "program", "start", "start_here"]
 
 
 @cache
-def _starter() -> socket.socket:
-    """Where requests go, one for all tests of this process."""
-    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    started = subprocess.Popen([sys.executable, "-m", "tests.network.godwit_process"], cwd=ROOT, stdin=its.fileno())
-    its.close()
+def place() -> str:
+    """The socket where commands are asked for; one process starts them for all tests of this one."""
+    folder = tempfile.mkdtemp()
+    path = f"{folder}/warm"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        started = subprocess.Popen(
+            [sys.executable, "-m", "tests.network.godwit_process", str(listener.fileno())],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+        )
 
     def end() -> None:
-        ours.close()
+        assert started.stdin is not None
+        started.stdin.close()
         started.wait()
+        shutil.rmtree(folder)
 
     atexit.register(end)
-    return ours
+    return path
+
+
+def program(folder: Path) -> Path:
+    """Make a program `godwit` in a folder, for shells: it has the command started and ends as that does."""
+    made = folder / "godwit"
+    made.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{ROOT}/tests/network/ask_warm.py" "{place()}" "$@"\n')
+    made.chmod(0o700)
+    return made
 
 
 def start_here(
@@ -40,10 +61,10 @@ def start_here(
 
     It is killed when that socket is closed.
     """
-    request = {"words": words, "folder": str(folder or Path.cwd()), "environment": {**os.environ, **environment}}
-    told, its = socket.socketpair()
-    with its:
-        socket.send_fds(_starter(), [json.dumps(request).encode()], [its.fileno(), output, errors])
+    told = socket.socket(socket.AF_UNIX)
+    told.connect(place())
+    with Path(os.devnull).open() as nothing:
+        ask(told, words, str(folder or Path.cwd()), {**os.environ, **environment}, (nothing.fileno(), output, errors))
     process = told.recv(100)
     assert process, f"godwit {words} was not started"
     return int(process), told
