@@ -323,7 +323,7 @@ def inputs(level: int) -> st.SearchStrategy:
     )
 )
 def test_a_session_takes_whatever_comes_says_only_what_its_level_knows_and_can_be_pickled(drawn):
-    level, connect, told_to_it = drawn
+    _, connect, told_to_it = drawn
     session = MqttSession(Settings(receive_maximum=3, topic_alias_maximum=3, in_flight_max=2, queue_max=3))
     decoders: dict[str, Decoder] = {}
     for now, input in enumerate([Opened("one", connect, "me"), Attached("one", False), *told_to_it]):
@@ -343,7 +343,7 @@ def test_a_session_takes_whatever_comes_says_only_what_its_level_knows_and_can_b
 
 
 def seen(session: MqttSession, effects: list[Any]) -> tuple[Any, ...]:
-    """All that anyone sees of some effects: bytes by connection, how far deliveries are done, and the others in order."""
+    """What anyone sees of some effects: bytes by connection, how far deliveries are done, and the others in order."""
     sent: dict[str, bytes] = {}
     for effect in effects:
         if isinstance(effect, Send):
@@ -364,7 +364,7 @@ def seen(session: MqttSession, effects: list[Any]) -> tuple[Any, ...]:
     st.booleans(),
 )
 def test_many_answers_at_once_are_the_same_as_one_after_the_other(drawn, numbers, is_one):
-    level, connect, told_to_it = drawn
+    _, connect, told_to_it = drawn
     session = MqttSession(Settings(receive_maximum=3, topic_alias_maximum=3, in_flight_max=2, queue_max=3))
     session.kept.subscriptions["t"] = Granted(1)
     name = "one" if is_one else "two"
