@@ -1,6 +1,5 @@
 """`godwit demo`: five brokers, a fleet of cars that roams over them, and one broker that is killed and returns."""
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -19,6 +18,7 @@ def demo(
 
     Half of the cars are plain MQTT clients. The last lines say what was published, delivered, lost and doubled.
     """
+    import asyncio
     from importlib.util import find_spec
 
     from rich.console import Console
