@@ -43,7 +43,7 @@ def command(request: dict[str, Any], files: list[int]) -> None:
         os.environ.clear()
         os.environ.update(request["environment"])
         sys.argv[1:] = request["words"]
-        app()
+        app(prog_name="godwit")
         status = 0
     except SystemExit as end:
         status = end.code

@@ -13,7 +13,7 @@ from typing import Any
 from godwit.runtime import Address
 from tests.network import warm
 
-PROGRAM = (sys.executable, "-c", "from godwit.cli.main import app; app()")
+PROGRAM = (sys.executable, "-c", "from godwit.cli.main import app; app(prog_name='godwit')")
 Process = warm.Command | asyncio.subprocess.Process
 ANY_PORT = ("--native", "127.0.0.1:0", "--mqtt", "", "--http", "")
 
