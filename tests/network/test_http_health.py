@@ -163,7 +163,7 @@ def test_a_connection_that_asks_for_nothing_is_closed(said: bytes, monkeypatch: 
 
     async def scene() -> None:
         async with broker() as (running, client):
-            running.http._config.timeout_keep_alive = 10 * LIMIT_S  # so that it is not this
+            running.http._config.timeout_keep_alive = int(10 * LIMIT_S)  # so that it is not this
             reader, writer = await asyncio.open_connection(running.web.host, running.web.port)
             writer.write(said)
             with suppress(ConnectionError):

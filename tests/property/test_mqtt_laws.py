@@ -323,7 +323,7 @@ def inputs(level: int) -> st.SearchStrategy:
     )
 )
 def test_a_session_takes_whatever_comes_says_only_what_its_level_knows_and_can_be_pickled(drawn):
-    _, connect, told_to_it = drawn
+    level, connect, told_to_it = drawn
     session = MqttSession(Settings(receive_maximum=3, topic_alias_maximum=3, in_flight_max=2, queue_max=3))
     decoders: dict[str, Decoder] = {}
     for now, input in enumerate([Opened("one", connect, "me"), Attached("one", False), *told_to_it]):

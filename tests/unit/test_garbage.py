@@ -27,7 +27,7 @@ def test_new_knots_go_by_themselves(tended):
     tended.setattr(garbage, "YOUNG_MAX", 100)
     garbage.tend_garbage()
     known = weakref.ref(Knot())
-    kept = [[] for _ in range(300)]
+    kept: list[list[None]] = [[] for _ in range(300)]
     assert known() is None
     assert len(kept) == 300
 
@@ -45,7 +45,7 @@ def test_old_knots_go_when_the_process_grows_or_after_a_while(tended, size):
         garbage.tend_garbage()
         knot = Knot()
         known = weakref.ref(knot)
-        kept = [[] for _ in range(300)]
+        kept: list[list[None]] = [[] for _ in range(300)]
         del knot
         assert known() is not None  # it has outlived a search, and was put aside
         turns = 0

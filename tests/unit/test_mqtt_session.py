@@ -553,7 +553,7 @@ def test_a_client_that_takes_one_at_a_time_gets_all_that_waits(qos):
     talk = subscribed(receive_maximum=1, settings=Settings(queue_max=2))
     told = [each for number in range(1, 8) for each in talk.tell(deliver(number, qos))]
     for number in range(1, 8):
-        answers = [Puback(number)] if qos == 1 else [Pubrec(number), Pubcomp(number)]
+        answers: list[Puback | Pubrec | Pubcomp] = [Puback(number)] if qos == 1 else [Pubrec(number), Pubcomp(number)]
         told += [each for answer in answers for each in talk.say(answer)]
     assert [each.payload for each in told if isinstance(each, Publish)] == [b"%d" % number for number in range(1, 8)]
     assert not any(isinstance(each, GiveUp) for each in told)

@@ -43,7 +43,8 @@ class HttpProtocol(H11Protocol):
 
     def _check(self) -> None:
         """Let go of who asks for nothing. (rule 1)"""
-        transport, cycle = self.transport, self.cycle
+        transport = self.transport
+        cycle: Any = self.cycle  # None before the first request, which its type does not say
         if transport.is_closing() or transport.get_protocol() is not self:  # it is a WebSocket now
             return
         is_answered = cycle is None or cycle.response_complete
