@@ -374,8 +374,10 @@ def test_many_answers_at_once_are_the_same_as_one_after_the_other(drawn, numbers
             if isinstance(effect, AddSubscriptions):
                 granted = tuple(wish.subscription.qos for wish in effect.wishes)
                 session.handle(Subscribed(effect.request, granted), 1.0)
+    waiting = set() if session.outgoing is None else {each.number for each in session.outgoing._waiting}
+    answered = [number for number in numbers if number not in waiting]  # nobody answers what was not sent yet
     for many, each in (
-        (Acknowledged(name, numbers), [Heard(name, Puback(number)) for number in numbers]),
+        (Acknowledged(name, answered), [Heard(name, Puback(number)) for number in answered]),
         (AllAccepted(numbers), [Accepted(number) for number in numbers]),
     ):
         twin = pickle.loads(pickle.dumps(session))
