@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from godwit.runtime import Connected, Subscription, connect
+from godwit.runtime import Address, Connected, Subscription, connect
 from tests.network.fleet import hasten
-from tests.network.serving import ANY_PORT, fails, serving
+from tests.network.serving import ANY_PORT, PROGRAM, fails, serving
 
 LIMIT_S = 100.0
 
@@ -210,3 +211,24 @@ def test_faults_of_the_configuration_are_told_and_nothing_is_made(tmp_path: Path
         "  --durability: journal.durability is 'no': allowed is 'memory', 'relaxed', 'full'",
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["bad.toml"]
+
+
+@pytest.mark.parametrize("streams", ["<&- >&- 2>&-", "2>/dev/full", ">/dev/full", ">&-"])
+def test_a_broker_whose_words_nobody_hears_serves_on(tmp_path: Path, streams: str) -> None:
+    async def scene() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            native = Address(*taken.getsockname())
+        words = ("serve", "--native", str(native), "--mqtt", "", "--http", "", "--durability", "memory")
+        process = await asyncio.create_subprocess_exec(
+            "sh", "-c", f'exec "$@" {streams}', "sh", *PROGRAM, *words, cwd=tmp_path, stderr=asyncio.subprocess.DEVNULL
+        )
+        try:
+            async with connect(native, name="ann") as ann:
+                await ann.subscribe("n >= 0")
+                process.send_signal(signal.SIGTERM)
+                assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+    run(scene())

@@ -109,3 +109,8 @@ def test_a_full_disk_loses_nothing_and_what_failed_can_be_tried_again(tmp_path: 
     assert journal.append(bytes(100_000)) == 2
     assert list(journal.batches(0)) == [b"one", bytes(100_000)]
     journal.close()
+
+
+def test_a_journal_that_begins_is_for_its_owner_alone(tmp_path: Path) -> None:
+    Journal(tmp_path / "data" / "b1", "b1").close()
+    assert (tmp_path / "data" / "b1").stat().st_mode & 0o777 == 0o700

@@ -38,3 +38,18 @@ def test_what_libraries_say_is_in_the_same_form() -> None:
     assert (first["level"], first["source"], first["reason"]) == ("warning", "a.library", "this is odd")
     assert second["level"] == "error"
     assert "ValueError: wrong" in second["traceback"]
+
+
+class Full(io.StringIO):
+    """A file on a disk that is full."""
+
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_log_that_nobody_can_write_to_costs_nothing_but_itself() -> None:
+    closed = io.StringIO()
+    log = make_log(format="json", to=closed)
+    closed.close()
+    log.error("trouble")
+    make_log(format="text", to=Full()).error("trouble")

@@ -207,3 +207,15 @@ def test_the_command_line_adds_lists_checks_and_removes_users(tmp_path: Path) ->
     assert run("add", "a/b", "--no-password")[0] == 2
     assert run("add", "eve", "--no-password", "--client", "bob/1")[0] == 2
     assert list(read_users(path.read_text(), "f")) == ["bob"]
+    for path, content in ((tmp_path, b""), (tmp_path / "odd.toml", b"\xff\xfe")):
+        if content:
+            path.write_bytes(content)
+        status, printed = run("add", "eve", "--no-password")
+        assert (status, printed.startswith(f"error: {path}: ")) == (2, True)
+
+
+def test_what_is_no_filter_is_said_without_asking_a_broker() -> None:
+    for words in (["((("], ["x = 1", "--sender", "(("]):
+        result = CliRunner().invoke(app, ["sub", *words, "--at", "127.0.0.1:1"])
+        assert result.exit_code == 2
+        assert result.output.startswith("error: line 1, column")

@@ -1,6 +1,7 @@
 """Asking a broker about itself, over HTTP: what `godwit sessions`, `routes`, `trace` and `explain` share.
 
-Only the standard library is used, and only when a command runs.
+Only the standard library is used, and only when a command runs. Passwords and tokens go to the broker that was named, and
+to those that it names as its neighbours; never to where somebody redirects to, nor from TLS to a line without it.
 """
 
 import base64
@@ -57,18 +58,26 @@ class Office(NamedTuple):
     def elsewhere(self, address: str) -> "Office":
         """The same for another broker; one that says its port alone is on this one's machine."""
         host = urlsplit(self.url).hostname or ""
-        return self._replace(url=_url(f"{host}{address}" if address.startswith(":") else address, self.url))
+        there = self._replace(url=_url(f"{host}{address}" if address.startswith(":") else address, self.url))
+        is_safe = there.url.startswith("https:") or not self.url.startswith("https:")
+        return there if is_safe else Office(there.url)
 
     @contextmanager
     def _opened(self, path: str, question: dict[str, Any], timeout: float | None) -> Iterator[Any]:
         from urllib.error import HTTPError, URLError
-        from urllib.request import Request, urlopen
+        from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+        class Stay(HTTPRedirectHandler):
+            """Goes nowhere else: who asks is said in the headers."""
+
+            def redirect_request(self, *about: Any) -> None:
+                return None
 
         asked = {name: value for name, value in question.items() if value not in (None, "")}
         url = f"{self.url}{quote(path)}{'?' + urlencode(asked) if asked else ''}"
         request = Request(url, headers={"Accept": "application/json, text/event-stream", **self._authorization()})
         try:
-            with urlopen(request, timeout=timeout) as answer:
+            with build_opener(Stay).open(request, timeout=timeout) as answer:
                 yield answer
         except HTTPError as error:
             raise GodwitError(_said(error, url)) from None

@@ -89,6 +89,7 @@ app = typer.Typer(
     help=HELP,
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_show_locals=False,  # a password may be among them
     rich_markup_mode=None,  # plain help: the same text everywhere, in half the time
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -139,9 +140,21 @@ def _run(configuration: "Configuration") -> None:
 
     from godwit.runtime.garbage import tend_garbage
 
+    _have_streams()
     tend_garbage()
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
         runner.run(_serve(configuration))
+
+
+def _have_streams() -> None:
+    """Have standard streams where whoever started us has closed them: no socket may take their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it takes the lowest number that is free, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
 def _new_loop() -> Any:
@@ -172,7 +185,8 @@ async def _serve(configuration: "Configuration") -> None:
         loop.add_signal_handler(number, on_signal, number)
     await station.start()
     try:
-        _show(station)
+        with suppress(OSError):  # whoever wanted to know is gone
+            _show(station)
         await stop.wait()
     finally:
         await station.stop()

@@ -56,6 +56,9 @@ def sub(
     On a pipe each is a line of JSON that `godwit pub` reads again. With a --name the session stays when we leave: the
     next `godwit sub` with it gets what has come since, at any broker of the network.
     """
+    from godwit.client.contexts import asked
+
+    asked(filter, sender or None)  # what is no filter needs no broker to be told so
     wanted = {"sender": sender or None, "retained": retained, "share": share}
     ours = assigned(context or [])
     visitor = Visitor(at, token, user, password, tls, ca)

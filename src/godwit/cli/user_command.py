@@ -74,7 +74,7 @@ def add(
         principal_of(name, rights, tuple(said))
     except GodwitError as error:
         raise SecurityError(f"user {name}: {error}") from None
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    text = _text(file) if file.exists() else ""
     changed = with_user(text, name, rights, str(file))  # before anybody is asked for a password
     if not no_password:
         from msgspec import structs
@@ -91,7 +91,7 @@ def remove(name: Name, file: File = DEFAULT_FILE) -> None:
 
     users = _users(file)
     if name in users:
-        write_private(file, with_user(file.read_text(encoding="utf-8"), name, None, str(file)))
+        write_private(file, with_user(_text(file), name, None, str(file)))
     _answer({"user": name, "removed": name in users}, f"{name} is removed." if name in users else f"No user {name}.")
     if name not in users:
         raise typer.Exit(STATUS_NO)
@@ -132,11 +132,16 @@ def check(name: Name, file: File = DEFAULT_FILE) -> None:
 
 
 def _users(file: Path) -> "dict[str, User]":
-    from godwit.errors import SecurityError
     from godwit.runtime.users import read_users
 
+    return read_users(_text(file), str(file))
+
+
+def _text(file: Path) -> str:
+    from godwit.errors import SecurityError
+
     try:
-        return read_users(file.read_text(encoding="utf-8"), str(file))
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SecurityError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
 

@@ -395,7 +395,8 @@ def _address_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
         if name == settled.broker.name:
             yield f"{where(('neighbours', name))}: {name} is this broker itself; allowed are the names of others"
         if not _is_broker_name(name):
-            yield f"{where(('neighbours', name))}: {name!r} is the name of no broker; allowed is a broker.name"
+            at = where(("neighbours", name))
+            yield f"{at}: {name!r} is the name of no broker; allowed is what broker.name can be"
         try:
             if address_text and not address_of(address_text).port:
                 raise BadValue(address_text)

@@ -174,7 +174,7 @@ def new_incarnation() -> int:
 def _locked(folder: Path) -> IO[str]:
     """Take the folder for this process."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # events are not for every user of the machine
         lock = (folder / LOCK).open("a+")
     except OSError as error:
         raise JournalError(f"{folder} cannot be written: {error.strerror}") from None

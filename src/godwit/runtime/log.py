@@ -5,12 +5,14 @@
 2. Events, contexts, passwords, tokens and keys are never logged: names of brokers and clients, and reasons, are.
 3. What a peer has said stands in a line and makes none: both renderers escape control characters.
 4. What libraries say goes the same way.
+5. Whoever reads the log may be gone, and the disk it is on may be full: then what is said is lost, and nothing else.
 """
 
 import logging
 import sys
 import traceback
-from typing import Any, Literal, Protocol, TextIO
+from contextlib import suppress
+from typing import Any, Literal, Protocol, TextIO, cast
 
 from godwit.errors import ConfigurationError
 
@@ -50,7 +52,7 @@ def make_log(level: str = "info", format: Literal["auto", "text", "json"] = "aut
         else structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
     )
     log: Log = structlog.wrap_logger(
-        structlog.PrintLogger(stream),
+        structlog.PrintLogger(cast(TextIO, _Patient(stream))),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
@@ -60,6 +62,22 @@ def make_log(level: str = "info", format: Literal["auto", "text", "json"] = "aut
         cache_logger_on_first_use=False,
     )
     return log
+
+
+class _Patient:
+    """A stream that never fails. (rule 5)"""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):  # ValueError: it is closed
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class Forward(logging.Handler):
