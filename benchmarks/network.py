@@ -1,231 +1,399 @@
-"""How much one broker serves over real sockets. `make bench`, or this file with `--help`.
+"""How much one broker serves over real sockets, beside others. `make bench`, or this file with `--help`.
 
-A broker runs in a process of its own, and all its clients in another (`network_load.py`): raw sockets, frames built
-beforehand, one confirmation for each read. Each figure is taken with a broker that has just been started. Beside the
-figure by the clock stands what the broker's process worked for it, which other programs on the machine change less.
+A broker runs in a process of its own, and all its clients in another (`network_load.py` for native clients,
+`network_streams.py` for MQTT and the protocols of peers): raw sockets, bytes built beforehand. Each figure is the
+median of three runs; each run of Godwit's has a broker that has just been started. Runs of Godwit and of its peers take
+turns, so that whatever else the machine does falls on all. Beside the figure by the clock stands what the broker's
+processes worked for it, which other programs change less.
 
-Peers (mosquitto, rabbitmq-server, nats-server) are named when they are not installed; what they reached on such a
-machine is in the targets.
+Peers (Mosquitto, NATS, RabbitMQ) are started here when they are installed, and named when they are not. They are
+stopped and their folders removed at the end, even when this process is killed (`network_guard.py`).
 """
 
-import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from statistics import median
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measuring import this_machine
-from benchmarks.reporting import Anchor, Row, json_line, print_tables
-from benchmarks.workloads import ROOT
+from benchmarks.network_processes import IN_FLIGHT, PEERS, Failed, Running, godwit, missing_peers, peer
+from benchmarks.network_reporting import Line, Measured, json_line, print_table
 
-PEERS = ("mosquitto", "rabbitmq-server", "nats-server")
+ROUNDS = 3
+SECONDS_MAX = {False: 600.0, True: 80.0}  # by quick; after that, a row has one run
 CONTENT = (100, 1_000, 10_000, 100_000)
+RABBITMQ_EVENTS = {100: 5_000, 1_000: 1_000, 10_000: 80}  # more bindings take it minutes
+RABBITMQ_ANCHORS = {100: 6_000, 1_000: 1_030, 10_000: 62, 100_000: 6}
+Found = dict[str, float]
+Run = Callable[[], Found]
 
 
-class Running:
-    """A broker's process."""
+class Bench:
+    """What is asked for, and how far we are."""
 
-    def __init__(self, process: "subprocess.Popen[str]", port: int) -> None:
-        self.process, self.port = process, port
+    def __init__(self, quick: bool, profile: str = "") -> None:
+        self.quick, self.profile = quick, profile
+        self.missing = missing_peers()
+        self.part = ""
+        self.number = 0  # of the run: names of clients at peers do not come again
+        self._started = time.monotonic()
 
-    def load(self, job: str, **details: Any) -> dict[str, float]:
-        """Run a job of the load generator against it."""
-        said = {"job": job, "port": self.port, "pid": self.process.pid, **details}
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "benchmarks" / "network_load.py"), json.dumps(said)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=_environment(),
-        )
-        if done.returncode:
-            raise RuntimeError(f"the load generator has failed at {job}:\n{done.stderr}")
-        found: dict[str, float] = json.loads(done.stdout)
-        return found
+    def size(self, full: int, quick: int) -> int:
+        """How many, by what is asked for."""
+        return quick if self.quick else full
+
+    @property
+    def rounds(self) -> int:
+        """How many runs a row has."""
+        return 1 if self.quick or time.monotonic() - self._started > SECONDS_MAX[self.quick] else ROUNDS
+
+    def say(self, text: str) -> None:
+        """Show what is being done, to people."""
+        seconds = int(time.monotonic() - self._started)
+        line = f"{seconds // 60}:{seconds % 60:02} {self.part}: {text}"
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def peers(self, *names: str) -> Iterator[dict[str, Running]]:
+        """Those of these peers that are installed, and start."""
+        with ExitStack() as stack:
+            there: dict[str, Running] = {}
+            for name in names:
+                if name not in self.missing:
+                    self.say(f"{name} starts")
+                    try:
+                        there[name] = stack.enter_context(peer(name))
+                    except Failed as error:
+                        self.say(str(error))
+            yield there
+
+    def runs(self, what: str, by_name: dict[str, Run]) -> tuple[dict[str, list[Found]], list[str]]:
+        """Let brokers take turns; what each found, and what went wrong."""
+        found: dict[str, list[Found]] = {}
+        faults: list[str] = []
+        rounds = self.rounds
+        for round in range(rounds):
+            for name, run in by_name.items():
+                self.number += 1
+                self.say(f"{what}, {name}, run {round + 1} of {rounds}")
+                try:
+                    found.setdefault(name, []).append(run())
+                except Failed as error:
+                    faults.append(f"{name} failed: {error}")
+                    self.say(faults[-1])
+        return {name: each for name, each in found.items() if each}, faults
+
+    def native(self, job: str, durability: str = "memory", *, watch: bool = True, **details: Any) -> Found:
+        """A job of native clients, with a new broker."""
+        with godwit(durability, profile=self.profile, watch=watch) as running:
+            return running.load(job, "native", **details)
+
+    def mqtt(self, job: str, **details: Any) -> Found:
+        """A job of MQTT clients, with a new broker."""
+        with godwit(profile=self.profile) as running:
+            return self.stream(running, job, "mqtt", **details)
+
+    def stream(self, running: Running, job: str, protocol: str, **details: Any) -> Found:
+        """A job against a broker that runs."""
+        return running.load(job, protocol, run=self.number, **details)
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+def measured(found: list[Found], value: Callable[[Found], float], per: str = "") -> Measured:
+    """The figure of some runs, and what each of `per` cost."""
+    cost = median(each["cpu_s"] / each[per] * 1e6 for each in found) if per else None
+    shares = [each["generator"] for each in found if "generator" in each]
+    return Measured([value(each) for each in found], cost, median(shares) if shares else None)
 
 
-@contextmanager
-def broker(durability: str = "memory", *, name: str = "b1", **details: Any) -> Iterator[Running]:
-    """A broker that has just been started."""
-    with tempfile.TemporaryDirectory() as folder:
-        said = {"name": name, "durability": durability, "folder": folder, "port": 0, "neighbours": {}, **details}
-        command = [sys.executable, str(ROOT / "benchmarks" / "network_broker.py"), json.dumps(said)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment()) as process:
-            assert process.stdout is not None
-            try:
-                yield Running(process, int(process.stdout.readline()))
-            finally:
-                process.send_signal(signal.SIGTERM)
-                process.wait(30)
+def rate_of(per: str, seconds: str = "seconds") -> Callable[[Found], float]:
+    """So many a second."""
+    return lambda found: found[per] / found[seconds]
+
+
+def line_of(
+    bench: Bench,
+    what: str,
+    unit: str,
+    found: dict[str, list[Found]],
+    value: Callable[[Found], float],
+    counted: str = "",
+    **details: Any,
+) -> Line:
+    """A row from what runs have found, those of Godwit and of its peers."""
+    figures = {name: measured(each, value, counted) for name, each in found.items()}
+    ours = figures.pop("Godwit", None)
+    word = {"deliveries": "delivery", "events": "event"}.get(counted, "")
+    return Line(bench.part, what, unit, ours, figures, **{"is_full": not bench.quick, "per": word, **details})
 
 
 # ---------------------------------------------------------------- rows
 
 
-def content(quick: bool, profile: str) -> Iterator[Row]:
+def content(bench: Bench) -> Iterator[Line]:
     """Content filtering, by the number of distinct subscriptions; the subscriptions themselves beside it."""
-    slowest, fastest = float("inf"), 0.0
-    for count in CONTENT[:3] if quick else CONTENT:
-        events = 5_000 if quick else 50_000
-        with broker(profile=profile) as running:
-            found = running.load("content", subscriptions=count, receivers=50, publishers=4, events=events)
-        rate, matches = found["events"] / found["seconds"], found["deliveries"] / found["events"]
-        slowest, fastest = min(slowest, rate), max(fastest, rate)
-        yield Row(
-            "content",
-            f"content filtering, {count:,} distinct subscriptions, 50 receivers, {matches:.1f} copies an event",
-            rate,
-            "events/s",
-            Anchor(target=15_000),
-            is_full=not quick,
-            note=f"{_work(found, 'events')} an event; RabbitMQ {(6_000, 1_030, 62, 6)[CONTENT.index(count)]:,}",
-        )
-        if count >= 10_000:
-            yield Row(
-                "content",
-                f"subscriptions taken in, {count:,}",
-                count / found["subscribe_s"],
-                "a second",
-                Anchor(target=10_000),
-                note=f"{found['subscribe_cpu_s'] / count * 1e6:,.0f} µs of work each; RabbitMQ 5,800",
+    rates: list[float] = []
+    with bench.peers("RabbitMQ", "Mosquitto") as there:
+        for count in (100, 10_000) if bench.quick else CONTENT:
+            found, faults = bench.runs(f"{count:,} subscriptions", _content_runs(bench, there, count))
+            ours = found.get("Godwit", [])
+            rates += [measured(ours, rate_of("events")).figure] if ours else []
+            copies = ours[0]["deliveries"] / ours[0]["events"] if ours else 0.0
+            what = f"content filtering, {count:,} distinct subscriptions, 50 receivers, {copies:.1f} copies an event"
+            note = "" if "RabbitMQ" in found else f"RabbitMQ not measured; elsewhere {RABBITMQ_ANCHORS[count]:,}"
+            yield line_of(
+                bench,
+                what,
+                "events/s",
+                found,
+                rate_of("events"),
+                "events",
+                target=15_000,
+                note=note,
+                faults=faults,
             )
-            yield Row(
-                "content",
-                f"memory of a subscription, of {count:,}",
-                found["subscription_bytes"],
-                "bytes",
-                Anchor(target=1_000),
-                at_most=True,
-                note="resident, with what sockets and garbage take meanwhile",
-            )
-    what = "content filtering, the fewest subscriptions beside the most: times slower"
-    yield Row("content", what, fastest / slowest, "times", Anchor(target=1.5), at_most=True, is_full=not quick)
-
-
-def fan_out(quick: bool, profile: str) -> Iterator[Row]:
-    """One publisher, one or a hundred receivers, 120 bytes; deliveries are confirmed, as with QoS 1."""
-    for receivers, target, theirs in ((1, 40_000, "80,000 / 32,000"), (100, 95_000, "95,000 / 70,000")):
-        events = (500_000 if receivers > 1 else 200_000) // receivers // (10 if quick else 1)
-        with broker(profile=profile) as running:
-            found = running.load("fan_out", receivers=receivers, events=events, under_way=2_000 * receivers)
-        yield Row(
-            "fan-out",
-            f"fan-out 1→{receivers}, 120 bytes, confirmed",
-            found["deliveries"] / found["seconds"],
-            "deliveries/s",
-            Anchor(target=target),
-            is_full=not quick,
-            note=f"{_work(found, 'deliveries')} a delivery; Mosquitto QoS 0 / 1: {theirs}",
-        )
-
-
-def latency(quick: bool, profile: str) -> Iterator[Row]:
-    """From the publisher's write to the receiver's read."""
-    count, rate = (10_000, 500) if quick else (100_000, 2_000)
-    with broker(profile=profile) as running:
-        found = running.load("latency", subscriptions=count, rate=rate, events=rate * (2 if quick else 10))
-    for share, target, theirs in (("p50", 1.0, "0.08"), ("p99", 5.0, "0.14")):
-        what = f"latency {share}, {rate:,} events/s, 5 receivers, {count:,} subscriptions"
-        note = f"Mosquitto without filters {theirs}"
-        yield Row(
-            "latency",
+            if count >= 10_000 and ours:
+                yield from _taken_in(bench, count, {name: each for name, each in found.items() if name != "Mosquitto"})
+    if len(rates) > 1:
+        what = "content filtering, fastest row beside the slowest"
+        yield Line(
+            bench.part,
             what,
-            found[f"{share}_ms"],
-            "ms",
-            Anchor(target=target),
+            "times",
+            Measured([max(rates) / min(rates)]),
+            target=1.5,
             at_most=True,
-            is_full=not quick,
-            note=note,
+            is_full=not bench.quick,
         )
 
 
-def durability(quick: bool, profile: str) -> Iterator[Row]:
+def _content_runs(bench: Bench, there: dict[str, Running], count: int) -> dict[str, Run]:
+    details: dict[str, Any] = {"subscriptions": count, "receivers": 50, "publishers": 4}
+    runs: dict[str, Run] = {
+        "Godwit": partial(bench.native, "content", events=bench.size(20_000, 5_000), **details),
+    }
+    if "RabbitMQ" in there and count in RABBITMQ_EVENTS and not (bench.quick and count > 1_000):
+        events = RABBITMQ_EVENTS[count] // bench.size(1, 5)
+        runs["RabbitMQ"] = partial(bench.stream, there["RabbitMQ"], "headers", "amqp", events=events, **details)
+    if "Mosquitto" in there and count == 10_000:
+        runs["Mosquitto"] = partial(
+            bench.stream,
+            there["Mosquitto"],
+            "client_filters",
+            "mqtt",
+            events=bench.size(3_000, 1_000),
+            qos=0,
+            **details,
+        )
+    return runs
+
+
+def _taken_in(bench: Bench, count: int, found: dict[str, list[Found]]) -> Iterator[Line]:
+    """How subscriptions come in, and what they hold."""
+    ours = found["Godwit"]
+    cost = median(each["subscribe_cpu_s"] / count * 1e6 for each in ours)
+    speed = line_of(bench, f"subscriptions taken in, {count:,}", "a second", found, lambda f: count / f["subscribe_s"])
+    assert speed.ours is not None
+    yield Line(
+        bench.part,
+        speed.what,
+        speed.unit,
+        Measured(speed.ours.runs, cost),
+        speed.peers,
+        "subscription",
+        target=10_000,
+        is_full=not bench.quick,
+    )
+    yield line_of(
+        bench,
+        f"memory of a subscription, of {count:,}",
+        "bytes",
+        found,
+        lambda each: each["subscription_bytes"],
+        target=1_000,
+        at_most=True,
+        note="resident, with what sockets and garbage take meanwhile",
+    )
+
+
+def fan_out(bench: Bench) -> Iterator[Line]:
+    """One publisher, one or a hundred receivers, 120 bytes: MQTT with both qualities, then native clients."""
+    with bench.peers("Mosquitto", "NATS") as there:
+        for receivers in (1, 100):
+            for qos in (0, 1):
+                yield _mqtt_fan_out(bench, there, receivers, qos)
+            count = bench.size(100_000 if receivers == 1 else 3_000, 20_000 if receivers == 1 else 500)
+            details: dict[str, Any] = {"receivers": receivers, "events": count, "under_way": 2_000 * receivers}
+            what = f"fan-out 1→{receivers}, 120 bytes, native clients, confirmed"
+            found, faults = bench.runs(what, {"Godwit": partial(bench.native, "fan_out", **details)})
+            yield line_of(bench, what, "deliveries/s", found, rate_of("deliveries"), "deliveries", faults=faults)
+
+
+def _mqtt_fan_out(bench: Bench, there: dict[str, Running], receivers: int, qos: int) -> Line:
+    events = bench.size(60_000 if receivers == 1 else 3_000, 10_000 if receivers == 1 else 500)
+    details: dict[str, Any] = {"receivers": receivers, "events": events, "qos": qos}
+    runs: dict[str, Run] = {"Godwit": partial(bench.mqtt, "fan_out", **details)}
+    if "Mosquitto" in there:
+        runs["Mosquitto"] = partial(bench.stream, there["Mosquitto"], "fan_out", "mqtt", **details)
+    if "NATS" in there and not qos:
+        many = {"receivers": receivers, "events": events * bench.size(15, 20)}
+        runs["NATS"] = partial(bench.stream, there["NATS"], "nats_fan_out", "nats", **many)
+    what = f"fan-out 1→{receivers}, 120 bytes, MQTT QoS {qos}"
+    found, faults = bench.runs(what, runs)
+    note = f"in flight at most {IN_FLIGHT}" if qos else ""
+    line = partial(line_of, bench, what, "deliveries/s", found, rate_of("deliveries"), "deliveries", faults=faults)
+    theirs = found.get("Mosquitto")
+    if not theirs:
+        anchor = {(1, 0): 80_000, (1, 1): 32_000, (100, 0): 95_000, (100, 1): 70_000}[receivers, qos]
+        return line(note=f"Mosquitto not measured; elsewhere {anchor:,}")
+    share = 0.5 if receivers == 1 else 1.0  # wanted: half of Mosquitto's 1→1, more than its 1→100
+    return line(target=share * measured(theirs, rate_of("deliveries")).figure, note=note)
+
+
+def latency(bench: Bench) -> Iterator[Line]:
+    """From the publisher's write to the receiver's read."""
+    count, rate = bench.size(100_000, 10_000), bench.size(2_000, 500)
+    details: dict[str, Any] = {"rate": rate, "events": rate * bench.size(5, 2)}
+    with bench.peers("Mosquitto") as there:
+        runs: dict[str, Run] = {"Godwit": partial(bench.native, "latency", subscriptions=count, **details)}
+        if "Mosquitto" in there:
+            more = {"receivers": 5, "qos": 0, **details}
+            runs["Mosquitto"] = partial(bench.stream, there["Mosquitto"], "latency", "mqtt", **more)
+        found, faults = bench.runs(f"{rate:,} events/s", runs)
+    for share, target in (("p50_ms", 1.0), ("p99_ms", 5.0)):
+        what = f"latency {share[:3]}, {rate:,} events/s, 5 receivers, {count:,} subscriptions"
+
+        def value(each: Found, share: str = share) -> float:
+            return each[share]
+
+        note = "Mosquitto: without other subscriptions"
+        yield line_of(bench, what, "ms", found, value, "events", target=target, at_most=True, note=note, faults=faults)
+
+
+def durability(bench: Bench) -> Iterator[Line]:
     """What it costs that nothing is lost."""
-    base = 0.0
-    for promise in ("memory", "relaxed", "full"):
-        events = 5_000 if quick else 30_000
-        with broker(promise, profile=profile) as running:
-            found = running.load("content", subscriptions=1_000, receivers=50, publishers=4, events=events)
-        rate = found["events"] / found["seconds"]
-        base = base or rate
-        target = Anchor(target=base / 2) if promise == "full" else Anchor()
+    details: dict[str, Any] = {
+        "subscriptions": 1_000,
+        "receivers": 50,
+        "publishers": 4,
+        "events": bench.size(15_000, 4_000),
+    }
+    promises = ("memory", "relaxed", "full")
+    found, faults = bench.runs(
+        "1,000 subscriptions", {each: partial(bench.native, "content", each, **details) for each in promises}
+    )
+    base = measured(found["memory"], rate_of("events")).figure if "memory" in found else 0.0
+    for promise in promises:
         what = f"content filtering, 1,000 subscriptions, durability {promise}"
-        note = f"{rate / base:.0%} of memory; {_work(found, 'events')} an event"
-        yield Row("durability", what, rate, "events/s", target, is_full=not quick, note=note)
+        mine = {"Godwit": found[promise]} if promise in found else {}
+        line = line_of(bench, what, "events/s", mine, rate_of("events"), "events", faults=faults)
+        note = f"{line.ours.figure / base:.0%} of memory" if base and line.ours else ""
+        target = base / 2 if promise == "full" and base else None
+        yield line_of(
+            bench, what, "events/s", mine, rate_of("events"), "events", faults=faults, note=note, target=target
+        )
 
 
-def idle(quick: bool, profile: str) -> Iterator[Row]:
+def idle(bench: Bench) -> Iterator[Line]:
     """Sessions of which nothing is asked."""
-    sessions = 500 if quick else 4_000
-    with broker(profile=profile, watch=False) as running:
-        found = running.load("idle", sessions=sessions)
-    note = f"{sessions / found['attached_s']:,.0f} clients attached a second"
-    bound = Anchor(target=5_000)
-    yield Row("idle", "memory of a session, its client away", found["away_bytes"], "bytes", bound, at_most=True)
+    sessions = bench.size(4_000, 500)
+    found, faults = bench.runs(
+        f"{sessions:,} sessions", {"Godwit": partial(bench.native, "idle", watch=False, sessions=sessions)}
+    )
+    what = "memory of a session, its client away"
+    away = partial(line_of, bench, what, "bytes", found, lambda each: each["away_bytes"])
+    yield away(target=5_000, at_most=True, faults=faults)
     what = "memory of a session with its connection"
-    yield Row("idle", what, found["present_bytes"], "bytes", at_most=True, note=note)
+    yield line_of(bench, what, "bytes", found, lambda each: each["present_bytes"])
+    yield line_of(bench, "clients attached", "a second", found, rate_of("events"), "events", per="client")
 
 
-def hand_over(quick: bool, profile: str) -> Iterator[Row]:
+def hand_over(bench: Bench) -> Iterator[Line]:
     """From the greeting at the new broker to the first event, with 1,000 in the queue at the old one."""
+    moves = bench.size(40, 8)
+    found, faults = bench.runs("1,000 queued", {"Godwit": partial(_moves, bench, moves)})
+    for share, target in (("p50", None), ("p99", 100.0)):
+
+        def value(each: Found, share: str = share) -> float:
+            return each[f"{share}_ms"]
+
+        what = f"hand-over, 1,000 queued: first event, {share}"
+        whole = median(each["whole_p50_ms"] for each in found["Godwit"]) if found else 0.0
+        note = f"all 1,000: {whole:.0f} ms" if share == "p50" else ""
+        line = partial(line_of, bench, what, "ms", found, value, "events", per="move, at one of two brokers")
+        yield line(target=target, at_most=True, note=note, faults=faults)
+
+
+def _moves(bench: Bench, moves: int) -> Found:
     with ExitStack() as stack:
-        first = stack.enter_context(broker(name="b1", neighbours={"b2": 0}, profile=profile))
-        second = stack.enter_context(broker(name="b2", neighbours={"b1": first.port}))
-        ports = {"b1": first.port, "b2": second.port}
-        found = first.load("hand_over", ports=ports, queued=1_000, moves=10 if quick else 100)
-    whole = f"all 1,000: {found['whole_p50_ms']:.0f} ms"
-    yield Row("hand-over", "hand-over, 1,000 queued: first event, p50", found["p50_ms"], "ms", note=whole)
-    what = "hand-over, 1,000 queued: first event, p99"
-    yield Row("hand-over", what, found["p99_ms"], "ms", Anchor(target=100), at_most=True, is_full=not quick)
+        first = stack.enter_context(godwit(name="b1", neighbours={"b2": 0}, profile=bench.profile))
+        second = stack.enter_context(godwit(name="b2", neighbours={"b1": first.ports["native"]}))
+        ports = {"b1": first.ports["native"], "b2": second.ports["native"]}
+        return first.load("hand_over", "native", ports=ports, queued=1_000, moves=moves)
 
 
-def _work(found: dict[str, float], per: str) -> str:
-    return f"{found['cpu_s'] / found[per] * 1e6:.1f} µs of work"
-
-
-PARTS: dict[str, Callable[[bool, str], Iterator[Row]]] = {
+PARTS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     part.__name__.replace("_", "-"): part for part in (content, fan_out, latency, durability, idle, hand_over)
 }
 
 
+def _load_average() -> str:
+    """What the machine has to do besides."""
+    return "load average " + ", ".join(f"{each:.1f}" for each in os.getloadavg())
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
 def main(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer events and clients; figures are rough.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="One short run for each row; figures are rough.")] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines, also on a terminal.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="The table, also on a pipe.")] = False,
     only: Annotated[list[str] | None, typer.Option(metavar="PART", help=f"One of {', '.join(PARTS)}.")] = None,
     profile: Annotated[str, typer.Option(metavar="FILE", help="Write a profile of the last broker there.")] = "",
 ) -> None:
-    """Measure one broker over sockets."""
+    """Measure one broker over sockets, beside others."""
     unknown = [part for part in only or () if part not in PARTS]
     if unknown:
         raise typer.BadParameter(f"{', '.join(unknown)}: allowed are {', '.join(PARTS)}")
-    missing = [peer for peer in PEERS if shutil.which(peer) is None]
-    if missing:
-        print(f"Not installed, so not measured beside: {', '.join(missing)}", file=sys.stderr)
-    rows: list[Row] = []
-    machine = this_machine()
-    is_plain = json or not sys.stdout.isatty()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    bench, machine, before = (
+        Bench(quick, str(Path(profile).resolve()) if profile else ""),
+        this_machine(),
+        _load_average(),
+    )
+    if bench.missing:
+        print(f"Not installed, so not measured beside: {', '.join(bench.missing)}", file=sys.stderr)
+    is_plain = json or not (table or sys.stdout.isatty())
+    lines: list[Line] = []
     for part in only or PARTS:
-        for row in partial(PARTS[part], quick, profile)():
-            rows.append(row)
+        bench.part = part
+        for line in PARTS[part](bench):
+            lines.append(line)
             if is_plain:
-                print(json_line(row, machine), flush=True)
+                print(json_line(line, machine), flush=True)
+    bench.say("done\n")
     if not is_plain:
-        print_tables(rows, machine)
+        missing = f"; not installed: {', '.join(bench.missing)}" if bench.missing else ""
+        beside = ", ".join(name for name in PEERS if name not in bench.missing)
+        said = f"{before} at the beginning, {_load_average()} at the end; beside {beside or 'nobody'}{missing}"
+        print_table(lines, machine, said, None if sys.stdout.isatty() else 220)
+    if any(line.ours is None for line in lines):
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, to be measured: one JSON object as argument, its port as first line of output.
+"""A broker in a process of its own, to be measured: one JSON object as argument, its ports as first line of output.
 
 Keys: `name`, `durability`, `folder`, `neighbours` (name to port; 0: that one dials us), `port`, `profile` (a file for
 what cProfile has found, written when SIGTERM comes).
@@ -14,13 +14,23 @@ from typing import Any
 
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.limits import Limits
+from godwit.filters import event, parse
+from godwit.matching import IndexMatcher
 from godwit.mobility import MobileBroker
 from godwit.runtime import Journal, Node, Server
 from godwit.runtime.garbage import tend_garbage
+from godwit.runtime.mqtt_gateway import Gateway
 from godwit.runtime.tcp import Address
 from godwit.runtime.watching import Watching
 
 LIMITS = Limits(subscriptions_max=10_000, sessions_max=20_000)
+
+
+def warm_up() -> None:
+    """Have what is compiled at first use ready before a client comes, as `godwit serve` does."""
+    matcher = IndexMatcher()
+    matcher.add_many(enumerate(map(parse, ("topic = 'news'", "price > 1 AND kind = 'K1'"))))
+    matcher.match(event({"topic": "news", "price": 2.0, "kind": "K1"}))
 
 
 async def serve(said: dict[str, Any]) -> None:
@@ -32,13 +42,17 @@ async def serve(said: dict[str, Any]) -> None:
     node = Node(lambda: MobileBroker(name, costs, BrokerConfig(limits=LIMITS)), journal)
     if said.get("watch", True):
         Watching(node)  # as every broker has that answers HTTP; what it keeps is bounded
+    warm_up()
     server = Server(name, node, neighbours)
     address = await server.listen("127.0.0.1", said["port"])
+    gateway = Gateway(node, broker_name=name)
+    mqtt = await gateway.listen("127.0.0.1", 0)
     server.dial_all()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    print(address.port, flush=True)
+    print(json.dumps({"native": address.port, "mqtt": mqtt.port}), flush=True)
     await stop.wait()
+    await gateway.close()
     await server.close()
     await node.close()
 

@@ -5,12 +5,11 @@ it attaches them, lets receivers subscribe, and publishes as fast as what is und
 are known beforehand, and deliveries that have not come yet are bounded. Nothing is decoded but the number of the last
 delivery in what a read brought, which is confirmed at once.
 
-How clients speak is `Native` here. A job over another protocol needs a class with the same methods.
+How clients speak is `Native` here. Other protocols are in `network_streams.py`.
 """
 
 import contextlib
 import json
-import os
 import random
 import selectors
 import socket
@@ -18,12 +17,12 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
 import msgspec
 
+from benchmarks.network_processes import Clock, Usage
 from godwit.broker.messages import Attach, Publish, Received, Request, Subscribe
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter, all_of, some
@@ -35,8 +34,6 @@ READ = 1 << 18
 UNDER_WAY = 20_000  # deliveries, at most
 CHUNK = 200  # events in one write
 PAYLOAD = bytes(120)
-PAGE = os.sysconf("SC_PAGE_SIZE")
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def frame(message: Any) -> bytes:
@@ -154,7 +151,7 @@ class Load:
 
     def __init__(self, job: dict[str, Any]) -> None:
         self.job = job
-        self.pid = job["pid"]
+        self.usage = Usage(job["group"])
         self.clients: list[Client] = []
         self.selector = selectors.DefaultSelector()
         self.deliveries = 0
@@ -192,15 +189,6 @@ class Load:
         """Until every client is welcome."""
         self.until(lambda: all(client.attached is not None for client in self.clients))
 
-    def cpu_s(self) -> float:
-        """The time that the broker's process has worked."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
-    def memory_bytes(self) -> int:
-        """Of the broker's process, resident."""
-        return int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]) * PAGE
-
     def subscribe_all(self, wanted: list[tuple[Client, Filter]]) -> float:
         """Let all subscriptions be made; the seconds until all are accepted."""
         said: dict[Client, list[bytes]] = {}
@@ -214,8 +202,8 @@ class Load:
         self.until(lambda: all(client.accepted >= client.requests for client in said))
         return time.perf_counter() - started
 
-    def publish_all(self, publishers: list[Client], events: list[tuple[dict[str, Any], int]]) -> tuple[float, float]:
-        """Publish events, of each of which it is known how often it is delivered; seconds, and of the broker's work."""
+    def publish_all(self, publishers: list[Client], events: list[tuple[dict[str, Any], int]]) -> dict[str, float]:
+        """Publish events, of each of which it is known how often it is delivered."""
         chunks: list[tuple[Client, bytes, int]] = []
         for first in range(0, len(events), CHUNK):
             client = publishers[first // CHUNK % len(publishers)]
@@ -227,7 +215,7 @@ class Load:
             chunks.append((client, b"".join(parts), copies))
         goal = self.deliveries + sum(copies for _, _, copies in chunks)
         under_way_max = self.job.get("under_way", UNDER_WAY)
-        worked, started, sent = self.cpu_s(), time.perf_counter(), self.deliveries
+        clock, sent = Clock(self.usage), self.deliveries
         for client, data, copies in chunks:
             while sent - self.deliveries > under_way_max:
                 self.turn()
@@ -236,10 +224,10 @@ class Load:
             self.turn(0.0)
         self.until(lambda: self.deliveries >= goal)
         self.until(lambda: all(client.accepted >= client.requests for client in publishers))
-        seconds = time.perf_counter() - started
+        phase = clock.read()
         if self.deliveries != goal:
             raise AssertionError(f"{self.deliveries - goal} deliveries too many")
-        return seconds, self.cpu_s() - worked
+        return phase
 
 
 # ---------------------------------------------------------------- what is wanted and published
@@ -284,9 +272,9 @@ def content(job: dict[str, Any]) -> dict[str, float]:
     load.all_attached()
     draw = random.Random(1)
     wanted = [(draw.choice(receivers), filter) for filter in distinct_filters(count)]
-    before, worked = load.memory_bytes(), load.cpu_s()
+    before, worked = load.usage.memory_bytes(), load.usage.cpu_s()
     subscribe_s = load.subscribe_all(wanted)
-    subscribe_cpu_s, memory = load.cpu_s() - worked, load.memory_bytes() - before
+    subscribe_cpu_s, memory = load.usage.cpu_s() - worked, load.usage.memory_bytes() - before
     matcher = IndexMatcher()
     matcher.add_many((number, filter) for number, (_, filter) in enumerate(wanted))
     events: list[tuple[dict[str, Any], int]] = []
@@ -295,13 +283,12 @@ def content(job: dict[str, Any]) -> dict[str, float]:
         events.append((attributes, len(who)))
     warm = len(events) // 10
     load.publish_all(publishers, events[:warm])
-    seconds, cpu_s = load.publish_all(publishers, events[warm:])
+    phase = load.publish_all(publishers, events[warm:])
     copies = sum(copies for _, copies in events[warm:])
     return {
         "events": len(events) - warm,
         "deliveries": copies,
-        "seconds": seconds,
-        "cpu_s": cpu_s,
+        **phase,
         "subscribe_s": subscribe_s,
         "subscribe_cpu_s": subscribe_cpu_s,
         "subscription_bytes": memory / count,
@@ -317,8 +304,7 @@ def fan_out(job: dict[str, Any]) -> dict[str, float]:
     load.subscribe_all([(client, some("topic", one_of(["news"]))) for client in receivers])
     events: list[tuple[dict[str, Any], int]] = [({"topic": "news"}, len(receivers))] * job["events"]
     load.publish_all([publisher], events[: len(events) // 10])
-    seconds, cpu_s = load.publish_all([publisher], events)
-    return {"deliveries": len(events) * len(receivers), "seconds": seconds, "cpu_s": cpu_s}
+    return {"deliveries": len(events) * len(receivers), **load.publish_all([publisher], events)}
 
 
 def latency(job: dict[str, Any]) -> dict[str, float]:
@@ -331,6 +317,7 @@ def latency(job: dict[str, Any]) -> dict[str, float]:
     load.subscribe_all([(others[number % 50], filter) for number, filter in enumerate(distinct_filters(count))])
     load.subscribe_all([(client, some("topic", one_of(["news"]))) for client in receivers])
     took: list[float] = []
+    clock = Clock(load.usage)
 
     def note(data: bytes) -> None:
         sent_at = struct.unpack_from(">d", data, data.index(b"SENT") + 4)[0]
@@ -340,6 +327,7 @@ def latency(job: dict[str, Any]) -> dict[str, float]:
         client.on_delivery = note
     for phase in (job["events"] // 10, job["events"]):
         took.clear()
+        clock = Clock(load.usage)
         started = time.perf_counter()
         for number in range(phase):
             at = started + number / job["rate"]
@@ -351,7 +339,7 @@ def latency(job: dict[str, Any]) -> dict[str, float]:
             load.turn(0.0)
         load.until(lambda phase=phase: len(took) >= 5 * phase)  # type: ignore[misc]
     cuts = quantiles(took, n=100)
-    return {"p50_ms": cuts[49] * 1_000, "p99_ms": cuts[98] * 1_000}
+    return {"events": job["events"], "p50_ms": cuts[49] * 1_000, "p99_ms": cuts[98] * 1_000, **clock.read()}
 
 
 def idle(job: dict[str, Any]) -> dict[str, float]:
@@ -361,23 +349,23 @@ def idle(job: dict[str, Any]) -> dict[str, float]:
     load.all_attached()
     for client in warm:
         load.go(client)
-    before = load.memory_bytes()
-    started = time.perf_counter()
+    before, clock = load.usage.memory_bytes(), Clock(load.usage)
     for number in range(count):
         load.come(f"i{number}")
         if number % 100 == 99:
             load.all_attached()
     load.all_attached()
-    seconds = time.perf_counter() - started
-    present = load.memory_bytes()
+    phase = clock.read()
+    present = load.usage.memory_bytes()
     for client in list(load.clients):
         load.go(client)
     last = load.come("last")
     load.until(lambda: last.attached is not None)
     return {
         "present_bytes": (present - before) / count,
-        "away_bytes": (load.memory_bytes() - before) / count,
-        "attached_s": seconds,
+        "away_bytes": (load.usage.memory_bytes() - before) / count,
+        "events": count,
+        **phase,
     }
 
 
@@ -389,7 +377,7 @@ def hand_over(job: dict[str, Any]) -> dict[str, float]:
     load.all_attached()
     load.subscribe_all([(client, filter)])
     wanted = (Subscribe(("c", "s"), filter),)
-    attempt, home, firsts, wholes = 1, "b1", [], []
+    attempt, home, firsts, wholes, clock = 1, "b1", [], [], Clock(load.usage)
     for number in range(job["moves"]):
         attached, received = client.attached, client.received
         assert attached is not None
@@ -424,6 +412,8 @@ def hand_over(job: dict[str, Any]) -> dict[str, float]:
         "p50_ms": firsts[len(firsts) // 2] * 1_000,
         "p99_ms": firsts[high] * 1_000,
         "whole_p50_ms": wholes[len(wholes) // 2] * 1_000,
+        "events": job["moves"],
+        **clock.read(),
     }
 
 

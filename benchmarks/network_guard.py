@@ -1,0 +1,45 @@
+"""Keeps watch over a process that must not outlive who wanted it: `network_guard.py FOLDER COMMAND…`.
+
+The command runs in a session of its own, whose number is the first line of output. When our input ends (whoever started
+us has closed it, or is dead, for whatever reason) or the command ends by itself, all processes of that session's group
+are stopped and the folder is removed.
+"""
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+
+PATIENCE_S = 10.0
+
+
+def main(folder: str, command: list[str]) -> int:
+    """Until the input ends, or the command."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, cwd=folder) as process:
+            try:
+                print(process.pid, flush=True)
+                while process.poll() is None and not select.select([sys.stdin], [], [], 0.1)[0]:
+                    pass
+                _stop(process)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            return process.returncode
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(PATIENCE_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
