@@ -37,9 +37,12 @@ def server(location: str, heard: list[str]) -> Iterator[str]:
 
 def test_who_redirects_learns_of_no_password_for_others() -> None:
     taken: list[str] = []
-    with server("http://127.0.0.1:1/", taken) as thief, server(f"{thief}/network", []) as broker:
-        with pytest.raises(GodwitError, match="302"):
-            office(broker, "", "ann", "right").ask("/network")
+    with (
+        server("http://127.0.0.1:1/", taken) as thief,
+        server(f"{thief}/network", []) as broker,
+        pytest.raises(GodwitError, match="302"),
+    ):
+        office(broker, "", "ann", "right").ask("/network")
     assert taken == []
 
 

@@ -1,7 +1,7 @@
 """Asking a broker about itself, over HTTP: what `godwit sessions`, `routes`, `trace` and `explain` share.
 
-Only the standard library is used, and only when a command runs. Passwords and tokens go to the broker that was named, and
-to those that it names as its neighbours; never to where somebody redirects to, nor from TLS to a line without it.
+Only the standard library is used, and only when a command runs. Passwords and tokens go to the broker that was named,
+and to those that it names as its neighbours; never to where somebody redirects to, nor from TLS to a line without it.
 """
 
 import base64
