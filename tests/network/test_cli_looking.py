@@ -147,3 +147,11 @@ def test_a_cell_shows_every_kind_of_value() -> None:
     ]
     for name, value, expected in values:
         assert admin_command.shown(name, value) == expected, json.dumps(value)
+
+
+def test_a_session_is_found_whatever_its_client_is_called(pair: Pair) -> None:
+    _, b1, _ = pair
+    for name in ("ann/7", "a b?c#d%2F"):
+        assert godwit("ctx", "floor=2", "--name", name, "--at", str(b1.native)).exit_code == 0
+        [session] = lines(godwit("sessions", name, *http(b1)).stdout)
+        assert session["client"] == name

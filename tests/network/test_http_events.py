@@ -7,9 +7,11 @@ import httpx
 import msgspec
 import pytest
 
+from godwit.broker.broker import BrokerConfig
 from godwit.errors import PeerFault
 from godwit.runtime.admission import Credentials, Principal
 from godwit.runtime.client import connect
+from tests.network.guarded import ASSERTED, entry, users
 from tests.network.http_broker import a_turn, broker, listening, run, start
 
 
@@ -322,5 +324,17 @@ def test_a_reader_that_does_not_read_slows_nobody_and_misses_nothing() -> None:
             session = running.node.machine.sessions.session("slow")  # type: ignore[attr-defined]
             assert len(session.queue) > 100  # it is sent no more than it reads
             assert await slow.take("n", 600) == list(range(600))
+
+    run(scene)
+
+
+def test_who_may_publish_something_may_do_so_where_all_must_be_advertised(tmp_path: Path) -> None:
+    async def scene() -> None:
+        door = users(tmp_path, entry("ann", "publish = [\"topic = 'a'\"]"))["door"]
+        config = BrokerConfig(asserted=ASSERTED, advertisements="required")
+        async with broker(door=door, config=config) as (_, client):
+            for topic, status in (("a", 202), ("b", 403)):
+                answer = await client.post("/events", json={"topic": topic}, auth=("ann", "ann-password"))
+                assert answer.status_code == status
 
     run(scene)

@@ -1,7 +1,9 @@
 """The user file: what it may hold, how it is changed, and that no secret of it is shown."""
 
 import asyncio
+import io
 import json
+import sys
 from pathlib import Path
 from threading import Event as Gate
 from typing import Any
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from godwit.cli.main import app
+from godwit.cli.user_command import list_users
 from godwit.errors import PeerFault, SecurityError
 from godwit.filters.filters import TRUE
 from godwit.runtime.users import Passwords, User, Users, hashed, is_right, read_users, with_user
@@ -219,3 +222,14 @@ def test_what_is_no_filter_is_said_without_asking_a_broker() -> None:
         result = CliRunner().invoke(app, ["sub", *words, "--at", "127.0.0.1:1"])
         assert result.exit_code == 2
         assert result.output.startswith("error: line 1, column")
+
+
+def test_a_list_for_people_shows_brackets_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "users.toml"
+    path.write_text("[users.'[b]ann']\npublish = [\"x = '[/red]'\"]\n")
+    screen = io.StringIO()
+    screen.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdout", screen)
+    list_users(path)
+    assert "[b]ann" in screen.getvalue()
+    assert "x = '[/red]'" in screen.getvalue()

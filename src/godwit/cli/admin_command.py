@@ -31,13 +31,11 @@ def sessions(
     password: Password = "",
 ) -> None:
     """List the sessions of a broker: who is attached, who is away, and what waits for them."""
-    from urllib.parse import quote
-
     desk = office(http, token, user, password)
     if client is None:
         _list("sessions", desk.ask("/sessions"), in_short)
     else:
-        _tell(client, desk.ask(f"/sessions/{quote(client, safe='')}"))
+        _tell(client, desk.ask(f"/sessions/{client}"))
 
 
 def routes(

@@ -11,6 +11,7 @@ import typer
 from godwit.cli.network import At, CaFile, Password, Tls, Token, User, Visitor, is_terminal, let_in, run
 
 if TYPE_CHECKING:
+    import asyncio
     from contextlib import AsyncExitStack
 
     from godwit.runtime.client import Connected, Subscription
@@ -136,9 +137,12 @@ async def _throughput(
     started = perf_counter()
     receiving = [asyncio.create_task(receive(each)) for each in listening]
     shares = [range(number, load.events, load.publishers) for number in range(load.publishers)]
-    await asyncio.gather(*[publish(client, share) for client, share in zip(publishers, shares, strict=True)])
-    published_s = perf_counter() - started
-    await asyncio.gather(*receiving)
+    try:
+        await asyncio.gather(*[publish(client, share) for client, share in zip(publishers, shares, strict=True)])
+        published_s = perf_counter() - started
+        await asyncio.gather(*receiving)
+    finally:
+        _end(receiving)
     seconds = perf_counter() - started
     return {
         "published_per_second": round(load.events / published_s, 1),
@@ -164,11 +168,14 @@ async def _delays(
 
     receiving = [asyncio.create_task(receive(each)) for each in listening]
     started = perf_counter()
-    for n in range(count):
-        await asyncio.sleep(max(0.0, started + n / load.rate - perf_counter()))
-        publisher.publish({"bench": mark, "n": n, "at": perf_counter()})
-        bar.advance(task, 1)
-    await asyncio.gather(*receiving)
+    try:
+        for n in range(count):
+            await asyncio.sleep(max(0.0, started + n / load.rate - perf_counter()))
+            publisher.publish({"bench": mark, "n": n, "at": perf_counter()})
+            bar.advance(task, 1)
+        await asyncio.gather(*receiving)
+    finally:
+        _end(receiving)
     delays_ms.sort()
     return {
         "rate": load.rate,
@@ -176,6 +183,12 @@ async def _delays(
         "delay_ms_p99": round(delays_ms[min(len(delays_ms) - 1, len(delays_ms) * 99 // 100)], 3),
         "delay_ms_max": round(delays_ms[-1], 3),
     }
+
+
+def _end(tasks: "list[asyncio.Task[None]]") -> None:
+    """Whoever has pressed Ctrl-C waits for them no more."""
+    for task in tasks:
+        task.cancel()
 
 
 def _show(figures: dict[str, Any]) -> None:

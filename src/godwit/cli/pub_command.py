@@ -207,11 +207,12 @@ def _tell(client: "Connected", event: "Event") -> None:
         _print(event)
         return
     from rich.console import Console
+    from rich.text import Text
 
     from godwit.cli.showing import safe
 
-    console = Console(highlight=False)
-    console.print(f"published [bold cyan]{safe(event.publisher)}:{event.sequence}[/] at [bold]{client.state.broker}[/]")
+    id, broker = f"{safe(event.publisher)}:{event.sequence}", safe(client.state.broker)
+    Console(highlight=False).print(Text.assemble("published ", (id, "bold cyan"), " at ", (broker, "bold")))
 
 
 def _print(event: "Event") -> None:

@@ -105,6 +105,9 @@ def _tell(told: dict[str, Any], said: str) -> None:
         typer.echo(json_form.dumps(told, ensure_ascii=False))
         return
     from rich.console import Console
+    from rich.text import Text
 
-    Console(highlight=False).print(f"[green]✓[/] [bold]{told['broker']}[/]: ", end="")
-    typer.echo(said)
+    from godwit.cli.showing import safe
+
+    text = Text.assemble(("✓", "green"), " ", (safe(told["broker"]), "bold"), ": ", safe(said))
+    Console(highlight=False).print(text, soft_wrap=True)

@@ -5,7 +5,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.network import At, CaFile, Password, Tls, Token, User, Visitor, assigned, is_terminal, let_in, run
+from godwit.cli.network import (
+    LET_IN_S,
+    At,
+    CaFile,
+    Password,
+    Tls,
+    Token,
+    User,
+    Visitor,
+    assigned,
+    is_terminal,
+    let_in,
+    run,
+)
+from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
     from godwit.filters.events import Event
@@ -101,7 +115,11 @@ async def _listen(
             client.set_place(place)
         asking = asyncio.create_task(client.subscribe(filter, name=SUBSCRIPTION, **wanted))  # before anything comes
         await let_in(client, visitor)
-        subscription = await asking
+        try:
+            async with asyncio.timeout(LET_IN_S):
+                subscription = await asking
+        except TimeoutError:  # a broker that cannot make out what is asked lets us go each time
+            raise GodwitError(f"the subscription was not accepted: {client.state.reason or 'no answer'}") from None
         _note(f"listening as {client.name}; Ctrl-C ends it")
         try:
             async with asyncio.timeout(wait):

@@ -107,6 +107,7 @@ def list_users(file: File = DEFAULT_FILE) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table("user", "publish", "subscribe", "clients", "context", "comes by")
     for name, user in users.items():
@@ -114,7 +115,7 @@ def list_users(file: File = DEFAULT_FILE) -> None:
         cells = ["\n".join(user.publish), "\n".join(user.subscribe), "\n".join(user.clients)]
         context = "\n".join(f"{key} = {value}" for key, value in user.context.items())
         title = f"{name} (admin)" if user.admin else name
-        table.add_row(title, *cells, context, ", ".join(ways) or "token")
+        table.add_row(*map(Text, (title, *cells, context, ", ".join(ways) or "token")))  # filters have brackets, too
     Console().print(table)
 
 

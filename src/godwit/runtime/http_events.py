@@ -37,7 +37,7 @@ from godwit.client.contexts import asked, written
 from godwit.errors import BadEvent, FilterError, GodwitError
 from godwit.filters.contexts import checked_context
 from godwit.filters.events import Event
-from godwit.filters.filters import TRUE, Filter
+from godwit.filters.filters import Filter
 from godwit.filters.language import from_json
 from godwit.runtime.admission import Principal
 from godwit.runtime.node import Node
@@ -164,6 +164,7 @@ class Publisher:
     def __init__(self, node: Node, principal: Principal, name: str) -> None:
         self.name = name
         self._advertises = node.machine.config.advertisements == "required"  # type: ignore[attr-defined]
+        self._granted = principal.grants.publish
         self.talk = Talk(node, principal, name)
         self._sequence = 0
         self._attached: asyncio.Task[None] = asyncio.create_task(self._attach())
@@ -172,7 +173,9 @@ class Publisher:
         await self.talk.attach()
         wishes: list[Wish] = [Linger(PUBLISHER_LINGER_S)]  # nobody comes back for it after a crash
         if self._advertises:
-            wishes.append(Advertise((self.name, "all"), TRUE))
+            wishes.append(
+                Advertise((self.name, "all"), self._granted)
+            )  # more would be refused
         await self.talk.ask(wishes)
 
     @property
@@ -208,7 +211,7 @@ class Publishers:
 
     def of(self, principal: Principal) -> Publisher:
         """The publisher of a user."""
-        key = (principal.user, repr(sorted(principal.asserted.items())))
+        key = (principal.user, repr(sorted(principal.asserted.items())), principal.grants.publish)
         publisher = self._known.pop(key, None)
         if publisher is None or not publisher.is_of_use:
             self._made += 1
