@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,27 @@ def test_faults_of_the_configuration_are_told_and_nothing_is_made(tmp_path: Path
         "  --durability: journal.durability is 'no': allowed is 'memory', 'relaxed', 'full'",
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["bad.toml"]
+
+
+def test_a_broker_takes_as_many_connections_as_it_says_whatever_it_was_started_with(tmp_path: Path) -> None:
+    async def scene() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            native = Address(*taken.getsockname())
+        words = ("serve", "--native", str(native), "--mqtt", "", "--http", "", "--durability", "memory")
+        process = await asyncio.create_subprocess_exec(
+            "sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh", *PROGRAM, *words, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            assert process.stdout is not None
+            await process.stdout.readline()
+            async with AsyncExitStack() as stack:
+                clients = [await stack.enter_async_context(connect(native)) for _ in range(80)]
+                await asyncio.gather(*(client.attached() for client in clients))
+        finally:
+            process.kill()
+            await process.communicate()
+
+    run(scene())
 
 
 @pytest.mark.parametrize("streams", ["<&- >&- 2>&-", "2>/dev/full", ">/dev/full", ">&-"])

@@ -20,6 +20,7 @@ __all__ = ["check_config", "serve"]
 STATUS_NO = 1
 STATUS_INTERRUPTED = 130
 SET = "--set"
+OWN_FILES = 200  # that a broker has open besides connections, at most
 
 File = Annotated[str | None, typer.Argument(metavar="FILE", help="The configuration, as TOML.")]
 Changes = Annotated[
@@ -141,6 +142,7 @@ def _run(configuration: "Configuration") -> None:
     from godwit.runtime.garbage import tend_garbage
 
     _have_streams()
+    _have_room(configuration)
     tend_garbage()
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
         runner.run(_serve(configuration))
@@ -155,6 +157,24 @@ def _have_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # it takes the lowest number that is free, which is this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
+def _have_room(configuration: "Configuration") -> None:
+    """Have as many files open as the connections that are allowed need, as far as the system lets us.
+
+    Many systems begin with 1,024: past that a broker could take nobody in, and open no file of its journal.
+    """
+    try:
+        import resource
+    except ImportError:  # not on every system
+        return
+    limits = configuration.settled.limits
+    wanted = 2 * limits.connections_max + configuration.settled.http.connections_max + OWN_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        with suppress(OSError, ValueError, OverflowError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def _new_loop() -> Any:

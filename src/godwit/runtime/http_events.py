@@ -173,9 +173,7 @@ class Publisher:
         await self.talk.attach()
         wishes: list[Wish] = [Linger(PUBLISHER_LINGER_S)]  # nobody comes back for it after a crash
         if self._advertises:
-            wishes.append(
-                Advertise((self.name, "all"), self._granted)
-            )  # more would be refused
+            wishes.append(Advertise((self.name, "all"), self._granted))  # more would be refused
         await self.talk.ask(wishes)
 
     @property
