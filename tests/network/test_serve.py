@@ -6,7 +6,6 @@ import signal
 import socket
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
