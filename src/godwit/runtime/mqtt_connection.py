@@ -530,6 +530,8 @@ class MqttConnection:
         if self._admitting is not None:
             self._admitting.cancel()
         if self._inner is not None:
+            if not self._is_attached and self._attach is not None and self._attach.is_clean and not self._attach.expiry_s:
+                self._say(said.Bye("the client has gone before it was let in"))  # nobody has said how long it lingers
             self._inner.hang_up()
         if self.gateway.clients.get(self.client) is self:
             del self.gateway.clients[self.client]
