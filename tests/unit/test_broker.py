@@ -542,7 +542,8 @@ def test_what_somebody_publishes_as_soon_as_it_comes_is_not_lost(reduction: str)
     for time in range(3):  # each comes, publishes and goes before any broker hears of another
         name = f"bob{time}"
         said = (Attach(name), Request(1, Publish(Event({}, name, 1))), Bye("that is all"))
-        for input in (Opened(name), *(Heard(name, each) for each in said)):
+        inputs: list[Opened | Heard] = [Opened(name), *(Heard(name, each) for each in said)]
+        for input in inputs:
             told = network.brokers["a"].handle(input, network.now)
             network.carry_out("a", [effect for effect in told if isinstance(effect, Send)])
         network.settle()
