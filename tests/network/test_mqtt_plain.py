@@ -3,6 +3,8 @@
 import pytest
 
 from godwit.broker.messages import Received
+from godwit.mobility import MobileBroker
+from godwit.mqtt import Connect, Pubcomp, Pubrec, Subscribe, Subscription, encode
 from godwit.runtime.admission import Principal
 from godwit.runtime.inner import Inner
 from godwit.runtime.mqtt_gateway import MESSAGE_BYTES_KEPT
@@ -131,6 +133,49 @@ def test_nothing_is_left_of_connections_that_the_machine_has_closed(tmp_path):
         again = await start(folder=tmp_path)
         assert not again.node.unhandled
         await again.stop()
+
+    run(scene)
+
+
+def test_of_a_client_that_is_gone_before_it_is_let_in_no_session_stays(tmp_path):
+    async def scene() -> None:
+        async with one_broker(folder=tmp_path) as station:
+            connection = station.gateway.open(lambda data: None, lambda: None, "127.0.0.1")
+            connection.data_received(encode(Connect("ghost", 4, clean_start=True), 4))
+            assert connection._admitting is not None
+            await connection._admitting
+            assert "ghost" in station.gateway.clients
+            connection.connection_lost()
+            await station.node.quiet()
+            assert isinstance(station.node.machine, MobileBroker)
+            assert station.node.machine.sessions.session("ghost") is None
+
+    run(scene)
+
+
+def test_what_a_client_is_done_with_is_confirmed_though_it_does_not_read(tmp_path):
+    async def scene() -> None:
+        async with one_broker(folder=tmp_path) as station:
+            connection = station.gateway.open(lambda data: None, lambda: None, "127.0.0.1")
+            connection.data_received(encode(Connect("ann", 4, clean_start=False), 4))
+            connection.data_received(encode(Subscribe(1, (Subscription("t", 2),)), 4))
+            assert connection._admitting is not None
+            await connection._admitting
+            bob = Device("bob")
+            await bob.connect(station.port)
+            await bob.publish("t", b"x", 2)
+            await station.node.quiet()
+            connection.pause_writing()
+            connection.data_received(encode(Pubrec(1), 4))
+            connection.data_received(encode(Pubcomp(1), 4))
+            await station.node.quiet()
+            assert isinstance(station.node.machine, MobileBroker)
+            session = station.node.machine.sessions.session("ann")
+            assert session is not None
+            assert "rel/1" not in session.notes
+            assert session.queue.confirmed == 1
+            connection.connection_lost()
+            await bob.disconnect()
 
     run(scene)
 

@@ -36,7 +36,7 @@ def test_without_anything_the_defaults_hold() -> None:
     assert found.name == "b1"
     assert found.folder == Path("godwit-data/b1")
     assert found.address("native") == Address("127.0.0.1", 7077)
-    assert found.broker_config() == BrokerConfig()
+    assert found.broker_config() == BrokerConfig(expects_strangers=True)
     assert found.mqtt_settings() == Settings()
 
 
@@ -221,7 +221,7 @@ def test_what_is_printed_is_read_as_the_same(tmp_path: Path) -> None:
 def test_every_setting_of_a_machine_can_be_made(
     section: type[msgspec.Struct], machine: type[msgspec.Struct], besides: set[str]
 ) -> None:
-    elsewhere = {"asserted", "link", "limits"} if machine is BrokerConfig else set()
+    elsewhere = {"asserted", "link", "limits", "expects_strangers"} if machine is BrokerConfig else set()
     assert set(section.__struct_fields__) == (set(machine.__struct_fields__) - elsewhere) | besides
 
 

@@ -548,6 +548,26 @@ def test_what_the_client_cannot_take_counts_as_done():
     assert talk.tell(Deliver(4, "t", b"", ("ended",))) == [GiveUp(4, "its subscriptions have ended"), Confirm(4)]
 
 
+def test_after_a_crash_what_the_client_is_done_with_does_not_come_again_though_something_before_it_is_open():
+    talk = subscribed()
+    for number, qos in ((1, 1), (2, 2), (3, 2)):
+        talk.tell(deliver(number, qos))
+    for number in (2, 3):
+        talk.say(Pubrec(number))
+        talk.say(Pubcomp(number))
+    kept = kept_of(
+        {"sub/t": grant_note(talk.session.kept.subscriptions["t"]), **talk.notes}
+    )  # no connection has ended: there is no `out`
+    again = Talk(kept=kept)
+    again.tell(Opened("l", Connect("me", 5, clean_start=False, properties=KEEP), "me"))
+    again.tell(Attached("l", True, kept, doubtful=3))
+    again.notes = dict(talk.notes)
+    told = [each for number, qos in ((1, 1), (2, 2), (3, 2)) for each in again.tell(deliver(number, qos))]
+    assert told == [Publish("t", b"1", 1, dup=True, packet_id=1)]
+    assert again.say(Puback(1)) == [Confirm(3)]
+    assert not [key for key in again.notes if key.startswith("did/")]
+
+
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_client_that_takes_one_at_a_time_gets_all_that_waits(qos):
     talk = subscribed(receive_maximum=1, settings=Settings(queue_max=2))

@@ -10,7 +10,8 @@ and sessions, and their effects are this broker's.
    the peer starts a new life.
 2. With advertisements `required`, a client publishes only what it has advertised. `optional`: a client that never
    advertises counts as advertising everything; with its first advertisement it counts as every other. `off`: nobody
-   advertises.
+   advertises. A broker that `expects_strangers` counts as such a client itself: else what somebody publishes as soon as
+   it has come would be routed before anybody's subscription is asked for, and lost.
 3. Nothing is sent on a link that is not connected, and nothing is handled from one.
 
 *Paper.* Border and inner brokers of [rebeca §2.1] are the same machine, with or without clients.
@@ -102,6 +103,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     matching: Literal["source", "hops"] = "source"  # graph family: where an event is matched (hops.py)
     contexts_max: int = CONTEXTS_MAX  # spcf, at the source: contexts that a broker tells of before it sums them up
     overlay: tuple[tuple[NodeId, NodeId, float], ...] = ()  # matching at hops: every link and its cost
+    expects_strangers: bool = False  # optional advertisements: who comes may publish at once, and be gone
     asserted: tuple[str, ...] = ()  # the attributes of contexts that the server alone says, and no client
     link: LinkConfig = LinkConfig()
     limits: Limits = Limits()
@@ -168,7 +170,10 @@ class Broker:
         link = self.links.get(input.peer)
         if link is None:
             return [Close(input.peer, f"{input.peer} is no neighbour of {self.name}")]
-        return link.on_up(now)
+        effects = link.on_up(now)
+        if self.config.expects_strangers and self.config.advertisements == "optional":  # once; again changes nothing
+            self._advertise_everything(f"{self.name}/{self.incarnation}", effects, now)
+        return effects
 
     def on_link_down(self, input: LinkDown, now: float) -> list[Effect]:
         """A connection to a neighbour is gone."""

@@ -94,6 +94,7 @@ class Kept(msgspec.Struct):
     published: int = 0  # publications so far
     confirmed: int = 0  # each delivery up to this number is done with
     done: dict[int, bool] = {}  # so are these above it
+    settled: dict[int, bool] = {}  # of these, by number, what was released and forgotten: written down one by one
     sent_up_to: int = 0  # the highest delivery of QoS 1 or 2 that was sent
 
 

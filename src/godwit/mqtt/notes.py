@@ -9,6 +9,7 @@ in the same turn as the request it belongs to, so that both are there after a cr
 | `sub/FILTER` | qos, no local, retain as published, identifier, shared | with SUBSCRIBE | with UNSUBSCRIBE |
 | `in/ID` | nothing | with the event of a PUBLISH of QoS 2 | at PUBREL |
 | `rel/ID` | number of the delivery | at PUBREC | at PUBCOMP |
+| `did/NUMBER` | nothing | at PUBCOMP, when a delivery before it is not done | when that is |
 | `out` | confirmed, highest sent, done above confirmed | when a connection ends in good order | at the next one |
 
 *Rules.*
@@ -22,9 +23,9 @@ import msgspec
 
 from godwit.mqtt.exchange import Granted, Kept
 
-__all__ = ["OUT", "SUB", "grant_note", "in_key", "kept_of", "out_note", "rel_key", "rel_note"]
+__all__ = ["OUT", "SUB", "did_key", "grant_note", "in_key", "kept_of", "out_note", "rel_key", "rel_note"]
 
-SUB, IN, REL, OUT = "sub/", "in/", "rel/", "out"
+SUB, IN, REL, DID, OUT = "sub/", "in/", "rel/", "did/", "out"
 IDS = range(1, 65_536)
 
 
@@ -66,6 +67,11 @@ def rel_note(number: int) -> bytes:
     return msgspec.msgpack.encode(number)
 
 
+def did_key(number: int) -> str:
+    """The note of a delivery of QoS 2 that the client is done with, while one before it is open."""
+    return f"{DID}{number}"
+
+
 def grant_note(granted: Granted) -> bytes:
     """A subscription that stands."""
     return msgspec.msgpack.encode(
@@ -94,6 +100,9 @@ def kept_of(notes: Mapping[str, bytes]) -> Kept:
                 number = _NUMBERS.decode(value)
                 kept.released[_id(key.removeprefix(REL))] = number
                 kept.done[number] = True
+            elif key.startswith(DID):
+                number = int(key.removeprefix(DID))
+                kept.done[number] = kept.settled[number] = True
             elif key == OUT:
                 row_out = _OUTS.decode(value)
                 kept.confirmed, kept.sent_up_to = row_out.confirmed, row_out.sent_up_to

@@ -18,6 +18,7 @@ that identifier would look like an old one.
 5. What may have been sent on another connection is marked DUP. [MQTT-3.3.1-1] (The standard says *might*.)
 6. Behind `queue_max` that wait, one of QoS 0 is given up. One of QoS 1 or 2 never is: a client may take as few at once
    as it likes (its Receive Maximum), and must get all. Godwit tells no more than its own window of what is unconfirmed.
+7. What the client has forgotten (PUBCOMP) is not sent again, though something before it is open and a crash follows.
 
 *Speed.* The bytes of an event for clients without aliases and identifiers are made once for each level, QoS and retain
 flag, and kept in `Deliver.shared`: in two halves, between which the packet identifier goes. `quick` is the way of most
@@ -38,7 +39,7 @@ from math import ceil
 from godwit.errors import BadValue, MqttFault
 from godwit.mqtt.encoding import encode
 from godwit.mqtt.exchange import NEVER, Confirm, Deliver, Effect, GiveUp, Granted, Keep, Kept, Send
-from godwit.mqtt.notes import rel_key, rel_note
+from godwit.mqtt.notes import did_key, rel_key, rel_note
 from godwit.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from godwit.mqtt.properties import Properties, protocol_error, write
 from godwit.mqtt.topics import checked_name
@@ -334,9 +335,14 @@ class Outgoing:
         if self._under_way.get(packet_id, (0, RELEASED))[1] != RELEASED:
             protocol_error(f"PUBCOMP for {packet_id}, which was not released")
         self._under_way.pop(packet_id, None)
-        if self._kept.released.pop(packet_id, None) is None:
+        number = self._kept.released.pop(packet_id, None)
+        if number is None:
             return []
-        return [Keep(rel_key(packet_id), None), *self.pump(now)]
+        effects: list[Effect] = [Keep(rel_key(packet_id), None)]
+        if number in self._kept.done:  # rule 7
+            self._kept.settled[number] = True
+            effects.insert(0, Keep(did_key(number), b""))
+        return effects + self.pump(now)
 
     # ------------------------------------------------------------ what is done
 
@@ -390,7 +396,12 @@ class Outgoing:
         if kept.done:
             for each in [each for each in kept.done if each <= confirmed]:
                 del kept.done[each]
-        return [Confirm(confirmed)]
+        effects: list[Effect] = [Confirm(confirmed)]
+        if kept.settled:
+            for each in [each for each in kept.settled if each <= confirmed]:
+                del kept.settled[each]
+                effects.append(Keep(did_key(each), None))
+        return effects
 
 
 def _halves(

@@ -84,7 +84,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
         found = [f"without the neighbour {name}" for name in self.neighbours if name not in other.neighbours]
         for name in BrokerConfig.__struct_fields__:
             before, after = getattr(self.config, name), getattr(other.config, name)
-            if before != after and name != "limits":
+            if before != after and name not in ("limits", "expects_strangers"):
                 shown = "links" if name == "link" else f"security.{name}" if name == "asserted" else f"broker.{name}"
                 was = "" if name == "link" else f", which was {before!r}"
                 found.append(f"{shown}{was}")
@@ -128,6 +128,7 @@ class Configuration:
         same = ("family", "reduction", "excess_max", "advertisements", "strategy", "matching", "contexts_max")
         return BrokerConfig(
             **{name: getattr(broker, name) for name in same},
+            expects_strangers=True,
             overlay=tuple((edge.a, edge.b, edge.cost) for edge in broker.overlay),
             asserted=self.settled.security.asserted,
             link=LinkConfig(**_fields_of(LinkConfig, links)),

@@ -12,7 +12,8 @@ until that has passed. A client that comes back meanwhile, here or elsewhere, ta
 *Rules.*
 1. A packet that tells of something done leaves after what it tells of is in the journal (`Gate`).
 2. Deliveries are confirmed once in a turn, and not while the client does not read: so what it has not read waits in its
-   Godwit session, within the bounds of that.
+   Godwit session, within the bounds of that. But a note that says that a client has something goes only once it is
+   confirmed.
 3. A client with more than `UNANSWERED_MAX` requests open is not read, at any level.
 
 *Departures.* Of a client that is taken over by another broker, a will without delay is not published: nobody may speak
@@ -417,8 +418,8 @@ class MqttConnection:
             self._write(data)
         self._say_confirmed()
 
-    def _say_confirmed(self) -> None:
-        if self._confirm > self._confirmed and not self._is_full and not self._is_over:
+    def _say_confirmed(self, *, even_if_full: bool = False) -> None:
+        if self._confirm > self._confirmed and (even_if_full or not self._is_full) and not self._is_over:
             self._confirmed = self._confirm
             self._say(said.Received(self._confirm))
 
@@ -461,6 +462,8 @@ class MqttConnection:
         self.gateway.counts["given up"] += 1
 
     def _on_keep(self, effect: asked.Keep) -> None:
+        if effect.value is None:  # what it told of is confirmed by now, and after a crash nothing else would say so
+            self._say_confirmed(even_if_full=True)
         if self._wishes is not None:
             self._wishes.keep(effect.key, effect.value)
 
@@ -530,6 +533,9 @@ class MqttConnection:
         if self._admitting is not None:
             self._admitting.cancel()
         if self._inner is not None:
+            attach = self._attach
+            if not self._is_attached and attach is not None and attach.is_clean and not attach.expiry_s:
+                self._say(said.Bye("the client has gone before it was let in"))  # nobody has said how long it lingers
             self._inner.hang_up()
         if self.gateway.clients.get(self.client) is self:
             del self.gateway.clients[self.client]
