@@ -1,8 +1,8 @@
 """Keeps watch over a process that must not outlive who wanted it: `network_guard.py FOLDER COMMAND…`.
 
-The command runs in a session of its own, whose number is the first line of output. When our input ends (whoever started
-us has closed it, or is dead, for whatever reason) or the command ends by itself, all processes of that session's group
-are stopped and the folder is removed.
+The command runs in a session of its own, whose number is the first line of output, before any of the command's. When
+our input ends (whoever started us has closed it, or is dead, for whatever reason) or the command ends by itself, all
+processes of that session's group are stopped and the folder is removed.
 """
 
 import contextlib
@@ -19,11 +19,11 @@ PATIENCE_S = 10.0
 def main(folder: str, command: list[str]) -> int:
     """Until the input ends, or the command."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, _stay)  # not SIG_IGN, which the command would inherit
     try:
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, cwd=folder) as process:
+        said = ["sh", "-c", 'echo $$; exec "$@"', "sh", *command]
+        with subprocess.Popen(said, stdin=subprocess.DEVNULL, start_new_session=True, cwd=folder) as process:
             try:
-                print(process.pid, flush=True)
                 while process.poll() is None and not select.select([sys.stdin], [], [], 0.1)[0]:
                     pass
                 _stop(process)
@@ -33,6 +33,10 @@ def main(folder: str, command: list[str]) -> int:
             return process.returncode
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stay(number: int, frame: object) -> None:
+    """Whoever started us closes our input in time."""
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
