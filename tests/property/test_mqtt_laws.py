@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 import godwit.mqtt.outgoing
 from godwit.broker.effects import TimerDue
+from godwit.broker.messages import Bye, Delivery
 from godwit.errors import MqttFault
 from godwit.filters import event
+from godwit.filters.events import Event
 from godwit.mqtt import (
     FROM_SERVER,
     Auth,
@@ -54,6 +56,7 @@ from godwit.mqtt.exchange import (
     Granted,
     Heard,
     Kept,
+    Message,
     Opened,
     PublishEvent,
     Send,
@@ -645,14 +648,39 @@ def test_the_quick_way_is_the_same_as_the_other(level, alias_max, sent_up_to, do
             outgoing_of(level, 0, 0, 0).take(delivery, 0.0)  # for another client, so that the bytes are there
         told = plain.take(delivery, 0.0)
         ready = shared if number % 2 else {}
-        data = quick.quick(
-            number, name, qos, retain, is_retained, expires_at, ready, "t", delivery.payload, delivery.properties
-        )
-        if data is None:
+        message = Message(("t",), delivery.payload, qos, retain, is_retained, {}, ready)
+        came = Delivery(number, Event({}, expires_at=expires_at), (name,))
+        parts: list[bytes] = []
+        if quick.quick([came], 0, lambda event, message=message: message, {"a", "b", "c"}, parts) == 0:
+            assert not parts
             assert quick.take(delivery, 0.0) == told
         else:
+            [data] = parts
             confirmed = [Confirm(number)] if data[0] >> 1 & 3 == 0 else []
             assert [Send("line", data), *confirmed] == told
         if answered is not None and all(each._under_way.get(answered, (0, 1))[1] == 1 for each in (quick, plain)):
             assert quick.on_puback(Puback(answered), 0.0) == plain.on_puback(Puback(answered), 0.0)
         assert (quick._kept, quick._open, quick._under_way) == (plain._kept, plain._open, plain._under_way)
+
+
+@given(st.sampled_from([4, 5]), st.integers(0, 2), DELIVERIES, st.sampled_from(["a", "b"]))
+def test_many_quick_deliveries_are_the_same_as_one_after_the_other(level, alias_max, deliveries, exact):
+    together, alone = (outgoing_of(level, alias_max, 0, 0) for _ in range(2))
+    came: list[Any] = []
+    messages: dict[int, Message] = {}
+    number = 0
+    for step, qos, retain, is_retained, name, expires_at, answered in deliveries:
+        number += step + 1
+        topics = ("t",) if answered != 3 else ("t", "u")
+        event = Event({}, sequence=number, expires_at=expires_at)
+        messages[number] = Message(topics, b"x" * number, qos, retain, is_retained, {})
+        came.append(Delivery(number, event, (name,)) if answered != 2 else Bye(""))
+    message_of = lambda event: messages[event.sequence]  # noqa: E731
+    at_once: list[bytes] = []
+    end = together.quick(came, 0, message_of, {exact, "c"}, at_once)
+    one_by_one: list[bytes] = []
+    at = 0
+    while at < len(came) and alone.quick(came[at : at + 1], 0, message_of, {exact, "c"}, one_by_one) == 1:
+        at += 1
+    assert (end, at_once) == (at, one_by_one)
+    assert (together._kept, together._open, together._under_way) == (alone._kept, alone._open, alone._under_way)

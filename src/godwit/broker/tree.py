@@ -48,7 +48,7 @@ from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.references import is_open
-from godwit.matching.index import IndexMatcher
+from godwit.matching.remembering import RememberingMatcher
 from godwit.trace import Record
 
 __all__ = ["HERE", "TreeRouting"]
@@ -90,7 +90,7 @@ class TreeRouting:
         self.new_outgoing = partial(REDUCTIONS[reduction], maker, excess_max)
         self.out_subs: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.out_ads: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
-        self.matcher = IndexMatcher()
+        self.matcher = RememberingMatcher()
         self.stale: dict[NodeId, dict[tuple[str, EntryId], None]] = {}  # of a neighbour that has lost its memory
         self.awaiting: dict[str, dict[NodeId, None]] = {  # who have not told us everything yet
             ADVERTISEMENTS: dict.fromkeys(self.neighbours if self.advertised else ()),
@@ -402,7 +402,7 @@ class TreeRouting:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.matcher = IndexMatcher()
+        self.matcher = RememberingMatcher()
         self.matcher.add_many(
             ((source, id), filter) for source, entries in self.in_subs.items() for id, filter in entries.items()
         )

@@ -41,12 +41,14 @@ __all__ = [
     "Input",
     "Keep",
     "Kept",
+    "Message",
     "Opened",
     "PublishEvent",
     "PublishWill",
     "Refused",
     "Send",
     "Settings",
+    "Shared",
     "Stop",
     "Subscribed",
     "Wish",
@@ -96,6 +98,22 @@ class Kept(msgspec.Struct):
     done: dict[int, bool] = {}  # so are these above it
     settled: dict[int, bool] = {}  # of these, by number, what was released and forgotten: written down one by one
     sent_up_to: int = 0  # the highest delivery of QoS 1 or 2 that was sent
+
+
+Shared = dict[tuple[int, int, bool], tuple[bytes, bytes]]
+"""The packet of an event by level, QoS and retain flag, in two parts around its identifier."""
+
+
+class Message(msgspec.Struct):
+    """An event as MQTT clients get it. One is made for all of them."""
+
+    topics: tuple[str, ...]
+    payload: bytes
+    qos: int
+    retain: bool
+    is_retained: bool
+    properties: Properties
+    shared: Shared = {}
 
 
 # ------------------------------------------------------------ inputs
@@ -197,7 +215,7 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
     is_retained: bool = False  # kept by the server, and sent because the subscription is new
     properties: Properties = {}  # as published, without alias and expiry
     expires_at: float | None = None
-    shared: dict[tuple[int, int, bool], tuple[bytes, bytes]] | None = None  # bytes of this event for other clients
+    shared: Shared | None = None  # bytes of this event for other clients
 
 
 Input = (

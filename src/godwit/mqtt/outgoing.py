@@ -34,21 +34,24 @@ take the event that has this identifier 65,535 deliveries later for an old one.
 """
 
 from collections import deque
+from collections.abc import Callable, Container, Sequence
 from math import ceil
 
+from godwit.broker.messages import Delivery
 from godwit.errors import BadValue, MqttFault
+from godwit.filters.events import Event
 from godwit.mqtt.encoding import encode
-from godwit.mqtt.exchange import NEVER, Confirm, Deliver, Effect, GiveUp, Granted, Keep, Kept, Send
+from godwit.mqtt.exchange import NEVER, Confirm, Deliver, Effect, GiveUp, Granted, Keep, Kept, Message, Send
 from godwit.mqtt.notes import did_key, rel_key, rel_note
 from godwit.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
-from godwit.mqtt.properties import Properties, protocol_error, write
+from godwit.mqtt.properties import Properties, protocol_error, varint, write
 from godwit.mqtt.topics import checked_name
 
 __all__ = ["Outgoing"]
 
 IDS_MAX = 65_535
+TEXT_BYTES_MAX = 65_535
 RELEASED = 3  # the phase after PUBREC
-Shared = dict[tuple[int, int, bool], tuple[bytes, bytes]]
 UNSAYABLE = (BadValue, MqttFault, UnicodeEncodeError)
 GAP_MAX = 1_024  # deliveries that are gone, and are looked at one by one
 
@@ -119,57 +122,61 @@ class Outgoing:
 
     def quick(
         self,
-        number: int,
-        name: str,
-        qos: int,
-        retain: bool,
-        is_retained: bool,
-        expires_at: float | None,
-        shared: Shared,
-        topic: str,
-        payload: bytes,
-        properties: Properties,
-    ) -> bytes | None:
-        """The packet for the next delivery, where nothing is special: what `take` would send, and nothing else.
+        deliveries: Sequence[Delivery],
+        first: int,
+        message_of: Callable[[Event], Message],
+        exact: Container[str],
+        out: list[bytes],
+    ) -> int:
+        """Put out packets for the deliveries from the `first` on, as far as nothing is special: that of the next one.
 
-        With QoS 0 the delivery is confirmed then. None: it is for `take`.
+        So long it is what `take` would send, and nothing else; with QoS 0 a delivery is confirmed then. What is no
+        delivery, too, is special. `exact`: subscriptions that want whatever comes because of them.
         """
-        kept, level = self._kept, self._level
-        grant = kept.subscriptions.get(name)
-        if (
-            grant is None
-            or self._waiting
-            or self._doubtful
-            or number <= self._highest
-            or number <= self._inherited_up_to
-            or self._highest < self._inherited_up_to
-            or expires_at is not None
-            or (level == 5 and (self._alias_max or grant.identifier))
-        ):
-            return None
-        qos = min(qos, grant.qos)
-        retain = is_retained or (retain and grant.retain_as_published)
-        halves = shared.get((level, qos, retain))
-        if halves is None:
-            try:
-                halves = shared[level, qos, retain] = _halves(topic, payload, properties, qos, retain, level)
-            except UNSAYABLE:
-                return None
-        if len(halves[0]) + len(halves[1]) + 2 > self._size_max:
-            return None
-        if not qos:
-            if self._open or kept.done:
-                return None
-            self._highest = kept.confirmed = number
-            return halves[0]
-        packet_id = (number - 1) % IDS_MAX + 1
-        under_way = self._under_way
-        if len(under_way) >= self._window or packet_id in under_way or packet_id in kept.released:
-            return None
-        self._highest = kept.sent_up_to = number
-        self._open[number] = True
-        under_way[packet_id] = (number, qos)
-        return b"%b%c%c%b" % (halves[0], packet_id >> 8, packet_id & 0xFF, halves[1])
+        kept, level, last = self._kept, self._level, len(deliveries)
+        if self._waiting or self._doubtful or self._highest < self._inherited_up_to:
+            return first
+        under_way, opened, size_max, window = self._under_way, self._open, self._size_max, self._window
+        name, granted_qos, keeps_retain = "", 0, False
+        for at in range(first, last):
+            delivery = deliveries[at]
+            if type(delivery) is not Delivery or len(delivery.subscriptions) != 1:
+                return at
+            number, event = delivery.number, delivery.event
+            if delivery.subscriptions[0] != name or not name:
+                name = delivery.subscriptions[0]
+                grant = kept.subscriptions.get(name)
+                if grant is None or name not in exact or (level == 5 and (self._alias_max or grant.identifier)):
+                    return at
+                granted_qos, keeps_retain = grant.qos, grant.retain_as_published
+            message = message_of(event)
+            if number <= self._highest or event.expires_at is not None or len(message.topics) != 1:
+                return at
+            qos = min(granted_qos, message.qos)
+            retain = message.is_retained or (message.retain and keeps_retain)
+            halves = message.shared.get((level, qos, retain))
+            if halves is None:
+                try:
+                    halves = _halves(message.topics[0], message.payload, message.properties, qos, retain, level)
+                except UNSAYABLE:
+                    return at
+                message.shared[level, qos, retain] = halves
+            if len(halves[0]) + len(halves[1]) + 2 > size_max:
+                return at
+            if not qos:
+                if opened or kept.done:
+                    return at
+                self._highest = kept.confirmed = number
+                out.append(halves[0])
+                continue
+            packet_id = (number - 1) % IDS_MAX + 1
+            if len(under_way) >= window or packet_id in under_way or packet_id in kept.released:
+                return at
+            self._highest = kept.sent_up_to = number
+            opened[number] = True
+            under_way[packet_id] = (number, qos)
+            out.append(b"%b%c%c%b" % (halves[0], packet_id >> 8, packet_id & 0xFF, halves[1]))
+        return last
 
     def pump(self, now: float) -> list[Effect]:
         """Send what waits, as far as the window allows."""
@@ -409,10 +416,10 @@ def _halves(
 ) -> tuple[bytes, bytes]:
     """A packet, in two parts around its identifier; without one, it is the first part."""
     checked_name(topic)
-    data = encode(Publish(topic, payload, qos, retain, False, 1 if qos else 0, properties if level == 5 else {}), level)
-    if not qos:
-        return data, b""
-    at = len(data) - len(payload) - 2
-    if level == 5:
-        at -= len(write(properties, "Publish")) if properties else 1
-    return data[:at], data[at + 2 :]
+    text = topic.encode()
+    if len(text) > TEXT_BYTES_MAX:
+        raise BadValue(f"a topic of {len(text)} bytes: at most {TEXT_BYTES_MAX} are allowed")
+    rest = payload if level < 5 else b"%b%b" % (write(properties, "Publish") if properties else b"\0", payload)
+    length = 2 + len(text) + (2 if qos else 0) + len(rest)
+    start = b"%c%b%c%c%b" % (0x30 | qos << 1 | retain, varint(length), len(text) >> 8, len(text) & 0xFF, text)
+    return (start, rest) if qos else (start + rest, b"")

@@ -91,6 +91,7 @@ class MqttConnection:
         self._attach: asked.Attach | None = None
         self._admitting: asyncio.Task[None] | None = None
         self._checks: dict[str, tuple[str | None, bool]] = {}  # by subscription: levels to look at, and no local
+        self._exact: dict[str, bool] = {}  # those where there is nothing to look at
         self._confirm = 0  # up to here deliveries are done
         self._confirmed = 0  # and this was said
         self._is_full = False  # the client does not read
@@ -290,9 +291,12 @@ class MqttConnection:
     # ------------------------------------------------------------ from the machine
 
     def _on_messages(self, messages: list[Any]) -> None:
+        at, last = 0, len(messages)
         accepted = 0  # the last of some in a row
-        for message in messages:
+        while at < last:
+            message = messages[at]
             kind = type(message)
+            at += 1
             if kind is said.Accepted:
                 accepted = message.number
                 continue
@@ -300,7 +304,11 @@ class MqttConnection:
                 self._on_accepted(accepted)
                 accepted = 0
             if kind is said.Delivery:
-                self._on_delivery(message)
+                done = self._on_deliveries(messages, at - 1)
+                if done >= at:
+                    at = done
+                else:
+                    self._on_delivery(message)
             elif kind is said.Refused and self._wishes is not None:
                 self._wishes.requests.on_refused(message.number, message.reason)
             elif kind is said.Attached:
@@ -328,29 +336,23 @@ class MqttConnection:
         self._let_go()
         self._flush()
 
+    def _on_deliveries(self, messages: list[Any], first: int) -> int:
+        """Send what is plain of the deliveries from the first on: that of the next one."""
+        outgoing, wishes = self._session.outgoing, self._wishes
+        if outgoing is None or wishes is None:
+            return first
+        parts: list[bytes] = []
+        done = outgoing.quick(messages, first, self.gateway.message, self._exact, parts)
+        if parts:
+            self._gate.put_all(parts, wishes.requests.said, wishes.requests.accepted)
+        return done
+
     def _on_delivery(self, delivery: said.Delivery) -> None:
         event = delivery.event
         message = self.gateway.message(event)
         names = delivery.subscriptions
         checks = self._checks
         topics = message.topics
-        outgoing = self._session.outgoing
-        if outgoing is not None and len(names) == 1 and len(topics) == 1 and checks.get(names[0]) is EXACT:
-            data = outgoing.quick(
-                delivery.number,
-                names[0],
-                message.qos,
-                message.retain,
-                message.is_retained,
-                event.expires_at,
-                message.shared,
-                topics[0],
-                message.payload,
-                message.properties,
-            )
-            if data is not None:
-                self._send(data)
-                return
         for name in names:
             if checks.get(name) is not EXACT:
                 names = tuple(each for each in names if self._wants(each, event, message))
@@ -380,6 +382,8 @@ class MqttConnection:
             is_no_local = granted is not None and granted.no_local
             check = (levels, is_no_local) if is_no_local or "+" in levels else EXACT
             self._checks[name] = check
+            if check is EXACT:
+                self._exact[name] = True
         levels_wanted, is_no_local = check
         if is_no_local and event.publisher == self.client:
             return False
@@ -450,11 +454,13 @@ class MqttConnection:
 
     def _on_add(self, effect: asked.AddSubscriptions) -> None:
         self._checks.clear()
+        self._exact.clear()
         if self._wishes is not None:
             self._wishes.subscribe(effect)
 
     def _on_end_subscriptions(self, effect: asked.EndSubscriptions) -> None:
         self._checks.clear()
+        self._exact.clear()
         if self._wishes is not None:
             self._wishes.unsubscribe(effect)
 

@@ -36,6 +36,7 @@ from godwit.errors import BadEvent, BadValue
 from godwit.filters.contexts import SENDER, checked_context
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, flattened
 from godwit.filters.values import Point
+from godwit.mqtt.exchange import Message
 from godwit.mqtt.properties import Properties
 
 __all__ = ["Message", "attributes_of", "context_of_payload", "context_of_properties", "message_of", "properties_of"]
@@ -51,18 +52,6 @@ QOS_OF_NATIVE = 2  # whatever the subscription is worth
 _RESERVED = re.compile(r"topic$|retained$|mqtt\.|sender\.|my\.|\$")
 _JSON = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
-
-
-class Message(msgspec.Struct):
-    """An event as MQTT clients get it. One is made for all of them."""
-
-    topics: tuple[str, ...]
-    payload: bytes
-    qos: int
-    retain: bool
-    is_retained: bool
-    properties: Properties
-    shared: dict[tuple[int, int, bool], tuple[bytes, bytes]] = {}  # its bytes (`Deliver.shared`)
 
 
 class _Kept(msgspec.Struct, omit_defaults=True):
@@ -164,7 +153,7 @@ def message_of(event: Event) -> Message:
     """What MQTT clients get of an event."""
     attributes = event.attributes
     topics = attributes.get(TOPIC, ())
-    given = topics if isinstance(topics, tuple) else (topics,)
+    given: tuple[Any, ...] = topics if isinstance(topics, tuple) else (topics,)
     qos = attributes.get(QOS, QOS_OF_NATIVE)
     payload = event.payload
     properties = properties_of(event)
@@ -172,7 +161,7 @@ def message_of(event: Event) -> Message:
         payload = _ENCODER.encode({name: _plain(value) for name, value in attributes.items() if _is_shown(name)})
         properties.setdefault("content_type", "application/json")
     return Message(
-        tuple(topic for topic in given if isinstance(topic, str)),
+        (topics,) if type(topics) is str else tuple([topic for topic in given if isinstance(topic, str)]),
         payload,
         qos if type(qos) is int and 0 <= qos <= 2 else QOS_OF_NATIVE,
         attributes.get(RETAIN) is True,

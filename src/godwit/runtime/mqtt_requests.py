@@ -97,6 +97,13 @@ class Gate:
         else:
             self._held.append((after, data))
 
+    def put_all(self, parts: list[bytes], after: int, accepted: int) -> None:
+        """The same for many."""
+        if after <= accepted and not self._held:
+            self._ready += parts
+        else:
+            self._held.append((after, b"".join(parts)))
+
     def put_at_once(self, data: bytes) -> None:
         """Let bytes in that tell of nothing that was asked."""
         self._ready.append(data)
