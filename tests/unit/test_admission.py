@@ -283,6 +283,7 @@ def test_without_grants_of_its_own_a_token_has_those_of_the_user_file(
         (ED_KEY.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH), {}, "it must be in PEM"),
         (b"Key of the issuer\n" + public(RSA_KEY), {}, "it must be in PEM"),
     ],
+    ids=[f"case {number}" for number in range(13)],  # keys are made anew each time, and names must not be
 )
 def test_a_key_that_cannot_be_used_is_said_at_the_start(
     door_with: Callable[..., Door], content: bytes, more: dict[str, Any], reason: str

@@ -31,7 +31,7 @@ from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, Event
 from godwit.filters.filters import And, Missing, Only, Or, Some, literals
 from godwit.filters.references import is_open
 from godwit.filters.sets import EVERYTHING, ValueSet
-from godwit.filters.values import TEXT_LENGTH_MAX, checked_value
+from godwit.filters.values import checked_value
 
 __all__ = [
     "TRIED_MAX",
@@ -57,7 +57,8 @@ __all__ = [
 
 FILTER_TYPES = (Some, Only, Missing, And, Or)
 SHOWN_CHARS_MAX = 200
-KNOWN_MAX = 4_096
+KNOWN_MAX = 4_096  # small events that were checked lately
+SMALL = 1_024  # texts and payloads
 
 WHOLE_MAX = 2**63 - 1
 NUMBER_MAX = 2.0**63
@@ -288,23 +289,26 @@ def check_event(event: Event) -> None:
     """
     if _known.get(id(event), _known) is event:
         return
-    _check_event(event)
-    if len(_known) >= KNOWN_MAX:
-        _known.clear()
-    _known[id(event)] = event
+    if _is_small(event):
+        if len(_known) >= KNOWN_MAX:
+            _known.clear()
+        _known[id(event)] = event
 
 
-def _check_event(event: Event) -> None:
+def _is_small(event: Event) -> bool:
+    """Whether an event may be kept in mind. Raise `PeerFault` as `check_event` says."""
+    is_small = True
     if type(event) is not Event or type(event.attributes) is not dict or len(event.attributes) > ATTRIBUTES_MAX:
         raise PeerFault(f"Publish.event must be an event of at most {ATTRIBUTES_MAX} attributes")
     for name, value in event.attributes.items():
         if type(name) is not str or not 0 < len(name) <= NAME_LENGTH_MAX:
             raise PeerFault(f"an attribute's name must be a text of 1 to {NAME_LENGTH_MAX} characters")
         kind = type(value)
-        if kind is str and len(value) <= TEXT_LENGTH_MAX and value.isascii():
+        if kind is str and len(value) <= SMALL and value.isascii():
             continue  # these three are most of what comes
         if (kind is int or kind is float) and -NUMBER_MAX < value < NUMBER_MAX:
             continue
+        is_small = is_small and kind is not str and kind is not tuple
         try:
             _check_value(value)
         except BadValue as error:
@@ -324,6 +328,7 @@ def _check_event(event: Event) -> None:
             raise PeerFault(
                 "an event's `to` refers to a client's own context (my.x, myloc): its publisher fills that in"
             )
+    return is_small and (event.payload is None or len(event.payload) <= SMALL)
 
 
 def _check_rules(rules: QueueRules) -> None:

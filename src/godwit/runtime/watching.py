@@ -117,6 +117,9 @@ class Watching:
             _, size, gone = self._turns.popleft()
             self._kept -= len(gone)
             self._kept_bytes -= size
+            oldest = self._turns[0][0] if self._turns else now
+            while self._effects and self._effects[0][0] < oldest:  # they hold the events of those inputs, however large
+                self._kept_effects -= len(self._effects.popleft()[1])
 
     def on_effects(self, effects: list[Effect], now: float) -> None:
         """These are carried out now."""
