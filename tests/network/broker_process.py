@@ -84,13 +84,7 @@ async def main(said: argparse.Namespace) -> None:
         on_trouble=lambda text: tell(f"trouble: {text}"),
     )
     server = Server(name, running, neighbours)
-    read_on = running.on_relief
-
-    def on_relief() -> None:
-        tell("relief")
-        read_on()
-
-    running.on_relief = on_relief
+    running.on_relief.insert(0, lambda: tell("relief"))
     listening = await server.listen("127.0.0.1", said.port)
     server.dial_all()
     tell(str(listening.port))

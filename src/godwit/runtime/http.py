@@ -138,7 +138,7 @@ class HttpServer:
         self._publishers = Publishers(node)
         self._streams: dict[Any, None] = {}  # what has to be ended when the broker stops
         self._relief = asyncio.Event()
-        self._before, node.on_relief = node.on_relief, self._on_relief
+        node.on_relief.append(self._relief.set)
         self._state = ServerState()
         self._hosts = Hosts(server.traffic.connections_per_host_max)
         self._servers: list[asyncio.Server] = []
@@ -204,10 +204,6 @@ class HttpServer:
     def drop(self, stream: Any) -> None:
         """This is over."""
         self._streams.pop(stream, None)
-
-    def _on_relief(self) -> None:
-        self._before()
-        self._relief.set()
 
     async def room(self) -> None:
         """Until the node takes something in."""

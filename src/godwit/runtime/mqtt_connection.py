@@ -14,7 +14,7 @@ until that has passed. A client that comes back meanwhile, here or elsewhere, ta
 2. Deliveries are confirmed once in a turn, and not while the client does not read: so what it has not read waits in its
    Godwit session, within the bounds of that. But a note that says that a client has something goes only once it is
    confirmed.
-3. A client with more than `UNANSWERED_MAX` requests open is not read, at any level.
+3. A client with more than `UNANSWERED_MAX` requests open is not read, at any level; nor is any while the disk fails.
 
 *Departures.* Of a client that is taken over by another broker, a will without delay is not published: nobody may speak
 for it here any more.
@@ -127,7 +127,7 @@ class MqttConnection:
                 self._on_connect(packet)
         if acknowledged:
             self._tell(asked.Acknowledged(self.name, acknowledged))
-        if wishes is not None and wishes.requests.unanswered > UNANSWERED_MAX:
+        if wishes is not None and (self.gateway.node.holds() or wishes.requests.unanswered > UNANSWERED_MAX):
             self._hold_back(True)
         if fault is not None and self._is_open:
             self._on_fault(fault)
@@ -168,6 +168,12 @@ class MqttConnection:
             self._is_paused = is_paused
             self._pause(is_paused)
 
+    def read_on(self) -> None:
+        """Read again, if the client is let in and nothing is in the way. (rule 3)"""
+        wishes = self._wishes
+        if self._is_paused and wishes is not None and wishes.requests.unanswered < UNANSWERED_MAX // 2:
+            self._hold_back(self.gateway.node.holds())
+
     def _rest(self, wait_s: float) -> None:
         """The client is too fast: read nothing for a while."""
         if REST not in self._timers:
@@ -176,7 +182,7 @@ class MqttConnection:
 
     def _rested(self) -> None:
         self._timers.pop(REST, None)
-        self._hold_back(False)
+        self.read_on()
 
     # ------------------------------------------------------------ coming in
 
@@ -316,9 +322,7 @@ class MqttConnection:
         if accepted:
             self._on_accepted(accepted)
         self._confirm = max(self._confirm, self._session.kept.confirmed)
-        wishes = self._wishes
-        if self._is_paused and wishes is not None and wishes.requests.unanswered < UNANSWERED_MAX // 2:
-            self._hold_back(False)
+        self.read_on()
         self._flush()
 
     def _on_accepted(self, number: int) -> None:

@@ -71,6 +71,7 @@ class Gateway:
         self._now = 0.0
         self._messages: dict[int, tuple[Event, Message]] = {}
         self._message_bytes = 0  # of the payloads in it
+        node.on_relief.append(self._read_on)
         self.filter_on_context = lru_cache(maxsize=1_024)(_filter_on_context)
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
@@ -114,6 +115,10 @@ class Gateway:
             connection.stop(Reason.SERVER_SHUTTING_DOWN, "the broker stops")
 
     # ------------------------------------------------------------ what connections share
+
+    def _read_on(self) -> None:
+        for connection in list(self.connections):
+            connection.read_on()
 
     def new_name(self) -> str:
         """A name for a connection."""

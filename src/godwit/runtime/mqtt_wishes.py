@@ -59,6 +59,8 @@ class Wishes:
         self._linger_s: float | None = -1.0
         self._base = _whole(attached.notes.get(SEQUENCE))
         self._know_context(_context(attached.notes))
+        if gateway.node.machine.config.advertisements == "required":  # type: ignore[attr-defined]
+            self._ask(said.Advertise((client, "all"), inner.principal.grants.publish))  # MQTT has no word for it
         if not self._base:
             self._base = int(gateway.now() * 1e6)
             self.keep(SEQUENCE, msgspec.msgpack.encode(self._base))

@@ -108,14 +108,13 @@ class Node:
         *,
         on_record: Callable[[Record, float], None] | None = None,
         on_trouble: Callable[[str], None] = lambda text: None,
-        on_relief: Callable[[], None] = lambda: None,
     ) -> None:
         self._make = make
         self._journal = journal
         self._writer = ThreadPoolExecutor(1, "journal") if journal is not None else None
         self._on_record = on_record
         self._on_trouble = on_trouble
-        self.on_relief = on_relief  # what to do when peers may be read again
+        self.on_relief: list[Callable[[], None]] = []  # what to do when peers may be read again
         self.watch: Watch | None = None  # who looks on
         self.writing_since = 0.0  # the batch that the disk works on; 0: none
         self.machine = make()
@@ -261,7 +260,8 @@ class Node:
             return
         if self._has_held:
             self._has_held = False
-            self.on_relief()
+            for read_on in self.on_relief:
+                read_on()
         if self._inputs and not self._is_due:
             self._turn()
         elif not self._inputs and not self._is_writing:

@@ -345,7 +345,7 @@ class Server:
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._beating: asyncio.Task[None] | None = None
         self._is_closed = False
-        node.on_relief = self._read_on
+        node.on_relief.append(self._read_on)
 
     def _read_on(self) -> None:
         for connection in self.connections:
