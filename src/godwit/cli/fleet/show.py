@@ -100,6 +100,7 @@ class Fleet:
             self._talk()
             on_tick()
             await asyncio.sleep(TICK_S)
+        self.time = float(DURATION_S)
         await asyncio.gather(*doing)
 
     def _step(self, car: Member, drive: Drive) -> None:
@@ -152,6 +153,7 @@ class Fleet:
     async def settle(self, on_tick: Callable[[], None]) -> Verdict:
         """Until all has come, or nothing has for a while. (rule 3)"""
         self.phase = "everybody stops talking; what is under way arrives"
+        on_tick()
         everybody = [*self.cars.values(), *self.desks.values()]
         await asyncio.gather(*self.moving.values())
         await asyncio.gather(*(member.flushed() for member in everybody))
@@ -162,7 +164,7 @@ class Fleet:
             if (now := self.ledger.missing()) != missing:
                 missing, since = now, perf_counter()
         await asyncio.sleep(2 * TICK_S)  # a double would come behind
-        self.phase = "done"
+        self.phase = "all has come; everybody leaves, and the brokers stop" if not missing else "the books are closed"
         on_tick()
         return self.ledger.verdict()
 
