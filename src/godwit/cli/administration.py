@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import typer
 
+from godwit.cli.network import trusting
 from godwit.errors import GodwitError
 
 __all__ = ["HTTP", "Http", "Office", "office"]
@@ -34,6 +35,7 @@ class Office(NamedTuple):
     token: str = ""
     user: str = ""
     password: str = ""
+    ca: str = ""
 
     def ask(self, path: str, **question: Any) -> Any:
         """The answer, from JSON."""
@@ -68,7 +70,7 @@ class Office(NamedTuple):
         url = f"{self.url}{quote(path)}{'?' + urlencode(asked) if asked else ''}"
         request = Request(url, headers={"Accept": "application/json, text/event-stream", **self._authorization()})
         try:
-            with urlopen(request, timeout=timeout) as answer:
+            with urlopen(request, timeout=timeout, context=trusting(self.ca) if self.ca else None) as answer:
                 yield answer
         except HTTPError as error:
             raise GodwitError(_said(error, url)) from None
@@ -86,9 +88,9 @@ class Office(NamedTuple):
         return {}
 
 
-def office(http: str, token: str, user: str, password: str) -> Office:
+def office(http: str, token: str, user: str, password: str, ca: str) -> Office:
     """The broker that was named on the command line."""
-    return Office(_url(http, "http://"), token, user, password)
+    return Office(_url(http, "https://" if ca else "http://"), token, user, password, ca)
 
 
 def _url(address: str, like: str) -> str:
@@ -117,6 +119,8 @@ def _said(error: Any, url: str) -> str:
 
 
 def _why(reason: Any) -> str:
+    from ssl import SSLCertVerificationError
+
     if isinstance(reason, ConnectionRefusedError):
         return (
             "nobody answers HTTP there\n"
@@ -124,4 +128,8 @@ def _why(reason: Any) -> str:
         )
     if isinstance(reason, TimeoutError):
         return f"no answer in {ANSWER_S:g} s"
+    if isinstance(reason, SSLCertVerificationError):
+        return f"{reason.verify_message}\nSay whom to trust with --ca FILE."
+    if isinstance(reason, ConnectionError):
+        return "the connection was closed\nIf the broker speaks TLS, say --ca FILE, or --http https://HOST:PORT."
     return getattr(reason, "strerror", None) or str(reason)
