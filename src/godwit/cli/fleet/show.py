@@ -174,7 +174,7 @@ class Fleet:
 
     def receipts(self) -> dict[str, int]:
         """What clients were told of events that came while they were under way."""
-        told = {"receipts": 0, "replayed": 0, "purged": 0, "expired": 0, "lost": 0}
+        told = {"receipts": 0, "replayed": 0, "purged": 0, "expired": 0, "lost, by receipts": 0}
         for member in self.cars.values():
             if isinstance(member, NativeMember):
                 for receipt in member.receipts():
@@ -182,7 +182,7 @@ class Fleet:
                     told["replayed"] += receipt.replayed
                     told["purged"] += sum(receipt.purged.values())
                     told["expired"] += receipt.expired
-                    told["lost"] += len(receipt.lost) + receipt.lost_more
+                    told["lost, by receipts"] += len(receipt.lost) + receipt.lost_more
         return told
 
 
