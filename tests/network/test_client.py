@@ -346,6 +346,11 @@ def test_what_is_no_address_is_named(text: str) -> None:
         address(text)
 
 
+def test_a_client_that_says_no_name_bears_that_of_its_user() -> None:
+    assert connect(user="ann").name.startswith("ann/client-")
+    assert connect().name.startswith("client-")
+
+
 def test_the_package_offers_the_client_and_loads_it_only_when_it_is_asked_for() -> None:
     said = "import sys, godwit; print('asyncio' in sys.modules); godwit.connect; print('asyncio' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", said], capture_output=True, check=True, text=True)

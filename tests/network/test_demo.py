@@ -22,4 +22,4 @@ def test_the_demonstration_ends_without_a_fault() -> None:
     assert (said["lost"], said["duplicated"], said["out of order"]) == (0, 0, 0)
     assert said["published"] > 500
     assert said["hand-overs"] > 20
-    assert said["while a broker was down"] > 0
+    assert said["hand-overs while a broker was down"] > 0

@@ -42,7 +42,7 @@ def test_who_redirects_learns_of_no_password_for_others() -> None:
         server(f"{thief}/network", []) as broker,
         pytest.raises(GodwitError, match="302"),
     ):
-        office(broker, "", "ann", "right").ask("/network")
+        office(broker, "", "ann", "right", "").ask("/network")
     assert taken == []
 
 

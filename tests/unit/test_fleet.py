@@ -1,6 +1,8 @@
 """The demonstration's own book-keeping: it must see what is lost, doubled or out of order."""
 
-from godwit.cli.fleet.ledger import Ledger
+from godwit.cli.fleet.ledger import Ledger, Verdict
+from godwit.cli.fleet.screen import account
+from godwit.cli.fleet.show import Fleet
 from godwit.cli.fleet.town import BROKERS, DURATION_S, drives, metres, nearest
 from godwit.filters.language import parse
 
@@ -75,3 +77,9 @@ def test_who_is_at_a_broker_stays_unless_another_is_clearly_nearer() -> None:
     assert nearest(between, "centre") == "centre"
     assert nearest(east, "centre") == "east"
     assert nearest(east, "east", frozenset({"east"})) == "centre"
+
+
+def test_the_account_has_what_the_books_say_is_lost() -> None:
+    verdict = Verdict()
+    verdict.lost = 3
+    assert account(Fleet({}, 1), verdict)["lost"] == 3

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from godwit.cli.administration import HTTP, Http, office
-from godwit.cli.network import Password, Token, User, is_terminal
+from godwit.cli.network import CaFile, Password, Token, User, is_terminal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,9 +29,10 @@ def sessions(
     token: Token = "",
     user: User = "",
     password: Password = "",
+    ca: CaFile = "",
 ) -> None:
     """List the sessions of a broker: who is attached, who is away, and what waits for them."""
-    desk = office(http, token, user, password)
+    desk = office(http, token, user, password, ca)
     if client is None:
         _list("sessions", desk.ask("/sessions"), in_short)
     else:
@@ -44,9 +45,10 @@ def routes(
     token: Token = "",
     user: User = "",
     password: Password = "",
+    ca: CaFile = "",
 ) -> None:
     """List the routing table of a broker: which filters lead where."""
-    desk = office(http, token, user, password)
+    desk = office(http, token, user, password, ca)
     path = "/links" if links else "/routes"
     _list(path.strip("/"), desk.ask(path))
 
@@ -61,9 +63,10 @@ def trace(
     token: Token = "",
     user: User = "",
     password: Password = "",
+    ca: CaFile = "",
 ) -> None:
     """Print what happens in a broker as it happens, until Ctrl-C."""
-    desk = office(http, token, user, password)
+    desk = office(http, token, user, password, ca)
     shown = 0
     try:
         for record in desk.stream("/trace", client=client, event=event):

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import typer
 
+from godwit.cli.network import trusting
 from godwit.errors import GodwitError
 
 __all__ = ["HTTP", "Http", "Office", "office"]
@@ -35,6 +36,7 @@ class Office(NamedTuple):
     token: str = ""
     user: str = ""
     password: str = ""
+    ca: str = ""
 
     def ask(self, path: str, **question: Any) -> Any:
         """The answer, from JSON."""
@@ -65,7 +67,7 @@ class Office(NamedTuple):
     @contextmanager
     def _opened(self, path: str, question: dict[str, Any], timeout: float | None) -> Iterator[Any]:
         from urllib.error import HTTPError, URLError
-        from urllib.request import HTTPRedirectHandler, Request, build_opener
+        from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
         class Stay(HTTPRedirectHandler):
             """Goes nowhere else: who asks is said in the headers."""
@@ -77,7 +79,8 @@ class Office(NamedTuple):
         url = f"{self.url}{quote(path)}{'?' + urlencode(asked) if asked else ''}"
         request = Request(url, headers={"Accept": "application/json, text/event-stream", **self._authorization()})
         try:
-            with build_opener(Stay).open(request, timeout=timeout) as answer:
+            opener = build_opener(Stay, *([HTTPSHandler(context=trusting(self.ca))] if self.ca else []))
+            with opener.open(request, timeout=timeout) as answer:
                 yield answer
         except HTTPError as error:
             raise GodwitError(_said(error, url)) from None
@@ -95,9 +98,9 @@ class Office(NamedTuple):
         return {}
 
 
-def office(http: str, token: str, user: str, password: str) -> Office:
+def office(http: str, token: str, user: str, password: str, ca: str) -> Office:
     """The broker that was named on the command line."""
-    return Office(_url(http, "http://"), token, user, password)
+    return Office(_url(http, "https://" if ca else "http://"), token, user, password, ca)
 
 
 def _url(address: str, like: str) -> str:
@@ -126,6 +129,8 @@ def _said(error: Any, url: str) -> str:
 
 
 def _why(reason: Any) -> str:
+    from ssl import SSLCertVerificationError
+
     if isinstance(reason, ConnectionRefusedError):
         return (
             "nobody answers HTTP there\n"
@@ -133,4 +138,8 @@ def _why(reason: Any) -> str:
         )
     if isinstance(reason, TimeoutError):
         return f"no answer in {ANSWER_S:g} s"
+    if isinstance(reason, SSLCertVerificationError):
+        return f"{reason.verify_message}\nSay whom to trust with --ca FILE."
+    if isinstance(reason, ConnectionError):
+        return "the connection was closed\nIf the broker speaks TLS, say --ca FILE, or --http https://HOST:PORT."
     return getattr(reason, "strerror", None) or str(reason)

@@ -74,7 +74,6 @@ async def _bench(visitor: Visitor, load: Load) -> None:
             receivers = [await _client(stack, visitor, number) for number in range(load.receivers)]
             publishers = [await _client(stack, visitor, number) for number in range(load.publishers)]
             listening = [await each.subscribe(f"bench = '{mark}'") for each in receivers]
-            task = bar.add_task("subscribing", total=load.subscriptions or 1)
             figures: dict[str, Any] = {
                 "broker": " ".join(dict.fromkeys(each.state.broker for each in receivers)),
                 **{
@@ -82,6 +81,7 @@ async def _bench(visitor: Visitor, load: Load) -> None:
                 },
             }
             if load.subscriptions:
+                task = bar.add_task("subscribing", total=load.subscriptions)
                 figures["subscriptions_per_second"] = await _subscribe(stack, visitor, load.subscriptions, bar, task)
             figures |= await _throughput(load, publishers, listening, mark, bar)
             figures |= await _delays(load, publishers[0], listening, mark, bar)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from godwit.cli.administration import HTTP, Http, Office, office
-from godwit.cli.network import Password, Token, User, is_terminal
+from godwit.cli.network import CaFile, Password, Token, User, is_terminal
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -34,12 +34,13 @@ def explain(
     token: Token = "",
     user: User = "",
     password: Password = "",
+    ca: CaFile = "",
 ) -> None:
     """Tell, broker by broker, why CLIENT did or did not get an event. Status 0 when it did, else 1."""
     publisher, _, number = event.rpartition(":")
     if not publisher or not number.isdecimal():
         raise GodwitError(f"{event!r} is no event: it must be PUBLISHER:NUMBER, as `godwit pub` says it")
-    hops = with_reasons(_walk(office(http, token, user, password), event, client, subscription))
+    hops = with_reasons(_walk(office(http, token, user, password, ca), event, client, subscription))
     if is_terminal():
         _draw(event, client, hops)
     else:

@@ -12,6 +12,8 @@ import typer
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from godwit.runtime.client import Connected
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "is_terminal",
     "let_in",
     "run",
+    "trusting",
 ]
 
 AT = "127.0.0.1:7077"
@@ -84,14 +87,17 @@ class Visitor(NamedTuple):
         )
 
     def _tls(self) -> Any:
-        import ssl
+        return trusting(self.ca) if self.ca else self.tls or None
 
-        if not self.ca:
-            return self.tls or None
-        try:
-            return ssl.create_default_context(cafile=self.ca)
-        except (OSError, ssl.SSLError) as error:
-            raise GodwitError(f"cannot read certificates from {self.ca}: {error.strerror or error}") from None
+
+def trusting(ca: str) -> "SSLContext":
+    """TLS that trusts the authorities in a file."""
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise GodwitError(f"cannot read certificates from {ca}: {error.strerror or error}") from None
 
 
 async def let_in(client: "Connected", visitor: Visitor) -> None:
@@ -109,9 +115,16 @@ async def let_in(client: "Connected", visitor: Visitor) -> None:
                 if len(failed) >= len(visitor.seeds):
                     break
     except TimeoutError:
-        failed.append(f"no broker has let us in after {LET_IN_S:g} s")
+        failed.append(
+            f"no broker has let us in after {LET_IN_S:g} s; "
+            "if we have a session already, the broker that holds it may be out of reach"
+        )
     reasons = "; ".join(dict.fromkeys(failed))
-    hint = "\nStart one with `godwit serve`, or say where one is with --at HOST:PORT." if "listens" in reasons else ""
+    hint = ""
+    if "listens" in reasons:
+        hint = "\nStart one with `godwit serve`, or say where one is with --at HOST:PORT."
+    elif "the connection was lost" in reasons and not (visitor.tls or visitor.ca):
+        hint = "\nIf the broker speaks TLS, say --tls, or --ca FILE."
     raise GodwitError(f"{reasons}{hint}")
 
 

@@ -23,9 +23,7 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Small runs, in under two minutes; so it is unless told otherwise.")
     ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="The paper's parameters, in ten minutes to half an hour.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="The paper's parameters, in 4 to 16 minutes.")] = False,
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Where figures and traces go, in a folder named after the paper.")
     ] = "reproduced",

@@ -120,7 +120,9 @@ def _flags(
 
     found = [Change(flag, path, text) for flag, (path, text) in named.items() if text is not None]
     for said in neighbours:
-        peer, _, address = said.partition("=")
+        peer, equals, address = said.partition("=")
+        if not equals and ":" in peer:
+            raise typer.BadParameter(f"--neighbour {said}: say its name before its address, as in b2={said}")
         found.append(Change(f"--neighbour {said}", ("neighbours", peer), address))
     for said in changes:
         key, equals, text = said.partition("=")

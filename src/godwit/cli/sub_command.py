@@ -109,10 +109,11 @@ async def _listen(
 
     show = _shower()
     async with visitor.client(name, confirm="read", on_state=_on_state) as client:
+        said = None
         if context:
-            client.set_context(context)
+            said = client.set_context(context)
         if place:
-            client.set_place(place)
+            said = client.set_place(place)
         asking = asyncio.create_task(client.subscribe(filter, name=SUBSCRIPTION, **wanted))  # before anything comes
         await let_in(client, visitor)
         try:
@@ -120,6 +121,8 @@ async def _listen(
                 subscription = await asking
         except TimeoutError:  # a broker that cannot make out what is asked lets us go each time
             raise GodwitError(f"the subscription was not accepted: {client.state.reason or 'no answer'}") from None
+        if said is not None:
+            await said
         _note(f"listening as {client.name}; Ctrl-C ends it")
         try:
             async with asyncio.timeout(wait):

@@ -46,12 +46,17 @@ def worded(packet: Any, reason: str, connect: Connect, settings: Settings) -> by
     if reason and connect.level == 5 and settings.reason_strings and _is_bad(packet):
         wants_words = connect.properties.get("request_problem_information", 1)
         if wants_words or isinstance(packet, Connack | Disconnect):  # [MQTT-3.1.2-29]
-            words = reason.replace("\0", " ")[:WORDS_MAX].encode(errors="replace").decode()
+            words = _on_one_line(reason)[:WORDS_MAX].encode(errors="replace").decode()
             data = encode(msgspec.structs.replace(packet, properties={**packet.properties, "reason_string": words}), 5)
             if len(data) <= size_max:
                 return data
     data = encode(packet, connect.level)
     return data if len(data) <= size_max else b""
+
+
+def _on_one_line(reason: str) -> str:
+    """Without control characters: a client may close the connection for them, and Mosquitto's do."""
+    return " ".join("".join(char if char.isprintable() else " " for char in reason).split())
 
 
 def _is_bad(packet: Any) -> bool:

@@ -559,7 +559,7 @@ def connect(
     config = changed(config, **{key: value for key, value in given.items() if value is not None})
     return Connected(
         [address(seed) for seed in seeds] or [Address("127.0.0.1", PORT)],
-        name or f"client-{token_hex(6)}",
+        name or f"{user}/client-{token_hex(6)}".removeprefix("/"),  # a user's clients bear its name
         config,
         intro=Intro(token=token, user=user, password=password),
         tls=ssl.create_default_context() if tls is True else tls or None,

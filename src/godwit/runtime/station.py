@@ -188,7 +188,7 @@ class Station:
     def on_closed(self, name: str, reason: str) -> None:
         """A native connection has ended; `name` is that of a neighbour, or of a client's connection."""
         if name in self.server.neighbours:
-            self.log.info("link down", peer=name, reason=reason)
+            self.log.info("link down", peer=name, reason=reason or "the connection was lost")
         elif reason and not self._is_stopping:
             self.log.info("connection closed", connection=name, reason=reason)
 

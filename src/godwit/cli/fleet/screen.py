@@ -31,6 +31,9 @@ class Screen:
 
     def __enter__(self) -> Self:
         if self._live is not None:
+            from rich.text import Text
+
+            self._live.update(Text("five brokers start; the first time, their matcher is compiled", "italic"))
             self._live.start()
         return self
 
@@ -107,7 +110,7 @@ def account(fleet: Fleet, verdict: Verdict) -> dict[str, Any]:
         "hand-overs": len(taken),
         "hand-over ms, median": round(percentile(taken, 50), 1) if taken else None,
         "hand-over ms, 99th percentile": round(percentile(taken, 99), 1) if taken else None,
-        "while a broker was down": len(fleet.waited),
+        "hand-overs while a broker was down": len(fleet.waited),
     }
 
 
@@ -116,6 +119,7 @@ def show_account(console: "Console", said: dict[str, Any]) -> None:
     if not console.is_terminal:
         _write(said)
         return
+    console.print()
     console.print(_table(said))
 
 

@@ -100,6 +100,7 @@ class Fleet:
             self._talk()
             on_tick()
             await asyncio.sleep(TICK_S)
+        self.time = float(DURATION_S)
         await asyncio.gather(*doing)
 
     def _step(self, car: Member, drive: Drive) -> None:
@@ -152,6 +153,7 @@ class Fleet:
     async def settle(self, on_tick: Callable[[], None]) -> Verdict:
         """Until all has come, or nothing has for a while. (rule 3)"""
         self.phase = "everybody stops talking; what is under way arrives"
+        on_tick()
         everybody = [*self.cars.values(), *self.desks.values()]
         await asyncio.gather(*self.moving.values())
         await asyncio.gather(*(member.flushed() for member in everybody))
@@ -162,7 +164,7 @@ class Fleet:
             if (now := self.ledger.missing()) != missing:
                 missing, since = now, perf_counter()
         await asyncio.sleep(2 * TICK_S)  # a double would come behind
-        self.phase = "done"
+        self.phase = "all has come; everybody leaves, and the brokers stop" if not missing else "the books are closed"
         on_tick()
         return self.ledger.verdict()
 
@@ -172,7 +174,7 @@ class Fleet:
 
     def receipts(self) -> dict[str, int]:
         """What clients were told of events that came while they were under way."""
-        told = {"receipts": 0, "replayed": 0, "purged": 0, "expired": 0, "lost": 0}
+        told = {"receipts": 0, "replayed": 0, "purged": 0, "expired": 0, "lost, by receipts": 0}
         for member in self.cars.values():
             if isinstance(member, NativeMember):
                 for receipt in member.receipts():
@@ -180,7 +182,7 @@ class Fleet:
                     told["replayed"] += receipt.replayed
                     told["purged"] += sum(receipt.purged.values())
                     told["expired"] += receipt.expired
-                    told["lost"] += len(receipt.lost) + receipt.lost_more
+                    told["lost, by receipts"] += len(receipt.lost) + receipt.lost_more
         return told
 
 
