@@ -127,6 +127,7 @@ def test_metrics_count_what_happened(tmp_path: Path) -> None:
     async def scene() -> None:
         async with broker(folder=tmp_path) as (running, client):
             await use(running, client)
+            await running.node.quiet()  # nothing is on its way to the disk
             seen = await figures(client)
             assert seen["godwit_journal_write_seconds_count"] > 0
             assert seen["godwit_journal_written_bytes_total"] == seen["godwit_journal_bytes"] > 0

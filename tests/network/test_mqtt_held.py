@@ -44,7 +44,9 @@ def test_while_the_disk_fails_clients_are_not_read_and_nothing_is_lost(
         for n in range(EVENTS):
             bob.paho.publish("t", b"%d" % n, 2)
         mine = station.gateway.clients["bob"]
-        while not (station.node.trouble and mine._is_paused):
+        while not station.node.trouble:
+            await a_turn()
+        while not mine._is_paused:
             bob.paho.publish("t", b"more", 0)  # until it is not read any more
             await a_turn()
         assert mine._wishes is not None
