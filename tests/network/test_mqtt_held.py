@@ -13,6 +13,7 @@ from tests.network.http_broker import a_turn
 from tests.network.mqtt_devices import CONFIG, Device, one_broker, run, start
 
 EVENTS = 20
+MORE = b"more" * 500  # so long that a few of them fill what is read at once
 
 
 class FullDisk(Journal):
@@ -47,7 +48,7 @@ def test_while_the_disk_fails_clients_are_not_read_and_nothing_is_lost(
         while not station.node.trouble:
             await a_turn()
         while not mine._is_paused:
-            bob.paho.publish("t", b"more", 0)  # until it is not read any more
+            bob.paho.publish("t", MORE, 0)  # until it is not read any more
             await a_turn()
         assert mine._wishes is not None
         assert mine._wishes.requests.unanswered < UNANSWERED_MAX // 2  # it is the disk that holds it back
@@ -55,7 +56,7 @@ def test_while_the_disk_fails_clients_are_not_read_and_nothing_is_lost(
         came: list[bytes] = []
         while len(came) < EVENTS:
             [payload] = await ann.payloads(1)
-            came += [payload] if payload != b"more" else []
+            came += [payload] if payload != MORE else []
         assert came == [b"%d" % n for n in range(EVENTS)]
         await bob.publish("t", b"last", 1)
         while (await ann.payloads(1)) != [b"last"]:
