@@ -18,7 +18,8 @@ help: ## show this list
 demo: $(READY) ## see five brokers, a fleet that roams over them, and one broker that is killed (about a minute)
 	@$(BIN)/godwit demo
 
-test: $(READY) ## run every test but the slow ones
+test: $(READY) ## run every test but the slow ones; with APT=1, install Mosquitto's tools first if they are missing
+	@command -v mosquitto_pub >/dev/null || [ -z "$(APT)" ] || apt-get install -qq -y --no-install-recommends mosquitto-clients
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not slow'
 
 check: $(READY) ## lint, formatting, types, layers, conventions
