@@ -40,6 +40,7 @@ def test_a_drawn_scenario_of_each_strategy_holds(number: int) -> None:
         (29, 117),  # a client whose session was lost went away again before it had heard of that
         (50, 179),  # a client whose clock is fast says nothing again that has expired by its clock
         (33, 66),  # a broker without memory was alone, and all seemed quiet
+        (611, 116),  # a source in a new context quenched what its broker had not been told of, matched at hops
     ],
 )
 def test_a_scenario_that_once_broke_holds(seed: int, number: int) -> None:

@@ -49,6 +49,18 @@ def test_senders_and_receivers_context_count() -> None:
     assert taxi.came == []
 
 
+def test_what_comes_to_somebody_else_is_seen() -> None:
+    ledger = Ledger()
+    tow = ledger.reader("tow", parse("x > 0"), {"role": "tow"})
+    taxi = ledger.reader("taxi", parse("x > 0"), {"role": "taxi"})
+    said = {"by": "p", "n": 1, "x": 1}
+    ledger.publish(said, {}, parse("role = 'tow'"))
+    tow.take(said)
+    assert ledger.verdict().is_clean
+    taxi.take(said)
+    assert (ledger.verdict().strange, ledger.verdict().is_clean) == (1, False)
+
+
 def test_a_reader_whose_filter_follows_it_is_not_held_to_everything() -> None:
     ledger = Ledger()
     reader = ledger.reader("r", parse("x > 0"), is_fixed=False)

@@ -51,7 +51,8 @@ def test_it_is_a_routing_and_answers_what_it_does_not_do_with_nothing() -> None:
     assert routing.on_peer_up("a", 0.0) == routing.on_peer_down("a", 0.0) == []
     assert not routing.set_context("nobody", None, 0.0)
     assert not routing.held_back()
-    assert not routing.wanted()
+    assert routing.wanted() == [TRUE]  # somebody may want what nobody has told us yet
+    assert not HopRouting("b", ["a", "c"], LINE, strategy="gsf").wanted()
     assert routing.is_whole()
     assert routing.is_settled()
     assert not sum(routing.sizes().values())

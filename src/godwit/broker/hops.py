@@ -497,6 +497,8 @@ class HopRouting:
         return max(hops.values())
 
     def wanted(self) -> list[Filter]:
+        if self.strategy == "spcf":  # nobody says when all that a context attracts has been told: rule nothing out
+            return [TRUE]
         return [*self.local.values(), *(pair.filter for pair in self.routes[self.broker].values())]
 
     def held_back(self) -> list[Message]:

@@ -2,8 +2,8 @@
 
 *Rules.*
 1. Every event bears who published it (`by`) and a number (`n`), so that it is known wherever it turns up.
-2. A reader with a filter that does not change must get every published event that matches, for which it is meant, once,
-   and those of one publisher in their order. A reader whose filter follows it is held to the last two.
+2. A reader with a filter that does not change must get every published event that matches and is meant for it, and no
+   other, once, and those of one publisher in their order. A reader whose filter follows it is held to the last two.
 3. An event counts as published when a broker has taken it.
 """
 
@@ -37,13 +37,13 @@ class Verdict:
     """What is wrong, counted."""
 
     def __init__(self) -> None:
-        self.published = self.expected = self.delivered = self.lost = self.doubled = self.disordered = 0
+        self.published = self.expected = self.delivered = self.lost = self.doubled = self.disordered = self.strange = 0
         self.wrong: list[str] = []  # what in words
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing is."""
-        return not (self.lost or self.doubled or self.disordered)
+        return not (self.lost or self.doubled or self.disordered or self.strange)
 
 
 class Ledger:
@@ -95,6 +95,9 @@ class Ledger:
                 missed = sorted(wanted[reader.name] - came)
                 verdict.lost += len(missed)
                 verdict.wrong += [f"{reader.name}: {by} {n} never came" for by, n in missed]
+                strange = sorted(came - wanted[reader.name])
+                verdict.strange += len(strange)
+                verdict.wrong += [f"{reader.name}: {by} {n} is not for it" for by, n in strange]
             last: dict[str, int] = {}
             for by, n in reader.came:
                 if n < last.get(by, 0):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Screen", "account", "show_account"]
 
 LINE_EVERY_S = 5.0  # on a pipe
+FAULTS = ("lost", "duplicated", "out of order", "got by others")
 
 
 class Screen:
@@ -106,6 +107,7 @@ def account(fleet: Fleet, verdict: Verdict) -> dict[str, Any]:
         "lost": verdict.lost,
         "duplicated": verdict.doubled,
         "out of order": verdict.disordered,
+        "got by others": verdict.strange,
         **fleet.receipts(),
         "hand-overs": len(taken),
         "hand-over ms, median": round(percentile(taken, 50), 1) if taken else None,
@@ -130,8 +132,8 @@ def _table(said: dict[str, Any]) -> "Table":
     table.add_column()
     table.add_column(justify="right")
     for name, value in said.items():
-        is_wrong = name in ("lost", "duplicated", "out of order") and value
-        is_right = name in ("lost", "duplicated", "out of order") and not value
+        is_wrong = name in FAULTS and value
+        is_right = name in FAULTS and not value
         style = "bold red" if is_wrong else "bold green" if is_right else ""
         table.add_row(name, f"{value:,}" if isinstance(value, int | float) else str(value), style=style)
     return table
