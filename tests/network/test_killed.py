@@ -54,7 +54,6 @@ async def rounds_of(broker: Mortal, rounds: int, seed: int) -> None:
         except TimeoutError:
             raise AssertionError("the last event never came") from None
         assert came == list(range(n + 1))
-        assert s.machine.duplicates == 0 or len(came) == len(set(came))
         assert not any(receipt.session_lost for receipt in s.receipts)
         reading.cancel()
     await broker.kill()

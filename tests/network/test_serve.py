@@ -96,7 +96,7 @@ def test_a_broker_that_was_killed_or_stopped_goes_on_where_it_was(
     run(scene())
 
 
-def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_while_it_stops_does_no_harm(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(*ANY_PORT, folder=tmp_path) as broker:
             broker.process.send_signal(signal.SIGSTOP)  # so that both signals are there before it looks

@@ -72,7 +72,6 @@ from godwit.broker.messages import (
 from godwit.broker.quenching import Quenching
 from godwit.broker.retained import Retained
 from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
-from godwit.broker.session import Session
 from godwit.broker.sessions import Removed, Sessions
 from godwit.broker.spcf import CONTEXTS_MAX, SpcfRouting
 from godwit.broker.tree import TreeRouting
@@ -82,7 +81,7 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.trace import Record
 
-__all__ = ["Broker", "BrokerConfig", "context_of_session"]
+__all__ = ["Broker", "BrokerConfig"]
 
 EVERYTHING = ""
 """The name of the advertisement that stands for a client which never advertises: no client can use it itself."""
@@ -413,7 +412,7 @@ class Broker:
         """Let routing know in which context a client with a session here is, or that it has none any more."""
         session = None if client is None else self.sessions.session(client)
         if client is not None:
-            self._set_context(client, None if session is None else context_of_session(session), effects, now)
+            self._set_context(client, None if session is None else session.whole_context(), effects, now)
 
     def _set_context(self, client: NodeId, context: Attributes | None, effects: list[Effect], now: float) -> None:
         """The same for a context that is known otherwise; None: not here, or not known."""
@@ -523,8 +522,3 @@ class Broker:
         Closed: on_closed,
         Reconfigured: on_reconfigured,
     }
-
-
-def context_of_session(session: Session) -> Attributes:
-    """What is true of a client, as `Event.to` and contexts of publishers see it."""
-    return session.whole_context()

@@ -54,7 +54,7 @@ from typing import Any, ClassVar, cast
 
 from msgspec import structs
 
-from godwit.broker.broker import EVERYTHING, BrokerConfig, context_of_session
+from godwit.broker.broker import EVERYTHING, BrokerConfig
 from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
 from godwit.broker.gossip import WHEREABOUTS
@@ -432,7 +432,7 @@ class MobileBroker(PublisherBroker):
         """Let routing hold exactly what the session holds; `before`: what it held until now."""
         client = session.client
         effects += self.quenching.on_removed(now)
-        self._set_context(client, context_of_session(session), effects, now)
+        self._set_context(client, session.whole_context(), effects, now)
         for name, subscribe in session.subscriptions.items():
             self._subscribe((client, name), subscribe.filter, effects, now)
         for name, filter in session.advertisements.items():

@@ -50,11 +50,6 @@ class Credentials(msgspec.Struct, frozen=True):
         """Whether it comes from this machine."""
         return is_local(self.host)
 
-    @property
-    def is_anonymous(self) -> bool:
-        """Whether it says nothing of who it is."""
-        return not (self.user or self.password or self.token)
-
     def __repr__(self) -> str:
         return f"Credentials(host={self.host!r}, client={self.client!r}, user={self.user!r}, …)"  # rule 4
 
