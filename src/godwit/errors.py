@@ -19,6 +19,7 @@ has never heard of Godwit handles them well.
       ConfigurationError    a broker's configuration that cannot be used; knows all that is wrong with it
       JournalError          a broker's journal that cannot be read or written
       SecurityError         users, keys or certificates that cannot be used
+      PipelineError         Spark cannot start, or what it was given is no table, file or setting it can use
       IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
 """
 
@@ -37,6 +38,7 @@ __all__ = [
     "MqttFault",
     "NotConnected",
     "PeerFault",
+    "PipelineError",
     "Refused",
     "ScenarioError",
     "SecurityError",
@@ -135,6 +137,10 @@ class MqttFault(PeerFault):
 
 class ScenarioError(GodwitError, ValueError):
     """A scenario that cannot be run: names the file, the key and what is allowed."""
+
+
+class PipelineError(GodwitError):
+    """Spark cannot start, or what the pipeline was given is no table, file or setting that it can use."""
 
 
 class IndexFileError(GodwitError, ValueError):

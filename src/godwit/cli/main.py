@@ -19,6 +19,7 @@ from godwit.cli import (
     explain_command,
     filter_command,
     match_command,
+    pipeline,
     pub_command,
     reproduce_command,
     say_command,
@@ -127,4 +128,5 @@ app.command("bench")(bench_command.bench)
 app.command("simulate")(simulate_command.simulate)
 app.command("reproduce")(reproduce_command.reproduce)
 app.add_typer(filter_command.app, name="filter")
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(user_command.app, name="user")

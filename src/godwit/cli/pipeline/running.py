@@ -1,0 +1,139 @@
+"""What all commands of `godwit pipeline` share: a session, a bar while jobs run, one sentence for what goes wrong.
+
+*Rules.*
+1. What Spark throws becomes one sentence: the innermost cause, in its own words. With `--debug` it is shown whole.
+2. Control-C cancels the jobs, stops the session and leaves with status 130.
+3. The bar is on standard error and only on a terminal; the summary is a table there and a line of JSON on a pipe.
+"""
+
+import json
+import re
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from godwit.errors import GodwitError, PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Debug", "Master", "failing_well", "session", "show_summary"]
+
+STATUS_INTERRUPTED = 130
+LOOK_EVERY_S = 0.2
+CAUSE = re.compile(
+    r"^(?:\s*Caused by: )?(?:[\w.$]+(?:Exception|Error)|pyspark\.errors[\w.]*): (?P<said>.+)$", re.MULTILINE
+)
+
+Master = Annotated[
+    str,
+    typer.Option(
+        metavar="URL", envvar="GODWIT_SPARK_MASTER", help="Where Spark runs: local[2], spark://host:7077, yarn."
+    ),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show errors whole, with every stack trace.")]
+
+
+@contextmanager
+def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSession]":
+    """A Spark session for one command, with a bar that says `what` while jobs run."""
+    with failing_well(debug):
+        from godwit.pipeline.session import start
+
+        with _waiting("starting Spark"):
+            spark = start(master, f"godwit {what}")
+        try:
+            spark.sparkContext.setJobGroup("godwit", what, interruptOnCancel=True)
+            with _bar(spark, what):
+                yield spark
+        except KeyboardInterrupt:
+            spark.sparkContext.cancelAllJobs()
+            typer.echo("stopped", err=True)
+            raise typer.Exit(STATUS_INTERRUPTED) from None
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def failing_well(debug: bool = False) -> Iterator[None]:
+    """What Spark or Arrow throws, as a `PipelineError` of one sentence; whole with `debug`."""
+    try:
+        yield
+    except (GodwitError, typer.Exit, typer.Abort, BrokenPipeError, KeyboardInterrupt):
+        if debug and isinstance(sys.exception(), GodwitError):
+            raise RuntimeError("shown whole, as --debug asks for") from sys.exception()
+        raise
+    except Exception as error:
+        room = type(error).__module__.partition(".")[0]
+        if debug or room not in ("pyspark", "py4j", "pyarrow"):
+            raise
+        raise PipelineError(sentence(error)) from None
+
+
+def sentence(error: BaseException) -> str:
+    """The innermost cause that an error of Spark names, in one line."""
+    text = str(error)
+    causes = [found["said"].strip() for found in CAUSE.finditer(text)]
+    said = causes[-1] if causes else next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return said.removeprefix("godwit.errors.") or type(error).__name__
+
+
+@contextmanager
+def _waiting(text: str) -> Iterator[None]:
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
+
+
+@contextmanager
+def _bar(spark: "SparkSession", what: str) -> Iterator[None]:
+    """A bar of the tasks that Spark says are done, while there is a terminal to show it."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task, over = progress.add_task(what, total=None), threading.Event()
+
+        def look() -> None:
+            tracker = spark.sparkContext.statusTracker()
+            while not over.wait(LOOK_EVERY_S):
+                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                done = [(each.numCompletedTasks, each.numTasks) for each in stages if each is not None]
+                if done:
+                    progress.update(task, completed=sum(a for a, _ in done), total=sum(b for _, b in done))
+
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        try:
+            yield
+        finally:
+            over.set()
+            looking.join()
+
+
+def show_summary(title: str, rows: Mapping[str, Any]) -> None:
+    """What a command has done: a table for people, a line of JSON for a pipe."""
+    if not sys.stdout.isatty():
+        typer.echo(json.dumps(dict(rows), ensure_ascii=False, default=str))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, show_header=False, title_justify="left")
+    for name, value in rows.items():
+        shown = f"{value:,}" if isinstance(value, int) else f"{value:,.3f}" if isinstance(value, float) else str(value)
+        table.add_row(Text(name.replace("_", " ")), Text(shown, justify="right"))
+    Console().print(table)
