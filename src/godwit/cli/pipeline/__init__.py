@@ -2,6 +2,8 @@
 
 import typer
 
+from godwit.cli.pipeline import ingest_command
+
 __all__ = ["app"]
 
 app = typer.Typer(help="Match archives and streams, mine movement and analyse runs, on Spark.", no_args_is_help=True)
@@ -10,3 +12,6 @@ app = typer.Typer(help="Match archives and streams, mine movement and analyse ru
 @app.callback()
 def _pipeline() -> None:
     pass
+
+
+app.command("ingest")(ingest_command.ingest)

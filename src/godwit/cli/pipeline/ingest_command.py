@@ -1,0 +1,137 @@
+"""`godwit pipeline ingest`: files of many formats become a table."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+from godwit.errors import PipelineError
+
+if TYPE_CHECKING:
+    from godwit.pipeline.ingest import Report
+    from godwit.pipeline.tables import Mode
+
+__all__ = ["ingest"]
+
+
+class Format(StrEnum):
+    """The formats that are read; `godwit.pipeline.ingest.FORMATS` has the same, which a test looks after."""
+
+    jsonl = "jsonl"
+    csv = "csv"
+    xml = "xml"
+    padres = "padres"
+    log = "log"
+    fixes = "fixes"
+    trace = "trace"
+
+
+class Table(StrEnum):
+    """The tables that rows may become."""
+
+    events = "events"
+    fixes = "fixes"
+    trace = "trace"
+
+
+def ingest(
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Files, or folders of files.")],
+    format: Annotated[Format, typer.Option(help="What the files are.")],
+    out: Annotated[str, typer.Option(metavar="TABLE", help="The folder of the table.")],
+    table: Annotated[Table | None, typer.Option(help="What rows become, where a format leaves that open.")] = None,
+    time: Annotated[str, typer.Option(metavar="ATTRIBUTE", help="What says when an event was published.")] = "",
+    time_format: Annotated[
+        str, typer.Option(metavar="FORMAT", help="Of that: as strptime has it, or s, ms, us, ns since 1970.")
+    ] = "",
+    map: Annotated[
+        list[str] | None, typer.Option(metavar="OLD=NEW", help="Another name for an attribute; none leaves it out.")
+    ] = None,
+    point: Annotated[
+        list[str] | None, typer.Option(metavar="LON,LAT=NAME", help="Two attributes that are one point.")
+    ] = None,
+    row: Annotated[str, typer.Option(metavar="ELEMENT", help="XML: the element that is a row.")] = "",
+    delimiter: Annotated[str, typer.Option(metavar="CHAR", help="CSV: what is between cells.")] = ",",
+    append: Annotated[bool, typer.Option("--append", help="Add to the table that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table that is there.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad row, and write nothing.")] = False,
+    master: Master = "local[*]",
+    debug: Debug = False,
+) -> None:
+    """Make a table of files, or add them to one.
+
+    Rows that cannot be read go to TABLE/_quarantine, with file, line and reason.
+    """
+    with failing_well(debug):
+        from godwit.pipeline.formats.rows import Options
+        from godwit.pipeline.formats.splits import sources as files_of
+        from godwit.pipeline.ingest import ingest as run
+        from godwit.pipeline.ingest import table_of
+
+        options = Options(
+            format=format.value,
+            row=row,
+            time=time,
+            time_format=time_format,
+            names=tuple(_named(each) for each in map or ()),
+            points=tuple(_pointed(each) for each in point or ()),
+            delimiter=_delimiter(delimiter),
+            strict=strict,
+        )
+        wanted = table.value if table else ""
+        table_of(options, wanted)  # what is wrong with the wish or the files is said before Spark starts
+        files_of(sources)
+        mode = _mode(append, overwrite)
+    with session(master, "ingest", debug) as spark:
+        report = run(spark, sources, options, out, mode, wanted)
+    _show(report, out)
+
+
+def _mode(append: bool, overwrite: bool) -> "Mode":
+    if append and overwrite:
+        raise PipelineError("--append and --overwrite are two wishes: take one")
+    return "append" if append else "overwrite" if overwrite else "new"
+
+
+def _named(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not old or not equals:
+        raise PipelineError(f"--map is {text!r}: it must be OLD=NEW, or OLD= to leave the attribute out")
+    return old, new
+
+
+def _pointed(text: str) -> tuple[str, str, str]:
+    places, _, name = text.partition("=")
+    lon, _, lat = places.partition(",")
+    if not (lon and lat and name):
+        raise PipelineError(f"--point is {text!r}: it must be LON,LAT=NAME")
+    return lon, lat, name
+
+
+def _delimiter(text: str) -> str:
+    char = "\t" if text == "\\t" else text
+    if len(char) != 1 or char in '"\r\n':
+        raise PipelineError(
+            f"--delimiter is {text!r}: it must be one character, and neither a quote nor an end of line"
+        )
+    return char
+
+
+def _show(report: "Report", out: str) -> None:
+    rows: dict[str, object] = {
+        "table": report.table,
+        "out": out,
+        "files": report.files,
+        "read": report.read,
+        "written": report.written,
+        "quarantined": sum(report.quarantined.values()),
+        **{f"quarantined_{kind.replace(' ', '_')}": count for kind, count in report.quarantined.items()},
+    }
+    if report.days:
+        rows["days"] = report.days
+    if report.attributes:
+        rows["attributes"] = len(report.attributes)
+    total = sum(report.seconds.values())
+    rows |= {f"seconds_{step}": round(seconds, 3) for step, seconds in report.seconds.items()}
+    rows |= {"seconds": round(total, 3), "rows_per_second": round(report.read / total)}
+    show_summary("ingest", rows)

@@ -1,0 +1,107 @@
+"""CSV: a header, then a row on each line, or on several where a quoted cell has ends of lines in it.
+
+*Theory.* Cells have no types, so each is read as what it looks like, as everywhere in Godwit: true and false, numbers
+as JSON has them, else texts; an empty one is a missing attribute. A piece of a file that does not begin at its head
+reads the header there first; only files without a quote are cut (`splits.counted`), for in those a line is a row.
+
+*Rules.*
+1. A header names each column, and none twice.
+2. A row of too few or too many cells is bad; one of too few whose line is blank is none.
+"""
+
+import csv
+from collections.abc import Iterator
+from functools import lru_cache
+
+from godwit.errors import BadEvent, PipelineError
+from godwit.filters.events import flattened
+from godwit.pipeline.formats.rows import Bad, Options, Row, cell, refused
+from godwit.pipeline.formats.splits import LINE_BYTES_MAX, BrokenOff, Split, lines
+
+__all__ = ["header", "rows"]
+
+CELLS_REMEMBERED = 2**16
+_cell = lru_cache(CELLS_REMEMBERED)(cell)
+
+
+class _Text:
+    """Lines for the csv module, as texts, and the number of the last one taken."""
+
+    def __init__(self, split: Split) -> None:
+        self.number = self.first = split.lines_before
+        self.faults: list[Bad] = []
+        self.texts: list[str] = []
+        self._lines = lines(split)
+
+    def __iter__(self) -> "_Text":
+        return self
+
+    def __next__(self) -> str:
+        while True:
+            self.number, line = next(self._lines)
+            if line is None:
+                reason = f"the line is longer than {LINE_BYTES_MAX:,} bytes"
+                self.faults.append(refused(self.number, "too long", reason, ""))
+                continue
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                self.faults.append(refused(self.number, "no UTF-8", f"byte {error.start + 1} of the line", line))
+                continue
+            if not self.texts:
+                self.first = self.number
+            self.texts.append(text)
+            return text + "\n"
+
+
+def header(path: str, delimiter: str) -> list[str]:
+    """The names of the columns of a file; [] when it is empty."""
+    try:
+        found = next(csv.reader(_Text(Split(path, "")), delimiter=delimiter, strict=True), [])
+    except (csv.Error, BrokenOff) as error:
+        raise PipelineError(f"{path}:1: the header cannot be read: {error}") from None
+    for place, name in enumerate(found, start=1):
+        if not name or name in found[: place - 1]:
+            raise PipelineError(f"{path}:1: column {place} of the header is {name!r}: each needs a name of its own")
+    return found
+
+
+def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
+    """The rows of a file, or of a piece of one without quotes."""
+    names = header(split.path, options.delimiter)
+    if not names:
+        return
+    text = _Text(split)
+    reader = csv.reader(text, delimiter=options.delimiter, strict=True)
+    if not split.start:
+        next(reader)
+        text.texts.clear()
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            yield refused(text.first, "no CSV", error, "\n".join(text.texts))
+            row = []
+        except BrokenOff as error:
+            yield refused(text.number + 1, "broken off", f"the file cannot be read from here on ({error})", "")
+            row = None
+        yield from text.faults
+        text.faults.clear()
+        if row is None:
+            return
+        if row:
+            yield _row(names, row, text)
+        text.texts.clear()
+
+
+def _row(names: list[str], row: list[str], text: _Text) -> Row | Bad:
+    if len(row) != len(names):
+        reason = f"{len(row)} cells where the header has {len(names)} columns"
+        return refused(text.first, "cells", reason, "\n".join(text.texts))
+    try:
+        attributes = flattened(
+            {name: value for name, held in zip(names, row, strict=True) if (value := _cell(held)) is not None}
+        )
+    except BadEvent as error:
+        return refused(text.first, "bad event", error, "\n".join(text.texts))
+    return Row(text.first, text.first, attributes)

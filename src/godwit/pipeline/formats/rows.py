@@ -1,0 +1,225 @@
+"""Rows as they come out of any format, and what is done to each: other names, points put together, its time.
+
+*Theory.* A format yields a `Row` for what it could read and a `Bad` for what it could not; `Shaper` then does what the
+user asked for, the same for all formats, and a row that does not fit is a `Bad` too.
+
+*Rules.*
+1. Whatever a file holds, each of its rows comes out once, as a `Row` or as a `Bad`.
+2. A reason is `what: more of it`; rows are counted by `what`.
+3. A time without a zone is UTC.
+"""
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypedDict
+
+from godwit.errors import BadEvent, BadValue
+from godwit.filters.events import Attributes
+from godwit.filters.values import Point
+
+__all__ = ["NUMBER", "Bad", "Options", "Own", "Row", "Shaper", "cell", "in_microseconds", "own_of", "refused"]
+
+TEXT_KEPT_MAX = 1_000  # characters of a bad row
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")  # as JSON has it
+BOOLS = {"true": True, "false": False}
+UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+MICROSECONDS = 1_000_000
+YEAR_MIN_US, YEAR_MAX_US = -62_135_596_800 * MICROSECONDS, 253_402_300_800 * MICROSECONDS  # the years 1 to 9999
+
+
+class Own(TypedDict, total=False):
+    """What an event says of itself besides its attributes. Times are seconds since 1970."""
+
+    publisher: str
+    sequence: int
+    published_at: float
+    expires_at: float
+    to: str
+    content_type: str
+    payload: bytes
+
+
+class Row(NamedTuple):
+    """An event: where it stood, as which number of its file, its attributes."""
+
+    line: int
+    number: int
+    attributes: Attributes
+    own: Own | None = None
+
+
+class Bad(NamedTuple):
+    """A row that could not be read, and why."""
+
+    line: int
+    reason: str
+    text: str
+
+    @property
+    def kind(self) -> str:
+        """What it is counted as."""
+        return self.reason.partition(": ")[0]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for, of any format. `names`: old to new; an empty new one leaves the attribute out."""
+
+    format: str
+    row: str = ""  # the element that is a row of XML
+    time: str = ""  # the attribute that says when an event was published
+    time_format: str = ""  # of strptime, or s, ms, us, ns since 1970; else ISO 8601, or seconds
+    names: tuple[tuple[str, str], ...] = ()
+    points: tuple[tuple[str, str, str], ...] = ()  # attributes of longitude and latitude, and of the point
+    delimiter: str = ","
+    strict: bool = False
+
+
+def refused(line: int, kind: str, error: object, text: str | bytes) -> Bad:
+    """A bad row, its reason in one line and its text cut short."""
+    said = " ".join(str(error).split())
+    if isinstance(text, bytes):
+        text = text[: 4 * TEXT_KEPT_MAX].decode(errors="replace")
+    return Bad(line, f"{kind}: {said}" if said else kind, text[:TEXT_KEPT_MAX])
+
+
+def cell(text: str) -> bool | int | float | str | None:
+    """A cell of a table without types: true and false, a number as JSON has it, nothing, or else a text."""
+    if not text:
+        return None
+    if number := NUMBER.fullmatch(text):
+        return float(text) if number["fraction"] else int(text)
+    return BOOLS.get(text.lower(), text)
+
+
+class Shaper:
+    """What is done to every row, as `options` say."""
+
+    def __init__(self, options: Options) -> None:
+        self.names = dict(options.names)
+        self.points = options.points
+        self.time = options.time
+        self.time_format = options.time_format
+
+    def __call__(self, attributes: Attributes, own: Own | None) -> tuple[Attributes, int | None]:
+        """The attributes of a row as they are wanted, and when it was published, in microseconds."""
+        when = None
+        if self.time:
+            held = attributes.get(self.time)
+            if held is None:
+                raise BadValue(f"no time: there is no {self.time!r}")
+            when = in_microseconds(held, self.time_format)
+        elif own is not None and (at := own.get("published_at")) is not None:
+            when = round(at * MICROSECONDS)
+        if self.points or self.names:
+            attributes = self._shaped(attributes)
+        return attributes, when
+
+    def _shaped(self, attributes: Attributes) -> Attributes:
+        found: dict[str, Any] = dict(attributes)
+        for lon, lat, name in self.points:
+            x, y = found.pop(lon, None), found.pop(lat, None)
+            if (x is None) is not (y is None):
+                raise BadValue(
+                    f"no point: there is {lon if y is None else lat!r} without {lat if y is None else lon!r}"
+                )
+            if x is not None:
+                try:
+                    found[name] = Point(x, y)
+                except BadValue as error:
+                    raise BadValue(f"no point: {error}") from None
+        for old, new in self.names.items():
+            held = found.pop(old, None)
+            if held is not None and new:
+                if new in found:
+                    raise BadValue(f"two names: {old!r} is to be called {new!r}, and there is one already")
+                found[new] = held
+        return found
+
+
+def in_microseconds(held: Any, format: str = "") -> int:
+    """A time in microseconds since 1970, out of what an attribute holds; `BadValue` when it says none."""
+    try:
+        when = _in_microseconds(held, format)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise BadValue(f"no time: {error}") from None
+    if not YEAR_MIN_US <= when < YEAR_MAX_US:
+        raise BadValue(f"no time: {held!r} is outside of the years 1 to 9999")
+    return when
+
+
+def _in_microseconds(held: Any, format: str) -> int:
+    if type(held) is datetime:
+        return _microseconds_of(held)
+    if type(held) in (int, float):
+        if format and format not in UNITS:
+            held = str(held)  # 20041228 and the like, which reads like a number
+        else:
+            return _scaled(held, UNITS[format or "s"])
+    if type(held) is not str:
+        raise ValueError(f"{held!r} is no time")
+    if format in UNITS:
+        raise ValueError(f"{held!r} is no number of {format} since 1970")
+    if format:
+        return _microseconds_of(datetime.strptime(held, format))
+    return _microseconds_of(datetime.fromisoformat(held))
+
+
+def _scaled(number: float, unit: int) -> int:
+    if unit > MICROSECONDS:
+        return int(number) // (unit // MICROSECONDS)
+    return round(number * (MICROSECONDS // unit))
+
+
+def _microseconds_of(time: datetime) -> int:
+    gone = (time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - EPOCH
+    return (gone.days * 86_400 + gone.seconds) * MICROSECONDS + gone.microseconds
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def own_of(data: Mapping[str, Any]) -> Own:
+    """The part of a line in the form of an event log that is no attribute, checked."""
+    from godwit.filters.language import parse, to_text  # a grammar, that few logs need
+
+    own: Own = {}
+    for name, kinds in _OWN_KINDS.items():
+        held = data.get(name)
+        if held is None:
+            continue
+        if type(held) not in kinds:
+            raise BadEvent(f"{name!r} is {held!r}: it must be {_WORDS[kinds]}")
+        own[name] = held  # type: ignore[literal-required]
+    if not 0 <= own.get("sequence", 0) < 2**63:
+        raise BadEvent(f"'sequence' is {own['sequence']}: it must be from 0 to 2**63 - 1")
+    for name in ("published_at", "expires_at"):
+        if name in own:
+            in_microseconds(own[name])  # type: ignore[literal-required]
+    if "to" in own:
+        own["to"] = to_text(parse(own["to"]))
+    if (text := data.get("payload")) is not None:
+        if type(text) is not str:
+            raise BadEvent("'payload' must be a text; bytes go into 'payload_base64'")
+        own["payload"] = text.encode()
+    elif (coded := data.get("payload_base64")) is not None:
+        try:
+            own["payload"] = base64.b64decode(coded, validate=True)
+        except (ValueError, TypeError) as error:
+            raise BadEvent(f"'payload_base64': {error}") from None
+    return own
+
+
+_TEXT, _WHOLE, _NUMBER = (str,), (int,), (int, float)
+_WORDS: dict[tuple[type, ...], str] = {_TEXT: "a text", _WHOLE: "a whole number", _NUMBER: "a number of seconds"}
+_OWN_KINDS: dict[str, tuple[type, ...]] = {
+    "publisher": _TEXT,
+    "sequence": _WHOLE,
+    "published_at": _NUMBER,
+    "expires_at": _NUMBER,
+    "to": _TEXT,
+    "content_type": _TEXT,
+}

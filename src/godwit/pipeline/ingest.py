@@ -1,0 +1,253 @@
+"""Ingest: files of many formats become a table, and not a row is lost on the way.
+
+*Theory.* One job reads (`staging.stage`), one writes (`staging.write_unit`), and the change of the table is made at the
+end (`tables`). Before, a third job counts lines where files are cut into pieces, so that every row keeps its number.
+What cannot be read goes to the quarantine beside the table, with file, line and reason.
+
+*Rules.*
+1. Rows read = rows written + rows in quarantine.
+2. When nothing can be read nothing is written: an empty source, or one that is of another format throughout, is an
+   error, and the table is as it was.
+3. Strict: the first bad row, in the order of files and lines, is an error, and nothing is written.
+4. An event without a name of its own is called by its file and its line (XML: its number in the file).
+
+*Profile.* See `BENCHMARKS.md`; reading takes the most, nearly all of it parsing in Python.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from godwit.errors import PipelineError
+from godwit.pipeline import tables
+from godwit.pipeline.columns import Form
+from godwit.pipeline.formats.rows import Options
+from godwit.pipeline.formats.splits import Split, counted, numbered, sources, splits
+from godwit.pipeline.formats.xml_rows import elements
+from godwit.pipeline.schemas import TABLES
+from godwit.pipeline.staging import NO_DAY_NUMBER, Slice, Staged, Unit, Work, joined_forms, stage, write_unit
+from godwit.trace import FILE as TRACE_FILE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["FORMATS", "Report", "ingest", "table_of"]
+
+FORMATS: dict[str, str] = {
+    "jsonl": "events",
+    "csv": "events",
+    "xml": "events",
+    "padres": "events",
+    "log": "events",
+    "fixes": "fixes",
+    "trace": "trace",
+}
+"""Each format, and the table that it becomes unless told otherwise."""
+BY_LINE = ("jsonl", "log", "padres", "csv", "fixes")
+FILE_ROWS_MIN, FILE_ROWS_MAX = 2**16, 2**20
+TASKS_PER_CORE = 4
+ELEMENTS_SHOWN = 8
+
+
+@dataclass
+class Report:
+    """What was done: `read` = `written` + the sum of `quarantined`, which is by what was wrong."""
+
+    table: str
+    files: int = 0
+    read: int = 0
+    written: int = 0
+    quarantined: dict[str, int] = field(default_factory=dict)
+    days: int = 0
+    attributes: dict[str, Form] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # by step
+
+
+def ingest(
+    spark: "SparkSession",
+    given: Sequence[str],
+    options: Options,
+    out: str | Path,
+    mode: tables.Mode = "new",
+    table: str = "",
+) -> Report:
+    """Make a table of files, or add them to one."""
+    table = table_of(options, table)
+    paths = _traces(given) if table == "trace" else sources(given)
+    clock = _Clock()
+    cores = spark.sparkContext.defaultParallelism
+
+    def run(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        slices = min(len(items), cores * TASKS_PER_CORE)
+        return spark.sparkContext.parallelize(items, slices).map(function).collect() if items else []
+
+    with tables.changing(out, table, mode) as change:
+        pieces = _pieces(paths, options, table, cores, run)
+        clock.done("plan")
+        folder = str(change.staged.absolute())
+        staged: list[Staged] = run(stage, [Work(n, each, options, table, folder) for n, each in enumerate(pieces)])
+        _check(staged, paths, options)
+        clock.done("read")
+        forms = tables.widen(change, _forms(staged), run)
+        units = _units(change, table, forms, staged, cores)
+        written = sum(run(write_unit, units))
+        clock.done("write")
+        change.commit(forms)
+        clock.done("commit")
+    bad = sum((each.bad for each in staged), Counter[str]())
+    report = Report(
+        table,
+        len(paths),
+        sum(each.read for each in staged),
+        written - bad.total(),
+        dict(bad.most_common()),
+        len({day for each in staged for day, _ in each.days if day != NO_DAY_NUMBER}),
+        forms,
+        clock.steps,
+    )
+    assert report.read == report.written + sum(report.quarantined.values()), report
+    return report
+
+
+def table_of(options: Options, table: str = "") -> str:
+    """The table that files become; `PipelineError` when the format cannot become that, or lacks an option."""
+    usual = FORMATS.get(options.format)
+    if usual is None:
+        raise PipelineError(f"{options.format!r} is no format: allowed are {', '.join(FORMATS)}")
+    if options.format == "xml" and not options.row:
+        raise PipelineError("XML needs --row: the name of the element that is a row")
+    if table and table != usual and (usual != "events" or table != "fixes"):
+        allowed = "events and fixes" if usual == "events" else usual
+        raise PipelineError(f"{options.format} cannot become a table of {table}: allowed is {allowed}")
+    return table or usual
+
+
+class _Clock:
+    """How long each step took."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def done(self, step: str) -> None:
+        now = time.perf_counter()
+        self.steps[step], self._last = now - self._last, now
+
+
+# ---------------------------------------------------------------- what is read
+
+
+def _pieces(
+    paths: list[Path], options: Options, table: str, cores: int, run: Callable[[Callable[[Any], Any], Any], list[Any]]
+) -> list[Split]:
+    found = splits(paths, cores * TASKS_PER_CORE, by_line=options.format in BY_LINE)
+    if table == "trace":
+        return [Split(each.path, run_name) for each, run_name in zip(found, _runs(paths), strict=True)]
+    cut = [each for each in found if each.end is not None]
+    if not cut:
+        return found
+    counts = dict(zip(cut, run(counted, cut), strict=True))
+    if options.format == "csv":
+        quoted = {each.path for each, (_, quotes) in counts.items() if quotes}  # where a row may take several lines
+        found = [each for each in found if each.path not in quoted or not each.start]
+        found = [Split(each.path, each.publisher) if each.path in quoted else each for each in found]
+    return numbered(found, [counts[each][0] if each in counts else 0 for each in found])
+
+
+def _traces(given: Sequence[str]) -> list[Path]:
+    """The files of traces that are meant: Parquet files, and `trace.parquet` in folders, at any depth."""
+    found: dict[Path, None] = {}
+    for name in given:
+        path = Path(name)
+        if path.is_dir():
+            below = sorted(path.rglob(TRACE_FILE))
+            if not below:
+                raise PipelineError(f"there is no {TRACE_FILE} in {name}: `godwit simulate --trace` writes one")
+            found.update(dict.fromkeys(below))
+        else:
+            found[path] = None
+    return sources([str(path) for path in found])
+
+
+def _runs(paths: Sequence[Path]) -> list[str]:
+    """What each trace's run is called: its folder, or its file; the whole path where two would be called the same."""
+    names = [path.absolute().parent.name if path.name == TRACE_FILE else path.stem for path in paths]
+    return names if len(set(names)) == len(names) else [path.parent.as_posix() for path in paths]
+
+
+def _check(staged: Sequence[Staged], paths: Sequence[Path], options: Options) -> None:
+    """`PipelineError` when there is nothing to write, or something that may not be there."""
+    for each in staged:
+        if each.failed:
+            raise PipelineError(each.failed)
+    faults = [(each.split.path, each.first_bad) for each in staged if each.first_bad is not None]
+    if options.strict and faults:
+        path, bad = faults[0]
+        raise PipelineError(f"{path}:{bad.line}: {bad.reason}")
+    where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    read = sum(each.read for each in staged)
+    if not read and options.format == "xml":
+        names = elements(str(paths[0]))
+        there = f"the first are {', '.join(names[:ELEMENTS_SHOWN])}" if names else "there are none"
+        raise PipelineError(f"there is no element <{options.row}> in {where}; of its elements {there}")
+    if not read:
+        raise PipelineError(f"{where} is empty: there is nothing to write")
+    if read == sum(each.bad.total() for each in staged):
+        path, bad = faults[0]
+        raise PipelineError(
+            f"none of the {read:,} rows of {where} could be read as {options.format}; the first, "
+            f"{Path(path).name}:{bad.line}: {bad.reason}"
+        )
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def _forms(staged: Sequence[Staged]) -> dict[str, tuple[Form, bool]]:
+    found: dict[str, tuple[Form, bool]] = {}
+    for each in staged:
+        for name, form in each.forms.items():
+            found[name] = joined_forms(found.get(name), form)
+    return found
+
+
+def _units(
+    change: tables.Change, table: str, forms: dict[str, Form], staged: Sequence[Staged], cores: int
+) -> list[Unit]:
+    """The files that are written: some for each day, and for the quarantine."""
+    by_day: dict[int, list[Slice]] = {}
+    for each in staged:
+        for day, rows in each.days:
+            by_day.setdefault(day, []).append(rows)
+    total = sum(rows.count for slices in by_day.values() for rows in slices)
+    size = min(max(total // (2 * cores), FILE_ROWS_MIN), FILE_ROWS_MAX)
+    units = []
+    for day in sorted(by_day):
+        for chunk in _chunks(by_day[day], size):
+            target = change.place(_day_name(day) if "day" in TABLES[table] else None)
+            units.append(Unit(str(target.absolute()), table, tuple(chunk), forms))
+    for chunk in _chunks([rows for each in staged for rows in each.refused], size):
+        target = change.new / tables.QUARANTINE / change.place().name
+        units.append(Unit(str(target.absolute()), "quarantine", tuple(chunk), {}))
+    return units
+
+
+def _chunks(slices: Sequence[Slice], size: int) -> list[list[Slice]]:
+    """Rows in groups of about `size`, in order."""
+    found: list[list[Slice]] = []
+    room = 0
+    for rows in slices:
+        if room <= 0:
+            found.append([])
+            room = size
+        found[-1].append(rows)
+        room -= rows.count
+    return found
+
+
+def _day_name(day: int) -> str:
+    return tables.NO_DAY if day == NO_DAY_NUMBER else (date(1970, 1, 1) + timedelta(days=day)).isoformat()
