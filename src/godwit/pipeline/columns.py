@@ -22,12 +22,15 @@ files.
    back as a float, which is the same value.
 2. Ints join floats in a `float` column only where that is exact, up to 2**53; else the column is `any`.
 3. `column_of` gives two attributes two columns, and none that the table has for itself.
+4. What is no value comes out as missing: null, an empty array, a null in an array, NaN and the infinities, a point
+   without its degrees or beyond the globe, an `any` of nothing. Only tables that others wrote have such.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -231,24 +234,34 @@ def from_arrow(column: str, array: Any) -> Iterator[Any]:
         if row is None:
             yield None
         elif form.several:
-            values = tuple(out(value) for value in row if value is not None)
+            values = tuple(held for value in row if value is not None and (held := out(value)) is not None)
             yield values if len(values) > 1 else values[0] if values else None
         else:
             yield out(row)
 
 
-def _out_of_point(row: Mapping[str, float]) -> Point:
-    return Point(row["lon"], row["lat"])
+def _out_of_float(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def _out_of_point(row: Mapping[str, Any]) -> Point | None:
+    lon, lat = row["lon"], row["lat"]
+    if lon is None or lat is None or not (-180 <= lon <= 180 and -90 <= lat <= 90):
+        return None
+    return Point(lon, lat)
 
 
 def _out_of_any(row: Mapping[str, Any]) -> Any:
-    kind = next(kind for kind in _PLAIN if row[kind] is not None)
-    if kind == "big":
-        return int(row[kind])
-    return _out_of_point(row[kind]) if kind == "point" else row[kind]
+    kind = next((kind for kind in _PLAIN if row[kind] is not None), None)
+    return None if kind is None else _OUT.get(kind, _same)(row[kind])
 
 
-_OUT: dict[str, Callable[[Any], Any]] = {"any": _out_of_any, "point": _out_of_point}
+_OUT: dict[str, Callable[[Any], Any]] = {
+    "any": _out_of_any,
+    "big": int,
+    "float": _out_of_float,
+    "point": _out_of_point,
+}
 
 
 def attributes_of(batch: Any) -> list[Attributes]:
