@@ -1,0 +1,330 @@
+"""Tables on disk: read, made, added to and replaced, wholly or not at all.
+
+*Theory.* A writer puts its files into `_writing/new` within the table's folder, laid out as they shall stand. Then it
+writes `_commit.json`: which files of the table go, and what `_godwit.json` will say. From here on the change is made:
+renaming the files, removing those that go and writing `_godwit.json` can be done again as often as needed, by whoever
+comes next. A writer that is killed before leaves only a folder `_writing`, which the next one removes.
+
+*Rules.*
+1. A change is there wholly or not at all, also when its writer is killed at any moment.
+2. There is one writer at a time; a second one is refused with a word. Who reads needs no lock.
+3. A folder that is no table of ours is never written into nor removed.
+4. No file is given a name twice in the life of a table, so that a change that is made again does no harm.
+5. An attribute that gets other values than before has its column widened in all files; a file may lack the column of
+   an attribute that none of its events has, and readers take it for missing.
+6. What was refused stands beside the table, in its `_quarantine`, which is a table too and part of the same change.
+"""
+
+import fcntl
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from godwit.errors import PipelineError
+from godwit.pipeline.columns import (
+    EXACT_MAX,
+    Form,
+    arrow_type,
+    attribute_of,
+    column_of,
+    form_of_arrow,
+    from_arrow,
+    joined,
+    to_arrow,
+)
+from godwit.pipeline.schemas import ABOUT, TABLES, About, about, schema, write_about
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["NO_DAY", "QUARANTINE", "Change", "Mode", "changing", "column", "files", "read", "widened", "write"]
+
+Mode = Literal["new", "append", "overwrite"]
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows without a time, as Spark calls it
+QUARANTINE = "_quarantine"
+GROUP_ROWS = 2**17
+_WRITING, _COMMIT, _LOCK = "_writing", "_commit.json", "_lock"
+_NUMBERED = re.compile(r"(\d{6,})-\d{5,}\.parquet")
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read(spark: "SparkSession", folder: str | Path, table: str | None = None) -> "DataFrame":
+    """The table in a folder, with the columns that it says it has; `PipelineError` when it is not a `table`."""
+    finish(folder)
+    found = about(folder, table)
+    wanted = schema(found.table, found.attributes)
+    frame = spark.read.schema(wanted).parquet(str(folder))
+    return frame.select([column(name) for name in wanted.names])  # Spark puts the day last
+
+
+def column(name: str) -> "Column":
+    """A column by its very name, whatever characters are in it."""
+    from pyspark.sql import functions
+
+    return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def files(folder: str | Path) -> list[Path]:
+    """The Parquet files of a table, in order."""
+    root = Path(folder)
+    return sorted(
+        path
+        for path in root.rglob("*.parquet")
+        if not any(part.startswith(("_", ".")) for part in path.relative_to(root).parts)
+    )
+
+
+# ---------------------------------------------------------------- changes
+
+
+@dataclass
+class Change:
+    """A change of a table that is being made: put files under `new`, name those that go, then `commit`."""
+
+    folder: Path
+    table: str
+    before: About | None  # None: it is a new table, or what it was is replaced
+    number: int  # of this write in the life of the table
+    removed: list[str] = field(default_factory=list)
+    named: int = 0
+
+    @property
+    def new(self) -> Path:
+        """Where the files of this change are put, laid out as they shall stand in the table."""
+        return self.folder / _WRITING / "new"
+
+    @property
+    def staged(self) -> Path:
+        """Where files may be put that are needed only until the change is made."""
+        return self.folder / _WRITING / "staged"
+
+    def place(self, day: str | None = None) -> Path:
+        """Where the next file of this change is put; `day`: in the folder of that day."""
+        self.named += 1
+        folder = self.new if day is None else self.new / f"day={day}"
+        return folder / f"{self.number:06d}-{self.named:05d}.parquet"
+
+    def commit(self, attributes: Mapping[str, Form] | None = None) -> None:
+        """Make the change, and say what the table is now."""
+        said = About(self.table, attributes=dict(attributes or {}))
+        data = {
+            "removed": self.removed,
+            "table": said.table,
+            "attributes": {name: str(form) for name, form in said.attributes.items()},
+            "quarantine": (self.new / QUARANTINE).is_dir(),
+        }
+        fresh = self.folder / f"{_COMMIT}.new"
+        fresh.write_text(json.dumps(data), encoding="utf-8")
+        fresh.replace(self.folder / _COMMIT)
+        _carry_out(self.folder)
+
+
+@contextmanager
+def changing(folder: str | Path, table: str, mode: Mode = "new") -> Iterator[Change]:
+    """A change of the table in a folder, that is undone unless it is committed."""
+    root = Path(folder)
+    made = not root.exists()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PipelineError(f"cannot write a table to {folder}: {error.strerror or error}") from None
+    with _locked(root):
+        if (root / _COMMIT).exists():
+            _carry_out(root)
+        change = _begun(root, table, mode)
+        try:
+            yield change
+        finally:
+            shutil.rmtree(root / _WRITING, ignore_errors=True)
+            if made and not (root / ABOUT).exists():
+                shutil.rmtree(root, ignore_errors=True)
+
+
+def finish(folder: str | Path) -> None:
+    """Carry out a change whose writer was killed after it was decided."""
+    root = Path(folder)
+    if (root / _COMMIT).exists():
+        with _locked(root, wait=True):
+            if (root / _COMMIT).exists():
+                _carry_out(root)
+
+
+def _begun(root: Path, table: str, mode: Mode) -> Change:
+    others = [path.name for path in root.iterdir() if path.name not in (_WRITING, _LOCK)]
+    before = None
+    if (root / ABOUT).exists():
+        if mode == "new":
+            raise PipelineError(f"there is a table in {root} already: --append adds to it, --overwrite replaces it")
+        before = about(root, table if mode == "append" else None)
+    elif others:
+        raise PipelineError(f"{root} is no table of ours, and not empty ({others[0]}, …): nothing is written to it")
+    shutil.rmtree(root / _WRITING, ignore_errors=True)
+    known = [*files(root), *files(root / QUARANTINE)]
+    numbers = [int(found[1]) for path in known if (found := _NUMBERED.fullmatch(path.name))]
+    change = Change(root, table, before if mode == "append" else None, max(numbers, default=0) + 1)
+    if mode == "overwrite":
+        change.removed = [path.relative_to(root).as_posix() for path in known]
+    change.new.mkdir(parents=True)
+    change.staged.mkdir()
+    return change
+
+
+def _carry_out(root: Path) -> None:
+    """Do what `_commit.json` says, or the rest of it."""
+    data = json.loads((root / _COMMIT).read_text(encoding="utf-8"))
+    for name in data["removed"]:
+        path = root / name
+        path.unlink(missing_ok=True)
+        if path.parent != root and path.parent.is_dir() and not any(path.parent.iterdir()):
+            path.parent.rmdir()
+    new = root / _WRITING / "new"
+    for path in sorted(new.rglob("*.parquet")):
+        target = root / path.relative_to(new)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+    forms = {name: Form.parse(form) for name, form in data["attributes"].items()}
+    write_about(root, About(data["table"], attributes=forms))
+    if data["quarantine"]:
+        write_about(root / QUARANTINE, About("quarantine"))
+    shutil.rmtree(root / _WRITING, ignore_errors=True)
+    (root / _COMMIT).unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(root: Path, *, wait: bool = False) -> Iterator[None]:
+    """Only one process is in here at a time; a killed one is out."""
+    try:
+        lock = (root / _LOCK).open("w")
+    except OSError as error:
+        raise PipelineError(f"cannot write to {root}: {error.strerror or error}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise PipelineError(f"somebody else is writing to {root}: try again when that is done") from None
+        yield
+
+
+# ---------------------------------------------------------------- DataFrames
+
+
+def write(frame: "DataFrame", folder: str | Path, table: str, mode: Mode = "new") -> None:
+    """Make a table of a DataFrame, add it to one, or put it in its place. Columns that it lacks are null."""
+    from pyspark.sql import functions
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    own = TABLES[table]
+    forms = {}
+    for each in frame.schema.fields:
+        if each.name in own:
+            continue
+        name = attribute_of(each.name)
+        if table != "events" or name is None:
+            raise PipelineError(f"a table of {table} has no column {each.name!r}: it has {', '.join(own)}")
+        forms[name] = form_of_arrow(each.name, to_arrow_type(each.dataType))
+    with changing(folder, table, mode) as change:
+        old = change.before.attributes if change.before else {}
+        for name, form in forms.items():
+            if old.get(name, form) != form:
+                raise PipelineError(
+                    f"attribute {name!r} is {old[name]} in {folder} and {form} in what is added: cast it first"
+                )
+        wanted = schema(table, forms)
+        there = set(frame.columns)
+        chosen = [
+            (column(each.name) if each.name in there else functions.lit(None)).cast(each.dataType).alias(each.name)
+            for each in wanted.fields
+        ]
+        writer = frame.select(chosen).write
+        if "day" in own:
+            writer = writer.partitionBy("day")
+        written = change.staged / "spark"
+        writer.parquet(str(written))
+        for path in files(written):
+            target = change.new / path.relative_to(written).parent / change.place().name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+        change.commit({**old, **forms})
+
+
+# ---------------------------------------------------------------- widening
+
+
+def widened(array: Any, name: str, form: Form) -> Any:
+    """A column as the same values in a wider form."""
+    if array.type == arrow_type(form):
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), arrow_type(form))
+    if form == Form("float") and form_of_arrow(name, array.type) == Form("int"):
+        return array.cast(pa.float64())
+    return to_arrow(form, from_arrow(name, array))
+
+
+def widen(
+    change: Change, forms: Mapping[str, tuple[Form, bool]], run: Callable[[Callable[[Any], Any], Sequence[Any]], Any]
+) -> dict[str, Form]:
+    """The forms that the table has with what is added, whose forms are given with whether its ints are exact floats.
+
+    Files of the table whose columns must be wider are written anew; `run(function, items)` does that for all of them.
+    """
+    old = change.before.attributes if change.before else {}
+    there = files(change.folder)
+    after = dict(old)
+    for name, (form, exact) in forms.items():
+        if name in old and old[name] != form:
+            if {old[name].kind, form.kind} == {"int", "float"}:
+                exact = exact and (old[name].kind != "int" or _is_exact(there, column_of(name)))
+            form = joined(old[name], form, exact=exact)
+        after[name] = form
+    changed = {name: form for name, form in after.items() if name in old and old[name] != form}
+    work: list[tuple[str, str, dict[str, Form]]] = []
+    for path in there if changed else ():
+        if any(column_of(name) in pq.read_schema(path).names for name in changed):
+            place = path.relative_to(change.folder)
+            target = change.new / place.parent / change.place().name
+            change.removed.append(place.as_posix())
+            work.append((str(path), str(target), {column_of(name): form for name, form in changed.items()}))
+    if work:
+        run(rewritten, work)
+    return after
+
+
+def rewritten(item: tuple[str, str, dict[str, Form]]) -> None:
+    """Write a file anew with some columns in wider forms."""
+    path, target, forms = item
+    found = pq.read_table(path, partitioning=None)
+    for place, name in enumerate(found.schema.names):
+        if name in forms:
+            found = found.set_column(place, name, widened(found.column(name).combine_chunks(), name, forms[name]))
+    save(found, target)
+
+
+def save(found: Any, target: str | Path) -> None:
+    """Write a file of a table."""
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(found, target, compression="zstd", row_group_size=GROUP_ROWS)
+
+
+def _is_exact(paths: Sequence[Path], name: str) -> bool:
+    """Whether all ints of a column are floats too, by the extremes that the files note."""
+    paths_of = (name, f"{name}.list.element", f"{name}.list.item")
+    largest = 0
+    for path in paths:
+        meta = pq.read_metadata(path)
+        for group in range(meta.num_row_groups):
+            for place in range(meta.num_columns):
+                found = meta.row_group(group).column(place)
+                if found.path_in_schema in paths_of and found.statistics and found.statistics.has_min_max:
+                    largest = max(largest, abs(found.statistics.min), abs(found.statistics.max))
+    return largest <= EXACT_MAX

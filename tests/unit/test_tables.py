@@ -1,0 +1,162 @@
+"""Tables on disk: a change is made wholly or not at all, by one writer at a time, never in a foreign folder."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+
+from godwit.errors import PipelineError
+from godwit.filters.events import values_of
+from godwit.pipeline import tables
+from godwit.pipeline.columns import Form, form_of_values, from_arrow, joined, to_arrow
+from godwit.pipeline.schemas import about
+from tests.property.strategies import values
+
+
+def made(folder: Path, numbers: list[int], mode: tables.Mode = "new", attribute: str = "n") -> None:
+    with tables.changing(folder, "events", mode) as change:
+        tables.save(pa.table({attribute: numbers}), change.place("2026-11-15"))
+        forms = change.before.attributes if change.before else {}
+        change.commit({**forms, attribute: Form("int")})
+
+
+def rows(folder: Path) -> list[int]:
+    return [n for path in tables.files(folder) for n in pq.read_table(path, partitioning=None).column(0).to_pylist()]
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.name.startswith("_") and path.name not in KNOWN]
+
+
+KNOWN = ("_godwit.json", "_lock")
+
+
+def test_a_table_is_made_added_to_and_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    made(folder, [1, 2])
+    made(folder, [3], "append", "m")
+    assert rows(folder) == [1, 2, 3]
+    assert about(folder).attributes == {"m": Form("int"), "n": Form("int")}
+    made(folder, [4], "overwrite")
+    assert rows(folder) == [4]
+    assert about(folder).attributes == {"n": Form("int")}
+    assert leftovers(folder) == []
+
+
+def test_a_table_that_is_there_is_not_made_anew(tmp_path: Path) -> None:
+    made(tmp_path, [1])
+    with pytest.raises(PipelineError, match="already: --append adds to it, --overwrite replaces it"):
+        made(tmp_path, [2])
+    assert rows(tmp_path) == [1]
+
+
+@pytest.mark.parametrize("mode", ["new", "append", "overwrite"])
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, mode: tables.Mode) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(PipelineError, match="no table of ours, and not empty"):
+        made(tmp_path, [1], mode)
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_a_table_of_another_kind_is_not_added_to(tmp_path: Path) -> None:
+    made(tmp_path, [1])
+    with (
+        pytest.raises(PipelineError, match="is a table of events, and what is wanted is one of fixes"),
+        tables.changing(tmp_path, "fixes", "append"),
+    ):
+        pass
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+
+    def fail() -> None:
+        with tables.changing(folder, "events") as change:
+            tables.save(pa.table({"n": [1]}), change.place())
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert not folder.exists()
+
+
+def test_there_is_one_writer_at_a_time(tmp_path: Path) -> None:
+    with tables.changing(tmp_path, "events") as change:
+        tables.save(pa.table({"n": [1]}), change.place())
+        with pytest.raises(PipelineError, match="somebody else is writing"):
+            made(tmp_path, [2], "append")
+        change.commit({"n": Form("int")})
+    assert rows(tmp_path) == [1]
+
+
+def test_a_writer_killed_at_any_moment_has_done_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step of the disk in turn is the last before the kill; whoever reads next finds one of two states."""
+
+    class Killed(BaseException):
+        pass
+
+    left, states = 0, []
+    steps = {"replace": Path.replace, "unlink": Path.unlink, "write_text": Path.write_text, "mkdir": Path.mkdir}
+
+    def counted(step: str) -> object:
+        def take(self: Path, *rest: object, **more: object) -> object:
+            nonlocal left
+            if left == 0:
+                raise Killed
+            left -= 1
+            return steps[step](self, *rest, **more)  # type: ignore[operator]
+
+        return take
+
+    for budget in range(100):
+        folder = tmp_path / str(budget)
+        made(folder, [1, 2])
+        left = budget
+        with monkeypatch.context() as patch:
+            for step in steps:
+                patch.setattr(Path, step, counted(step))
+            patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # the dead tidy nothing up
+            try:
+                made(folder, [3], "overwrite")
+                done = True
+            except Killed:
+                done = False
+        tables.finish(folder)
+        states.append(rows(folder))
+        made(folder, [9], "append")
+        assert rows(folder) == [*states[-1], 9]
+        assert leftovers(folder) == []
+        if done:
+            break
+    assert states == sorted(states)  # first the old rows, from some moment on the new ones
+    assert [1, 2] in states
+    assert states[-1] == [3]
+    assert {tuple(state) for state in states} == {(1, 2), (3,)}
+
+
+@given(values(), values())
+def test_widening_keeps_every_value(one: object, other: object) -> None:
+    for first, second in ((one, other), ((one, other), one)):
+        forms = [form_of_values(held) for held in (first, second)]  # type: ignore[arg-type]
+        exact = all(type(v) is not int or abs(v) <= 2**53 for h in (first, second) for v in values_of(h))  # type: ignore[arg-type]
+        form = joined(*forms, exact=exact)
+        for held, own in zip((first, second), forms, strict=True):
+            wide = tables.widened(to_arrow(own, [held, None]), "x", form)
+            [back, missing] = from_arrow("x", wide)
+            assert (back, missing) == (held, None)
+            assert {type(v) is bool for v in values_of(back)} == {type(v) is bool for v in values_of(held)}  # type: ignore[arg-type]
+
+
+def test_an_attribute_with_other_values_is_widened_in_the_files_that_are_there(tmp_path: Path) -> None:
+    for numbers, exact, kind in (([1, 2], True, "float"), ([1, 2**60], True, "any"), ([1, 2], False, "any")):
+        folder = tmp_path / f"{numbers[1]}-{exact}"
+        made(folder, numbers)
+        with tables.changing(folder, "events", "append") as change:
+            forms = tables.widen(change, {"n": (Form("float"), exact)}, lambda do, items: list(map(do, items)))
+            assert forms == {"n": Form(kind)}
+            change.commit(forms)
+        [path] = tables.files(folder)
+        assert list(from_arrow("n", pq.read_table(path, partitioning=None).column("n").combine_chunks())) == numbers
