@@ -143,6 +143,7 @@ class Agreement(RuleBasedStateMachine):
             found = list(matcher.match_batch(columns))
             assert [set(ids) for ids in found] == expected
             assert [len(ids) for ids in found] == [len(ids) for ids in expected]
+            assert matcher.count_batch(columns).tolist() == [len(ids) for ids in expected]
 
     @rule(event=draw.events(NAMES), steps=st.integers(0, 10))
     def match_later(self, event: Event, steps: int) -> None:
@@ -183,6 +184,7 @@ def test_many_subscriptions_and_many_events_give_what_naive_gives(name: str) -> 
         expected = [set(naive.match(event(row))) for row in rows]
         assert [set(matcher.match(event(row))) for row in rows] == expected
         assert [set(ids) for ids in matcher.match_batch(columns)] == expected
+        assert matcher.count_batch(columns).tolist() == [len(ids) for ids in expected]
 
     law()
 

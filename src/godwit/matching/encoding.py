@@ -9,6 +9,8 @@ for attributes with more aspects than their value (read backwards, longitude, su
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,16 @@ from godwit.errors import BadEvent, BadValue
 from godwit.filters.events import ATTRIBUTES_MAX, VALUES_MAX
 from godwit.filters.values import TEXT_LENGTH_MAX, Kind, Point, Value, checked_value
 from godwit.matching.compiling import EVERY_VALUE_HOLDS, SOME_VALUE_HOLDS, Column
+from godwit.matching.kernels import compiled
 from godwit.matching.labels import LABEL_FALSE, STRETCH, Slot
 from godwit.matching.matcher import Columns, events_of
 from godwit.matching.numeric import ATTRIBUTES_MIN, CALM, Numbers
+from godwit.matching.packed import Coded, Either, Masked, Packed, Places, Times, micros_of
 from godwit.matching.substrings import Substrings
 
 MEMO_MAX = 1 << 16
+FIRST_MICROS, LAST_MICROS = (micros_of(each.replace(tzinfo=UTC)) for each in (datetime.min, datetime.max))
+LON_MAX, LAT_MAX = 180, 90
 Longs = npt.NDArray[np.int64]
 
 
@@ -36,10 +42,12 @@ class Encoder:
         self.substrings: dict[str, Substrings] = {}
         self.numbers: Numbers | None = None
         self.calm = 0  # events encoded since labels last changed
+        self.dictionaries: dict[str, Dictionary] = {}  # the last one of each attribute
 
     def changed(self) -> None:
         """Labels or columns have changed: forget what was remembered."""
         self.memo.clear()
+        self.dictionaries.clear()
         self.numbers, self.calm = None, 0
         for name, column in self.columns.items():
             if column.patterns:
@@ -150,9 +158,11 @@ class Encoder:
                 check_column(name, values)
                 continue
             numeric = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
-            if numeric and column.plain:
+            if isinstance(values, Packed):
+                self._encode_packed(name, column, values, events, codes)
+            elif numeric and column.plain:
                 events.append(everyone)
-                codes.append(column.slot.number << 32 | self._numeric_labels(name, column.slot, values))
+                codes.append(column.slot.number << 32 | self._numeric_labels(name, column.slot, values, everyone))
             else:
                 self._encode_column(
                     name, column, values.tolist() if isinstance(values, np.ndarray) else values, events, codes, several
@@ -160,14 +170,15 @@ class Encoder:
         return Batch(length, events, codes, several)
 
     @staticmethod
-    def _numeric_labels(name: str, slot: Slot, values: Any) -> Longs:
+    def _numeric_labels(name: str, slot: Slot, values: Any, rows: Longs) -> Longs:
         if values.dtype.kind == "b":
             return values.astype(np.int64)  # type: ignore[no-any-return]
         floats = values.astype(np.float64)
         if values.dtype.kind == "f" and not np.isfinite(floats).all():
-            row = int(np.flatnonzero(~np.isfinite(floats))[0])
+            at = int(np.flatnonzero(~np.isfinite(floats))[0])
             raise BadEvent(
-                f"column {name!r}, row {row}: {floats[row]!r} is not a finite number; None stands for a missing value"
+                f"column {name!r}, row {rows[at]}: {floats[at]!r} is not a finite number; None stands for a missing "
+                "value"
             )
         constants = slot.constants.get(Kind.NUMBER)
         if constants is None:
@@ -194,8 +205,9 @@ class Encoder:
             if numbers.dtype.kind in "if" and (
                 numbers.dtype.kind == "i" or int not in kinds or np.abs(numbers).max() < 2**53
             ):
-                events.append(np.array(rows, dtype=np.int64))
-                codes.append(number | self._numeric_labels(name, column.slot, numbers))
+                numbered = np.array(rows, dtype=np.int64)
+                events.append(numbered)
+                codes.append(number | self._numeric_labels(name, column.slot, numbers, numbered))
                 return
         if kinds == {str}:
             known = {text: number | column.slot.label(text) for text in set(present)}
@@ -251,6 +263,123 @@ class Encoder:
             events.append(rows[numbers])
             codes.append(slots << 32 | EVERY_VALUE_HOLDS)
 
+    # ------------------------------------------------------------ packed columns
+
+    def _encode_packed(self, name: str, column: Column, held: Packed, events: list[Longs], codes: list[Longs]) -> None:
+        """A packed column, all of it at once. Says exactly what `_encode_column` says of the same values."""
+        match held:
+            case Either(parts):
+                for part in parts:
+                    self._encode_packed(name, column, part, events, codes)
+            case Coded(texts, chosen):
+                self._encode_coded(name, column, texts, chosen, events, codes)
+            case Masked(values, valid):
+                rows = np.flatnonzero(valid)
+                labels = self._numeric_labels(name, column.slot, values[rows], rows)
+                of_kind = labels if values.dtype.kind == "b" else STRETCH[Kind.NUMBER][0]
+                self._encode_labels(column, rows, labels, of_kind, None, events, codes)
+            case Times(micros, valid):
+                rows = np.flatnonzero(valid)
+                labels = _time_labels(name, column.slot, micros[rows], rows)
+                self._encode_labels(column, rows, labels, STRETCH[Kind.TIME][0], None, events, codes)
+            case Places(lon, lat, valid):
+                rows = np.flatnonzero(valid)
+                here = (lon[rows], lat[rows])
+                labels = _point_labels(name, column.slot, *here, rows)
+                self._encode_labels(column, rows, labels, STRETCH[Kind.POINT][0], here, events, codes)
+
+    def _encode_labels(
+        self,
+        column: Column,
+        rows: Longs,
+        labels: Longs,
+        of_kind: Any,
+        here: tuple[Any, Any] | None,
+        events: list[Longs],
+        codes: list[Longs],
+    ) -> None:
+        """The codes of values that are no texts.
+
+        `of_kind` are their labels where nothing of their kind is compared with, `here` is where points lie.
+        """
+        found: list[tuple[Slot, Any]] = [(column.slot, labels)]
+        if column.backwards is not None:
+            found.append((column.backwards, of_kind))
+        for slot, degrees in zip((column.longitude, column.latitude), here or (None, None), strict=True):
+            if slot is not None:
+                found.append((slot, LABEL_FALSE if degrees is None else self._numeric_labels("", slot, degrees, rows)))
+        for slot, each in found:
+            events.append(rows)
+            codes.append(np.full(len(rows), slot.number << 32, dtype=np.int64) | each)
+
+    def _encode_coded(
+        self, name: str, column: Column, texts: Any, chosen: Any, events: list[Longs], codes: list[Longs]
+    ) -> None:
+        """Texts: the dictionary is encoded as if it were a batch, once; then each row gets what its text has."""
+        known = self.dictionaries.get(name)
+        if known is None or known.texts is not texts:
+            known = self.dictionaries[name] = self._dictionary(name, column, texts, chosen)
+        rows = np.flatnonzero(chosen >= 0)
+        places = chosen[rows]
+        if known.singles is not None:
+            events.append(rows)
+            codes.append(known.singles[places])
+            return
+        counts = known.starts[places + 1] - known.starts[places]
+        ends = np.cumsum(counts)
+        events.append(np.repeat(rows, counts))
+        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+        codes.append(known.codes[np.repeat(known.starts[places], counts) + within])
+
+    def _dictionary(self, name: str, column: Column, texts: Any, chosen: Any) -> "Dictionary":
+        for place, text in enumerate(texts):
+            if not text.isascii() or len(text) > TEXT_LENGTH_MAX:
+                _checked(name, int(np.argmax(chosen == place)), text)
+        places: list[Longs] = [np.zeros(0, dtype=np.int64)]
+        codes: list[Longs] = [np.zeros(0, dtype=np.int64)]
+        self._encode_column(name, column, texts, places, codes, [])
+        at = np.concatenate(places)
+        order = np.argsort(at, kind="stable")
+        found = np.concatenate(codes)[order]
+        starts = np.searchsorted(at[order], np.arange(len(texts) + 1))
+        return Dictionary(texts, starts, found, found if column.plain else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """The codes of each text of a dictionary; `singles` where each has just one."""
+
+    texts: Any
+    starts: Longs
+    codes: Longs
+    singles: Longs | None
+
+
+def _time_labels(name: str, slot: Slot, micros: Any, rows: Longs) -> Longs:
+    outside = (micros < FIRST_MICROS) | (micros > LAST_MICROS)
+    if outside.any():
+        raise BadEvent(f"column {name!r}, row {rows[np.argmax(outside)]}: no time in the years 1 to 9999 of UTC")
+    constants = slot.constants.get(Kind.TIME)
+    if constants is None or not constants.keys:
+        return np.full(len(micros), STRETCH[Kind.TIME][0], dtype=np.int64)
+    known = np.array([micros_of(time) for time in constants.keys], dtype=np.int64)
+    labels = np.frombuffer(constants.labels, dtype=np.int32).astype(np.int64)
+    places = np.searchsorted(known, micros)
+    inner = np.minimum(places, len(known) - 1)
+    below = np.where(places > 0, labels[places - 1] + 1, constants.low)
+    return np.where(known[inner] == micros, labels[inner], below)
+
+
+def _point_labels(name: str, slot: Slot, lon: Any, lat: Any, rows: Longs) -> Longs:
+    inside = (np.abs(lon) <= LON_MAX) & (np.abs(lat) <= LAT_MAX)  # no NaN is
+    if not inside.all():
+        at = int(np.argmin(inside))
+        raise BadEvent(f"column {name!r}, row {rows[at]}: {lon[at]!r}, {lat[at]!r} is no place on the globe")
+    constants = slot.constants.get(Kind.POINT)
+    if constants is None:
+        return np.full(len(rows), STRETCH[Kind.POINT][0], dtype=np.int64)
+    return constants.labels_of(list(zip(lon.tolist(), lat.tolist(), strict=True))).astype(np.int64)
+
 
 def _checked(name: str, row: int, value: Any) -> Value:
     try:
@@ -263,7 +392,7 @@ def check_column(name: str, values: Any) -> None:
     """Refuse what is no value in any column, so that an error does not depend on who subscribes to what."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biu":
         return
-    for row, value in enumerate(values.tolist() if isinstance(values, np.ndarray) else values):
+    for row, value in enumerate(values.tolist() if isinstance(values, np.ndarray | Packed) else values):
         for each in value if isinstance(value, list | tuple) else (value,):
             if each is not None:
                 _checked(name, row, each)
@@ -276,10 +405,14 @@ class Batch:
         self, length: int, events: list[Longs], codes: list[Longs], several: list[tuple[int, int, list[int]]]
     ) -> None:
         self.length = length
-        rows = np.concatenate([np.zeros(0, dtype=np.int64), *events])
-        order = np.argsort(rows, kind="stable")
-        self.codes: Longs = np.concatenate([np.zeros(0, dtype=np.int64), *codes])[order]
-        self.event_starts: Longs = np.searchsorted(rows[order], np.arange(length + 1))
+        self.event_starts: Longs = np.zeros(length + 1, dtype=np.int64)
+        for rows in events:
+            count_rows(rows, self.event_starts)
+        np.cumsum(self.event_starts, out=self.event_starts)
+        self.codes: Longs = np.empty(self.event_starts[-1], dtype=np.int64)
+        ends = self.event_starts[:-1].copy()
+        for rows, each in zip(events, codes, strict=True):
+            write_codes(rows, each, ends, self.codes)
         several.sort(key=lambda each: each[0])
         values = np.bincount(
             np.array([row for row, _, labels in several for _ in labels], dtype=np.int64), minlength=length
@@ -293,6 +426,22 @@ class Batch:
         self.multi_slots, self.multi_starts, self.multi_codes, self.multi_labels = multi_arrays(
             [(slot, labels) for _, slot, labels in several]
         )
+
+
+@compiled  # type: ignore[untyped-decorator]
+def count_rows(rows: Any, starts: Any) -> None:
+    """Count in `starts[row + 1]` how often each row comes."""
+    for row in rows:
+        starts[row + 1] += 1
+
+
+@compiled  # type: ignore[untyped-decorator]
+def write_codes(rows: Any, codes: Any, ends: Any, out: Any) -> None:
+    """Write each row's code behind those that `out` has of it already."""
+    for place in range(len(rows)):
+        row = rows[place]
+        out[ends[row]] = codes[place]
+        ends[row] += 1
 
 
 def multi_arrays(several: list[tuple[int, list[int]]]) -> tuple[Longs, Longs, Longs, npt.NDArray[np.int32]]:

@@ -13,6 +13,7 @@ in a row is one step, and adding one between two matches is a small one.
 
 import os
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
-from godwit.matching import kernels, masks
+from godwit.matching import counting, kernels, masks
 from godwit.matching.compiling import Compiler
 from godwit.matching.encoding import Batch, Encoder, multi_arrays
 from godwit.matching.kernels import DEAD
@@ -35,8 +36,11 @@ SAMPLE = 64  # of the last events are kept to learn from
 TUNED_FROM = 256  # rows; below, any layout is good enough
 NO_MULTI = multi_arrays([])
 
+Longs = npt.NDArray[np.int64]
 Found = tuple[Any, Any, dict[int, list[int]]]
 """Where each event's matches start, the numbers of the subscriptions, and by event the rows still in doubt."""
+Piece = tuple[Any, Any, Any, dict[int, list[int]]]
+"""The same of some events: which they are, and the rows in doubt by place among them."""
 
 
 class IndexMatcher(Matcher):
@@ -204,18 +208,74 @@ class IndexMatcher(Matcher):
         return np.array(confirmed, dtype=np.int32)
 
     def _match_batch(self, columns: Columns, length: int) -> Matches:
-        self._ready(length)
-        for row in range(0, length, max(1, length // SAMPLE)):
-            self._sample.append(next(events_of(one_row(columns, row), 1)).attributes)
-        batch = self._encoder.encode_batch(columns, length)
+        batch = self._encoded(columns, length)
         starts, numbers, doubts = (
             self._match_by_masks(batch) if self._turns_round(length) else self._match_one_by_one(batch)
         )
         if numbers.dtype == np.int64:  # ids already
             return Matches(starts, numbers)
         if doubts:
-            starts, numbers = self._settle_doubts(columns, starts, numbers, doubts)
+            starts, numbers = self._settle_doubts(columns, np.arange(length), starts, numbers, doubts)
         return Matches(starts, self._ids[numbers])
+
+    def _count_batch(self, columns: Columns, length: int) -> Longs:
+        return self.count_weighted(columns, length, None)
+
+    def _encoded(self, columns: Columns, length: int) -> Batch:
+        self._ready(length)
+        batch = self._encoder.encode_batch(columns, length)  # which refuses what is no value, and names its row
+        for row in range(0, length, max(1, length // SAMPLE)):
+            self._sample.append(next(events_of(one_row(columns, row), 1)).attributes)
+        return batch
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The attributes that filters name: no other column of a batch is ever looked at but to check it."""
+        return frozenset(self._compiler.columns)
+
+    @property
+    def numbered(self) -> npt.NDArray[Any]:
+        """The id of each number that `parts` speaks of; true until subscriptions change."""
+        self._ready(0)
+        return self._ids[: self._given]
+
+    def parts(self, columns: Columns, length: int) -> Iterator[tuple[Longs, Longs, Any]]:
+        """The matches of a batch piece by piece, so that memory for all is never needed.
+
+        A piece is some events, where each one's matches start, and the matches as numbers, which `numbered` turns into
+        ids. Events may come in any order; the arrays are valid until the next piece.
+        """
+        batch = self._encoded(columns, length)
+        pieces = self._pieces_by_masks if self._turns_round(length) else self._pieces_one_by_one
+        for events, starts, numbers, doubts in pieces(batch):
+            if doubts:
+                yield events, *self._settle_doubts(columns, events, starts, numbers, doubts)
+            else:
+                yield events, starts, numbers
+
+    def count_weighted(self, columns: Columns, length: int, weights: Longs | None) -> Longs:
+        """What the subscriptions that each event matches weigh; `weights` are by number, all 1 by default."""
+        if self._layout.counts[5] or self._turns_round(length):
+            totals = np.zeros(length, dtype=np.int64)
+            for events, starts, numbers in self.parts(columns, length):
+                if weights is not None:
+                    starts = np.concatenate(([0], np.cumsum(weights[numbers])))[starts]
+                totals[events] = np.diff(starts)
+            return totals
+        batch, lay = self._encoded(columns, length), self._layout
+        if lay.counts[5] or self._turns_round(length):  # since what was subscribed last has been settled
+            return self.count_weighted(columns, length, weights)
+        lay.make_ready(len(self._compiler.slots), batch.codes_max)
+        if weights is None:
+            weights = np.ones(self._given, dtype=np.int64)
+        totals = np.zeros(length, dtype=np.int64)
+        counting.count_many(
+            self._busiest_first(batch), batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots,
+            batch.multi_starts, batch.multi_codes, batch.multi_labels, *lay.arrays,
+            lay.stamps, lay.row_stamps, self._stamp + 1, lay.out, lay.doubts, lay.counts, weights, totals,
+        )  # fmt: skip
+        self._stamp += length
+        return totals
 
     def _turns_round(self, length: int) -> bool:
         """Whether tests are shared by so many rows that a batch of this length is better matched by masks."""
@@ -227,34 +287,64 @@ class IndexMatcher(Matcher):
 
     def _match_by_masks(self, batch: Batch) -> Found:
         """By masks; gives ids at once, as int64, where ids are ints and nothing can be in doubt."""
-        assert self._numbering is not None
-        turned = masks.Masks(self._layout, self._numbering, len(self._compiler.slots))
         as_ids = self._ids.dtype == np.int64 and not self._layout.counts[5]
-        own = self._ids if as_ids else np.arange(self._given, dtype=np.int32)
         offsets, parts = np.zeros(batch.length + 1, dtype=np.int64), []
         doubts: dict[int, list[int]] = {}
+        for events, starts, numbers, found in self._pieces_by_masks(batch, self._ids if as_ids else None):
+            offsets[events + 1] = offsets[events[0]] + starts[1:]
+            parts.append(numbers)
+            doubts.update({int(events[place]): rows for place, rows in found.items()})
+        return offsets, np.concatenate(parts), doubts
+
+    def _pieces_by_masks(self, batch: Batch, own: npt.NDArray[Any] | None = None) -> Iterator[Piece]:
+        """Block by block; numbers, or what `own` has for them."""
+        assert self._numbering is not None
+        turned = masks.Masks(self._layout, self._numbering, len(self._compiler.slots))
+        if own is None:
+            own = np.arange(self._given, dtype=np.int32)
         for first in range(0, batch.length, masks.EVENTS):
             last = min(batch.length, first + masks.EVENTS)
             starts, numbers, rows, row_masks = turned.block(batch, first, last, own)
-            offsets[first + 1 : last + 1] = offsets[first] + starts[1:]
-            parts.append(numbers)
             bits = np.unpackbits(row_masks.view(np.uint8), axis=1, bitorder="little") if len(rows) else row_masks
+            doubts: dict[int, list[int]] = {}
             for place, event in zip(*np.nonzero(bits), strict=True):
-                doubts.setdefault(first + int(event), []).append(int(rows[place]))
-        return offsets, np.concatenate(parts), doubts
+                doubts.setdefault(int(event), []).append(int(rows[place]))
+            yield np.arange(first, last), starts, numbers, doubts
+
+    def _busiest_first(self, batch: Batch) -> Longs:
+        """Events that visit the same bucket one after the other, so that it is still near."""
+        busiest = np.zeros(batch.length, dtype=np.int64)
+        kernels.busiest_codes(batch.event_starts, batch.codes, self._layout.table, busiest)
+        return np.argsort(busiest, kind="stable")
 
     def _match_one_by_one(self, batch: Batch) -> Found:
-        """Events that visit the same bucket one after the other, so that it is still near."""
+        length = batch.length
+        order, starts = np.zeros(length, dtype=np.int64), np.zeros(length + 1, dtype=np.int64)
+        parts, first = [np.zeros(0, dtype=np.int32)], 0
+        doubts: dict[int, list[int]] = {}
+        for events, piece_starts, numbers, found in self._pieces_one_by_one(batch):
+            last = first + len(events)
+            order[first:last] = events
+            starts[first + 1 : last + 1] = starts[first] + piece_starts[1:]
+            parts.append(numbers.copy())
+            doubts.update({int(events[place]): rows for place, rows in found.items()})
+            first = last
+        numbers, offsets = np.concatenate(parts), np.zeros(length + 1, dtype=np.int64)
+        offsets[order + 1] = np.diff(starts)
+        np.cumsum(offsets, out=offsets)
+        in_order = np.empty_like(numbers)
+        kernels.put_in_order(order, numbers, starts, offsets, in_order)
+        return offsets, in_order, doubts
+
+    def _pieces_one_by_one(self, batch: Batch) -> Iterator[Piece]:
+        """As many events at a time as there is room for."""
         lay, length = self._layout, batch.length
         lay.make_ready(len(self._compiler.slots), batch.codes_max)
-        busiest = np.zeros(length, dtype=np.int64)
-        kernels.busiest_codes(batch.event_starts, batch.codes, lay.table, busiest)
-        order = np.argsort(busiest, kind="stable")
+        order = self._busiest_first(batch)
         out = np.empty(max(OUT_LENGTH, 2 * len(lay.stamps)), dtype=np.int32)
         doubtful = np.empty(max(1, min(16, length) * int(lay.counts[5])), dtype=np.int32)
         out_starts, doubt_starts = np.zeros(length + 1, dtype=np.int64), np.zeros(length + 1, dtype=np.int64)
-        starts, parts, first = np.zeros(length + 1, dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
-        doubts: dict[int, list[int]] = {}
+        first = 0
         while first < length:
             last = kernels.match_many(
                 first, order, batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots,
@@ -264,32 +354,27 @@ class IndexMatcher(Matcher):
             )  # fmt: skip
             count = last - first
             self._stamp += count
-            parts.append(out[: out_starts[count]].copy())
-            starts[first + 1 : last + 1] = starts[first] + out_starts[1 : count + 1]
-            for at in np.flatnonzero(np.diff(doubt_starts[: count + 1])).tolist():
-                doubts[int(order[first + at])] = doubtful[doubt_starts[at] : doubt_starts[at + 1]].tolist()
+            doubts = {
+                at: doubtful[doubt_starts[at] : doubt_starts[at + 1]].tolist()
+                for at in np.flatnonzero(np.diff(doubt_starts[: count + 1])).tolist()
+            }
+            yield order[first:last], out_starts[: count + 1], out[: out_starts[count]], doubts
             first = last
-        numbers, offsets = np.concatenate(parts), np.zeros(length + 1, dtype=np.int64)
-        offsets[order + 1] = np.diff(starts)
-        np.cumsum(offsets, out=offsets)
-        in_order = np.empty_like(numbers)
-        kernels.put_in_order(order, numbers, starts, offsets, in_order)
-        return offsets, in_order, doubts
 
     def _settle_doubts(
-        self, columns: Columns, starts: Any, numbers: Any, doubts: dict[int, list[int]]
+        self, columns: Columns, events: Any, starts: Any, numbers: Any, doubts: dict[int, list[int]]
     ) -> tuple[Any, Any]:
-        """Ask exactly for the rows in doubt.
+        """Ask exactly for the rows in doubt, which are by place among `events`.
 
         Returns where each event's numbers start, and the numbers with those confirmed.
         """
-        confirmed, events = [], []
-        for row, rows in sorted(doubts.items()):
-            event = next(events_of(one_row(columns, row), 1))
-            more = self._undoubted(rows, event, set(numbers[starts[row] : starts[row + 1]].tolist()))
+        confirmed, where = [], []
+        for place, rows in sorted(doubts.items()):
+            event = next(events_of(one_row(columns, int(events[place])), 1))
+            more = self._undoubted(rows, event, set(numbers[starts[place] : starts[place + 1]].tolist()))
             confirmed.append(more)
-            events.append(np.full(len(more), row))
-        places = np.concatenate(events).astype(np.int64)
+            where.append(np.full(len(more), place))
+        places = np.concatenate(where).astype(np.int64)
         grown_starts = starts + np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(starts) - 1))))
         return grown_starts, np.insert(numbers, starts[places + 1], np.concatenate(confirmed))
 

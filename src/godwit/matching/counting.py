@@ -1,0 +1,60 @@
+"""Counting the matches of a batch without writing them down, and what subscriptions with equal filters share.
+
+*Theory.* Who asks only how many subscriptions an event matches does not need to know which: the kernel that finds them
+writes them to one small piece of memory again and again, and what they weigh is added up. A weight above one is for a
+filter that several subscriptions have: it is one row of the index, found once, and `expand` writes all who have it.
+"""
+
+import numpy as np
+
+from godwit.matching.kernels import compiled, match_one
+
+__all__ = ["count_expanded", "count_many", "expand"]
+
+
+@compiled
+def count_many(order, event_starts, codes, multi_event_starts, multi_slots, multi_starts, multi_codes,
+               multi_labels,
+               x, hulls, tests, rows, records, table,
+               bin_rows, bounds, levels, nodes, known, touched,
+               maps, sure_maps, node_maps, map_slots, map_nodes, map_conjunctions, map_subscriptions, map_rows,
+               node_false, alive, sure, ranges, survivors,
+               stamps, row_stamps, stamp, out, doubts, counts, weights, totals):  # fmt: skip
+    """What the subscriptions that each event matches weigh together. Nothing may be in doubt."""
+    for number in range(len(order)):
+        event = order[number]
+        low, high = multi_event_starts[event], multi_event_starts[event + 1]
+        found, _ = match_one(
+            codes[event_starts[event] : event_starts[event + 1]],
+            multi_slots[low:high], multi_starts[low : high + 1], multi_codes[multi_starts[low] : multi_starts[high]],
+            multi_labels,
+            x, hulls, tests, rows, records, table,
+            bin_rows, bounds, levels, nodes, known, touched,
+            maps, sure_maps, node_maps, map_slots, map_nodes, map_conjunctions, map_subscriptions, map_rows,
+            node_false, alive, sure, ranges, survivors,
+            stamps, row_stamps, stamp + np.int32(number), out, doubts, counts,
+        )  # fmt: skip
+        total = np.int64(0)
+        for at in range(found):
+            total += weights[out[at]]
+        totals[event] = total
+
+
+@compiled
+def count_expanded(numbers, starts, member_starts, offsets):
+    """Where each event's members start, when each number found stands for the members it has."""
+    total = offsets[0]
+    for event in range(len(starts) - 1):
+        for at in range(starts[event], starts[event + 1]):
+            total += member_starts[numbers[at] + 1] - member_starts[numbers[at]]
+        offsets[event + 1] = total
+
+
+@compiled
+def expand(numbers, member_starts, out):
+    """Write the members of each number, one after the other: they are numbered so that each has a run of them."""
+    to = 0
+    for number in numbers:
+        for member in range(member_starts[number], member_starts[number + 1]):
+            out[to] = member
+            to += 1

@@ -1,0 +1,92 @@
+"""From Arrow to the matcher: the columns of a record batch as the encoder takes them, without a Python object a value.
+
+*Rules.*
+1. What comes out says what `columns.from_arrow` says of the same array, whatever its form; a test holds it to that.
+2. Only columns of attributes that filters name are looked at.
+3. A dictionary that comes again is the same list again, so that the encoder knows it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from godwit.matching.matcher import Columns
+from godwit.matching.packed import Coded, Either, Masked, Packed, Places, Times
+from godwit.pipeline.columns import column_of, form_of_arrow, from_arrow
+
+__all__ = ["Reader"]
+
+
+class Reader:
+    """Makes columns of record batches; remembers the dictionaries of the last one."""
+
+    def __init__(self, attributes: Iterable[str]) -> None:
+        self.columns = {column_of(attribute): attribute for attribute in attributes}
+        self._texts: dict[str, tuple[Any, list[str]]] = {}
+
+    def read(self, batch: Any) -> Columns:
+        """The columns that filters name, by attribute."""
+        found: dict[str, Any] = {}
+        for place, name in enumerate(batch.schema.names):
+            attribute = self.columns.get(name)
+            if attribute is not None and not pa.types.is_null(batch.schema.types[place]):
+                found[attribute] = self._column(name, batch.column(place))
+        return found
+
+    def _column(self, name: str, array: Any) -> Any:
+        form = form_of_arrow(name, array.type)
+        if form.several:
+            return list(from_arrow(name, array))
+        if form.kind == "any":
+            fields = pc.struct_field if array.null_count else None
+            parts = [
+                self._packed(f"{name}.{kind}", "int" if kind == "big" else kind, _field(array, kind, fields))
+                for kind in (field.name for field in array.type)
+            ]
+            return Either(tuple(parts))
+        return self._packed(name, form.kind, array)
+
+    def _packed(self, name: str, kind: str, array: Any) -> Packed:
+        if kind == "text":
+            return self._coded(name, array)
+        valid = np.ones(len(array), dtype=np.bool_)
+        if array.null_count:
+            valid = array.is_valid().to_numpy(zero_copy_only=False)
+        if kind == "point":
+            lon, lat = (_floats(_field(array, name, pc.struct_field)) for name in ("lon", "lat"))
+            return Places(lon, lat, valid)
+        if kind == "time":
+            micros = array.cast(pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64())
+            return Times(_filled(micros, 0), valid)
+        if pa.types.is_decimal(array.type):
+            return Masked(_filled(array.cast(pa.uint64()), 0), valid)
+        if kind == "float":
+            return Masked(_floats(array), valid)
+        return Masked(_filled(array, False if kind == "bool" else 0), valid)
+
+    def _coded(self, name: str, array: Any) -> Coded:
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        elif array.dictionary.null_count:
+            array = array.dictionary_decode().dictionary_encode()
+        known = self._texts.get(name)
+        if known is None or not known[0].equals(array.dictionary):
+            known = self._texts[name] = (array.dictionary, array.dictionary.to_pylist())
+        return Coded(known[1], _filled(array.indices.cast(pa.int64()), -1))
+
+
+def _field(array: Any, name: str, through_nulls: Any) -> Any:
+    """A field of a struct, null where the struct is."""
+    return through_nulls(array, name) if through_nulls else array.field(name)
+
+
+def _filled(array: Any, instead: Any) -> Any:
+    filled = array.fill_null(instead) if array.null_count else array
+    return filled.to_numpy(zero_copy_only=False)
+
+
+def _floats(array: Any) -> Any:
+    return _filled(array, 0.0).astype(np.float64, copy=False)

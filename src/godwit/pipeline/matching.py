@@ -1,0 +1,106 @@
+"""Matching: which subscriptions does each event of an archive or of a stream match?
+
+*Theory.* `match` is a function from a DataFrame of events to one of matches: each Python worker opens the index, once,
+and matches the record batches that Spark hands it. It works on any DataFrame, of a stream too, whose columns are of a
+form that attributes have; only columns that filters name, and those that say which event it is, leave the JVM. A row of
+the result is an event and the list of all who match it; `pairs` makes a row of each.
+
+*Rules.*
+1. What a row matches does not depend on how rows come in batches, tasks and machines: naive = index = Spark, row for
+   row.
+2. What is kept in memory at a time is bounded: a batch, and `index.PAIRS_MAX` pairs.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from godwit.pipeline.arrow_columns import Reader
+from godwit.pipeline.columns import column_of, form_of_arrow
+from godwit.pipeline.index import Index, IndexFile, OpenIndex, save_index
+from godwit.pipeline.schemas import TABLES, schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["Index", "IndexFile", "count", "match", "pairs", "save_index"]
+
+KEPT = tuple(name for name in TABLES["matches"] if name != "subscriptions")
+"""Columns of an event that its matches keep."""
+
+
+def match(events: "DataFrame", index: IndexFile) -> "DataFrame":
+    """The matches of events, a row for each event that has some: what `schemas.TABLES["matches"]` says."""
+    wanted = _wanted(events, index, KEPT)
+
+    def matched(batches: Iterator[Any]) -> Iterator[Any]:
+        opened = index.open()
+        reader = Reader(index.attributes)
+        for batch in batches:
+            yield from _matches(opened, reader, batch)
+
+    return wanted.mapInArrow(matched, schema("matches"))
+
+
+def count(events: "DataFrame", index: IndexFile) -> int:
+    """How many pairs of an event and a subscription match. None is written down to find out."""
+    wanted = _wanted(events, index, ())
+
+    def counted(batches: Iterator[Any]) -> Iterator[Any]:
+        opened = index.open()
+        reader = Reader(index.attributes)
+        total = 0
+        for batch in batches:
+            total += int(opened.counts(reader.read(batch), batch.num_rows).sum())
+        yield pa.record_batch({"pairs": pa.array([total], type=pa.int64())})
+
+    return sum(row.pairs for row in wanted.mapInArrow(counted, "pairs bigint").collect())
+
+
+def pairs(matches: "DataFrame") -> "DataFrame":
+    """A row for each pair of an event and a subscription: the column `subscription` instead of `subscriptions`."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+    kept = [name for name in matches.columns if name != "subscriptions"]
+    return matches.select(*kept, F.explode("subscriptions").alias("subscription"))
+
+
+def _wanted(events: "DataFrame", index: IndexFile, kept: tuple[str, ...]) -> "DataFrame":
+    """The columns that matching needs of events: those that filters name, if they are there, and `kept`."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    index.ship(events.sparkSession)
+    fields = {field.name: field.dataType for field in events.schema.fields}
+    named = [name for name in map(column_of, index.attributes) if name in fields and not _is_void(fields[name])]
+    for name in named:
+        form_of_arrow(name, to_arrow_type(fields[name], timezone="UTC"))
+    types = schema("matches")
+    chosen: list[Column] = [F.col(_quoted(name)) for name in named]
+    for name in kept:
+        if name in fields:
+            chosen.append(F.col(_quoted(name)).cast(types[name].dataType).alias(name))
+        elif name == "day" and "published_at" in fields:
+            chosen.append(F.to_date("published_at").alias(name))
+        else:
+            chosen.append(F.lit(None).cast(types[name].dataType).alias(name))
+    return events.select(*chosen) if chosen else events.select(F.lit(True).alias("publisher"))
+
+
+def _matches(opened: OpenIndex, reader: Reader, batch: Any) -> Iterator[Any]:
+    kept = [batch.column(batch.schema.get_field_index(name)) for name in KEPT]
+    for part in opened.parts(reader.read(batch), batch.num_rows):
+        rows = pa.array(part.events)
+        ids = opened.ids.take(pa.array(part.members))
+        found = {name: column.take(rows) for name, column in zip(KEPT, kept, strict=True)}
+        found["subscriptions"] = pa.ListArray.from_arrays(pa.array(part.offsets), ids)
+        yield pa.record_batch([found[name] for name in TABLES["matches"]], names=list(TABLES["matches"]))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _is_void(type: Any) -> bool:
+    return bool(type.typeName() == "void")
