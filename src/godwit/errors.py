@@ -18,6 +18,7 @@ has never heard of Godwit handles them well.
       ScenarioError         a scenario that cannot be run
       ConfigurationError    a broker's configuration that cannot be used; knows all that is wrong with it
       JournalError          a broker's journal that cannot be read or written
+      EventLogError         an event log that cannot be read or written
       SecurityError         users, keys or certificates that cannot be used
       PipelineError         Spark cannot start, or what it was given is no table, file or setting it can use
       IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
@@ -29,6 +30,7 @@ __all__ = [
     "BadEvent",
     "BadValue",
     "ConfigurationError",
+    "EventLogError",
     "FilterError",
     "FilterSyntaxError",
     "FilterTooBig",
@@ -162,6 +164,10 @@ class ConfigurationError(GodwitError, ValueError):
 
 class JournalError(GodwitError):
     """A broker's journal that cannot be read or written: names the file and what is wrong with it."""
+
+
+class EventLogError(GodwitError):
+    """An event log that cannot be read or written: names the file and what is wrong with it."""
 
 
 class SecurityError(GodwitError, ValueError):

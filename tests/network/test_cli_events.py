@@ -9,6 +9,7 @@ import pytest
 
 from godwit.cli import pub_command, say_command, showing
 from godwit.filters.events import event
+from godwit.filters.lines import event_of, line_of
 from tests.network.cli_broker import Apart, broker_apart, godwit, in_background, lines
 from tests.network.test_native import Running
 
@@ -171,7 +172,7 @@ def test_every_event_is_the_same_after_it_was_shown_and_read() -> None:
     said = event(
         {"n": 1, "tags": ["a", "b"], "at": {"$time": "2026-11-15T06:00:00+00:00"}, "x": {"lon": 1.0, "lat": 2.0}}
     )
-    line = json.loads(json.dumps(showing.line_of(said)))
-    assert showing.event_of(line, 0.0).attributes == said.attributes
+    line = json.loads(json.dumps(line_of(said)))
+    assert event_of(line, 0.0).attributes == said.attributes
     bytes_ = event({"n": 1}, payload=b"\xff\x00")
-    assert showing.event_of(showing.line_of(bytes_), 0.0).payload == b"\xff\x00"
+    assert event_of(line_of(bytes_), 0.0).payload == b"\xff\x00"

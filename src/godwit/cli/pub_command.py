@@ -13,6 +13,7 @@ from godwit.errors import GodwitError
 if TYPE_CHECKING:
     from godwit.filters.events import Event
     from godwit.runtime.client import Connected
+    from godwit.runtime.event_log import Publishing
 
 __all__ = ["pub"]
 
@@ -45,6 +46,9 @@ def pub(
     clear: Annotated[bool, typer.Option("--clear", help="With --retain: keep none with this key any more.")] = False,
     name: Annotated[str, typer.Option(metavar="NAME", help="Ours, as a client; else one is made up.")] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")] = False,
+    log: Annotated[
+        str, typer.Option("--log", metavar="DIR", help="Publish what an event log holds, each event once.")
+    ] = "",
     at: At = None,
     token: Token = "",
     user: User = "",
@@ -57,19 +61,29 @@ def pub(
     The event is what is said as NAME=VALUE, or by --json; many are read from a file or a pipe, one a line, as `godwit
     sub` prints them: {"kind": "parking", "cost": 2}, or {"attributes": {…}, "payload": …, "to": …, "expires_in": …}.
     """
-    if not words and not json and not file and not clear:
+    if not words and not json and not file and not clear and not log:
         if sys.stdin.isatty():
             raise typer.BadParameter("say what to publish: NAME=VALUE, --json or --file")
         file = PIPE
-    if bool(words) + bool(json) + bool(file) > 1:
-        raise typer.BadParameter("one of NAME=VALUE, --json and --file says what to publish, and not several")
+    if bool(words) + bool(json) + bool(file) + bool(log) > 1:
+        raise typer.BadParameter("one of NAME=VALUE, --json, --file and --log says what to publish, and not several")
     if clear and not retain:
         raise typer.BadParameter("--clear needs --retain KEY, to say what is kept no more")
-    if file and payload:
+    if (file or log) and payload:
         raise typer.BadParameter("--payload goes with one event; in a file each line has its own")
+    if log and (retain or expires is not None):
+        raise typer.BadParameter(
+            "--retain and --expires do not go with --log: events are published as they stand there"
+        )
     visitor = Visitor(at, token, user, password, tls, ca)
     ours = assigned(context or [])
     said: dict[str, Any] = {"to": to or None, "retain": retain or None, "clear": clear}
+    if log:
+        from godwit.cli.event_logs import publishing
+
+        with publishing(log, name, user) as state:
+            run(_log(visitor, ours, state, said, strict))
+        return
     if file:
         run(_many(visitor, name, ours, file, expires, said, strict))
         return
@@ -84,7 +98,7 @@ def _one(
     from dataclasses import replace
     from time import time
 
-    from godwit.cli.showing import event_of
+    from godwit.filters.lines import event_of
 
     if attributes is None:
         try:
@@ -173,6 +187,25 @@ async def _many(
             raise typer.Exit(1)
 
 
+async def _log(
+    visitor: Visitor, context: dict[str, Any], state: "Publishing", said: dict[str, Any], strict: bool
+) -> None:
+    """Publish what an event log holds behind the place that was reached the last time."""
+    from godwit.cli.event_logs import publish_log
+
+    on_event = (lambda event: None) if is_terminal() else _print
+    async with visitor.client(state.publisher) as client:
+        await let_in(client, visitor)
+        if context:
+            await client.set_context(context)
+        count, refused = await publish_log(client, state, said, strict, on_event)
+        if is_terminal():
+            typer.echo(f"published {count:,} events to {client.state.broker} as {state.publisher}")
+    if refused:
+        typer.echo(f"{refused} of {count} events were refused", err=True)
+        raise typer.Exit(1)
+
+
 def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list[tuple["Event", int]]]:
     """Events in lists, as many as have arrived, each with the length of its line."""
     from dataclasses import replace
@@ -181,7 +214,7 @@ def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list[tu
     import msgspec
 
     from godwit.cli.reading import BAD, BATCH_EVENTS_MAX, TOO_LONG, why_bad
-    from godwit.cli.showing import event_of
+    from godwit.filters.lines import event_of
 
     batch: list[tuple[Event, int]] = []
     for line in lines:

@@ -86,7 +86,7 @@ def ctx(
 
 
 async def _set_context(visitor: Visitor, name: str, values: dict[str, Any], place: str) -> None:
-    from godwit.cli.showing import plain
+    from godwit.filters.lines import plain
 
     async with visitor.client(name) as client:
         await let_in(client, visitor)

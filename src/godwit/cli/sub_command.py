@@ -1,5 +1,6 @@
 """`godwit sub`: print the events that a filter matches, as they come."""
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,12 +23,16 @@ from godwit.cli.network import (
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
+    from asyncio import Timeout
+
+    from godwit.cli.event_logs import Capture
     from godwit.filters.events import Event
     from godwit.runtime.client import State
 
 __all__ = ["sub"]
 
 STATUS_NO = 1
+READ_BYTES = 65_536
 SUBSCRIPTION = "sub"  # its name in a session that is come back to
 
 
@@ -58,6 +63,12 @@ def sub(
     share: Annotated[
         str, typer.Option(metavar="GROUP", help="Of a group with the same filter, one gets each event.")
     ] = "",
+    log: Annotated[
+        str, typer.Option("--log", metavar="DIR", help="Write the events to an event log, each once, and print none.")
+    ] = "",
+    until_eof: Annotated[
+        bool, typer.Option("--until-eof", help="Leave when standard input ends, as it does with who started us.")
+    ] = False,
     at: At = None,
     token: Token = "",
     user: User = "",
@@ -68,7 +79,8 @@ def sub(
     """Print the events that FILTER matches, as they come, until Ctrl-C.
 
     On a pipe each is a line of JSON that `godwit pub` reads again. With a --name the session stays when we leave: the
-    next `godwit sub` with it gets what has come since, at any broker of the network.
+    next `godwit sub` with it gets what has come since, at any broker of the network. With a --log it always does: the
+    name is kept there, and a broker is told of an event when it is on the disk.
     """
     from godwit.client.contexts import asked
 
@@ -77,7 +89,15 @@ def sub(
     ours = assigned(context or [])
     visitor = Visitor(at, token, user, password, tls, ca)
     came = Came(count)
-    run(_listen(visitor, name, filter, wanted, ours, place, wait, came))
+    if log:
+        if retained:
+            raise typer.BadParameter("--retained would be written each time we come: a --log holds what is published")
+        from godwit.cli.event_logs import capturing
+
+        with capturing(log, name, user) as capture:
+            run(_listen(visitor, capture.name, filter, wanted, ours, place, wait, came, until_eof, capture))
+    else:
+        run(_listen(visitor, name, filter, wanted, ours, place, wait, came, until_eof, None))
     if count is not None and came.events < count:
         raise typer.Exit(STATUS_NO)
 
@@ -104,10 +124,11 @@ async def _listen(
     place: str,
     wait: float | None,
     came: Came,
+    until_eof: bool,
+    capture: "Capture | None",
 ) -> None:
     import asyncio
 
-    show = _shower()
     async with visitor.client(name, confirm="read", on_state=_on_state) as client:
         said = None
         if context:
@@ -125,7 +146,13 @@ async def _listen(
             await said
         _note(f"listening as {client.name}; Ctrl-C ends it")
         try:
-            async with asyncio.timeout(wait):
+            async with asyncio.timeout(wait) as limit:
+                if until_eof:
+                    _end_with_input(limit)
+                if capture is not None:
+                    came.events = await capture.take_all(client, subscription, came.wanted)
+                    return
+                show = _shower()
                 async for event in subscription:
                     show(event)
                     if came.one():
@@ -134,12 +161,29 @@ async def _listen(
             pass
 
 
+def _end_with_input(limit: "Timeout") -> None:
+    """End the time there is when standard input ends."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+
+    def on_input() -> None:
+        if not os.read(0, READ_BYTES):
+            loop.remove_reader(0)
+            limit.reschedule(loop.time())
+
+    try:
+        loop.add_reader(0, on_input)
+    except OSError:  # a file, or nothing at all: it has ended already
+        limit.reschedule(loop.time())
+
+
 def _shower() -> Any:
     """How an event is shown."""
     if not is_terminal():
         from json import dumps
 
-        from godwit.cli.showing import line_of
+        from godwit.filters.lines import line_of
 
         def print_line(event: "Event") -> None:
             sys.stdout.write(dumps(line_of(event), ensure_ascii=False) + "\n")

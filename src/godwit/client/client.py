@@ -103,6 +103,7 @@ class Client:
         self.is_attached = False
         self.session = ""  # the one that numbers count in
         self.home: NodeId = ""  # the broker that it was last at
+        self.kept: int | None = None  # the last delivery that the application has, if that is what counts
         self.attempt = 0  # how often it has greeted a broker
         self.wanted: dict[Topic, Said] = {}  # all that the application wants and says at present
         self.own = OwnContext()
@@ -346,7 +347,7 @@ class Client:
         self._tried[broker] = None
         attach = Attach(
             self.name,
-            self._received,
+            self._received if self.kept is None else self.kept,
             self.session,
             self.config.quench,
             self._receipt,

@@ -8,6 +8,7 @@
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from itertools import islice
 from time import time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -170,6 +171,17 @@ class Subscription:
         self._owner.taken(number)
         return event
 
+    async def waiting(self, most: int) -> list[Event]:
+        """The next events, as many as have come, when there is one. They stay here, unread, until they are taken."""
+        await self._has_one()
+        return [event for event, _ in islice(self._events, most)]
+
+    def take(self, count: int) -> None:
+        """So many of the events that wait are read."""
+        for _ in range(count):
+            self._take()
+        self.changed.set()
+
     async def replace(self, filter: Filter | str, **more: Any) -> None:
         """Want this instead, from now on, with no gap and no double."""
         await self._owner.replace(self, filter, **more)
@@ -190,6 +202,10 @@ class Subscription:
         """No more will come."""
         self._is_over = True
         self._came.set()
+
+    def disown(self) -> None:
+        """The session is another: the numbers of what waits mean nothing any more."""
+        self._events = deque((event, 0) for event, _ in self._events)
 
     def discard(self) -> list[int]:
         """Forget what was not read: the numbers of the deliveries."""

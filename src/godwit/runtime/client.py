@@ -18,7 +18,9 @@ it a clock, timers and a connection, and dials the next seed when one fails or i
 6. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
    the clock, so that no number comes twice.
 7. `move` counts from the moment it is called: a connection that is just being made to where we were is not used.
-8. A client that has lost its memory, and comes back to a session, may get events of a subscription before it has asked
+8. Where what is read is what counts (`confirm`), brokers are told of nothing else, also when a connection begins: what
+   was not read when the process ends comes again to the next one of that name.
+9. A client that has lost its memory, and comes back to a session, may get events of a subscription before it has asked
    for that again: they are held until it does, or until it unsubscribes from anything.
 """
 
@@ -91,6 +93,7 @@ class Connected:
         self.machine = Client(name, config)
         self.intro = intro
         self.closed_because = ""  # the last reason why there was no connection
+        self.was_known = False  # the broker had a session of ours when it let us in
         self._states = States(on_state)
         self._seeds = list(seeds)
         self._tls = tls
@@ -102,9 +105,11 @@ class Connected:
         self._unsent: list[Any] = []
         self._will_flush = False
         self._unread = Unread()
-        self._unclaimed: Unclaimed | None = None  # rule 8; None: nothing is held
+        self._unclaimed: Unclaimed | None = None  # rule 9; None: nothing is held
         self._confirms_read = confirms_read
         self._told_up_to = 0
+        self._came_up_to = 0  # the last delivery on this connection
+        self.machine.kept = 0 if confirms_read else None
         self._changed = asyncio.Event()
         self._moved = asyncio.Event()  # since the last connection was begun
         self._names: dict[Address, str] = {}  # of the brokers that we have been at
@@ -312,11 +317,15 @@ class Connected:
         to: Filter | str | None = None,
         retain: str | None = None,
         clear: bool = False,
+        number: int | None = None,
     ) -> Asked:
         """Publish an event, for those whose context `to` matches. Await it to know that a broker has it.
 
         `retain`: keep it for later subscribers, by this key, in the place of the one before; `clear`: keep none.
+        `number`: of an event that may have been published before; who got it then does not get it again.
         """
+        if number is not None:
+            self.machine.sequence = number - 1
         effects = self.machine.publish(said, time(), to=to, retain=retain, clear=clear)
         return self._ask(effects, ("event", self.machine.sequence))
 
@@ -437,9 +446,19 @@ class Connected:
                 if self.machine.session != session:
                     self._unclaimed = Unclaimed() if not session and not message.fresh else None
                     self._unread.begin_anew()
+                    for subscription in self._subscriptions.values():
+                        subscription.disown()
                     self._told_up_to = 0
+                    self.machine.kept = 0 if self._confirms_read else None
+                self._came_up_to, self.was_known = self._told_up_to, not message.fresh
                 self._now("attached", "")
-        self._do(effects, message.number if isinstance(message, Delivery) else 0)
+        if isinstance(message, Delivery):
+            self._came_up_to = message.number
+            self._do(effects, message.number)
+            if self._confirms_read and self._unread.read_up_to > self._told_up_to:
+                self._flush_soon()  # it came again
+        else:
+            self._do(effects)
 
     def _settle(self) -> None:
         """Hand out the answers that have come."""
@@ -502,9 +521,10 @@ class Connected:
     def _flush(self) -> None:
         self._will_flush = False
         wire = self._wire
-        if self._confirms_read and self.machine.is_attached and self._unread.read_up_to > self._told_up_to:
-            self._told_up_to = self._unread.read_up_to
-            self._unsent.append(Received(self._told_up_to))
+        read_up_to = min(self._unread.read_up_to, self._came_up_to)
+        if self._confirms_read and self.machine.is_attached and read_up_to > self._told_up_to:
+            self._told_up_to = self.machine.kept = read_up_to
+            self._unsent.append(Received(read_up_to))
         if self._unsent and wire is not None:
             unsent, self._unsent = self._unsent, []
             wire.write(unsent)

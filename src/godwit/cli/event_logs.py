@@ -1,0 +1,158 @@
+"""Event logs at the command line: `godwit sub --log` fills one, `godwit pub --log` publishes one.
+
+*Rules.*
+1. A broker is told of an event when it is in the log, and not before: killed at any moment, nothing is missing and
+   nothing is there twice.
+2. What is published has the same name and numbers however often it is tried: killed at any moment, each event reaches
+   each session once.
+3. Losses that brokers know of are said on standard error: what a queue had no room for, a session that was forgotten.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from secrets import token_hex
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import typer
+
+from godwit.errors import BadEvent, EventLogError, FilterError, GodwitError, Refused
+from godwit.filters.lines import whole_event_of
+from godwit.runtime.event_log import EventLog, Position, Publishing, lines_from
+
+if TYPE_CHECKING:
+    from godwit.filters.events import Event
+    from godwit.runtime.client import Connected, Subscription
+
+__all__ = ["Capture", "capturing", "publish_log", "publishing"]
+
+BATCH_EVENTS_MAX = 4_096  # written to the disk at once
+PUBLISHED_EVENTS_MAX = 512  # of which brokers may have some before it is written down how far we are
+
+
+# ---------------------------------------------------------------- into a log
+
+
+class Capture:
+    """The log that a subscription's events go to."""
+
+    def __init__(self, log: EventLog, *, is_known: bool) -> None:
+        self.log = log
+        self.name = log.name
+        self._is_known = is_known  # the log has been filled before
+        self._receipts = 0
+
+    async def take_all(self, client: "Connected", subscription: "Subscription", wanted: int | None) -> int:
+        """Write what comes, up to so many events: how many there were."""
+        if self._is_known and not client.was_known:
+            _warn(f"no broker has a session of {self.name} any more: what was published since is not in the log")
+        written = 0
+        while wanted is None or written < wanted:
+            most = BATCH_EVENTS_MAX if wanted is None else min(BATCH_EVENTS_MAX, wanted - written)
+            events = await subscription.waiting(most)
+            if not events:
+                break
+            written += len(self.log.append(events))
+            subscription.take(len(events))  # rule 1
+            self._tell_losses(client)
+        return written
+
+    def _tell_losses(self, client: "Connected") -> None:
+        for receipt in [each for each in client.receipts if each.number > self._receipts]:
+            self._receipts = receipt.number
+            gone = sum(receipt.purged.values()) + len(receipt.lost) + receipt.lost_more
+            if gone:
+                _warn(f"{gone:,} events are not in the log: while we were away, the broker had no room for them")
+
+
+@contextmanager
+def capturing(folder: str, name: str, user: str) -> Iterator[Capture]:
+    """A log to write to, by a client with this name, or the one that has filled it before."""
+    log = EventLog(Path(folder))
+    try:
+        known = log.name
+        if name and known and name != known:
+            raise EventLogError(f"{folder} is the log of client {known!r}: say --name {known}, or another folder")
+        if not known:
+            log.name = name or f"{user}/log-{token_hex(6)}".removeprefix("/")
+        yield Capture(log, is_known=bool(known))
+    finally:
+        log.close()
+
+
+def _warn(text: str) -> None:
+    typer.echo(f"warning: {text}", err=True)
+
+
+# ---------------------------------------------------------------- out of a log
+
+
+@contextmanager
+def publishing(folder: str, name: str, user: str) -> Iterator[Publishing]:
+    """How far a log is published, by a client with this name, or the one that has published it before."""
+    state = Publishing(Path(folder))
+    try:
+        known = state.publisher
+        if name and known and name != known:
+            raise EventLogError(f"{folder} is published as {known!r} already: say --name {known}, or nothing")
+        if not known:
+            name = name or state.meant or f"{user}/log-{token_hex(6)}".removeprefix("/")
+            first = next((event for _, event, _ in _events(state)), None)
+            state.begin(name, int(time() * 1e6), keeps=first is not None and first.publisher == name)
+        yield state
+    finally:
+        state.close()
+
+
+async def publish_log(
+    client: "Connected", state: Publishing, said: dict[str, Any], strict: bool, on_event: "Callable[[Event], None]"
+) -> tuple[int, int]:
+    """Publish what is behind the position that was reached: how many events, and how many of them were refused."""
+    published = refused = 0
+    events = _events(state)
+    last = 0
+    while batch := list(islice(events, PUBLISHED_EVENTS_MAX)):
+        asked = []
+        for at, (where, event, _) in enumerate(batch):
+            number = event.sequence if state.keeps else state.first + state.events + at
+            if state.keeps and (event.publisher != state.publisher or number <= last):
+                raise EventLogError(
+                    f"{where}: event {event.publisher}:{event.sequence} is none of {state.publisher}'s, or not above "
+                    f"number {last}: a log is published under the numbers that it holds, or under none of them"
+                )
+            last = number
+            await client.room()
+            plain = replace(event, attributes=_unstamped(event), published_at=None)
+            asked.append((where, client.publish(plain, number=number, **said)))
+        for where, each in asked:
+            try:
+                await each
+            except Refused as error:
+                refused += 1
+                if strict:
+                    raise GodwitError(f"{where}: refused: {error}") from None
+                _warn(f"{where}: refused: {error}")
+            if each.event is not None:
+                on_event(each.event)
+        state.reached(batch[-1][2], len(batch))
+        published += len(batch)
+    return published, refused
+
+
+def _events(state: Publishing) -> "Iterator[tuple[str, Event, Position]]":
+    """The events behind the position that was reached: where each stands, and the position behind it."""
+    for line, position in lines_from(state.folder, state.position):
+        where = f"{state.folder}/{position.segment:08}.jsonl, before byte {position.bytes}"
+        try:
+            yield where, whole_event_of(msgspec.json.decode(line)), position
+        except (msgspec.DecodeError, BadEvent, FilterError) as error:
+            raise EventLogError(f"{where}: {error}") from None
+
+
+def _unstamped(event: "Event") -> Any:
+    """Its attributes without the context of who published it first: we have our own."""
+    return {name: value for name, value in event.attributes.items() if not name.startswith("sender.")}

@@ -1,0 +1,325 @@
+"""The event log: events on disk, one a line, in a folder that whoever likes may read while it is written.
+
+*Theory.* It is how events get from a network of brokers to programs that read files, and back. A log is a folder of
+segments, `00000001.jsonl` and so on. Each is lines of JSON as `godwit sub` prints them (`filters/lines.py`), and is
+only ever appended to; when one is full the next is begun. So a position is a segment and a number of bytes, and what is
+before a position never changes. `docs/reference/event_log.md` has the format for whoever reads it.
+
+`EventLog` writes: `godwit sub --log` takes events from its session, appends them, and only then tells the broker that
+it has them. Killed in between, it gets them again, and leaves out what is in the log by publisher and number. For that
+it remembers what `Seen` remembers. That is made again when the log is opened, from the last segment and from a file
+that was written when the segment was begun.
+
+`Publishing` reads: `godwit pub --log` publishes a log under one name, and writes down now and then how far it is.
+Events have the same numbers each time, so what is published again after a kill is dropped by the sessions that got it.
+
+*Rules.*
+1. `append` returns when the events are on the disk. When it raises, none of them is in the log.
+2. No event is in a log twice, by its publisher and number.
+3. The end of a line that was being written when the process was killed is cut off when the log is opened. A line that
+   cannot be read with others behind it is a fault of the disk: `EventLogError` says where, and nothing is cut.
+4. One process at a time writes a log, and one publishes it; others may read it.
+5. What a reader has seen is there after the end of the process. After the end of the power only what was on the disk
+   is: the last lines may be gone, and come again, for no broker was told that we had them.
+"""
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from godwit.broker.seen import Seen
+from godwit.errors import EventLogError
+from godwit.filters.events import Event
+from godwit.filters.lines import line_of
+
+__all__ = ["START", "EventLog", "Position", "Publishing", "lines_from", "segments"]
+
+FORMAT = 1
+ABOUT = "_log.json"
+WRITING, PUBLISHING = "_writing.lock", "_publishing.lock"
+PUBLISHED = "_published.json"
+SEGMENT = re.compile(r"^\d{8}\.jsonl$")
+SEGMENT_BYTES = 64 * 2**20
+SEEN_WINDOW = 4_096  # numbers of a publisher; a session of brokers remembers fewer
+SEEN_PUBLISHERS_MAX = 65_536
+READ_BYTES = 2**20
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Position(NamedTuple):
+    """A place in a log: all that is before it is there for good."""
+
+    segment: int
+    bytes: int
+
+
+START = Position(1, 0)
+
+
+class _Identity(msgspec.Struct):
+    publisher: str
+    sequence: int
+    attributes: msgspec.Raw
+
+
+_identity = msgspec.json.Decoder(_Identity)
+
+
+class EventLog:
+    """A log that is written. To be closed."""
+
+    def __init__(self, folder: Path, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.folder = folder
+        self.segment_bytes = segment_bytes
+        self._lock = _locked(folder, WRITING, "written")
+        try:
+            _check_about(folder)
+            self._seen = Seen(SEEN_WINDOW, SEEN_PUBLISHERS_MAX)
+            found = segments(folder)
+            if found:
+                self._open_last(max(found))
+            else:
+                self._begin(1)
+        except OSError as error:
+            self._lock.close()
+            raise EventLogError(f"{folder} cannot be written: {error.strerror or error}") from None
+        except BaseException:
+            self._lock.close()
+            raise
+
+    @property
+    def end(self) -> Position:
+        """Behind the last event."""
+        return Position(self._segment, self._bytes)
+
+    @property
+    def name(self) -> str:
+        """The client that fills it, as was said; "": nobody has."""
+        return str(_about(self.folder).get("name", ""))
+
+    @name.setter
+    def name(self, name: str) -> None:
+        _write_whole(self.folder / ABOUT, {**_about(self.folder), "name": name})
+
+    def append(self, events: Iterable[Event]) -> list[Event]:
+        """Write the events that are not there yet: those, once they are on the disk. (rule 1)"""
+        assert self._file is not None, "the log is closed, or could not be written"
+        try:
+            if self._bytes >= self.segment_bytes:
+                self._begin(self._segment + 1)
+            new = [event for event in events if self._seen.add(event.publisher, event.sequence)]
+            if new:
+                self._write(b"".join(_encode(line_of(event)) + b"\n" for event in new))
+        except OSError as error:
+            self._give_up()
+            raise EventLogError(f"{self.folder} cannot be written: {error.strerror or error}") from None
+        return new
+
+    def _write(self, data: bytes) -> None:
+        assert self._file is not None
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._file, left) :]
+        os.fdatasync(self._file)
+        self._bytes += len(data)
+
+    def _give_up(self) -> None:
+        """What could not be written must not stay in part: it comes again."""
+        if self._file is not None:
+            os.ftruncate(self._file, self._bytes)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self._lock.close()
+
+    # ------------------------------------------------------------ segments
+
+    _file: int | None = None
+    _segment = 0
+    _bytes = 0
+
+    def _begin(self, segment: int) -> None:
+        """Begin a segment; what was seen before it stands beside it."""
+        data = [(publisher, highest, bits.hex()) for publisher, highest, bits in self._seen.data()]
+        _write_whole(self.folder / _seen_file(segment), data)
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+        self._file = os.open(self.folder / segment_file(segment), flags, 0o600)
+        _sync_folder(self.folder)
+        self._segment, self._bytes = segment, 0
+        (self.folder / _seen_file(segment - 1)).unlink(missing_ok=True)
+
+    def _open_last(self, segment: int) -> None:
+        """Go on with a segment: learn what is in it, and cut off what was not finished. (rule 3)"""
+        path, seen = self.folder / segment_file(segment), self.folder / _seen_file(segment)
+        if seen.exists():
+            self._seen.learn(tuple((name, highest, bytes.fromhex(bits)) for name, highest, bits in _json(seen)))
+        whole, bad = 0, 0  # bytes up to the end of the last good line, and the number of the first bad one
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    found = _identity.decode(line)
+                except msgspec.DecodeError:
+                    bad = bad or number
+                    continue
+                if bad:
+                    raise EventLogError(f"{path}: line {bad} is no event, and others stand behind it: it was damaged")
+                if line.endswith(b"\n"):
+                    whole += len(line)
+                    self._seen.add(found.publisher, found.sequence)
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.ftruncate(self._file, whole)
+        os.fdatasync(self._file)
+        self._segment, self._bytes = segment, whole
+
+
+# ---------------------------------------------------------------- reading
+
+
+def segment_file(segment: int) -> str:
+    """The name of a segment."""
+    return f"{segment:08}.jsonl"
+
+
+def segments(folder: Path) -> list[int]:
+    """The segments that are there, in order."""
+    try:
+        return sorted(int(path.stem) for path in folder.iterdir() if SEGMENT.match(path.name))
+    except OSError as error:
+        raise EventLogError(f"{folder} cannot be read: {error.strerror}") from None
+
+
+def lines_from(folder: Path, start: Position = START) -> Iterator[tuple[bytes, Position]]:
+    """The whole lines behind a position, each with the position behind it."""
+    for segment in segments(folder):
+        if segment < start.segment:
+            continue
+        at = start.bytes if segment == start.segment else 0
+        with (folder / segment_file(segment)).open("rb") as file:
+            file.seek(at)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break  # it is being written
+                at += len(line)
+                yield line, Position(segment, at)
+
+
+class Publishing:
+    """How far a log is published, and under which name and numbers. To be closed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        _check_about(folder, must_exist=True)
+        self._lock = _locked(folder, PUBLISHING, "published")
+        self.meant = str(_about(folder).get("publisher", ""))  # the name that whoever made the log wants it to have
+        self.publisher = ""
+        self.first = 0  # the number of the first event in the log
+        self.keeps = False  # events have been published under this name before, and keep their numbers
+        self.events = 0
+        self.position = START
+        path = folder / PUBLISHED
+        try:
+            if path.exists():
+                said = _json(path)
+                self.publisher, self.first, self.keeps = said["publisher"], said["first"], said["keeps"]
+                self.events, self.position = said["events"], Position(said["segment"], said["bytes"])
+        except (EventLogError, KeyError, TypeError):
+            self._lock.close()
+            raise EventLogError(f"{path} does not say how far the log is published") from None
+
+    def begin(self, publisher: str, first: int, *, keeps: bool) -> None:
+        """Publish it under this name, from this number on: before anything is published."""
+        assert not self.publisher
+        self.publisher, self.first, self.keeps = publisher, first, keeps
+        self.reached(self.position, 0)
+
+    def reached(self, position: Position, events: int) -> None:
+        """Brokers have all that is before a position, which were so many events more."""
+        self.position, self.events = position, self.events + events
+        data = {"publisher": self.publisher, "first": self.first, "keeps": self.keeps, "events": self.events}
+        _write_whole(self.folder / PUBLISHED, {**data, **self.position._asdict()})
+
+    def close(self) -> None:
+        """Let others publish it."""
+        self._lock.close()
+
+
+# ---------------------------------------------------------------- files
+
+
+def _seen_file(segment: int) -> str:
+    return f"_seen-{segment:08}.json"
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    return dict(_json(folder / ABOUT))
+
+
+def _check_about(folder: Path, *, must_exist: bool = False) -> None:
+    """Whether it is a log that this version reads; a new folder becomes one."""
+    path = folder / ABOUT
+    if not path.exists():
+        if must_exist or (folder.exists() and segments(folder)):
+            raise EventLogError(f"{folder} is no event log: there is no {ABOUT} in it")
+        _write_whole(path, {"format": FORMAT})
+    elif (found := _about(folder).get("format")) != FORMAT:
+        raise EventLogError(f"{path} has format {found}: this version reads {FORMAT}")
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise EventLogError(f"{path} cannot be read: {error}") from None
+
+
+def _write_whole(path: Path, data: Any) -> None:
+    """Write a file so that there is always the old one or the new one."""
+    fresh = path.with_name(f"{path.name}.new")
+    with fresh.open("wb") as file:
+        file.write(json.dumps(data, ensure_ascii=False).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _locked(folder: Path, name: str, what: str) -> IO[str]:
+    """Take the log for this process."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # events are not for every user of the machine
+        lock = (folder / name).open("a+")
+    except OSError as error:
+        raise EventLogError(f"{folder} cannot be written: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        holder = lock.read().strip()
+        lock.close()
+        raise EventLogError(f"{folder} is being {what} by process {holder or 'unknown'}") from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock

@@ -1,0 +1,321 @@
+"""`godwit sub --log` and `godwit pub --log`: killed at any moment, each event is there once."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from godwit.cli.event_logs import Capture
+from godwit.filters.events import Event
+from godwit.runtime import Address, connect
+from godwit.runtime.event_log import EventLog, lines_from
+from tests.network import warm
+from tests.network.cli_broker import godwit
+from tests.network.mortal import Mortal, nursery
+from tests.network.test_native import a_turn, start
+
+LIMIT_S = 120.0
+EVENTS = 40  # in a round
+
+
+def run(scene: Any) -> None:
+    asyncio.run(asyncio.wait_for(scene, LIMIT_S))
+
+
+def held(folder: Path) -> list[int]:
+    """The events in a log, by their number `n`."""
+    if not (folder / "_log.json").exists():
+        return []
+    return [json.loads(line)["attributes"]["n"] for line, _ in lines_from(folder)]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await a_turn()
+
+
+# ---------------------------------------------------------------- into a log, with real processes
+
+
+async def captured(folder: Path, rounds: int, seed: int) -> None:
+    rng, log, n = Random(seed), folder / "log", 0
+    async with nursery() as place:
+        broker = Mortal(place, folder, "relaxed")
+        address = await broker.start()
+        words = ("sub", "n >= 0", "--log", str(log), "--at", str(address))
+        capture = await warm.start(*words, folder=folder, environment={})
+        try:
+            async with connect(address, name="p") as p:
+                while not held(log):  # until somebody listens, nothing is kept
+                    await p.publish({"n": 0})
+                for _ in range(rounds):
+                    dies, broker_dies = rng.randrange(EVENTS), rng.randrange(2 * EVENTS)
+                    for k in range(EVENTS):
+                        n += 1
+                        p.publish({"n": n})
+                        if k == dies:
+                            capture.kill()
+                            await capture.wait()
+                            capture = await warm.start(*words, folder=folder, environment={})
+                        if k == broker_dies:
+                            await broker.kill()
+                            await broker.start()
+                        if rng.random() < 0.3:
+                            await p.drain()
+                await p.drain()
+                while capture.returncode is None and n not in held(log):
+                    await a_turn()
+                if capture.returncode is not None:  # it had come while the broker was down
+                    capture = await warm.start(*words, folder=folder, environment={})
+                    await until(lambda: n in held(log))
+        finally:
+            capture.kill()
+            await capture.wait()
+            await broker.kill()
+    assert [each for each in held(log) if each] == list(range(1, n + 1))
+
+
+def test_a_capture_that_is_killed_and_a_broker_that_is_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+    run(captured(tmp_path, rounds=3, seed=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 5))
+def test_twenty_rounds_of_that(tmp_path: Path, seed: int) -> None:
+    run(captured(tmp_path, rounds=20, seed=seed))
+
+
+# ---------------------------------------------------------------- the same, with every moment chosen and faults planted
+
+
+class Killed(BaseException):
+    """The process has ended here."""
+
+
+class MortalLog(EventLog):
+    """A log whose process is killed before, within or after its next write."""
+
+    dies = ""
+
+    def append(self, events: Iterable[Event]) -> list[Event]:
+        if self.dies == "before":
+            raise Killed
+        written = super().append(events)
+        if self.dies == "within":
+            with (self.folder / "00000001.jsonl").open("r+b") as file:
+                file.truncate(self._bytes - 3)
+        if self.dies:
+            raise Killed
+        return written
+
+
+class Lazy(MortalLog):
+    """A planted fault: it says of events that they are on the disk, and writes them ten at a time."""
+
+    unwritten: tuple[Event, ...] = ()
+
+    def append(self, events: Iterable[Event]) -> list[Event]:
+        self.unwritten += tuple(events)
+        if len(self.unwritten) >= 10 or self.dies:
+            unwritten, self.unwritten = self.unwritten, ()
+            return super().append(unwritten)
+        return list(self.unwritten)
+
+
+class Forgetful(MortalLog):
+    """A planted fault: it does not know what it has."""
+
+    def append(self, events: Iterable[Event]) -> list[Event]:
+        self._seen = type(self._seen)()
+        return super().append(events)
+
+
+async def life(make: type[MortalLog], folder: Path, address: Address, dies: str, count: int) -> None:
+    """One life of a capture: it takes so many events, and dies with the next one."""
+    log = make(folder)
+    log.name = "cap"
+    client = connect(address, name="cap", mode="named", confirm="read")
+    async with connect(address, name="p") as p:
+        await client.__aenter__()
+        subscription = await client.subscribe("n >= 0", name="sub")
+        for n in range(count):
+            p.publish({"n": n + p_count(folder)})
+        await p.drain()
+        capture = Capture(log, is_known=True)
+        taking = asyncio.create_task(capture.take_all(client, subscription, None))
+        await until(lambda: not len(subscription))
+        await client.drain()
+        log.dies = dies
+        p.publish({"n": count + p_count(folder)})
+        await p.drain()
+        if dies:
+            with pytest.raises(Killed):
+                await taking
+            if client._wire is not None:
+                client._unsent.clear()
+                client._confirms_read = False
+                client._wire.abort()
+        else:
+            await until(lambda: not len(subscription))
+            taking.cancel()
+        await client.close()
+        log.close()
+    (folder / "published").write_text(str(p_count(folder) + count + 1))
+
+
+def p_count(folder: Path) -> int:
+    file = folder / "published"
+    return int(file.read_text()) if file.exists() else 0
+
+
+async def lives(make: type[MortalLog], folder: Path) -> None:
+    broker = await start("b1", {}, folder)
+    log = folder / "log"
+    try:
+        for dies in ("after", "before", "within", "after", ""):
+            await life(make, log, broker.address, dies, 3)
+    finally:
+        await broker.stop()
+    assert held(log) == list(range(p_count(log)))
+
+
+def test_whenever_it_dies_each_event_is_in_the_log_once(tmp_path: Path) -> None:
+    run(lives(MortalLog, tmp_path))
+
+
+@pytest.mark.parametrize("make", [Lazy, Forgetful])
+def test_a_log_that_is_lazy_or_forgetful_is_caught(tmp_path: Path, make: type[MortalLog]) -> None:
+    with pytest.raises(AssertionError):
+        run(lives(make, tmp_path))
+
+
+@pytest.mark.parametrize("mode", ["named", "relocate"])
+def test_what_was_not_read_comes_again_though_the_connection_was_lost_before_the_process(mode: str) -> None:
+    async def scene() -> None:
+        broker = await start("b1", {})
+        p, reader = connect(broker.address, name="p"), connect(broker.address, name="r", mode=mode, confirm="read")
+        async with p, reader:
+            subscription = await reader.subscribe("n >= 0", name="sub")
+            for n in range(5):
+                p.publish({"n": n})
+            await p.drain()
+            await until(lambda: len(subscription) == 5)
+            subscription.take(2)
+            await a_turn()
+            assert reader._wire is not None
+            reader._wire.abort()
+            await until(lambda: reader.state.kind == "away")
+            await reader.attached()
+            subscription.take(1)
+            p.publish({"n": 5})
+            await p.drain()
+            await until(lambda: len(subscription) == 3)
+            assert reader.machine.duplicates == 3
+        async with connect(broker.address, name="r", mode=mode, confirm="read") as again:
+            subscription = await again.subscribe("n >= 0", name="sub")
+            events = [await subscription.next() for _ in range(3)]
+        assert [event.attributes["n"] for event in events] == [3, 4, 5]
+        await broker.stop()
+
+    run(scene())
+
+
+# ---------------------------------------------------------------- out of a log
+
+
+def filled(folder: Path, count: int, publisher: str = "p") -> Path:
+    log = EventLog(folder, segment_bytes=5_000)
+    for n in range(count):
+        log.append([Event({"n": n}, publisher, n + 1, b"x", "text/plain", 1.0)])
+    log.close()
+    return folder
+
+
+async def published(folder: Path, count: int, seed: int, *, forgets: bool = False) -> None:
+    """Publish a log with kills in between, of the command and of the broker."""
+    rng, log = Random(seed), filled(folder / "log", count)
+    async with nursery() as place:
+        broker = Mortal(place, folder, "relaxed")
+        address = await broker.start()
+        words = ("pub", "--log", str(log), "--name", "archive", "--at", str(address))
+        async with connect(address, name="s") as s:
+            subscription = await s.subscribe("n >= 0")
+            for _ in range(3):
+                command = await warm.start(*words, folder=folder, environment={})
+                for _ in range(rng.randrange(1, 200)):
+                    await command.stdout.readline()
+                command.kill()
+                await command.wait()
+                if forgets:
+                    (log / "_published.json").unlink()
+            await broker.kill()
+            await broker.start()
+            command = await warm.start(*words, folder=folder, environment={})
+            _, errors = await command.communicate()
+            assert command.returncode == 0, errors
+            came = [await subscription.next(30) for _ in range(count)]
+            await s.drain()
+            assert [event.attributes["n"] for event in came] == list(range(count))
+            async with connect(address, name="last") as last:
+                await last.publish({"n": count})
+            assert (await subscription.next(30)).attributes["n"] == count
+        await broker.kill()
+    assert {event.publisher for event in came} == {"archive"}
+    assert all(b.sequence == a.sequence + 1 for a, b in pairwise(came))
+
+
+def test_a_log_is_published_once_though_the_command_and_the_broker_are_killed(tmp_path: Path) -> None:
+    run(published(tmp_path, 1_500, seed=1))
+
+
+def test_a_publisher_that_forgets_its_numbers_is_caught(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        run(published(tmp_path, 1_500, seed=1, forgets=True))
+
+
+def test_events_under_their_own_name_keep_their_numbers(tmp_path: Path) -> None:
+    async def scene() -> None:
+        broker = await start("b1", {})
+        log = filled(tmp_path / "log", 3, "cab")
+        async with connect(broker.address, name="s") as s:
+            subscription = await s.subscribe("n >= 0")
+            command = await warm.start(
+                *("pub", "--log", str(log), "--name", "cab", "--at", str(broker.address)),
+                folder=tmp_path,
+                environment={},
+            )
+            printed, _ = await command.communicate()
+            came = [await subscription.next(30) for _ in range(3)]
+        assert [(event.publisher, event.sequence, event.payload) for event in came] == [
+            ("cab", n, b"x") for n in (1, 2, 3)
+        ]
+        assert printed.decode().splitlines()[0] == '{"event": "cab:1"}'
+        await broker.stop()
+
+    run(scene())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["sub", "--log", "LOG", "--retained"], "a --log holds what is published"),
+        (["pub", "--log", "LOG", "n=1"], "and not several"),
+        (["pub", "--log", "LOG", "--expires", "3"], "do not go with --log"),
+        (["pub", "--log", "nowhere"], "nowhere is no event log"),
+        (["pub", "--log", "LOG", "--name", "b"], "is published as 'a' already"),
+        (["sub", "--log", "LOG", "--name", "b"], "is the log of client 'c'"),
+    ],
+)
+def test_what_does_not_go_together_is_said(words: list[str], said: str, tmp_path: Path) -> None:
+    log = filled(tmp_path / "log", 1)
+    (log / "_log.json").write_text('{"format": 1, "name": "c"}')
+    state = {"publisher": "a", "first": 1, "keeps": False, "events": 0, "segment": 1, "bytes": 0}
+    (log / "_published.json").write_text(json.dumps(state))
+    ran = godwit(*[str(log) if word == "LOG" else word for word in words])
+    assert ran.exit_code == 2
+    assert said in " ".join(ran.stderr.replace("│", " ").split())

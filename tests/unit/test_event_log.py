@@ -1,0 +1,155 @@
+"""The event log: what is appended is there once, after any end of the process, and what is wrong with it is said."""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from godwit.errors import EventLogError
+from godwit.filters.events import Event
+from godwit.runtime.event_log import START, EventLog, Position, Publishing, lines_from, segments
+
+
+def event(n: int, publisher: str = "p") -> Event:
+    return Event({"n": n}, publisher, n, published_at=1.5)
+
+
+def events(numbers: Iterable[int]) -> list[Event]:
+    return [event(n) for n in numbers]
+
+
+def held(folder: Path, start: Position = START) -> list[int]:
+    return [json.loads(line)["attributes"]["n"] for line, _ in lines_from(folder, start)]
+
+
+def written(folder: Path, numbers: Iterable[int], **more: Any) -> None:
+    log = EventLog(folder, **more)
+    log.append(events(numbers))
+    log.close()
+
+
+def test_what_was_appended_is_there_again_and_once(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "log")
+    assert [each.sequence for each in log.append(events([1, 2, 2]))] == [1, 2]
+    log.close()
+    again = EventLog(tmp_path / "log")
+    assert [each.sequence for each in again.append([event(2), event(3), event(2, "q")])] == [3, 2]
+    again.close()
+    assert held(tmp_path / "log") == [1, 2, 3, 2]
+
+
+def test_it_is_there_though_nobody_closed_it(tmp_path: Path) -> None:
+    child = os.fork()
+    if not child:
+        EventLog(tmp_path).append(events([1, 2]))
+        os._exit(9)
+    os.waitpid(child, 0)
+    assert held(tmp_path) == [1, 2]
+    written(tmp_path, [2, 3])
+    assert held(tmp_path) == [1, 2, 3]
+
+
+def test_a_line_that_was_not_finished_is_cut_off_wherever_it_ends(tmp_path: Path) -> None:
+    written(tmp_path, [1, 2])
+    file = tmp_path / "00000001.jsonl"
+    whole = file.read_bytes()
+    second = whole.index(b"\n") + 1
+    for end in range(second, len(whole)):
+        file.write_bytes(whole[:end])
+        assert held(tmp_path) == [1]
+        written(tmp_path, [1, 2])
+        assert file.read_bytes() == whole
+    file.write_bytes(whole + b"\0" * 100)
+    written(tmp_path, [3])
+    assert held(tmp_path) == [1, 2, 3]
+
+
+def test_a_damaged_line_with_others_behind_it_is_said_and_nothing_is_cut(tmp_path: Path) -> None:
+    written(tmp_path, [1, 2, 3])
+    file = tmp_path / "00000001.jsonl"
+    damaged = file.read_bytes().replace(b'{"n":2}', b'{"n":2]')
+    file.write_bytes(damaged)
+    with pytest.raises(EventLogError, match=r"00000001\.jsonl: line 2 is no event, and others stand behind it"):
+        EventLog(tmp_path)
+    assert file.read_bytes() == damaged
+
+
+def test_a_full_segment_is_followed_by_the_next_and_none_comes_twice_in_the_new_one(tmp_path: Path) -> None:
+    for n in range(1, 7):
+        written(tmp_path, range(max(1, n - 3), n + 1), segment_bytes=1)
+    assert segments(tmp_path) == [1, 2, 3, 4, 5, 6]
+    assert held(tmp_path) == [1, 2, 3, 4, 5, 6]
+    assert sorted(path.name for path in tmp_path.glob("_seen-*")) == ["_seen-00000006.json"]
+
+
+def test_a_position_is_where_reading_goes_on(tmp_path: Path) -> None:
+    for n in range(1, 5):
+        written(tmp_path, [n], segment_bytes=150)
+    positions = [position for _, position in lines_from(tmp_path)]
+    assert segments(tmp_path) == [1, 2]
+    for count, position in enumerate(positions, start=1):
+        assert held(tmp_path, position) == list(range(count + 1, 5))
+    log = EventLog(tmp_path)
+    assert log.end == positions[-1]
+    log.close()
+
+
+def test_two_processes_do_not_write_one_log(tmp_path: Path) -> None:
+    log = EventLog(tmp_path)
+    with pytest.raises(EventLogError, match=rf"is being written by process {os.getpid()}"):
+        EventLog(tmp_path)
+    log.close()
+    EventLog(tmp_path).close()
+
+
+def test_a_disk_that_is_full_leaves_nothing_of_what_was_appended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog(tmp_path)
+    log.append(events([1]))
+    real = os.write
+
+    def full(file: int, data: Any) -> int:
+        if len(data) < 50:
+            raise OSError(28, "No space left on device")
+        return real(file, bytes(data)[:-40])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(EventLogError, match="cannot be written: No space left on device"):
+            log.append(events([2]))
+    assert (tmp_path / "00000001.jsonl").read_bytes().count(b"\n") == 1
+    assert (tmp_path / "00000001.jsonl").read_bytes().endswith(b"\n")
+    written(tmp_path, [1, 2])
+    assert held(tmp_path) == [1, 2]
+
+
+def test_how_far_it_is_published_is_there_again(tmp_path: Path) -> None:
+    with pytest.raises(EventLogError, match=r"is no event log: there is no _log\.json in it"):
+        Publishing(tmp_path)
+    written(tmp_path, [1, 2])
+    state = Publishing(tmp_path)
+    state.begin("cab", 100, keeps=False)
+    state.reached(Position(1, 10), 1)
+    state.reached(Position(1, 20), 2)
+    with pytest.raises(EventLogError, match="is being published by process"):
+        Publishing(tmp_path)
+    state.close()
+    again = Publishing(tmp_path)
+    assert (again.publisher, again.first, again.events, again.position) == ("cab", 100, 3, Position(1, 20))
+    again.close()
+    (tmp_path / "_published.json").write_text("{}")
+    with pytest.raises(EventLogError, match="does not say how far the log is published"):
+        Publishing(tmp_path)
+
+
+def test_a_newer_format_and_a_folder_of_other_things_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "00000001.jsonl").write_text("")
+    with pytest.raises(EventLogError, match="is no event log"):
+        EventLog(tmp_path)
+    (tmp_path / "_log.json").write_text('{"format": 2}')
+    with pytest.raises(EventLogError, match="has format 2: this version reads 1"):
+        EventLog(tmp_path)
