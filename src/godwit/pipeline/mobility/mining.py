@@ -1,0 +1,177 @@
+"""The whole way from fixes to the files that the simulator and brokers read.
+
+*Theory.* Fixes are read and marked once, and kept by Spark. All that follows is done for cells and, when a placement is
+given, once more for brokers: a place is a place. What comes out, in a folder:
+
+| file | is |
+|---|---|
+| `movement.json`, `model.json`, `dwell.json`, `proxies.json` | see `graph.py` |
+| `accuracy.json` | how well the next place is predicted, baseline beside (`prediction.py`) |
+| `tables/visits`, `tables/transitions`, `tables/stays`, `tables/proxies` | Parquet |
+| `tables/unread` | lines that could not be read, with file, line and reason, if there are any |
+| `movement.png`, `accuracy.png` | plots, where matplotlib is installed |
+| `brokers/` | all of this for brokers, with `coverage.json` and `tables/cells` |
+
+*Rules.*
+1. Every line is accounted for: read = used + unread + left out, by reason.
+2. An input in which nothing can be used is an error, and so is one without a single transition.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from godwit.errors import PipelineError
+from godwit.pipeline.mobility import coverage, graph, prediction, reading, staypoints, visits
+from godwit.pipeline.mobility.cells import Brokers, Cells, H3Cells, Places
+from godwit.pipeline.mobility.cleaning import Cleaning, marked
+from godwit.pipeline.mobility.staypoints import Staying
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Settings", "mine"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to mine with."""
+
+    cells: Cells = field(default_factory=lambda: H3Cells(8))
+    brokers: Brokers | None = None
+    cleaning: Cleaning = field(default_factory=Cleaning)
+    staying: Staying = field(default_factory=Staying)
+    steps_min: int = 3
+    proxy_share: float = 0.9
+
+    def __post_init__(self) -> None:
+        if self.steps_min < 1:
+            raise PipelineError(f"steps that are seen {self.steps_min} times at least: allowed is 1 or more")
+
+
+def mine(spark: "SparkSession", sources: Sequence[str], out: Path, settings: Settings) -> dict[str, Any]:
+    """Mine fixes, write the files, and say in numbers what was found."""
+    from pyspark.sql import functions as fn
+
+    lines = reading.read(spark, sources).persist()
+    fixes = marked(lines.where("reason is null"), settings.cleaning).persist()
+    try:
+        summary, usual_s = _accounted(lines, fixes)
+        if summary["unread"]:
+            unread = lines.where("reason is not null").select("file", "line", "reason", "text")
+            _save(unread, out / "tables" / "unread")
+        lines.unpersist()
+        stays = staypoints.stay_points(fixes, settings.staying)
+        _save(stays, out / "tables" / "stays")
+        summary["stay_points"] = spark.read.parquet(str(out / "tables" / "stays")).count()
+        in_cells = visits.placed(fixes, settings.cells)
+        summary |= _mined(spark, in_cells, settings.cells, out, settings, usual_s)
+        if settings.brokers is not None:
+            in_cells = in_cells.withColumnsRenamed({"place": "cell"}).withColumn("fault", fn.lit(None))
+            at_brokers = visits.placed(in_cells, settings.brokers).persist()
+            found = _mined(spark, at_brokers, settings.brokers, out / "brokers", settings, usual_s)
+            summary |= {f"brokers_{name}": held for name, held in found.items()}
+            summary |= _covered(spark, at_brokers, out / "brokers")
+            at_brokers.unpersist()
+    finally:
+        fixes.unpersist()
+        lines.unpersist()
+    return summary
+
+
+def _accounted(lines: "DataFrame", fixes: "DataFrame") -> tuple[dict[str, Any], float]:
+    """What became of each line (rule 1), and the median time between two fixes of a trip."""
+    from pyspark.sql import functions as fn
+
+    begins = fn.count_if(fn.col("trip").isNotNull() & fn.col("elapsed_s").isNull())
+    found = fixes.groupBy("fault").agg(
+        fn.count("*").alias("fixes"),
+        fn.countDistinct("client").alias("clients"),
+        begins.alias("trips"),
+        fn.median("elapsed_s").alias("usual_s"),
+    )
+    by_fault = {row["fault"]: row for row in found.collect()}
+    unread = lines.where("reason is not null").count()
+    used = by_fault.pop(None, None)
+    left_out = {f"left_out_{fault.replace(' ', '_')}": by_fault[fault]["fixes"] for fault in sorted(by_fault)}
+    if used is None:
+        raise PipelineError(f"no position can be used: {unread:,} lines cannot be read, and there are no others")
+    counts = {"unread": unread, **left_out, "used": used["fixes"]}
+    summary = {"read": sum(counts.values()), **counts, "clients": used["clients"], "trips": used["trips"]}
+    return summary, float(used["usual_s"] or 60.0)
+
+
+def _mined(
+    spark: "SparkSession", fixes: "DataFrame", places: Places, out: Path, settings: Settings, usual_s: float
+) -> dict[str, Any]:
+    """Visits and all that follows from them, for cells or for brokers."""
+    tables = out / "tables"
+    _save(visits.visits(fixes), tables / "visits")
+    visited = spark.read.parquet(str(tables / "visits"))
+    _save(visits.transitions(visited).coalesce(1).sortWithinPartitions("place", "to"), tables / "transitions")
+    _save(graph.proxies(visited, settings.proxy_share).coalesce(1).sortWithinPartitions("client"), tables / "proxies")
+    steps = graph.rows(spark.read.parquet(str(tables / "transitions")), "place", "to")
+    proxy_sets = graph.rows(spark.read.parquet(str(tables / "proxies")), "client")
+    dwells = graph.rows(visits.dwells(visited), "place")
+    if not steps:
+        raise PipelineError("nobody has gone from one place to another: take smaller cells, or longer traces")
+    made = graph.write(
+        out,
+        places,
+        dwells=dwells,
+        steps=steps,
+        proxy_sets=proxy_sets,
+        share=settings.proxy_share,
+        steps_min=settings.steps_min,
+    )
+    keyed = prediction.contexts(visited, places, usual_s)
+    found = prediction.accuracy(keyed, sorted(made["places"]))
+    _write_json(out / "accuracy.json", found)
+    _drawn(out, made, steps, found)
+    baseline, best = found["models"]["first order"], found["models"]["all"]
+    sizes = sorted(len(row["places"]) for row in proxy_sets)
+    return {
+        "places": len(made["places"]),
+        "visits": sum(row["visits"] for row in dwells),
+        "transitions": sum(row["count"] for row in steps),
+        "edges": len(made["edges"]),
+        "proxies_median": sizes[len(sizes) // 2],
+        "top_1_first_order": baseline["top_1"],
+        "top_1": best["top_1"],
+        "top_3_first_order": baseline["top_3"],
+        "top_3": best["top_3"],
+        "log_loss_first_order": baseline["log_loss"],
+        "log_loss": best["log_loss"],
+    }
+
+
+def _covered(spark: "SparkSession", fixes: "DataFrame", out: Path) -> dict[str, Any]:
+    found = coverage.coverage(fixes, spark.read.parquet(str(out / "tables" / "visits")))
+    _write_json(out / "coverage.json", found)
+    _save(coverage.cells_to_brokers(fixes).coalesce(1).sortWithinPartitions("cell", "broker"), out / "tables" / "cells")
+    return {"covered": found["covered"], "handovers_per_client_hour": found["handovers_per_client_hour"]}
+
+
+def _drawn(out: Path, made: dict[str, Any], steps: list[dict[str, Any]], found: dict[str, Any]) -> None:
+    """Plots, where there is something to plot with."""
+    try:
+        from godwit.pipeline.mobility import plots
+    except ImportError:
+        return
+    draw: tuple[tuple[str, Callable[[Path], None]], ...] = (
+        ("movement.png", lambda file: plots.movement(file, made, steps)),
+        ("accuracy.png", lambda file: plots.accuracy(file, found)),
+    )
+    for name, drawn in draw:
+        drawn(out / name)
+
+
+def _save(frame: "DataFrame", folder: Path) -> None:
+    frame.write.mode("overwrite").parquet(str(folder))
+
+
+def _write_json(file: Path, data: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
