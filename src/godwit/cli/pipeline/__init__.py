@@ -2,7 +2,7 @@
 
 import typer
 
-from godwit.cli.pipeline import ingest_command
+from godwit.cli.pipeline import analyse_command, ingest_command
 
 __all__ = ["app"]
 
@@ -15,3 +15,4 @@ def _pipeline() -> None:
 
 
 app.command("ingest")(ingest_command.ingest)
+app.command("analyse")(analyse_command.analyse)
