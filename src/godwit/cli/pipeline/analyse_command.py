@@ -1,0 +1,147 @@
+"""`godwit pipeline analyse`: what happened in runs, from their traces."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from godwit.cli.pipeline import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["analyse"]
+
+DRAWN_MAX = 8  # runs in one figure
+POINTS = 100  # of a distribution, or of a curve over time
+SHOWN = {
+    "published": "published",
+    "deliveries": "delivered",
+    "again": "twice",
+    "out_of_order": "out of order",
+    "latency_s": "ms, p50 / p90 / p99",
+    "probe_ratios": "first probe, last",
+    "moves": "moves",
+    "control": "control",
+    "control_per_move": "a move",
+    "entries": "entries",
+    "residue": "residues",
+    "unmeant": "unmeant",
+}
+"""What is shown of a run on a terminal, and its heading; a column that no run has anything for is left out."""
+
+
+def analyse(
+    traces: Annotated[
+        list[str], typer.Argument(metavar="TRACE", help="Folders with traces in them or below, or a table of traces.")
+    ],
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Write deliveries, runs.json and figures there.")
+    ] = None,
+    from_s: Annotated[
+        float | None,
+        typer.Option("--from", metavar="SECONDS", help="Measure from then on, not from the warm-up's end."),
+    ] = None,
+    master: running.Master = "local[*]",
+    debug: running.Debug = False,
+) -> None:
+    """Reckon from traces what was delivered, how fast, and what it cost: all runs in one go.
+
+    For each run: deliveries, those that came twice or out of order, how long they took; the share of probes that
+    arrived; moves, and messages of control for each; entries in brokers' tables; events that came in vain.
+    """
+    with running.session(master, "analyse", debug) as spark:
+        from godwit.pipeline import analytics
+        from godwit.reproduce.tables import CONTROL
+
+        trace = analytics.read(spark, analytics.find(traces, from_s))
+        found = analytics.summaries(trace, CONTROL)
+        if out is not None:
+            _write(Path(out), trace, found)
+    _show(found)
+    if out is not None:
+        typer.echo(f"deliveries, runs.json and figures: {out}", err=True)
+
+
+def _show(found: Mapping[str, Mapping[str, Any]]) -> None:
+    if not sys.stdout.isatty():
+        for run, each in found.items():
+            typer.echo(json.dumps({"run": run, **each}, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = [key for key in SHOWN if any(each.get(key) for each in found.values())]
+    table = Table(title="runs", title_justify="left")
+    table.add_column("run", overflow="fold")
+    for key in columns:
+        table.add_column(SHOWN[key], justify="right")
+    for run, each in found.items():
+        table.add_row(Text(run), *(Text(_cell(key, each.get(key))) for key in columns))
+    Console().print(table)
+
+
+def _cell(key: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if key == "latency_s":
+        return " / ".join(f"{1_000 * value[share]:,.0f}" for share in ("p50", "p90", "p99"))
+    if key == "probe_ratios":
+        ratios = list(value.values())
+        return f"{ratios[0]:.1%}, {ratios[-1]:.1%}"
+    if isinstance(value, dict):
+        value = sum(value.values())
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+# ---------------------------------------------------------------- files
+
+
+def _write(folder: Path, trace: "DataFrame", found: Mapping[str, Mapping[str, Any]]) -> None:
+    """The table of deliveries, all that is known of the runs, and figures of it."""
+    from godwit.pipeline import analytics, schemas
+
+    table = folder / "deliveries"
+    if table.exists():
+        schemas.about(table, "deliveries")  # nobody's else is overwritten
+    analytics.deliveries(trace).write.mode("overwrite").parquet(str(table))
+    schemas.write_about(table, schemas.About("deliveries"))
+    (folder / "runs.json").write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    _draw(folder, trace, found)
+
+
+def _draw(folder: Path, trace: "DataFrame", found: Mapping[str, Mapping[str, Any]]) -> None:
+    from pyspark.sql import functions as fn
+
+    from godwit.pipeline import analytics
+    from godwit.reproduce.figures import lines
+
+    runs = list(found)[:DRAWN_MAX]
+    said = "" if len(runs) == len(found) else f"The first {len(runs)} of {len(found)} runs."
+    some = trace.where(fn.col("run").isin(runs))
+    if any("latency_s" in found[run] for run in runs):
+        shares = [number / POINTS for number in range(POINTS + 1)]
+        rows = {row.run: row.quantiles for row in analytics.latency(some, shares).collect()}
+        series = {run: list(zip(rows[run], shares, strict=True)) for run in runs if run in rows}
+        x, y = "seconds from publication to delivery", "share of deliveries"
+        lines(folder, "latency", series, title="Time of delivery", x=x, y=y, steps=True, caption=said)
+    if any("probe_ratios" in found[run] for run in runs):
+        ratios = {
+            run: [(float(number), ratio) for number, ratio in found[run].get("probe_ratios", {}).items()]
+            for run in runs
+        }
+        title, x, y = "Probe delivery", "probe since the publisher connected", "delivery ratio"
+        lines(folder, "probes", ratios, title=title, x=x, y=y, y_range=(0.0, 1.05), caption=said)
+    if any("entries" in found[run] for run in runs):
+        curves: dict[str, list[tuple[float, float]]] = {}
+        for row in analytics.table_curve(some, POINTS).orderBy("run", "table", "at").collect():
+            name = row.table if len(runs) == 1 else f"{row.run}, {row.table}"
+            if row.table.startswith("in_"):
+                curves.setdefault(name, []).append((row.at, float(row.entries)))
+        title, x, y = "Entries in the tables of all brokers", "seconds", "entries"
+        if curves:
+            lines(folder, "tables", curves, title=title, x=x, y=y, steps=True, caption=said)

@@ -1,0 +1,444 @@
+"""What happened in runs, reckoned from their traces: deliveries and their times, moves, control, tables, residues.
+
+*Theory.* A trace (`docs/reference/trace_format.md`) is a table with a row for each thing that happened; the traces of
+many runs are one table with a column `run`. Every question here is a function from that table to another that has a
+row for each run, or for each of its probes, clients, brokers, messages; so a hundred runs are as many jobs as one. What
+leaves Spark is small: counts, quantiles, points of a curve.
+
+`read` adds two columns. `place` is where a row stands in its run: much happens at the same moment, and what came first
+decides which filter was asked for last, or whether an event came out of order. `from_s` is when measurements begin.
+
+| function | a row for each | says |
+|---|---|---|
+| `kinds` | run, kind | how many rows |
+| `deliveries` | delivery | when it was published and delivered, and the how-manyeth time it came to this client |
+| `delivered` | run | deliveries, those that came again, those out of order |
+| `latency` | run | quantiles and mean of the time from publication to delivery |
+| `probes` | probe and subscriber that wants it | how long until it came, null when it never did |
+| `probe_ratios` | run, number of the probe | the share that was delivered [pubmob Fig. 5] |
+| `moves` | move | who came from which broker to which, when, and until when it stayed |
+| `gaps` | move | how long until an event came, and until one that was published since |
+| `control` | run, type of message | messages and bytes, each hop counted |
+| `traffic` | run, type of message, whether over the air | the same, of all messages |
+| `table_sizes` | run, broker, table | entries on average over time, and at last |
+| `table_curve` | run, table, piece of time | entries of all brokers at its end |
+| `residues` | run, kind | events that reached a border broker for a client that did not want them or was not meant |
+
+*Rules.*
+1. A function takes what `read` gives and knows nothing of the run; names of nodes mean nothing to it.
+2. What is measured begins at `from_s`: [pubmob §4.1] has a warm-up "during which no measurements are made". What was
+   asked, delivered or built before counts for what is measured after.
+3. Quantiles are exact, between two values by a straight line.
+
+*Departures.* Who wants a probe is found by asking every filter that was asked for in any of the runs, each once.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from godwit import trace as traces
+from godwit.errors import GodwitError, PipelineError
+from godwit.filters.events import event
+from godwit.filters.language import parse
+from godwit.pipeline import schemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "SHARES",
+    "Source",
+    "control",
+    "delivered",
+    "deliveries",
+    "distribution",
+    "find",
+    "gaps",
+    "kinds",
+    "latency",
+    "measured",
+    "moves",
+    "probe_ratios",
+    "probes",
+    "read",
+    "residues",
+    "summaries",
+    "table_curve",
+    "table_sizes",
+    "traffic",
+]
+
+SHARES = (0.5, 0.9, 0.99)
+"""The quantiles that `latency` gives."""
+
+
+# ---------------------------------------------------------------- which runs there are
+
+
+@dataclass(frozen=True)
+class Source:
+    """A run's trace, or a table of many: where it is, what it is called, and when its measurements begin."""
+
+    path: Path
+    run: str = ""  # of a table: each row says it
+    from_s: float = 0.0
+
+
+def find(paths: Iterable[str | Path], from_s: float | None = None) -> list[Source]:
+    """The traces in these folders and below them; a run is called as its folder is, with more of its path if need be.
+
+    Measurements begin at `from_s`; unless told, after the warm-up that the run's scenario had.
+    """
+    found: list[Source] = []
+    files: dict[Path, None] = {}
+    for each in map(Path, paths):
+        if (each / schemas.ABOUT).exists():
+            schemas.about(each, "trace")
+            found.append(Source(each, from_s=from_s or 0.0))
+            continue
+        here = [each] if each.is_file() else sorted(each.rglob(traces.FILE))
+        if not here:
+            raise PipelineError(f"{each} has no {traces.FILE} in it" if each.exists() else f"there is no {each}")
+        files.update(dict.fromkeys(file.absolute() for file in here))
+    runs = _names(list(files))
+    return found + [Source(file, run, _warmup_s(file) if from_s is None else from_s) for file, run in runs.items()]
+
+
+def _names(files: Sequence[Path]) -> dict[Path, str]:
+    """A name for each: that of its folder, and of folders above as long as two are called the same."""
+    parts = {file: (file.parent if file.name == traces.FILE else file.with_suffix("")).parts for file in files}
+    names: dict[Path, str] = {}
+    for file, own in parts.items():
+        depth = 1
+        while depth < len(own) and any(own[-depth:] == other[-depth:] for key, other in parts.items() if key != file):
+            depth += 1
+        names[file] = "/".join(own[-depth:])
+    return names
+
+
+def _warmup_s(file: Path) -> float:
+    try:
+        return float(traces.about(file.parent)["scenario"]["run"]["warmup_s"])
+    except (GodwitError, KeyError, TypeError, ValueError):  # not of a scenario
+        return 0.0
+
+
+def read(spark: "SparkSession", sources: Sequence[Source]) -> "DataFrame":
+    """All rows of these traces, with `place` and `from_s`."""
+    if not sources:
+        raise PipelineError("there is no trace to read")
+    columns = [name for name in schemas.TABLES["trace"] if name != "run"]
+    parts: list[DataFrame] = []
+    files = [each for each in sources if each.run]
+    for each in files:
+        _check(each.path)
+    if files:
+        known = _known(spark, files)
+        where = fn.url_decode(fn.replace("_metadata.file_path", fn.lit("+"), fn.lit("%2B")))  # it reads + as a blank
+        table = spark.read.parquet(*(str(each.path.absolute()) for each in files))
+        table = table.select(*columns, where.alias("path"), fn.col("_metadata.row_index").alias("place"))
+        parts.append(table.join(fn.broadcast(known), "path").select("run", *columns, "place", "from_s"))
+    for each in sources:
+        if not each.run:
+            order = Window.partitionBy("run").orderBy("at", "_file", "_row")
+            table = spark.read.parquet(str(each.path))
+            table = table.select(
+                "*", fn.col("_metadata.file_path").alias("_file"), fn.col("_metadata.row_index").alias("_row")
+            )
+            table = table.withColumn("place", fn.row_number().over(order).cast("bigint"))
+            parts.append(table.select("run", *columns, "place", fn.lit(each.from_s).alias("from_s")))
+    found = parts[0]
+    for part in parts[1:]:
+        found = found.unionByName(part)
+    return found
+
+
+def _known(spark: "SparkSession", files: Sequence[Source]) -> "DataFrame":
+    """Which run a file is of, as Spark names files, and when its measurements begin."""
+    columns = {
+        "path": [f"file:{each.path.absolute()}" for each in files],
+        "run": [each.run for each in files],
+        "from_s": [each.from_s for each in files],
+    }
+    return spark.createDataFrame(pa.table(columns))
+
+
+def _check(file: Path) -> None:
+    try:
+        names = pq.read_schema(file).names
+    except (OSError, pa.ArrowInvalid) as error:
+        raise PipelineError(f"cannot read the trace {file}: {error}") from None
+    if names != traces.schema().names:
+        raise PipelineError(f"{file} is no trace: its columns are {', '.join(names)}")
+
+
+# ---------------------------------------------------------------- rows
+
+
+def measured(rows: "DataFrame") -> "DataFrame":
+    """Of rows that have `at` and `from_s`, those from when measurements begin."""
+    return rows.where("at >= from_s")
+
+
+def kinds(trace: "DataFrame") -> "DataFrame":
+    """How many rows of each kind a run has."""
+    return trace.groupBy("run", "kind").count().withColumnRenamed("count", "rows")
+
+
+def _clients(trace: "DataFrame") -> "DataFrame":
+    """By run, who is a client: it was greeted by a broker, or given an event."""
+    return (
+        trace.where("kind = 'delivered' or kind = 'handled' and message = 'Attached'").select("run", "node").distinct()
+    )
+
+
+# ---------------------------------------------------------------- deliveries
+
+
+def _came(trace: "DataFrame") -> "DataFrame":
+    """Every delivery, with `number`: the how-manyeth time that its client is given this event."""
+    again = Window.partitionBy("run", "node", "publisher", "sequence").orderBy("place")
+    rows = trace.where("kind = 'delivered'").select(
+        "run", "publisher", "sequence", "node", "subscription", "at", "place", "from_s"
+    )
+    return rows.withColumn("number", fn.row_number().over(again).cast("bigint"))
+
+
+def deliveries(trace: "DataFrame") -> "DataFrame":
+    """The table `deliveries`. An event was published when its client says so (`probed`), or its broker took it."""
+    said = trace.where("kind in ('probed', 'published')").groupBy("run", "publisher", "sequence")
+    published = said.agg(fn.min("at").alias("published_at"))
+    came = _came(trace).withColumnsRenamed({"node": "subscriber", "at": "delivered_at"})
+    return came.join(published, ["run", "publisher", "sequence"], "left").select(*schemas.TABLES["deliveries"])
+
+
+def delivered(trace: "DataFrame") -> "DataFrame":
+    """By run: deliveries, how many of them came `again`, and how many came first after a later one of their publisher.
+
+    From the beginning of the run, as what came twice may have come before the warm-up was over.
+    """
+    before = Window.partitionBy("run", "node", "publisher").orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
+    is_first = fn.col("number") == 1
+    highest = fn.max(fn.when(is_first, fn.col("sequence"))).over(before)
+    rows = _came(trace).withColumn("is_overtaken", is_first & (fn.col("sequence") < highest))
+    return rows.groupBy("run").agg(
+        fn.count("*").alias("deliveries"),
+        fn.count_if(fn.col("number") > 1).alias("again"),
+        fn.count_if("is_overtaken").alias("out_of_order"),
+    )
+
+
+def latency(trace: "DataFrame", shares: Sequence[float] = SHARES) -> "DataFrame":
+    """By run, how long deliveries took whose event was published since measurements began; of each the first time."""
+    begins = trace.groupBy("run").agg(fn.min("from_s").alias("from_s"))
+    rows = deliveries(trace).where("number = 1").join(fn.broadcast(begins), "run").where("published_at >= from_s")
+    rows = rows.withColumn("delay", fn.col("delivered_at") - fn.col("published_at"))
+    return distribution(rows, ["run"], "delay", shares)
+
+
+def distribution(rows: "DataFrame", by: Sequence[str], column: str, shares: Sequence[float]) -> "DataFrame":
+    """By group: `count` and `mean` of what is not null in a column, and its quantiles as an array."""
+    return rows.groupBy(*by).agg(
+        fn.count(column).alias("count"),
+        fn.mean(column).alias("mean"),
+        fn.percentile(column, list(shares)).alias("quantiles"),
+    )
+
+
+# ---------------------------------------------------------------- probes
+
+
+def probes(trace: "DataFrame") -> "DataFrame":
+    """Every probe of a run, with every subscriber that wants it, as it asked last.
+
+    `number`: which since its publisher connected, from 1; `stop`: the how-manyeth connection of its publisher, from 1.
+    """
+    connection = Window.partitionBy("run", "publisher").orderBy("place")
+    said = trace.where("kind = 'probed'").select(
+        "run", "publisher", "sequence", "number", "at", "place", "from_s", fn.col("detail").alias("said")
+    )
+    said = said.withColumn("stop", fn.sum(fn.when(fn.col("number") == 1, 1).otherwise(0)).over(connection))
+    latest = Window.partitionBy("run", "node", "subscription").orderBy(fn.desc("place"))
+    asked = trace.where("kind = 'asked' and message = 'subscription'").withColumn("age", fn.row_number().over(latest))
+    asked = asked.where("age = 1 and detail != ''").select(
+        "run", fn.col("node").alias("subscriber"), fn.col("detail").alias("wanted")
+    )
+    wants = _wants(said.select("said").distinct(), [row.wanted for row in asked.select("wanted").distinct().collect()])
+    owed = said.join(fn.broadcast(wants), "said").join(asked, ["run", "wanted"])
+    owed = owed.drop("said", "wanted", "place").distinct()
+    given = trace.where("kind = 'delivered'").groupBy(
+        "run", fn.col("node").alias("subscriber"), "publisher", "sequence"
+    )
+    came = given.agg(fn.min("at").alias("came_at"))
+    found = owed.join(came, ["run", "subscriber", "publisher", "sequence"], "left")
+    return found.withColumn("delay", fn.col("came_at") - fn.col("at")).drop("came_at")
+
+
+def _wants(said: "DataFrame", filters: Sequence[str]) -> "DataFrame":
+    """Pairs of what was said, as JSON, and a filter that it matches."""
+
+    def matched(batches: Iterator[Any]) -> Iterator[Any]:
+        known = [(text, parse(text)) for text in filters]
+        for batch in batches:
+            found = [
+                (one, text)
+                for one in batch.column(0).to_pylist()
+                for attributes in [event(json.loads(one)).attributes]
+                for text, filter in known
+                if filter.holds(attributes)
+            ]
+            texts = [pa.array([pair[side] for pair in found], pa.string()) for side in (0, 1)]
+            yield pa.RecordBatch.from_arrays(texts, names=["said", "wanted"])
+
+    return said.mapInArrow(matched, "said string, wanted string")
+
+
+def probe_ratios(pairs: "DataFrame") -> "DataFrame":
+    """By number of the probe: pairs with a subscriber that wants it, how many of these came, and their share."""
+    found = pairs.groupBy("run", "number").agg(fn.count("*").alias("wanted"), fn.count("delay").alias("came"))
+    return found.withColumn("ratio", fn.col("came") / fn.col("wanted"))
+
+
+# ---------------------------------------------------------------- moves
+
+
+def moves(trace: "DataFrame") -> "DataFrame":
+    """Every time that a client connected to another broker than the one before; `until` the next such, or null."""
+    mine = Window.partitionBy("run", "node").orderBy("place")
+    links = trace.where("kind = 'link_up'").select("run", "node", "at", "place", "from_s", fn.col("peer").alias("new"))
+    links = links.join(fn.broadcast(_clients(trace)), ["run", "node"], "left_semi")
+    found = links.withColumn("old", fn.lag("new").over(mine)).where("old != new")
+    found = found.withColumn("until", fn.lead("at").over(mine)).withColumnRenamed("node", "client")
+    return found.select("run", "client", "at", "old", "new", "until", "place", "from_s")
+
+
+def gaps(trace: "DataFrame") -> "DataFrame":
+    """For each move, seconds until an event came (`gap`), and until one that entered the network since (`new_gap`)."""
+    entered = trace.where("kind = 'published'").groupBy("run", "publisher", "sequence").agg(fn.max("at").alias("said"))
+    came = trace.where("kind = 'delivered'").select(
+        "run", fn.col("node").alias("client"), "publisher", "sequence", fn.col("at").alias("came")
+    )
+    came = came.join(entered, ["run", "publisher", "sequence"], "left").fillna(0.0, "said")
+    here = ["run", "client"]
+    stay = (fn.col("came") >= fn.col("at")) & (fn.col("until").isNull() | (fn.col("came") < fn.col("until")))
+    pairs = moves(trace).join(came, here, "left")
+    first, new = fn.when(stay, fn.col("came")), fn.when(stay & (fn.col("said") >= fn.col("at")), fn.col("came"))
+    return pairs.groupBy(*here, "at", "place", "from_s").agg(
+        (fn.min(first) - fn.col("at")).alias("gap"), (fn.min(new) - fn.col("at")).alias("new_gap")
+    )
+
+
+# ---------------------------------------------------------------- messages, tables, residues
+
+
+def control(trace: "DataFrame", messages: Iterable[str]) -> "DataFrame":
+    """By run, how often messages of these types have arrived, and their bytes: [pubmob §4.2] counts each hop."""
+    rows = measured(trace).where("kind = 'handled'").where(fn.col("message").isin(*messages))
+    return rows.groupBy("run", "message").agg(fn.count("*").alias("hops"), fn.sum("size").alias("bytes"))
+
+
+def traffic(trace: "DataFrame") -> "DataFrame":
+    """By run and type of message, and whether a client has sent or taken it (`air`): hops and bytes."""
+    rows = measured(trace).where("kind = 'handled'").groupBy("run", "node", "peer", "message")
+    hops = rows.agg(fn.count("*").alias("hops"), fn.sum("size").alias("bytes"))
+    clients = _clients(trace).withColumn("is_client", fn.lit(True))
+    for end in ("node", "peer"):
+        these = clients.withColumnsRenamed({"node": end, "is_client": f"{end}_is_client"})
+        hops = hops.join(fn.broadcast(these), ["run", end], "left")
+    is_air = fn.coalesce("node_is_client", "peer_is_client", fn.lit(False))
+    found = hops.withColumn("air", is_air).groupBy("run", "message", "air")
+    return found.agg(fn.sum("hops").alias("hops"), fn.sum("bytes").alias("bytes"))
+
+
+def _sizes(trace: "DataFrame") -> "DataFrame":
+    """Each size that a table had, from when (`at`) until when (null: to the end), and the size before."""
+    own = Window.partitionBy("run", "node", "table").orderBy("place")
+    rows = trace.where("kind = 'table'").select(
+        "run", "node", fn.col("detail").alias("table"), "at", fn.col("number").alias("entries"), "place", "from_s"
+    )
+    return rows.withColumn("until", fn.lead("at").over(own)).withColumn(
+        "before", fn.lag("entries", 1, 0).over(own).cast("bigint")
+    )
+
+
+def _ends(trace: "DataFrame") -> "DataFrame":
+    return trace.groupBy("run").agg(fn.max("at").alias("ends_s"))
+
+
+def table_sizes(trace: "DataFrame") -> "DataFrame":
+    """By broker and table, entries on `average` since measurements began, and at `last`."""
+    rows = _sizes(trace).join(fn.broadcast(_ends(trace)), "run")
+    begins, ends = fn.greatest("at", "from_s"), fn.coalesce("until", "ends_s")
+    held = fn.col("entries") * fn.greatest(ends - begins, fn.lit(0.0))
+    lasts = fn.greatest(fn.first("ends_s") - fn.first("from_s"), fn.lit(1e-9))
+    return rows.groupBy("run", "node", "table").agg(
+        (fn.sum(held) / lasts).alias("average"),
+        fn.max(fn.when(fn.col("until").isNull(), fn.col("entries"))).alias("last"),
+    )
+
+
+def table_curve(trace: "DataFrame", pieces: int = 100) -> "DataFrame":
+    """By table, entries of all brokers at the end of each of so many pieces of a run in which one changed."""
+    rows = _sizes(trace).join(fn.broadcast(_ends(trace)), "run")
+    wide = fn.greatest(fn.col("ends_s"), fn.lit(1e-9)) / pieces
+    rows = rows.withColumn("at", (fn.floor(fn.col("at") / wide) + 1) * wide)
+    change = rows.groupBy("run", "table", "at").agg(fn.sum(fn.col("entries") - fn.col("before")).alias("change"))
+    so_far = Window.partitionBy("run", "table").orderBy("at")
+    return change.select("run", "table", "at", fn.sum("change").over(so_far).alias("entries"))
+
+
+def residues(trace: "DataFrame") -> "DataFrame":
+    """By run, the events that reached a border broker in vain: `residue` and `unmeant`."""
+    return kinds(measured(trace).where("kind in ('residue', 'unmeant')"))
+
+
+# ---------------------------------------------------------------- all of it, run by run
+
+
+def summaries(trace: "DataFrame", messages: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """What each run comes to, by its name: only what it has any of. `messages` are the types that count as control."""
+    runs: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, int]] = {}
+    for row in kinds(trace).orderBy("run", "kind").collect():
+        rows.setdefault(row.run, {})[row.kind] = row.rows
+    for run, counts in rows.items():
+        runs[run] = {"rows": sum(counts.values()), "published": counts.get("published", 0)}
+    there = {kind for counts in rows.values() for kind in counts}
+    if "delivered" in there:
+        for row in delivered(trace).collect():
+            runs[row.run] |= {"deliveries": row.deliveries, "again": row.again, "out_of_order": row.out_of_order}
+        for row in latency(trace).collect():
+            shown = {f"p{100 * share:g}": value for share, value in zip(SHARES, row.quantiles, strict=True)}
+            runs[row.run]["latency_s"] = {"mean": row["mean"], **shown}
+    if "probed" in there:
+        for row in probe_ratios(measured(probes(trace))).orderBy("run", "number").collect():
+            runs[row.run].setdefault("probe_ratios", {})[row.number] = row.ratio
+    if "link_up" in there:
+        for row in measured(moves(trace)).groupBy("run").count().collect():
+            runs[row.run]["moves"] = row["count"]
+    if "handled" in there:
+        _add_control(runs, control(trace, messages).orderBy("run", "message").collect())
+    if "table" in there:
+        sizes = table_sizes(trace).groupBy("run", "table").agg(fn.sum("average").alias("entries"))
+        for row in sizes.orderBy("run", "table").collect():
+            runs[row.run].setdefault("entries", {})[row.table] = row.entries
+    for row in residues(trace).collect() if there & {"residue", "unmeant"} else ():
+        runs[row.run][row.kind] = row.rows
+    return runs
+
+
+def _add_control(runs: Mapping[str, dict[str, Any]], rows: Iterable[Any]) -> None:
+    for row in rows:
+        runs[row.run].setdefault("control", {})[row.message] = row.hops
+        runs[row.run]["control_bytes"] = runs[row.run].get("control_bytes", 0) + row.bytes
+    for found in runs.values():
+        if found.get("moves"):
+            found["control_per_move"] = sum(found.get("control", {}).values()) / found["moves"]
