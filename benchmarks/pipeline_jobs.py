@@ -1,0 +1,135 @@
+"""The process that measures: one Spark session at one master, or none, and jobs one after another.
+
+`pipeline.py` starts it with a list of jobs, for a JVM has one session and memory should be given back between parts.
+Each job is run once to warm up and then so many times by the clock; a line of JSON comes out for each. What a job
+leaves behind is removed before the clock starts again, and what it found is counted after it has stopped.
+"""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.pipeline_data import Work
+from benchmarks.pipeline_ours import Ours, build_index, peak_rss_mb
+from benchmarks.pipeline_rivals import Duck, pairs_in, spark_count, spark_views, spark_write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to measure: who does what on which work; a sample of it, one event in `of`, where all would take hours."""
+
+    name: str
+    who: str
+    what: str  # count, write, index, no-op, clocks
+    folder: str  # of the work
+    how: str = ""  # plain, tuned, shapes; table, dataframe
+    of: int = 1
+    repeat: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came out: seconds of each run, and pairs found."""
+
+    job: Job
+    runs: list[float]
+    pairs: int | None = None
+    rows: int = 0
+    bytes: int | None = None
+    more: dict[str, float] = field(default_factory=dict)
+
+    @staticmethod
+    def load(said: dict[str, Any]) -> "Result":
+        """What `asdict` has made of one."""
+        return Result(**{**said, "job": Job(**said["job"])})
+
+
+class Measuring:
+    """One process."""
+
+    def __init__(self, spark: "SparkSession | None", scratch: Path) -> None:
+        self.spark, self.scratch = spark, scratch
+
+    def result(self, job: Job) -> Result:
+        """Run a job as often as it says, after once to warm up."""
+        work = Work.load(Path(job.folder))
+        out = self.scratch / "out"
+        run = self.runner(job, work, out)
+        found: Any = None
+        runs = []
+        for _ in range(job.repeat + (job.what != "index")):
+            shutil.rmtree(out, ignore_errors=True)
+            start = time.perf_counter()
+            found = run()
+            runs.append(time.perf_counter() - start)
+        runs = runs if job.what == "index" else runs[1:]
+        more = found if isinstance(found, dict) else {}
+        pairs, size = found if isinstance(found, int) else more.pop("pairs", None), None
+        if job.what == "write":
+            pairs = Ours.pairs_in(out) if job.who == "Godwit" else pairs_in(out)
+            size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+        shutil.rmtree(out, ignore_errors=True)
+        return Result(job, runs, pairs, len(range(job.of, work.events + 1, job.of)), size, more)
+
+    def runner(self, job: Job, work: Work, out: Path) -> Callable[[], Any]:
+        """What the clock is held to."""
+        match job.who, job.what:
+            case "DuckDB", "count":
+                duck = Duck(work, job.of)
+                return lambda: duck.count(job.how)
+            case "DuckDB", "write":
+                duck = Duck(work, job.of)
+                return lambda: duck.write(job.how, out)
+            case "Godwit", "index":
+                return lambda: build_index(work)
+        assert self.spark is not None
+        spark = self.spark
+        match job.who, job.what:
+            case "Spark SQL", "count":
+                return lambda: spark_count(spark, work, job.how, job.of)
+            case "Spark SQL", "write":
+                return lambda: spark_write(spark, work, job.how, out)
+        ours = Ours(spark, work)
+        match job.what:
+            case "count":
+                return lambda: ours.count(job.how, job.of)
+            case "write":
+                return lambda: ours.write(job.how, out)
+            case "no-op":
+                return lambda: ours.nothing(job.how)
+            case "clocks":
+                return lambda: ours.clocks(job.how, out)
+        raise ValueError(f"nobody knows how to do {job}")
+
+
+def main(master: str, scratch: str, jobs: str) -> None:
+    """Measure, and print a line for each job: first one for the start of Spark."""
+    start = time.perf_counter()
+    spark = None
+    if master:
+        from godwit.pipeline.session import start as start_spark
+
+        spark = start_spark(master, "godwit benchmark")
+    print(json.dumps({"start_s": time.perf_counter() - start}), flush=True)
+    try:
+        measuring = Measuring(spark, Path(scratch))
+        for said in json.loads(jobs):
+            print(json.dumps(asdict(measuring.result(Job(**said)))), flush=True)
+        print(json.dumps({"peak_rss_mb": peak_rss_mb()}), flush=True)
+    finally:
+        if spark is not None:
+            spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
