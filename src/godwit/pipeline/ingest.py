@@ -16,11 +16,13 @@ What cannot be read goes to the quarantine beside the table, with file, line and
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
 
 from godwit.errors import PipelineError
 from godwit.pipeline import tables
@@ -49,6 +51,7 @@ FORMATS: dict[str, str] = {
 """Each format, and the table that it becomes unless told otherwise."""
 BY_LINE = ("jsonl", "log", "padres", "csv", "fixes")
 FILE_ROWS_MIN, FILE_ROWS_MAX = 2**16, 2**20
+DAYS_MANY, ROWS_OF_A_DAY_FEW = 100, 1_000  # beyond which a file for each day would be a heap of crumbs
 TASKS_PER_CORE = 4
 ELEMENTS_SHOWN = 8
 
@@ -87,6 +90,8 @@ def ingest(
 
     with tables.changing(out, table, mode) as change:
         pieces = _pieces(paths, options, table, cores, run)
+        if table == "trace" and change.before is not None:
+            _refuse_runs_twice(change.folder, {each.publisher for each in pieces})
         clock.done("plan")
         folder = str(change.staged.absolute())
         staged: list[Staged] = run(stage, [Work(n, each, options, table, folder) for n, each in enumerate(pieces)])
@@ -94,23 +99,26 @@ def ingest(
         clock.done("read")
         forms = tables.widen(change, _forms(staged), run)
         units = _units(change, table, forms, staged, cores)
+        read = sum(each.read for each in staged)
         written = sum(run(write_unit, units))
+        if read != written:
+            raise PipelineError(
+                f"{read:,} rows were read and {written:,} written: a fault of ours, and nothing is changed"
+            )
         clock.done("write")
         change.commit(forms)
         clock.done("commit")
     bad = sum((each.bad for each in staged), Counter[str]())
-    report = Report(
+    return Report(
         table,
         len(paths),
-        sum(each.read for each in staged),
-        written - bad.total(),
+        read,
+        read - bad.total(),
         dict(bad.most_common()),
         len({day for each in staged for day, _ in each.days if day != NO_DAY_NUMBER}),
         forms,
         clock.steps,
     )
-    assert report.read == report.written + sum(report.quarantined.values()), report
-    return report
 
 
 def table_of(options: Options, table: str = "") -> str:
@@ -179,6 +187,13 @@ def _runs(paths: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [path.parent.as_posix() for path in paths]
 
 
+def _refuse_runs_twice(folder: Path, runs: set[str]) -> None:
+    for path in tables.files(folder):
+        there = pq.read_table(path, columns=["run"], partitioning=None).column("run").unique().to_pylist()
+        for run in sorted(runs.intersection(there)):
+            raise PipelineError(f"the table has a run {run!r} already: rename the folder of one, or use --overwrite")
+
+
 def _check(staged: Sequence[Staged], paths: Sequence[Path], options: Options) -> None:
     """`PipelineError` when there is nothing to write, or something that may not be there."""
     for each in staged:
@@ -225,15 +240,30 @@ def _units(
             by_day.setdefault(day, []).append(rows)
     total = sum(rows.count for slices in by_day.values() for rows in slices)
     size = min(max(total // (2 * cores), FILE_ROWS_MIN), FILE_ROWS_MAX)
+    has_days = "day" in TABLES[table]
+    flat = has_days and change.is_flat(len(by_day) > DAYS_MANY and total < len(by_day) * ROWS_OF_A_DAY_FEW)
+    if flat or not has_days:
+        by_day = {NO_DAY_NUMBER: _together(rows for each in staged for _, rows in each.days)}
     units = []
     for day in sorted(by_day):
         for chunk in _chunks(by_day[day], size):
-            target = change.place(_day_name(day) if "day" in TABLES[table] else None)
-            units.append(Unit(str(target.absolute()), table, tuple(chunk), forms))
+            target = change.place(_day_name(day) if has_days and not flat else None)
+            units.append(Unit(str(target.absolute()), table, tuple(chunk), forms, flat))
     for chunk in _chunks([rows for each in staged for rows in each.refused], size):
         target = change.new / tables.QUARANTINE / change.place().name
         units.append(Unit(str(target.absolute()), "quarantine", tuple(chunk), {}))
     return units
+
+
+def _together(slices: Iterable[Slice]) -> list[Slice]:
+    """The same rows in fewer slices: what is next to each other in a file is one."""
+    found: list[Slice] = []
+    for rows in slices:
+        if found and found[-1].path == rows.path and found[-1].start + found[-1].count == rows.start:
+            found[-1] = Slice(rows.path, found[-1].start, found[-1].count + rows.count)
+        else:
+            found.append(rows)
+    return found
 
 
 def _chunks(slices: Sequence[Slice], size: int) -> list[list[Slice]]:

@@ -91,6 +91,7 @@ class Unit:
     table: str
     slices: tuple[Slice, ...]
     forms: dict[str, Form]
+    flat: bool = False  # the day is a column
 
 
 # ---------------------------------------------------------------- reading
@@ -360,6 +361,9 @@ def _brought(batch: Any, unit: Unit) -> Any:
     for name, type in arrow_columns(unit.table).items():
         names.append(name)
         arrays.append(batch.column(name) if name in there else pa.nulls(batch.num_rows, type))
+    if unit.flat:
+        names.append("day")
+        arrays.append(batch.column("at" if unit.table == "fixes" else "published_at").cast(pa.date32()))
     for attribute, form in _columns_of(unit.forms):
         names.append(attribute)
         array = batch.column(attribute) if attribute in there else pa.nulls(batch.num_rows)

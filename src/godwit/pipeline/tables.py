@@ -12,7 +12,9 @@ comes next. A writer that is killed before leaves only a folder `_writing`, whic
 4. No file is given a name twice in the life of a table, so that a change that is made again does no harm.
 5. An attribute that gets other values than before has its column widened in all files; a file may lack the column of
    an attribute that none of its events has, and readers take it for missing.
-6. What was refused stands beside the table, in its `_quarantine`, which is a table too and part of the same change.
+6. The day of a row is the name of its folder, as Spark has it; a table of many days with few rows each is *flat*: its
+   files stand in the table's folder, and the day is a column in them. Spark reads both alike.
+7. What was refused stands beside the table, in its `_quarantine`, which is a table too and part of the same change.
 """
 
 import fcntl
@@ -107,6 +109,12 @@ class Change:
     def staged(self) -> Path:
         """Where files may be put that are needed only until the change is made."""
         return self.folder / _WRITING / "staged"
+
+    def is_flat(self, wish: bool) -> bool:
+        """Whether the files stand in no folders of days: as in the table before, and in a new one as is wished."""
+        if self.before is None or not (known := files(self.folder)):
+            return wish
+        return known[0].parent == self.folder
 
     def place(self, day: str | None = None) -> Path:
         """Where the next file of this change is put; `day`: in the folder of that day."""
@@ -246,7 +254,7 @@ def write(frame: "DataFrame", folder: str | Path, table: str, mode: Mode = "new"
             for each in wanted.fields
         ]
         writer = frame.select(chosen).write
-        if "day" in own:
+        if "day" in own and not change.is_flat(False):
             writer = writer.partitionBy("day")
         written = change.staged / "spark"
         writer.parquet(str(written))

@@ -1,0 +1,253 @@
+"""Ingest loses no row: bad ones are named by file and line, and what cannot be read at all is one sentence.
+
+Jobs run in this process: what is asked is what becomes of rows, not whether Spark runs.
+"""
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from godwit.cli.pipeline.ingest_command import Format
+from godwit.cli.reading import cell as cell_of_the_command_line
+from godwit.errors import PipelineError
+from godwit.pipeline import staging, tables
+from godwit.pipeline.columns import form_of_values, joined
+from godwit.pipeline.formats import splits
+from godwit.pipeline.formats.rows import Options, cell, in_microseconds
+from godwit.pipeline.ingest import FORMATS, ingest
+from tests.property.strategies import values
+
+
+class Plain:
+    """A session that runs jobs in this process: what is asked is whether rows are lost, not whether Spark runs."""
+
+    defaultParallelism = 2  # noqa: N815 - as Spark calls it
+
+    def __init__(self) -> None:
+        self.sparkContext = self
+        self._items: list[Any] = []
+
+    def parallelize(self, items: list[Any], slices: int) -> "Plain":
+        self._items = list(items)
+        return self
+
+    def map(self, function: Callable[[Any], Any]) -> "Plain":
+        self._items = [function(item) for item in self._items]
+        return self
+
+    def collect(self) -> list[Any]:
+        return self._items
+
+
+JSON_GOOD = st.builds(
+    lambda data: json.dumps(data).encode(),
+    st.dictionaries(
+        st.sampled_from(["a", "b", "to", "day_"]),
+        st.integers(-(2**63), 2**64 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=3)
+        | st.booleans()
+        | st.lists(st.integers(0, 9), min_size=1, max_size=3),
+        min_size=1,
+        max_size=3,
+    ),
+)
+BAD_LINES = [
+    b"{",
+    b"[1]",
+    b'{"a": 1e999}',
+    b"\xff\xfe{}",
+    b'{"": 1}',
+    b"nonsense",
+    b'{"a": 99999999999999999999}',
+    b"\x00",
+]
+JSON_BAD = st.sampled_from(BAD_LINES)
+BLANK = st.sampled_from([b"", b"  ", b"\r"])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(JSON_GOOD | JSON_BAD | BLANK, min_size=1, max_size=30), min_size=1, max_size=3), st.randoms())
+def test_no_row_is_lost_and_every_planted_fault_is_named(
+    tmp_path_factory: pytest.TempPathFactory, files: list[list[bytes]], chance: random.Random
+) -> None:
+    """However lines are bad, blank, cut into pieces and batched: good ones are written, bad ones named by line."""
+    folder = tmp_path_factory.mktemp("law")
+    good, bad, wanted = 0, [], []
+    for place, lines in enumerate(files):
+        (folder / f"{place}.jsonl").write_bytes(b"\n".join(lines))
+        for number, line in enumerate(lines, start=1):
+            if line in BAD_LINES:
+                bad.append((f"{place}.jsonl", number))
+            elif line.strip():
+                good += 1
+                wanted.append((f"{place}.jsonl", number))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splits, "SPLIT_BYTES_MIN", chance.choice([1, 7, 50, 10_000]))
+        patch.setattr(splits, "SPLIT_BYTES_MAX", chance.choice([1, 7, 50, 10_000]))
+        patch.setattr(staging, "BATCH_ROWS", chance.choice([1, 3, 100]))
+        run: Any = Plain()
+        out = folder / "out"
+        if not good:
+            with pytest.raises(PipelineError, match=r"is empty|could be read as jsonl"):
+                ingest(run, [str(folder)], Options("jsonl"), out)
+            assert not out.exists()
+            return
+        report = ingest(run, [str(path) for path in sorted(folder.glob("*.jsonl"))], Options("jsonl"), out)
+        strict_out = folder / "strict"
+        if bad:
+            with pytest.raises(PipelineError, match=rf"{bad[0][0]}:{bad[0][1]}: "):
+                ingest(
+                    run,
+                    [str(each) for each in sorted(folder.glob("*.jsonl"))],
+                    Options("jsonl", strict=True),
+                    strict_out,
+                )
+            assert not strict_out.exists()
+    assert (report.read, report.written, sum(report.quarantined.values())) == (good + len(bad), good, len(bad))
+    assert found(out, ("publisher", "sequence")) == wanted
+    assert [(Path(file).name, line) for file, line in found(out / tables.QUARANTINE, ("file", "line"))] == bad
+
+
+def found(folder: Path, names: tuple[str, str]) -> list[tuple[Any, Any]]:
+    rows = []
+    for path in tables.files(folder):
+        table = pq.read_table(path, partitioning=None)
+        rows += list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+    return sorted(rows)
+
+
+def test_what_is_lost_on_purpose_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The law's own check: a writer that forgets a row stops the ingest before anything is committed."""
+    source, run = tmp_path / "a.jsonl", Plain()  # type: Path, Any
+    source.write_text('{"a": 1}\n{"a": 2}')
+    monkeypatch.setattr("godwit.pipeline.ingest.write_unit", lambda unit: staging.write_unit(unit) - 1)
+    with pytest.raises(PipelineError, match="2 rows were read and 1 written"):
+        ingest(run, [str(source)], Options("jsonl"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        ("", Options("jsonl"), r"x is empty: there is nothing to write"),
+        ("\n\n", Options("padres"), "is empty"),
+        ("a,b\n", Options("csv"), "is empty"),
+        ("a,a\n1,2", Options("csv"), r"x:1: column 2 of the header is 'a': each needs a name of its own"),
+        (
+            "hello\nworld",
+            Options("jsonl"),
+            r"none of the 2 rows of .*x could be read as jsonl; the first, x:1: no JSON",
+        ),
+        ("<a><b/></a>", Options("xml", row="c"), r"no element <c> in .*x; of its elements the first are a, b"),
+        ("<a><b/>", Options("xml", row="b", strict=True), r"x:1: broken off: .*not well-formed: no element found"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', Options("xml", row="a"), "declares the entity 'b'"),
+        ("x", Options("trace"), "is no trace"),
+        ("x", Options("xml"), "XML needs --row"),
+        ("x", Options("yaml"), "'yaml' is no format: allowed are jsonl, csv"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence_and_leaves_nothing(
+    tmp_path: Path, content: str, options: Options, said: str
+) -> None:
+    source = tmp_path / "x"
+    source.write_text(content)
+    run: Any = Plain()
+    with pytest.raises(PipelineError, match=said) as caught:
+        ingest(run, [str(source)], options, tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_wrong_path_and_a_file_nobody_may_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="there is no nowhere"):
+        splits.sources(["nowhere"])
+    (tmp_path / "_hidden").write_text("x")
+    with pytest.raises(PipelineError, match="there are no files in"):
+        splits.sources([str(tmp_path)])
+
+
+def test_a_packed_file_that_breaks_off_is_told_of(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    lines = "".join(f'{{"n": {rng.random()}}}\n' for _ in range(20_000)).encode()
+    (tmp_path / "a.gz").write_bytes(gzip.compress(lines)[:100_000])
+    run: Any = Plain()
+    report = ingest(run, [str(tmp_path / "a.gz")], Options("jsonl"), tmp_path / "out")
+    assert report.quarantined == {"broken off": 1}
+    assert 1_000 < report.written < 20_000
+    with pytest.raises(PipelineError, match="broken off"):
+        ingest(run, [str(tmp_path / "a.gz")], Options("jsonl", strict=True), tmp_path / "strict")
+
+
+# ---------------------------------------------------------------- small parts
+
+
+@given(st.text("0123456789.-+eE truefalsTRUE", max_size=8) | st.integers().map(str) | st.floats().map(str))
+def test_cells_are_read_as_the_command_line_reads_them(text: str) -> None:
+    assert repr(cell(text)) == repr(cell_of_the_command_line(text))
+
+
+def test_the_command_knows_every_format() -> None:
+    assert [each.value for each in Format] == list(FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("held", "format", "wanted"),
+    [
+        ("1970-01-01T00:00:01Z", "", 1_000_000),
+        ("1970-01-01T01:00:00.0000019+01:00", "", 1),
+        ("1969-12-31", "", -86_400_000_000),
+        (1.5, "", 1_500_000),
+        (1_500, "ms", 1_500_000),
+        (1_500_000_001, "ns", 1_500_000),
+        ("28-Dec-04", "%d-%b-%y", 1_104_192_000_000_000),
+        (20041228, "%Y%m%d", 1_104_192_000_000_000),
+    ],
+)
+def test_times_in_many_forms(held: object, format: str, wanted: int) -> None:
+    assert in_microseconds(held, format) == wanted
+
+
+@pytest.mark.parametrize(
+    ("held", "format"),
+    [("soon", ""), ("12", "s"), (True, ""), (1e300, ""), (2**62, "s"), ("1-1-1", "%Y"), ((1, 2), "")],
+)
+def test_what_is_no_time(held: object, format: str) -> None:
+    with pytest.raises(ValueError, match=r"^no time: "):
+        in_microseconds(held, format)
+
+
+@given(st.lists(values() | st.none() | st.lists(values(), min_size=2, max_size=3).map(tuple), min_size=1))
+def test_the_form_of_a_column_holds_what_each_event_holds(helds: list[Any]) -> None:
+    if all(held is None for held in helds):
+        return
+    form, exact = staging.form_of_column(helds)
+    for held in helds:
+        if held is not None:
+            assert joined(form, form_of_values(held), exact=exact) == form
+
+
+@given(st.binary(max_size=40), st.integers(1, 9))
+def test_each_line_is_in_one_piece_with_its_number(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, size: int
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "x"
+    path.write_bytes(data)
+    whole = list(splits.lines(splits.Split(str(path), "x")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splits, "SPLIT_BYTES_MIN", size)
+        patch.setattr(splits, "SPLIT_BYTES_MAX", size)
+        pieces = splits.splits([path], 1, by_line=True)
+        counts = [splits.counted(each)[0] for each in pieces]
+        assert [line for each in splits.numbered(pieces, counts) for line in splits.lines(each)] == whole
