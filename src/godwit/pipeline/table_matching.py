@@ -195,9 +195,7 @@ def _by_day(pieces: Sequence[Piece]) -> Iterator[tuple[str | None, list[Piece]]]
         yield group[0].day, group
 
 
-def _batches(
-    pieces: Sequence[Piece], reader: Reader, forms: dict[str, Form], kept: tuple[str, ...]
-) -> Iterator[Any]:
+def _batches(pieces: Sequence[Piece], reader: Reader, forms: dict[str, Form], kept: tuple[str, ...]) -> Iterator[Any]:
     """The rows of pieces, in batches with the columns that filters name and those that are kept."""
     for piece in pieces:
         if not Path(piece.path).exists():
