@@ -1,14 +1,27 @@
 """Spark's batches give what the naive matcher gives, on any DataFrame whose columns attributes could have."""
 
+import json
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
+from godwit.cli.pipeline import app, match_command
 from godwit.errors import PipelineError
-from godwit.filters.language import parse
+from godwit.filters.events import event
+from godwit.filters.language import parse, to_json
+from godwit.matching.naive import NaiveMatcher
+from godwit.pipeline import table_matching, tables
 from godwit.pipeline.matching import count, match, pairs, save_index
+from godwit.pipeline.subscriptions import read_subscriptions
+from godwit.pipeline.table_matching import match_table
+from tests.unit.random_filters import random_attributes, random_filter
+from tests.unit.test_table_matching import event_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,3 +95,76 @@ def test_an_index_that_is_gone_is_said_to_be(spark: "SparkSession", tmp_path: Pa
     gone.remove()
     with pytest.raises(Exception, match="this worker has no index"):
         count(spark.range(3), gone)
+
+
+# ---------------------------------------------------------------- whole tables
+
+
+@pytest.fixture
+def quotes(tmp_path: Path) -> list[Any]:
+    """A table of three days, and what the naive matcher says of its events."""
+    draw = Random(3)
+    rows = [event(random_attributes(draw)).attributes for _ in range(300)]
+    event_table(tmp_path / "events", rows)
+    filters = [(str(number), random_filter(draw)) for number in range(60)]
+    naive = NaiveMatcher()
+    naive.add_many(filters)
+    lines = [json.dumps({"id": id, "filter": to_json(filter)}) for id, filter in filters]
+    (tmp_path / "subscriptions").write_text("\n".join(lines), encoding="utf-8")
+    return [(number, sorted(map(str, ids))) for number, row in enumerate(rows) if (ids := naive.match(event(row)))]
+
+
+def test_a_table_of_matches_is_what_the_naive_matcher_says(
+    spark: "SparkSession", tmp_path: Path, quotes: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_matching, "TASK_ROWS_MIN", 1)
+    index = save_index(read_subscriptions(tmp_path / "subscriptions"), tmp_path / "index")
+    done = match_table(spark, tmp_path / "events", index, tmp_path / "matches")
+    assert done == replace(match_table(spark, tmp_path / "events", index), files=done.files)
+    assert (done.events, done.matched, done.pairs) == (300, len(quotes), sum(len(ids) for _, ids in quotes))
+    assert done.tasks > 2
+    for found in (
+        tables.read(spark, tmp_path / "matches", "matches"),
+        match(tables.read(spark, tmp_path / "events", "events"), index),
+    ):
+        rows = found.orderBy("sequence").collect()
+        assert [(row.sequence, sorted(row.subscriptions)) for row in rows] == quotes
+        assert all(row.day == row.published_at.date() for row in rows)
+    with pytest.raises(PipelineError, match="there is a table in .*matches already"):
+        match_table(spark, tmp_path / "events", index, tmp_path / "matches")
+
+
+def test_a_job_that_fails_leaves_no_table(spark: "SparkSession", tmp_path: Path, quotes: list[Any]) -> None:
+    index = save_index(read_subscriptions(tmp_path / "subscriptions"), tmp_path / "index")
+    first = tables.files(tmp_path / "events")[0]
+    data = bytearray(first.read_bytes())
+    data[4:-2_000] = bytes(len(data) - 2_004)
+    first.write_bytes(data)
+    with pytest.raises(Exception, match=r"[Tt]hrift|[Pp]arquet|page|Unexpected end"):
+        match_table(spark, tmp_path / "events", index, tmp_path / "matches")
+    assert not (tmp_path / "matches").exists()
+
+
+def test_the_command_counts_and_writes(
+    spark: "SparkSession", tmp_path: Path, quotes: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match_command, "session", lambda *_: nullcontext(spark))
+    inputs = ["--events", str(tmp_path / "events"), "--subscriptions", str(tmp_path / "subscriptions")]
+    counted = json.loads(CliRunner().invoke(app, ["match", *inputs, "--count"]).stdout)
+    written = json.loads(CliRunner().invoke(app, ["match", *inputs, "--out", str(tmp_path / "out")]).stdout)
+    for found in (counted, written):
+        assert (found["events"], found["subscriptions"], found["matched_events"]) == (300, 60, len(quotes))
+        assert found["pairs"] == sum(len(ids) for _, ids in quotes)
+    assert written["files"] == len(tables.files(tmp_path / "out"))
+
+
+def test_the_command_says_what_is_wrong_before_spark_starts(tmp_path: Path, quotes: list[Any]) -> None:
+    def said(*arguments: str) -> str:
+        found = CliRunner().invoke(app, ["match", *arguments])
+        assert isinstance(found.exception, PipelineError)
+        return str(found.exception)
+
+    events, subscriptions = ("--events", str(tmp_path / "events")), ("--subscriptions", str(tmp_path / "subscriptions"))
+    assert "there is no" in said("--events", str(tmp_path / "gone"), *subscriptions)
+    assert "take one" in said(*events, *subscriptions, "--count", "--out", "x")
+    assert "there is no" in said(*events, "--subscriptions", str(tmp_path / "gone"))

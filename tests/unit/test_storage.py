@@ -269,7 +269,7 @@ def test_nothing_was_added_to_the_index_that_is_not_saved() -> None:
         index: "numbers ids given compiler encoder layout numbering sample stamp changed expires due due_number",
         index._compiler: "columns waiting slots nodes residuals tests tests_before rows rows_before node_rows "
         "nodes_before members",
-        index._encoder: "columns memo substrings numbers calm",
+        index._encoder: "columns memo substrings numbers calm dictionaries",
     }
     for each, names in known.items():
         assert {name.removeprefix("_") for name in vars(each)} == set(names.split()), type(each).__name__

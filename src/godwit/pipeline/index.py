@@ -68,6 +68,11 @@ class Index:
         return id in self._filters
 
     @property
+    def distinct(self) -> int:
+        """How many different filters there are: as many rows the matcher has."""
+        return len(self._numbers)
+
+    @property
     def subscriptions(self) -> Mapping[str, Filter]:
         """The filter of each subscription."""
         return self._filters

@@ -2,7 +2,7 @@
 
 import typer
 
-from godwit.cli.pipeline import analyse_command, ingest_command, mobility_command
+from godwit.cli.pipeline import analyse_command, ingest_command, match_command, mobility_command
 
 __all__ = ["app"]
 
@@ -15,5 +15,6 @@ def _pipeline() -> None:
 
 
 app.command("ingest")(ingest_command.ingest)
+app.command("match")(match_command.match)
 app.command("mobility")(mobility_command.mobility)
 app.command("analyse")(analyse_command.analyse)

@@ -1,0 +1,61 @@
+"""`godwit pipeline match`: a table of events against many subscriptions."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+from godwit.errors import PipelineError
+
+__all__ = ["match"]
+
+
+def match(
+    events: Annotated[str, typer.Option(metavar="TABLE", help="The events: a table that `ingest` has made.")],
+    subscriptions: Annotated[
+        str, typer.Option(metavar="FILE", help="JSON lines, PADRES filters, or the folder of a table of subscriptions.")
+    ],
+    out: Annotated[str, typer.Option(metavar="TABLE", help="Where the table of matches goes.")] = "",
+    count: Annotated[bool, typer.Option("--count", help="Only count the pairs; nothing is written.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table of matches that is there.")] = False,
+    master: Master = "local[*]",
+    debug: Debug = False,
+) -> None:
+    """Which subscriptions does each event of a table match?
+
+    Without --out the pairs are counted, which takes a fraction of the time.
+    """
+    with failing_well(debug):
+        from godwit.pipeline.index import Index
+        from godwit.pipeline.schemas import about
+        from godwit.pipeline.subscriptions import read_subscriptions
+        from godwit.pipeline.table_matching import match_table
+
+        if out and count:
+            raise PipelineError("--out writes the matches and --count only counts them: take one")
+        about(events, "events")  # what is wrong with the wish is said before Spark starts
+        began = time.monotonic()
+        index = Index(read_subscriptions(subscriptions))
+        file = index.save()
+        reading = time.monotonic() - began
+    try:
+        with session(master, "match", debug) as spark:
+            began = time.monotonic()
+            done = match_table(spark, events, file, out or None, "overwrite" if overwrite else "new")
+            matching = time.monotonic() - began
+    finally:
+        file.remove()
+        file.path.parent.rmdir()
+    rows: dict[str, object] = {
+        "events": done.events,
+        "subscriptions": len(index),
+        "distinct_filters": index.distinct,
+        "matched_events": done.matched,
+        "pairs": done.pairs,
+    }
+    if out:
+        rows |= {"out": out, "files": done.files}
+    rows |= {"seconds_index": round(reading, 3), "seconds_match": round(matching, 3)}
+    rows["events_per_second"] = round(done.events / matching)
+    show_summary("match", rows)

@@ -1,0 +1,143 @@
+"""What a task of `match_table` does, without Spark: rows cut in any way, and matched and written in any portions."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from godwit.errors import PipelineError
+from godwit.filters.events import Attributes, event
+from godwit.matching.naive import NaiveMatcher
+from godwit.pipeline import table_matching, tables
+from godwit.pipeline.columns import attribute_of, form_of_arrow
+from godwit.pipeline.index import Index, IndexFile
+from godwit.pipeline.schemas import about
+from godwit.pipeline.table_matching import Piece, _as_pieces, _as_tasks, work_off
+from tests.property.test_arrow_laws import record_batch
+from tests.unit.random_filters import random_attributes, random_filter
+
+START = datetime(2026, 11, 14, 23, tzinfo=UTC)
+
+
+@pytest.fixture
+def rows() -> list[Attributes]:
+    draw = Random(5)
+    return [event(random_attributes(draw)).attributes for _ in range(300)]
+
+
+def event_table(folder: Path, rows: list[Attributes], *, flat: bool = False, int96: bool = False) -> None:
+    """A table of two days and several files and row groups; no file has a column that its events have no value for."""
+    whole = record_batch(rows)
+    forms = {}
+    with tables.changing(folder, "events") as change:
+        for first in range(0, len(rows), 100):
+            part = whole.slice(first, 100)
+            columns = {
+                name: part.column(name)
+                for name in part.schema.names
+                if part.column(name).null_count < len(part) and attribute_of(name) is not None
+            }
+            for name, column in columns.items():
+                forms[str(attribute_of(name))] = form_of_arrow(name, column.type)
+            times = [START + timedelta(hours=first / 100)] * len(part)
+            own = {
+                "publisher": pa.array([f"p{first}"] * len(part)),
+                "sequence": pa.array(range(first, first + len(part))),
+                "published_at": pa.array(times, type=pa.timestamp("us", tz="UTC")),
+            }
+            if flat:
+                own["day"] = pa.array([each.date() for each in times])
+            target = change.place(None if flat else times[0].date().isoformat())
+            target.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(
+                pa.table({**own, **columns}), target, row_group_size=35, use_deprecated_int96_timestamps=int96
+            )
+        change.commit(forms)
+
+
+def index_of(folder: Path, count: int = 80) -> tuple[IndexFile, NaiveMatcher]:
+    draw = Random(7)
+    filters = {f"s{number}": random_filter(draw) for number in range(count)}
+    filters |= {f"t{number}": filters[f"s{number}"] for number in range(0, count, 3)}
+    naive = NaiveMatcher()
+    naive.add_many(filters.items())
+    return Index(filters).save(folder), naive
+
+
+def pieces_of(folder: Path) -> list[Piece]:
+    return [piece for path in tables.files(folder) for piece in _as_pieces(path, folder)]
+
+
+@pytest.mark.parametrize("portion", [1, 7, 1_000_000])
+@pytest.mark.parametrize("kind", ["days", "flat", "int96"])
+def test_a_task_writes_what_the_naive_matcher_says(
+    tmp_path: Path, rows: list[Attributes], kind: str, portion: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ROWS_AT_ONCE", "PAIRS_WRITTEN", "ROWS_WRITTEN"):
+        monkeypatch.setattr(table_matching, name, portion)
+    events = tmp_path / "events"
+    event_table(events, rows, flat=kind == "flat", int96=kind == "int96")
+    index, naive = index_of(tmp_path / "index")
+    forms = about(events, "events").attributes
+    expected = {
+        (f"p{number // 100 * 100}", number): sorted(map(str, ids))
+        for number, row in enumerate(rows)
+        if (ids := naive.match(event(row)))
+    }
+    found: dict[tuple[str, int], list[str]] = {}
+    done = list(work_off(pieces_of(events), index, forms, str(tmp_path)))
+    for _, matched, pairs, name, day in done:
+        table = pq.read_table(tmp_path / str(name), partitioning=None)
+        assert matched == table.num_rows
+        assert pairs == sum(map(len, table.column("subscriptions").to_pylist()))
+        for row in table.to_pylist():
+            assert (row["publisher"], row["sequence"]) not in found
+            found[row["publisher"], row["sequence"]] = sorted(row["subscriptions"])
+            assert row["published_at"] == START + timedelta(hours=row["sequence"] // 100)
+            assert row.get("day", row["published_at"].date()).isoformat() == (day or row["day"].isoformat())
+    assert found == expected
+    assert sum(each[0] for each in done) == len(rows)
+    counted = list(work_off(pieces_of(events), index, forms, None))
+    assert [each[:3] for each in counted] == [each[:3] for each in done]
+
+
+def test_every_row_is_in_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_matching, "TASK_ROWS_MIN", 1)
+    draw = Random(1)
+    for _ in range(50):
+        pieces = [Piece(f"{n}", None, 0, 0, draw.randrange(1, 60)) for n in range(draw.randrange(1, 9))]
+        slots = draw.randrange(1, 5)
+        tasks = _as_tasks(pieces, slots)
+        rows = [(piece.path, row) for task in tasks for piece in task for row in range(piece.first, piece.last)]
+        assert rows == [(piece.path, row) for piece in pieces for row in range(piece.last)]
+        assert len(tasks) <= table_matching.TASKS_PER_SLOT * slots
+
+
+def test_ids_are_written_as_numbers_into_those_that_are_used(tmp_path: Path, rows: list[Attributes]) -> None:
+    event_table(tmp_path / "events", rows)
+    index, _ = index_of(tmp_path / "index")
+    forms = about(tmp_path / "events").attributes
+    for _, _, _, name, _ in work_off(pieces_of(tmp_path / "events"), index, forms, str(tmp_path)):
+        group = pq.read_metadata(tmp_path / str(name)).row_group(0)
+        places = {group.column(place).path_in_schema: place for place in range(group.num_columns)}
+        assert "RLE_DICTIONARY" in group.column(places["subscriptions.list.element"]).encodings
+
+
+def test_events_with_no_column_that_filters_name(tmp_path: Path) -> None:
+    from godwit.filters.filters import missing
+
+    event_table(tmp_path / "events", [{"x": 1}, {"x": 2}])
+    index = Index({"a": missing("y")}).save(tmp_path / "index")
+    [(events, matched, pairs, _, _)] = work_off(pieces_of(tmp_path / "events"), index, {}, None)
+    assert (events, matched, pairs) == (2, 2, 2)
+
+
+def test_a_worker_that_does_not_see_the_table_says_so(tmp_path: Path) -> None:
+    index, _ = index_of(tmp_path, 3)
+    gone: list[Any] = [Piece(str(tmp_path / "gone.parquet"), None, 0, 0, 5)]
+    with pytest.raises(PipelineError, match=r"a worker sees no .*gone\.parquet: the table must be where all"):
+        list(work_off(gone, index, {}, None))
