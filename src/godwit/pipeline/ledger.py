@@ -56,6 +56,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     index: str
+    attributes: tuple[str, ...] = ()  # that its filters name
     version: str
     subscriptions: int
     began_us: int
@@ -131,14 +132,17 @@ class Ledger:
 
     # ------------------------------------------------------------ the life of a batch
 
-    def begin(self, batch: int, stream: str, plan: Callable[[Entry | None], Plan]) -> Entry:
-        """The entry of a batch that is to be run: a new one with a new plan, or the one it was begun with before."""
+    def begin(self, batch: int, stream: str, plan: Callable[[int | None], Plan]) -> Entry:
+        """The entry of a batch that is to be run: the one it was begun with before, or a new one with a new plan.
+
+        `plan` is given the time of the newest event of all batches before.
+        """
         last = self.last()
         self._check(batch, stream, last)
         if last is not None and last.batch == batch:
             return last
         totals, newest = (Counts(), None) if last is None else (last.totals, last.newest_us)
-        begun = Entry(batch=batch, stream=stream, state="begun", plan=plan(last), totals=totals, newest_us=newest)
+        begun = Entry(batch=batch, stream=stream, state="begun", plan=plan(newest), totals=totals, newest_us=newest)
         self._put(begun)
         return begun
 
