@@ -1,6 +1,6 @@
 """Matching a stream: what comes out is what the naive matcher finds, once, whatever fails in between."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +107,7 @@ def test_what_is_late_goes_aside_and_what_is_not_goes_to_its_day(
 def test_an_event_from_the_future_makes_no_other_late(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
     wanted, out = {"all": parse("price >= 0")}, tmp_path / "out"
     ahead = streams.events(1, 0, streams.START + timedelta(days=36500))
-    now = streams.events(1, 1, streaming.datetime.now(streaming.UTC))
+    now = streams.events(1, 1, datetime.now(UTC))
     for number, part in enumerate([ahead, now]):
         streams.put(folder, f"part{number}", part)
         drain(spark, folder, Fixed(wanted), out, late_s=3600.0)
@@ -131,7 +131,8 @@ def test_a_batch_that_fails_anywhere_is_there_once_after_the_next_start(
     ]
     for owner, name in places:
         with monkeypatch.context() as patch:
-            whole, calls = getattr(owner, name), []
+            whole = getattr(owner, name)
+            calls: list[int] = []
 
             def fails(*args: Any, whole: Any = whole, calls: list[int] = calls) -> Any:
                 calls.append(1)

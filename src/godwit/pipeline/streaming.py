@@ -43,15 +43,16 @@ from godwit.pipeline.columns import attribute_of, column_of, form_of_arrow
 from godwit.pipeline.index import Index, IndexFile, Part
 from godwit.pipeline.ledger import Counts, Entry, Ledger, Plan, Written, complete_up_to, file_name, first_name_after
 from godwit.pipeline.schemas import ABOUT, About, about, schema, write_about
+from godwit.pipeline.tables import NO_DAY, column, finish
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Stream", "SubscriptionSource", "read_late", "read_matches", "stream"]
+__all__ = ["Done", "Stream", "SubscriptionSource", "TableEvents", "read_late", "read_matches", "stream"]
 
-LATE, INDEXES, CHECKPOINT = "_late", "_indexes", "_checkpoint"
-NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows without a time, as Spark calls it
+LATE, INDEXES, CHECKPOINT, SOURCE = "_late", "_indexes", "_checkpoint", "_source"
+MAX_FILE_AGE = "36500d"  # Spark leaves out files that are a week older than the newest: we leave out none
 ROWS_HELD_MAX = 200_000  # by a worker, until it writes them to files
 PAIRS_HELD_MAX = 4_000_000
 LOOK_EVERY_S = 0.2
@@ -61,6 +62,47 @@ REPORT = "file string, target string, events bigint, matched bigint, pairs bigin
 _REPORT = pa.schema(
     [(name, pa.string() if type == "string" else pa.int64()) for name, type in map(str.split, REPORT.split(", "))]
 )
+
+
+class TableEvents:
+    """A table of events as a stream: all that is in it, then the files that are added to it.
+
+    A table whose attributes change while a stream reads it ends the stream with a word: a new attribute needs another
+    start, and where a column became wider, its files were written anew and would come a second time.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        finish(self.folder)
+        self.attributes = about(self.folder, "events").attributes
+
+    def read(self, spark: "SparkSession", files: int | None = None) -> "DataFrame":
+        """The streaming DataFrame; with `files`, so many in a batch at most."""
+        reader = spark.readStream.schema(schema("events", self.attributes)).option("maxFileAge", MAX_FILE_AGE)
+        return (reader if files is None else reader.option("maxFilesPerTrigger", files)).parquet(str(self.folder))
+
+    def check(self) -> None:
+        """`PipelineError` when the table is not what it was: for `stream(before_batch=…)`."""
+        finish(self.folder)
+        if about(self.folder, "events").attributes != self.attributes:
+            raise PipelineError(f"the attributes of {self.folder} have changed: start the stream again")
+
+    def check_output(self, out: str | Path) -> None:
+        """`PipelineError` when the table is not what it was when the stream that wrote to `out` ran last."""
+        noted = _folder(out) / SOURCE
+        before = about(noted, "events").attributes if noted.exists() else {}
+        for name, form in before.items():
+            if self.attributes.get(name) != form:
+                raise PipelineError(
+                    f"attribute {name!r} of {self.folder} was {form} and is {self.attributes.get(name, 'gone')}, so "
+                    f"files were written anew whose events are in {out}: begin another output"
+                )
+
+    def note(self, out: str | Path) -> None:
+        """Note in the output what the table is."""
+        noted = _folder(out) / SOURCE
+        noted.mkdir(parents=True, exist_ok=True)
+        write_about(noted, About("events", attributes=self.attributes))
 
 
 class SubscriptionSource(Protocol):
@@ -414,7 +456,7 @@ def _needed(frame: "DataFrame", index: IndexFile, late_s: float | None) -> "list
 
     wanted = {*KEPT, *map(column_of, index.attributes)}
     names = [name for name in frame.columns if (late_s is not None or name in wanted) and name != "day"]
-    columns = [_column(name) for name in names]
+    columns = [column(name) for name in names]
     day = functions.to_date("published_at")
     return [*columns, functions.coalesce("day", day).alias("day") if "day" in frame.columns else day.alias("day")]
 
@@ -446,11 +488,4 @@ def _read(spark: "SparkSession", folder: Path, wanted: Any, up_to: int | None) -
     frame = spark.read.schema(wanted).parquet(str(folder))
     if up_to is not None:
         frame = frame.where(functions.col("_metadata.file_name") < first_name_after(up_to))
-    return frame.select([_column(name) for name in wanted.names])
-
-
-def _column(name: str) -> "Column":
-    """A column by its very name, whatever characters are in it."""
-    from pyspark.sql import functions
-
-    return functions.col("`" + name.replace("`", "``") + "`")
+    return frame.select([column(name) for name in wanted.names])

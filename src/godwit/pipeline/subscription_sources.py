@@ -28,13 +28,20 @@ from godwit.errors import FilterError, PipelineError
 from godwit.filters.filters import Filter
 from godwit.filters.language import parse
 from godwit.filters.references import is_open
+from godwit.pipeline.streaming import SubscriptionSource
+from godwit.pipeline.subscriptions import read_subscriptions
 
-__all__ = ["Broker", "Files", "Fixed"]
+__all__ = ["Broker", "Files", "Fixed", "source_of"]
 
 ANSWER_S = 10.0
 ANSWER_MAX = 64 << 20
 SESSIONS_MAX = 100_000
 ASK_EVERY_S = 5.0
+
+
+def source_of(said: str) -> SubscriptionSource:
+    """The source that a text names: `http://host:port` is a broker, all else a file or the folder of a table."""
+    return Broker(said) if said.startswith(("http://", "https://")) else Files(said)
 
 
 class Fixed:
@@ -51,10 +58,10 @@ class Fixed:
 
 
 class Files:
-    """A file of subscriptions, or the folder of a table; `read` knows their formats."""
+    """A file of subscriptions, of JSON lines or PADRES's, or the folder of a table."""
 
-    def __init__(self, path: str | Path, read: Callable[[Path], Mapping[str, Filter]]) -> None:
-        self._path, self._read = Path(path), read
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
 
     def version(self) -> str:
         if not self._path.exists():
@@ -66,7 +73,7 @@ class Files:
         return _hash(noted)
 
     def read(self) -> dict[str, Filter]:
-        return dict(self._read(self._path))
+        return read_subscriptions(self._path)
 
 
 class Broker:

@@ -2,7 +2,7 @@
 
 import typer
 
-from godwit.cli.pipeline import analyse_command, ingest_command, mobility_command
+from godwit.cli.pipeline import analyse_command, ingest_command, mobility_command, stream_command
 
 __all__ = ["app"]
 
@@ -17,3 +17,4 @@ def _pipeline() -> None:
 app.command("ingest")(ingest_command.ingest)
 app.command("mobility")(mobility_command.mobility)
 app.command("analyse")(analyse_command.analyse)
+app.command("stream")(stream_command.stream)
