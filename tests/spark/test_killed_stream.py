@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DRIVER = Path(__file__).with_name("stream_driver.py")
 ROOT = DRIVER.parents[2]
-FILES, ROWS = 60, 20
+FILES, ROWS = 40, 20
 LIMIT_S = 120
 
 
@@ -42,7 +42,7 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, int]:
 
 @pytest.mark.slow
 def test_killed_anywhere_again_and_again_a_stream_gives_what_one_batch_gives(
-    spark: "SparkSession", tmp_path: Path
+    request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     folder, out = streams.make_table(tmp_path / "events"), tmp_path / "out"
     all_events = streams.events(FILES * ROWS)
@@ -62,6 +62,7 @@ def test_killed_anywhere_again_and_again_a_stream_gives_what_one_batch_gives(
         os.killpg(process.pid, signal.SIGKILL)
     ended(process)
     assert ended(start(folder, out))[0] == 0
+    spark: SparkSession = request.getfixturevalue("spark")  # only now: each has a JVM of its own
     wanted = streams.filters()
     assert streams.collected(read_matches(spark, out)) == streams.matches(all_events, wanted)
     assert streams.collected(spark.read.parquet(str(out))) == streams.matches(all_events, wanted)
