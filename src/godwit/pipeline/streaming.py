@@ -22,6 +22,7 @@ its version; when that is another one, what has changed is changed in the index,
 """
 
 import json
+import logging
 import threading
 import time
 import uuid
@@ -188,6 +189,7 @@ class Stream:
     def start(self, events: "DataFrame", once: bool, every_s: float) -> None:
         """Begin, or go on where the checkpoint says."""
         _check_folder(self.out)
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # it prints what `wait` raises
         with ExitStack() as held:
             held.enter_context(self._ledger.held())  # before all else: a folder with a ledger is ours
             self._known.look(must=True)
