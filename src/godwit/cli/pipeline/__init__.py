@@ -3,6 +3,7 @@
 import typer
 
 from godwit.cli.pipeline import analyse_command, ingest_command, match_command, mobility_command
+from godwit.cli.pipeline import analyse_command, ingest_command, mobility_command, stream_command
 
 __all__ = ["app"]
 
@@ -18,3 +19,4 @@ app.command("ingest")(ingest_command.ingest)
 app.command("match")(match_command.match)
 app.command("mobility")(mobility_command.mobility)
 app.command("analyse")(analyse_command.analyse)
+app.command("stream")(stream_command.stream)

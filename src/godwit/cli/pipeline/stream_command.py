@@ -1,0 +1,131 @@
+"""`godwit pipeline stream`: events are matched as they come, and each match is written once.
+
+*Rules.*
+1. A line for each batch: of JSON on a pipe, of words on a terminal.
+2. Control-C, or SIGTERM, ends the stream after the batch that runs; a second one at once. Both are safe.
+"""
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+
+if TYPE_CHECKING:
+    from godwit.pipeline.streaming import Done
+
+__all__ = ["stream"]
+
+
+def stream(
+    source: Annotated[str, typer.Argument(metavar="EVENTS", help="The folder of a table of events.")],
+    subscriptions: Annotated[
+        str, typer.Option(metavar="FILE|TABLE|URL", help="Who wants what; http://host:port asks a broker.")
+    ],
+    out: Annotated[str, typer.Option(metavar="TABLE", help="The folder for the matches.")],
+    checkpoint: Annotated[str, typer.Option(metavar="DIR", help="Where Spark notes how far it is.")] = "",
+    once: Annotated[bool, typer.Option("--once", help="End when all that is there is matched.")] = False,
+    late: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="Put events aside that are so much older than the newest."),
+    ] = None,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Begin batches at least so far apart.")] = 0.0,
+    files: Annotated[int, typer.Option(metavar="N", min=1, help="Files in a batch at most.")] = 100,
+    master: Master = "local[*]",
+    debug: Debug = False,
+) -> None:
+    """Match events as they come, against subscriptions that may change.
+
+    Start it again with the same folders, and it goes on where it was; however it ended, each match is there once.
+    """
+    with failing_well(debug):
+        from godwit.pipeline.streaming import TableEvents
+        from godwit.pipeline.streaming import stream as run
+        from godwit.pipeline.subscription_sources import source_of
+
+        table, wanted = TableEvents(source), source_of(subscriptions)
+        table.check_output(out)
+        wanted.version()  # what is not there is said before Spark starts
+        with session(master, "stream", debug) as spark, _ending() as ending:
+            found = run(
+                table.read(spark, files),
+                wanted,
+                out,
+                checkpoint or None,
+                late_s=late,
+                once=once,
+                every_s=every,
+                before_batch=table.check,
+                on_batch=_Telling(),
+            )
+            table.note(out)
+            while not found.wait(0.0):
+                if ending.wait(0.2):
+                    found.stop()
+            _show_totals(out)
+
+
+class _Telling:
+    """Says of each batch what came of it, and of trouble when it begins and ends."""
+
+    def __init__(self) -> None:
+        self._trouble = ""
+
+    def __call__(self, done: "Done") -> None:
+        entry, counts = done.entry, done.entry.counts
+        if done.trouble != self._trouble:
+            typer.echo(done.trouble or "the subscriptions can be read again", err=True)
+            self._trouble = done.trouble
+        row = {
+            "batch": entry.batch,
+            "events": counts.events,
+            "matched": counts.matched,
+            "pairs": counts.pairs,
+            "late": counts.late,
+            "subscriptions": entry.plan.subscriptions,
+            "seconds": round(done.took_s, 3),
+        }
+        if sys.stdout.isatty():
+            typer.echo("  ".join(f"{name} {value:,}" for name, value in row.items()))
+        else:
+            typer.echo(json.dumps(row))
+
+
+def _show_totals(out: str) -> None:
+    from pathlib import Path
+
+    from godwit.pipeline.ledger import Ledger
+
+    last = Ledger(Path(out)).last()
+    rows = {"batches": 0} if last is None else {"batches": last.batch + 1}
+    totals = (
+        {} if last is None else {name: getattr(last.totals, name) for name in ("events", "matched", "pairs", "late")}
+    )
+    show_summary("stream", {**rows, **totals, "out": out})
+
+
+@contextmanager
+def _ending() -> Iterator[threading.Event]:
+    """An event that the first Control-C or SIGTERM sets; the second is as ever."""
+    asked = threading.Event()
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(number: int, frame: object) -> None:
+        asked.set()
+        typer.echo("ending after this batch", err=True)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for each in before:
+        signal.signal(each, ask)
+    try:
+        yield asked
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,493 @@
+"""Matching a stream: events as they come, against subscriptions that change, each match written once.
+
+*Theory.* Spark cuts a stream into batches and runs `foreachBatch` for each. What a batch is matched with is decided and
+written down first (`ledger.py`): an index file, and before which time an event is late. Then one job matches it. The
+workers write the files of matches themselves and send back only what they are called and how many rows they hold; files
+of a task that is run twice, or of a driver that was killed, are named by nobody and go. So there is one job to a batch,
+no shuffle, and no second pass to count.
+
+Subscriptions come from a `SubscriptionSource` (`subscription_sources.py`). Between two batches the driver asks it for
+its version; when that is another one, what has changed is changed in the index, and the index is saved as another file.
+
+*Rules.*
+1. Each event of the source is matched once, whatever is killed and whenever: the rows are those of `matching.match`
+   over the same events, with the subscriptions of the moment at which their batch began.
+2. An event is late when it was published more than `late_s` before the newest event of the batches before its own. It
+   goes to the table `OUT/_late`, unmatched and counted. All others go to their own day, whenever they come. An event
+   from the future makes no other late: the newest counts only up to the time at which its batch began.
+3. Subscriptions that cannot be read while the stream runs leave it running with those it has, and it says so.
+4. `stop` ends the stream between two batches. A stream that fails says why in one sentence: `failure`.
+
+*Limits.* The output is in a folder that driver and workers share.
+"""
+
+import json
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from godwit.errors import GodwitError, PipelineError
+from godwit.filters.filters import Filter
+from godwit.pipeline.arrow_columns import Reader
+from godwit.pipeline.columns import attribute_of, column_of, form_of_arrow
+from godwit.pipeline.index import Index, IndexFile, Part
+from godwit.pipeline.ledger import Counts, Entry, Ledger, Plan, Written, complete_up_to, file_name, first_name_after
+from godwit.pipeline.schemas import ABOUT, About, about, schema, write_about
+from godwit.pipeline.tables import NO_DAY, column, finish
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["Done", "Stream", "SubscriptionSource", "TableEvents", "read_late", "read_matches", "stream"]
+
+LATE, INDEXES, CHECKPOINT, SOURCE = "_late", "_indexes", "_checkpoint", "_source"
+MAX_FILE_AGE = "36500d"  # Spark leaves out files that are a week older than the newest: we leave out none
+ROWS_HELD_MAX = 200_000  # by a worker, until it writes them to files
+PAIRS_HELD_MAX = 4_000_000
+LOOK_EVERY_S = 0.2
+KEPT = ("publisher", "sequence", "published_at", "day")  # of an event, in the row of its matches
+REPORT = "file string, target string, events bigint, matched bigint, pairs bigint, late bigint, newest_us bigint"
+
+_REPORT = pa.schema(
+    [(name, pa.string() if type == "string" else pa.int64()) for name, type in map(str.split, REPORT.split(", "))]
+)
+
+
+class TableEvents:
+    """A table of events as a stream: all that is in it, then the files that are added to it.
+
+    A table whose attributes change while a stream reads it ends the stream with a word: a new attribute needs another
+    start, and where a column became wider, its files were written anew and would come a second time.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        finish(self.folder)
+        self.attributes = about(self.folder, "events").attributes
+
+    def read(self, spark: "SparkSession", files: int | None = None) -> "DataFrame":
+        """The streaming DataFrame; with `files`, so many in a batch at most."""
+        reader = spark.readStream.schema(schema("events", self.attributes)).option("maxFileAge", MAX_FILE_AGE)
+        return (reader if files is None else reader.option("maxFilesPerTrigger", files)).parquet(str(self.folder))
+
+    def check(self) -> None:
+        """`PipelineError` when the table is not what it was: for `stream(before_batch=…)`."""
+        finish(self.folder)
+        if about(self.folder, "events").attributes != self.attributes:
+            raise PipelineError(f"the attributes of {self.folder} have changed: start the stream again")
+
+    def check_output(self, out: str | Path) -> None:
+        """`PipelineError` when the table is not what it was when the stream that wrote to `out` ran last."""
+        noted = _folder(out) / SOURCE
+        before = about(noted, "events").attributes if noted.exists() else {}
+        for name, form in before.items():
+            if self.attributes.get(name) != form:
+                raise PipelineError(
+                    f"attribute {name!r} of {self.folder} was {form} and is {self.attributes.get(name, 'gone')}, so "
+                    f"files were written anew whose events are in {out}: begin another output"
+                )
+
+    def note(self, out: str | Path) -> None:
+        """Note in the output what the table is."""
+        noted = _folder(out) / SOURCE
+        noted.mkdir(parents=True, exist_ok=True)
+        write_about(noted, About("events", attributes=self.attributes))
+
+
+class SubscriptionSource(Protocol):
+    """Where subscriptions come from while a stream runs."""
+
+    def version(self) -> str:
+        """A text that is another one when the subscriptions are others. It is asked for before every batch."""
+
+    def read(self) -> dict[str, Filter]:
+        """The filter of each subscription, by its id."""
+
+
+# ---------------------------------------------------------------- the driver
+
+
+def stream(
+    events: "DataFrame",
+    subscriptions: SubscriptionSource,
+    out: str | Path,
+    checkpoint: str | Path | None = None,
+    *,
+    late_s: float | None = None,
+    once: bool = False,
+    every_s: float = 0.0,
+    before_batch: Callable[[], None] | None = None,
+    on_batch: "Callable[[Done], None] | None" = None,
+) -> "Stream":
+    """Match a streaming DataFrame of events until `stop`, or with `once` until all that is there is matched.
+
+    `every_s`: batches begin at least so far apart. `before_batch` may raise an error and so end the stream; `on_batch`
+    is told of every batch that is complete. The checkpoint is in the output's folder unless told otherwise.
+    """
+    folder = _folder(out)
+    if not events.isStreaming:
+        raise PipelineError("stream() takes a streaming DataFrame, and matching.match() any other")
+    lacking = [name for name in ("publisher", "sequence", "published_at") if name not in events.columns]
+    if lacking:
+        raise PipelineError(f"events need the columns publisher, sequence and published_at: {lacking[0]} is missing")
+    if late_s is not None and late_s < 0:
+        raise PipelineError(f"late_s is {late_s}: it must be 0 or more seconds")
+    found = Stream(folder, _folder(checkpoint or folder / CHECKPOINT), subscriptions, late_s, before_batch, on_batch)
+    found.start(events, once, every_s)
+    return found
+
+
+@dataclass(frozen=True)
+class Done:
+    """A batch that is complete: its entry, how long it took and how long its job ran, what was wrong meanwhile."""
+
+    entry: Entry
+    took_s: float
+    job_s: float
+    trouble: str = ""
+
+
+class Stopped(Exception):
+    """A batch that began when the stream was told to stop."""
+
+
+class Stream:
+    """A stream that runs. Make one with `stream`."""
+
+    def __init__(
+        self,
+        out: Path,
+        checkpoint: Path,
+        source: SubscriptionSource,
+        late_s: float | None,
+        before_batch: Callable[[], None] | None,
+        on_batch: Callable[[Done], None] | None,
+    ) -> None:
+        self.out, self.checkpoint = out, checkpoint
+        self.failure: Exception | None = None
+        self.query: StreamingQuery | None = None
+        self._ledger = Ledger(out)
+        self._known = _Known(source, out / INDEXES)
+        self._late_s, self._before_batch, self._on_batch = late_s, before_batch, on_batch
+        self._busy, self._stopping = threading.Lock(), threading.Event()
+        self._held = ExitStack()
+
+    # ------------------------------------------------------------ from beginning to end
+
+    def start(self, events: "DataFrame", once: bool, every_s: float) -> None:
+        """Begin, or go on where the checkpoint says."""
+        _check_folder(self.out)
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # it prints what `wait` raises
+        with ExitStack() as held:
+            held.enter_context(self._ledger.held())  # before all else: a folder with a ledger is ours
+            self._known.look(must=True)
+            write_about(self.out, About("matches"))
+            if self._late_s is not None:
+                (self.out / LATE).mkdir(exist_ok=True)
+                write_about(self.out / LATE, _about_events(events))
+            writer = events.writeStream.option("checkpointLocation", str(self.checkpoint)).foreachBatch(self._run)
+            writer = (
+                writer.trigger(availableNow=True)
+                if once
+                else writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+            )
+            self.query = writer.start()
+            self._held = held.pop_all()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the stream has ended, or so long. Whether it has. Raises what it failed with."""
+        assert self.query is not None
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while self.query.isActive and (until is None or time.monotonic() < until):
+            threading.Event().wait(LOOK_EVERY_S)
+        if self.query.isActive:
+            return False
+        self._held.close()
+        if isinstance(self.failure, GodwitError):
+            raise self.failure
+        if not self._stopping.is_set() and (error := self.query.exception()) is not None:
+            raise error
+        return True
+
+    def stop(self) -> None:
+        """End after the batch that runs now."""
+        assert self.query is not None
+        self._stopping.set()
+        with self._busy:
+            pass
+        self.query.stop()
+        self._held.close()
+
+    # ------------------------------------------------------------ a batch
+
+    def _run(self, frame: "DataFrame", batch: int) -> None:
+        with self._busy:
+            if self._stopping.is_set():
+                raise Stopped
+            try:
+                self._run_batch(frame, batch)
+            except Exception as error:
+                self.failure = error
+                raise
+
+    def _run_batch(self, frame: "DataFrame", batch: int) -> None:
+        began = time.monotonic()
+        if self._before_batch is not None:
+            self._before_batch()
+        entry = self._ledger.begin(batch, _stream_id(self.checkpoint), self._plan)
+        if entry.state == "complete":  # Spark was killed before it took note
+            return
+        entry, index = self._usable(entry)
+        index.ship(frame.sparkSession)
+        work = _Work(
+            self.out, self._ledger.attempt(entry).relative_to(self.out), batch, index, entry.plan.late_before_us
+        )
+        job = time.monotonic()
+        needed = frame.select(_needed(frame, index, self._late_s))
+        reports = needed.mapInArrow(work.done, REPORT).collect()
+        job_s = time.monotonic() - job
+        done = self._ledger.complete(entry, _written(reports, entry))
+        self._known.sweep(done.plan.index)
+        if self._on_batch is not None:
+            self._on_batch(Done(done, time.monotonic() - began, job_s, self._known.trouble))
+
+    def _plan(self, newest_us: int | None) -> Plan:
+        self._known.look()
+        index = self._known.index
+        late = self._late_s is not None and newest_us is not None
+        return Plan(
+            index=index.name,
+            attributes=index.attributes,
+            version=self._known.version,
+            subscriptions=index.subscriptions,
+            began_us=_now_us(),
+            late_before_us=newest_us - round(self._late_s * 1e6) if late else None,  # type: ignore[operator]
+        )
+
+    def _usable(self, entry: Entry) -> tuple[Entry, IndexFile]:
+        """The index that a batch began with; another when that is of an older Godwit, which cannot be opened."""
+        index = self._known.at(entry.plan)
+        try:
+            index.open()
+        except GodwitError as error:
+            self._known.trouble = f"batch {entry.batch} began with an index that cannot be opened: {error}"
+            entry = self._ledger.begin_again(entry, self._plan(entry.newest_us))
+            index = self._known.index
+        return entry, index
+
+
+class _Known:
+    """The subscriptions that the driver knows, their index, and its file."""
+
+    def __init__(self, source: SubscriptionSource, folder: Path) -> None:
+        self.version, self.trouble = "", ""
+        self.index: IndexFile
+        self._source, self._folder = source, folder
+        self._subscriptions = Index()
+
+    def look(self, must: bool = False) -> None:
+        """Change the index when the subscriptions have changed. What goes wrong is noted, or raised if it `must`."""
+        try:
+            version = self._source.version()
+            if version != self.version:
+                self._subscriptions.change_to(self._source.read())
+                self.index = self._subscriptions.save(self._folder)
+                self.version = version
+        except (GodwitError, OSError) as error:
+            if must:
+                raise
+            self.trouble = f"the subscriptions are still those of before: {error}"
+        else:
+            self.trouble = ""
+
+    def at(self, plan: Plan) -> IndexFile:
+        """The index that a plan names."""
+        return IndexFile(plan.index, str(self._folder.resolve()), plan.attributes, plan.subscriptions)
+
+    def sweep(self, used: str) -> None:
+        """Delete index files that no batch will need again."""
+        kept = {used, self.index.name}
+        for path in self._folder.iterdir():
+            if path.name.removesuffix(".ids") not in kept:
+                path.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------- the workers
+
+
+class _Work:
+    """What a task does with its events: match them, write files, report them. A row per file, and one of counts."""
+
+    def __init__(self, out: Path, attempt: Path, batch: int, index: IndexFile, late_before_us: int | None) -> None:
+        self.out, self.attempt, self.batch, self.index = out, attempt, batch, index
+        self.late_before_us = late_before_us
+
+    def done(self, batches: Iterator[Any]) -> Iterator[Any]:
+        found, late = _Files(self, ""), _Files(self, f"{LATE}/")
+        opened, reader = self.index.open(), Reader(self.index.attributes)
+        events, newest = 0, None
+        for batch in batches:
+            events += batch.num_rows
+            newest = max((each for each in (newest, _newest_us(batch)) if each is not None), default=None)
+            if self.late_before_us is not None:
+                is_late = _is_late(batch, self.late_before_us)
+                yield from late.add(batch.filter(is_late), 0)
+                batch = batch.filter(pc.invert(is_late))
+            for part in opened.parts(reader.read(batch), batch.num_rows) if batch.num_rows else ():
+                yield from found.add(_matches(batch, part, opened.ids), len(part.members))
+        yield from found.flush()
+        yield from late.flush()
+        if events:
+            yield _report(events=events, late=late.rows, matched=found.rows, pairs=found.pairs, newest_us=newest)
+
+
+class _Files:
+    """Rows that a task holds until they are enough for files, one for each day."""
+
+    def __init__(self, work: _Work, below: str) -> None:
+        self.rows = self.pairs = 0
+        self._work, self._below = work, below
+        self._held: list[Any] = []
+        self._rows_held = self._pairs_held = 0
+
+    def add(self, batch: Any, pairs: int) -> Iterator[Any]:
+        if batch.num_rows:
+            self._held.append(batch)
+        self.rows, self.pairs = self.rows + batch.num_rows, self.pairs + pairs
+        self._rows_held, self._pairs_held = self._rows_held + batch.num_rows, self._pairs_held + pairs
+        if self._rows_held > ROWS_HELD_MAX or self._pairs_held > PAIRS_HELD_MAX:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[Any]:
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held)
+        self._held, self._rows_held, self._pairs_held = [], 0, 0
+        days = table.column("day")
+        for day in pc.unique(days).to_pylist():
+            rows = table.filter(pc.is_null(days) if day is None else pc.equal(days, day)).drop_columns(["day"])
+            path = self._work.attempt / f"{uuid.uuid4().hex}.parquet"
+            pq.write_table(rows, self._work.out / path, compression="zstd")
+            yield _report(file=str(path), target=f"{self._below}day={NO_DAY if day is None else day.isoformat()}")
+
+
+def _report(**known: Any) -> Any:
+    return pa.record_batch({each.name: pa.array([known.get(each.name)], each.type) for each in _REPORT}, schema=_REPORT)
+
+
+def _times_us(batch: Any) -> Any:
+    return batch.column("published_at").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+
+
+def _newest_us(batch: Any) -> int | None:
+    return pc.max(_times_us(batch)).as_py()  # type: ignore[no-any-return]
+
+
+def _is_late(batch: Any, before_us: int) -> Any:
+    return pc.fill_null(pc.less(_times_us(batch), before_us), False)
+
+
+def _matches(batch: Any, part: Part, ids: Any) -> Any:
+    """Rows of matches, as the table has them."""
+    events = pa.array(part.events)
+    rows = {name: batch.column(name).take(events) for name in KEPT}
+    subscriptions = pa.ListArray.from_arrays(pa.array(part.offsets), ids.take(pa.array(part.members)))
+    return pa.record_batch({**rows, "subscriptions": subscriptions})
+
+
+def _written(reports: list[Any], entry: Entry) -> Written:
+    """What the tasks have reported, with the names that the files get."""
+    files = sorted((row.target, row.file) for row in reports if row.file is not None)
+    counts = [row for row in reports if row.file is None]
+    times = [row.newest_us for row in counts if row.newest_us is not None]
+    return Written(
+        tuple((file, f"{target}/{file_name(entry.batch, number)}") for number, (target, file) in enumerate(files)),
+        sum((Counts(row.events, row.matched, row.pairs, row.late) for row in counts), Counts()),
+        min(max(times), entry.plan.began_us) if times else None,
+    )
+
+
+# ---------------------------------------------------------------- what is where
+
+
+def _folder(path: str | Path) -> Path:
+    text = str(path).removeprefix("file://")
+    if "://" in text:
+        raise PipelineError(f"{path} is no folder that this machine and the workers share: streams write to such a one")
+    return Path(text).absolute()
+
+
+def _check_folder(out: Path) -> None:
+    """`PipelineError` when there is something that is not a stream's output."""
+    if complete_up_to(out) is None and out.is_dir() and any(out.iterdir()):
+        what = "holds a table that no stream has made" if (out / ABOUT).exists() else "is not empty"
+        raise PipelineError(f"{out} {what}: name another folder")
+
+
+def _stream_id(checkpoint: Path) -> str:
+    """By what Spark tells streams apart: it is made with the checkpoint, and stays."""
+    return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
+
+
+def _about_events(events: "DataFrame") -> About:
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    forms = {
+        name: form_of_arrow(each.name, to_arrow_type(each.dataType, timezone="UTC"))
+        for each in events.schema.fields
+        if (name := attribute_of(each.name)) is not None
+    }
+    return About("events", attributes=forms)
+
+
+def _needed(frame: "DataFrame", index: IndexFile, late_s: float | None) -> "list[Column]":
+    """The columns that a batch's job needs: all where late events are kept, else those that a filter names."""
+    from pyspark.sql import functions
+
+    wanted = {*KEPT, *map(column_of, index.attributes)}
+    names = [name for name in frame.columns if (late_s is not None or name in wanted) and name != "day"]
+    columns = [column(name) for name in names]
+    day = functions.to_date("published_at")
+    return [*columns, functions.coalesce("day", day).alias("day") if "day" in frame.columns else day.alias("day")]
+
+
+def _now_us() -> int:
+    return round(datetime.now(UTC).timestamp() * 1e6)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read_matches(spark: "SparkSession", out: str | Path) -> "DataFrame":
+    """The matches of a stream, those of complete batches only; of any other table of matches, all."""
+    folder = Path(out)
+    about(folder, "matches")
+    return _read(spark, folder, schema("matches"), complete_up_to(folder))
+
+
+def read_late(spark: "SparkSession", out: str | Path) -> "DataFrame":
+    """The events that came too late to be matched."""
+    folder = Path(out)
+    found = about(folder / LATE, "events")
+    return _read(spark, folder / LATE, schema("events", found.attributes), complete_up_to(folder))
+
+
+def _read(spark: "SparkSession", folder: Path, wanted: Any, up_to: int | None) -> "DataFrame":
+    from pyspark.sql import functions
+
+    frame = spark.read.schema(wanted).parquet(str(folder))
+    if up_to is not None:
+        frame = frame.where(functions.col("_metadata.file_name") < first_name_after(up_to))
+    return frame.select([column(name) for name in wanted.names])

@@ -1,0 +1,154 @@
+"""Where a stream's subscriptions come from: a file, a table, or a running broker, which may all change.
+
+*Theory.* A stream asks for a version before each batch, and reads only when that is another one. A file's version is
+what the system notes of it, a table's is that of its files. A broker has no version: it is asked for its sessions and
+their subscriptions over HTTP, at most every `every_s`, and the version is a hash of what it says.
+
+*Rules.*
+1. A version is taken before what it stands for is read: a change in between is seen at the next look.
+2. A broker's subscription is named `client/subscription`. Its filter is the one that holds in the client's context of
+   that moment.
+3. Bounded: no answer of a broker is read beyond `ANSWER_MAX`, none is waited for longer than `ANSWER_S`.
+
+Replace a file of subscriptions by renaming another over it: one that is written in place is read half-written.
+"""
+
+import base64
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import Request, urlopen
+
+from godwit.errors import FilterError, PipelineError
+from godwit.filters.filters import Filter
+from godwit.filters.language import parse
+from godwit.filters.references import is_open
+from godwit.pipeline.streaming import SubscriptionSource
+from godwit.pipeline.subscriptions import read_subscriptions
+
+__all__ = ["Broker", "Files", "Fixed", "source_of"]
+
+ANSWER_S = 10.0
+ANSWER_MAX = 64 << 20
+SESSIONS_MAX = 100_000
+ASK_EVERY_S = 5.0
+
+
+def source_of(said: str) -> SubscriptionSource:
+    """The source that a text names: `http://host:port` is a broker, all else a file or the folder of a table."""
+    return Broker(said) if said.startswith(("http://", "https://")) else Files(said)
+
+
+class Fixed:
+    """Subscriptions that do not change."""
+
+    def __init__(self, subscriptions: Mapping[str, Filter]) -> None:
+        self._subscriptions = dict(subscriptions)
+
+    def version(self) -> str:
+        return "fixed"
+
+    def read(self) -> dict[str, Filter]:
+        return self._subscriptions
+
+
+class Files:
+    """A file of subscriptions, of JSON lines or PADRES's, or the folder of a table."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def version(self) -> str:
+        if not self._path.exists():
+            raise PipelineError(f"there is no {self._path}")
+        paths = sorted(self._path.rglob("*")) if self._path.is_dir() else [self._path]
+        noted = [
+            (str(path), status.st_mtime_ns, status.st_ino, status.st_size) for path in paths for status in [path.stat()]
+        ]
+        return _hash(noted)
+
+    def read(self) -> dict[str, Filter]:
+        return read_subscriptions(self._path)
+
+
+class Broker:
+    """The subscriptions of all clients that have a session at a broker, asked for over HTTP."""
+
+    def __init__(self, url: str, every_s: float = ASK_EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
+        parts = urlsplit(url)
+        self._url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+        self._headers = {"Accept": "application/json"}
+        if parts.username is not None:
+            pair = f"{parts.username}:{parts.password or ''}"
+            self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        self._every_s, self._clock = every_s, clock
+        self._asked_at: float | None = None
+        self._said: dict[str, str] = {}
+
+    def version(self) -> str:
+        now = self._clock()
+        if self._asked_at is None or now - self._asked_at >= self._every_s:
+            self._said = self._ask_all()
+            self._asked_at = now
+        return _hash(sorted(self._said.items()))
+
+    def read(self) -> dict[str, Filter]:
+        if self._asked_at is None:
+            self.version()
+        found = {}
+        for name, text in self._said.items():
+            try:
+                found[name] = parse(text)
+            except FilterError as error:
+                raise PipelineError(
+                    f"subscription {name} at {self._url} has a filter that cannot be read: {error}"
+                ) from None
+            if is_open(found[name]):
+                raise PipelineError(f"subscription {name} at {self._url} depends on its client's context: {text}")
+        return found
+
+    def _ask_all(self) -> dict[str, str]:
+        answer = self._ask(f"/sessions?limit={SESSIONS_MAX}")
+        if answer.get("more"):
+            raise PipelineError(
+                f"{self._url} has more than {SESSIONS_MAX} sessions, which is as many as can be asked for"
+            )
+        found: dict[str, str] = {}
+        for short in answer["sessions"]:
+            if not short["subscriptions"]:
+                continue
+            session = self._ask(f"/sessions/{quote(short['client'], safe='')}", missing={"subscribed": []})
+            for each in session["subscribed"]:
+                found[f"{short['client']}/{each['name']}"] = each.get("now", each["filter"])
+        return found
+
+    def _ask(self, path: str, missing: Any = None) -> Any:
+        try:
+            with urlopen(Request(self._url + path, headers=self._headers), timeout=ANSWER_S) as answer:
+                content = answer.read(ANSWER_MAX + 1)
+        except HTTPError as error:
+            if error.code == 404 and missing is not None:
+                return missing
+            raise PipelineError(f"{self._url}{path} answers {error.code}: {_reason(error)}") from None
+        except (URLError, OSError) as error:
+            raise PipelineError(f"{self._url} does not answer: {getattr(error, 'reason', error)}") from None
+        if len(content) > ANSWER_MAX:
+            raise PipelineError(f"{self._url}{path} answers with more than {ANSWER_MAX >> 20} MiB")
+        try:
+            return json.loads(content)
+        except ValueError:
+            raise PipelineError(f"{self._url}{path} does not answer with JSON: is it a broker's HTTP port?") from None
+
+
+def _reason(error: HTTPError) -> str:
+    text = error.read(200).decode(errors="replace").strip()
+    return text or error.reason
+
+
+def _hash(data: Any) -> str:
+    return hashlib.blake2b(json.dumps(data).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,178 @@
+"""Matching a stream: what comes out is what the naive matcher finds, once, whatever fails in between."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from godwit.errors import PipelineError
+from godwit.filters.filters import Filter
+from godwit.filters.language import parse
+from godwit.pipeline import streaming
+from godwit.pipeline.ledger import Counts, Ledger
+from godwit.pipeline.streaming import Done, read_late, read_matches, stream
+from godwit.pipeline.subscription_sources import Fixed
+from tests.spark import streams
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Changing:
+    """Subscriptions that a test changes."""
+
+    def __init__(self, found: dict[str, Filter]) -> None:
+        self.found, self.number, self.broken = found, 0, False
+
+    def change(self, found: dict[str, Filter]) -> None:
+        self.found, self.number = found, self.number + 1
+
+    def version(self) -> str:
+        if self.broken:
+            raise PipelineError("the line is dead")
+        return str(self.number)
+
+    def read(self) -> dict[str, Filter]:
+        return self.found
+
+
+def drain(spark: "SparkSession", folder: Path, source: Any, out: Path, **more: Any) -> None:
+    stream(streams.reader(spark, folder), source, out, once=True, **more).wait()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return streams.make_table(tmp_path / "events")
+
+
+def test_a_stream_finds_what_the_naive_matcher_finds(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
+    wanted, all_events = streams.filters(), streams.events(300)
+    for first in range(0, 300, 100):
+        streams.put(folder, f"part{first}", all_events[first : first + 100])
+    told: list[Done] = []
+    drain(spark, folder, Fixed(wanted), tmp_path / "out", on_batch=told.append)
+    found = streams.collected(read_matches(spark, tmp_path / "out"))
+    expected = streams.matches(all_events, wanted)
+    assert found == expected
+    assert len(told) > 2
+    assert told[-1].entry.totals == Counts(300, len(expected), sum(len(ids) for _, _, ids in expected), 0)
+    plain = spark.read.parquet(str(tmp_path / "out"))
+    assert {str(row.day) for row in plain.select("day").distinct().collect()} == {"2026-11-15", "2026-11-16"}
+    assert streams.collected(plain) == expected
+
+
+def test_subscriptions_change_between_batches(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
+    source, out = Changing(streams.filters(10, seed=1)), tmp_path / "out"
+    old, new = dict(source.found), {**streams.filters(10, seed=2), "another": parse("price >= 0")}
+    troubles = []
+
+    def told(done: Done) -> None:
+        troubles.append(done.trouble)
+        if done.entry.batch == 0:
+            source.change(new)
+        if done.entry.batch == 1:
+            source.broken = True
+
+    parts = [streams.events(50, first) for first in (0, 50, 100)]
+    for number, part in enumerate(parts):
+        streams.put(folder, f"part{number}", part)
+    drain(spark, folder, source, out, on_batch=told)
+    expected = sorted(streams.matches(parts[0], old) + streams.matches(parts[1] + parts[2], new))
+    assert streams.collected(read_matches(spark, out)) == expected
+    assert troubles == ["", "", "the subscriptions are still those of before: the line is dead"]
+    assert len({path.name.split(".")[0] for path in (out / "_indexes").iterdir()}) == 1
+
+
+def test_what_is_late_goes_aside_and_what_is_not_goes_to_its_day(
+    spark: "SparkSession", folder: Path, tmp_path: Path
+) -> None:
+    wanted, out = {"all": parse("price >= 0")}, tmp_path / "out"
+    early = streams.events(10, 0, streams.START, 1)
+    hour_old = streams.events(10, 10, streams.START - timedelta(hours=1), 1)
+    day_old = streams.events(10, 20, streams.START - timedelta(days=1), 1)
+    for number, part in enumerate([early, hour_old, day_old]):
+        streams.put(folder, f"part{number}", part)
+        drain(spark, folder, Fixed(wanted), out, late_s=7200.0)
+    assert streams.collected(read_matches(spark, out)) == streams.matches(early + hour_old, wanted)
+    late = read_late(spark, out)
+    assert sorted(row.sequence for row in late.collect()) == list(range(20, 30))
+    assert late.where("day = '2026-11-14'").count() == 10
+    assert {row.symbol for row in late.collect()} <= set(streams.SYMBOLS)
+    last = Ledger(out).last()
+    assert last is not None
+    assert last.totals.late == 10
+
+
+def test_an_event_from_the_future_makes_no_other_late(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
+    wanted, out = {"all": parse("price >= 0")}, tmp_path / "out"
+    ahead = streams.events(1, 0, streams.START + timedelta(days=36500))
+    now = streams.events(1, 1, datetime.now(UTC))
+    for number, part in enumerate([ahead, now]):
+        streams.put(folder, f"part{number}", part)
+        drain(spark, folder, Fixed(wanted), out, late_s=3600.0)
+    assert len(streams.collected(read_matches(spark, out))) == 2
+
+
+def test_a_batch_that_fails_anywhere_is_there_once_after_the_next_start(
+    spark: "SparkSession", folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The places where a driver may end, one after the other, in one stream; subscriptions change at each start."""
+    out, all_events = tmp_path / "out", streams.events(160)
+    for first in range(0, 160, 20):
+        streams.put(folder, f"part{first}", all_events[first : first + 20])
+    wanted = streams.filters()
+    places: list[tuple[Any, str]] = [
+        (Ledger, "begin"),
+        (Ledger, "attempt"),
+        (streaming, "_written"),
+        (Ledger, "_move"),
+        (streaming._Known, "sweep"),
+    ]
+    for owner, name in places:
+        with monkeypatch.context() as patch:
+            whole = getattr(owner, name)
+            calls: list[int] = []
+
+            def fails(*args: Any, whole: Any = whole, calls: list[int] = calls) -> Any:
+                calls.append(1)
+                if len(calls) == 2:
+                    raise PipelineError("killed here")
+                return whole(*args)
+
+            patch.setattr(owner, name, fails)
+            with pytest.raises(PipelineError, match="killed here"):
+                drain(spark, folder, Fixed(wanted), out)
+    drain(spark, folder, Fixed(wanted), out)
+    assert streams.collected(read_matches(spark, out)) == streams.matches(all_events, wanted)
+
+
+def test_another_checkpoint_is_refused(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
+    streams.put(folder, "part", streams.events(10))
+    drain(spark, folder, Fixed(streams.filters()), tmp_path / "out")
+    with pytest.raises(PipelineError, match="was written with another checkpoint, up to batch 0"):
+        drain(spark, folder, Fixed(streams.filters()), tmp_path / "out", checkpoint=tmp_path / "other")
+
+
+def test_stop_ends_between_batches(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
+    streams.put(folder, "part", streams.events(10))
+    found = stream(streams.reader(spark, folder), Fixed(streams.filters()), tmp_path / "out")
+    assert found.query is not None
+    found.query.processAllAvailable()
+    found.stop()
+    assert found.wait()
+    assert streams.collected(read_matches(spark, tmp_path / "out")) == streams.matches(
+        streams.events(10), streams.filters()
+    )
+
+
+def test_what_a_stream_does_not_take_is_one_sentence(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
+    source, reader = Fixed({}), streams.reader(spark, folder)
+    with pytest.raises(PipelineError, match="takes a streaming DataFrame"):
+        stream(spark.range(1), source, tmp_path / "out")
+    with pytest.raises(PipelineError, match="sequence is missing"):
+        stream(reader.drop("sequence"), source, tmp_path / "out")
+    with pytest.raises(PipelineError, match=r"is no folder that this machine"):
+        stream(reader, source, "s3://bucket/out")
+    with pytest.raises(PipelineError, match="holds a table that no stream has made"):
+        stream(reader, source, folder)

@@ -1,0 +1,151 @@
+"""Where a stream's subscriptions come from: versions change when they do, and what is wrong is one sentence."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from godwit.errors import PipelineError
+from godwit.filters.language import parse
+from godwit.pipeline.subscription_sources import Broker, Files, Fixed, source_of
+
+
+def write(path: Path, **filters: str) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text("".join(json.dumps({"id": id, "filter": text}) + "\n" for id, text in filters.items()))
+    fresh.replace(path)
+
+
+def test_a_file_has_another_version_when_another_is_renamed_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "subscriptions.jsonl"
+    write(path, a="x > 1")
+    source = source_of(str(path))
+    before = source.version()
+    assert source.version() == before
+    assert source.read() == {"a": parse("x > 1")}
+    write(path, a="x > 2")
+    assert source.version() != before
+    assert source.read() == {"a": parse("x > 2")}
+
+
+def test_a_missing_file_and_a_bad_line_are_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "subscriptions.jsonl"
+    with pytest.raises(PipelineError, match=r"there is no .*subscriptions\.jsonl"):
+        Files(path).version()
+    write(path, a="x > 1", b="x >")
+    with pytest.raises(PipelineError, match=r"subscriptions\.jsonl:2: "):
+        Files(path).read()
+
+
+def test_fixed_ones_stay() -> None:
+    source = Fixed({"a": parse("x = 1")})
+    assert source.version() == source.version()
+    assert list(source.read()) == ["a"]
+
+
+# ---------------------------------------------------------------- a broker
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers as a broker does, with what a test says."""
+
+    sessions: dict[str, list[dict[str, Any]]] = {}  # noqa: RUF012 - a test fills it
+    asked: list[tuple[str, str | None]] = []  # noqa: RUF012
+    plain: bytes | None = None
+
+    def do_GET(self) -> None:
+        self.asked.append((self.path, self.headers.get("Authorization")))
+        if self.plain is not None:
+            return self._say(200, self.plain)
+        if self.path.startswith("/sessions?"):
+            rows = [{"client": client, "subscriptions": len(held)} for client, held in self.sessions.items()]
+            return self._say(200, json.dumps({"sessions": rows, "more": 0}).encode())
+        client = self.path.removeprefix("/sessions/").replace("%2F", "/")
+        if client == "gone":
+            return self._say(404, b"no such session")
+        if client == "locked":
+            return self._say(403, b"administrators only")
+        return self._say(200, json.dumps({"subscribed": self.sessions[client]}).encode())
+
+    def _say(self, status: int, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def broker() -> Iterator[tuple[type[Answers], str]]:
+    class Own(Answers):
+        sessions, asked, plain = {}, [], None
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Own) as server:
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        yield Own, f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        serving.join()
+
+
+def subscribed(name: str, filter: str, **more: str) -> dict[str, str]:
+    return {"name": name, "filter": filter, **more}
+
+
+def test_a_brokers_subscriptions_are_those_of_its_clients(broker: tuple[type[Answers], str]) -> None:
+    answers, address = broker
+    answers.sessions = {
+        "van/1": [subscribed("a", "x > 1"), subscribed("b", "x > my.limit", now="x > 7")],
+        "gone": [subscribed("a", "x > 1")],
+        "idle": [],
+    }
+    source = source_of(f"http://ada:secret@{address}/")
+    assert source.read() == {"van/1/a": parse("x > 1"), "van/1/b": parse("x > 7")}
+    assert {authorization for _, authorization in answers.asked} == {"Basic YWRhOnNlY3JldA=="}
+
+
+def test_a_broker_is_asked_now_and_then(broker: tuple[type[Answers], str]) -> None:
+    answers, address = broker
+    now = [0.0]
+    source = Broker(f"http://{address}", every_s=5.0, clock=lambda: now[0])
+    answers.sessions = {"c": [subscribed("a", "x > 1")]}
+    first = source.version()
+    answers.sessions = {"c": [subscribed("a", "x > 2")]}
+    now[0] = 4.9
+    assert source.version() == first
+    assert len(answers.asked) == 2
+    now[0] = 5.0
+    assert source.version() != first
+    assert source.read() == {"c/a": parse("x > 2")}
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ({"locked": [subscribed("a", "x > 1")]}, "answers 403: administrators only"),
+        ({"c": [subscribed("a", "x > my.limit")]}, "depends on its client's context"),
+        ({"c": [subscribed("a", "x IN ('aaa…")]}, "has a filter that cannot be read"),
+    ],
+)
+def test_what_a_broker_says_wrongly_is_one_sentence(
+    broker: tuple[type[Answers], str], held: dict[str, Any], said: str
+) -> None:
+    answers, address = broker
+    answers.sessions = held
+    with pytest.raises(PipelineError, match=said):
+        Broker(f"http://{address}").read()
+
+
+def test_another_server_and_none_are_one_sentence(broker: tuple[type[Answers], str]) -> None:
+    answers, address = broker
+    answers.plain = b"<html>"
+    with pytest.raises(PipelineError, match="does not answer with JSON: is it a broker's HTTP port"):
+        Broker(f"http://{address}").version()
+    with pytest.raises(PipelineError, match="does not answer: "):
+        Broker("http://127.0.0.1:9").version()
