@@ -59,11 +59,11 @@ CHAINS: dict[str, tuple[tuple[str, ...], ...]] = {
     "order two": (("place", "before"), ("place", "before", "earlier")),
     "hour": (("place", "hour"),),
     "occupancy": (("place", "occupied"),),
-    "position": (("place", "heading"), ("detail", "heading"), ("detail", "heading", "occupied")),
+    "position": (("place", "heading"), ("place", "detail", "heading"), ("place", "detail", "heading", "occupied")),
     "course": (("place", "ahead"), ("place", "ahead_detail")),
     "client": (("place", "client"),),
 }
-"""By what it knows: contexts, the more general first. A detail lies within a place, so it need not name it."""
+"""By what it knows: contexts, the more general first."""
 
 MODELS: dict[str, tuple[str, ...]] = {
     "first order": (),
