@@ -179,7 +179,8 @@ def brokers_of(file: str, radius_m: float | None, cells: Cells) -> Brokers:
     name, times = Counter(row[0] for row in rows).most_common(1)[0]
     if times > 1:
         raise PipelineError(f"{file}: broker {name!r} has {times} positions: allowed is one")
-    return Brokers(*zip(*rows, strict=True), cells=cells)
+    names, lons, lats, radii_m = zip(*rows, strict=True)
+    return Brokers(names, lons, lats, radii_m, cells)
 
 
 def _broker(at: str, row: dict[str, Any], radius_m: float | None) -> tuple[str, float, float, float]:

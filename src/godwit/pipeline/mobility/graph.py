@@ -2,8 +2,7 @@
 
 | file | is | who reads it |
 |---|---|---|
-| `movement.json` | `places` with [lon, lat] and `edges`, one way | `clients.walking.graph` and `clients.roaming.file` of
-a scenario, `[places]` of a broker |
+| `movement.json` | `places` with [lon, lat], `edges`, one way | scenarios: `walking.graph`, `roaming.file`; brokers |
 | `model.json` | `transitions`: by place, how often clients went on to which others | `model_file` of a scenario |
 | `dwell.json` | by place, how long clients stay, in seconds | people, to choose Δ (`dwell_s`) |
 | `proxies.json` | by client, the fewest places that hold so much of its time | people, to choose `proxies` |

@@ -8,7 +8,7 @@ given, once more for brokers: a place is a place. What comes out, in a folder:
 | `movement.json`, `model.json`, `dwell.json`, `proxies.json` | see `graph.py` |
 | `accuracy.json` | how well the next place is predicted, baseline beside (`prediction.py`) |
 | `tables/visits`, `tables/transitions`, `tables/stays`, `tables/proxies` | Parquet |
-| `tables/unread` | lines that could not be read, with file, line and reason, if there are any |
+| `tables/fixes` | the table that files of positions have become, with a quarantine for what could not be read |
 | `movement.png`, `accuracy.png` | plots, where matplotlib is installed |
 | `brokers/` | all of this for brokers, with `coverage.json` and `tables/cells` |
 
@@ -55,14 +55,10 @@ def mine(spark: "SparkSession", sources: Sequence[str], out: Path, settings: Set
     """Mine fixes, write the files, and say in numbers what was found."""
     from pyspark.sql import functions as fn
 
-    lines = reading.read(spark, sources).persist()
-    fixes = marked(lines.where("reason is null"), settings.cleaning).persist()
+    read, unread = reading.read(spark, sources, out / "tables" / "fixes")
+    fixes = marked(read, settings.cleaning).persist()
     try:
-        summary, usual_s = _accounted(lines, fixes)
-        if summary["unread"]:
-            unread = lines.where("reason is not null").select("file", "line", "reason", "text")
-            _save(unread, out / "tables" / "unread")
-        lines.unpersist()
+        summary, usual_s = _accounted(fixes, unread)
         stays = staypoints.stay_points(fixes, settings.staying)
         _save(stays, out / "tables" / "stays")
         summary["stay_points"] = spark.read.parquet(str(out / "tables" / "stays")).count()
@@ -77,11 +73,10 @@ def mine(spark: "SparkSession", sources: Sequence[str], out: Path, settings: Set
             at_brokers.unpersist()
     finally:
         fixes.unpersist()
-        lines.unpersist()
     return summary
 
 
-def _accounted(lines: "DataFrame", fixes: "DataFrame") -> tuple[dict[str, Any], float]:
+def _accounted(fixes: "DataFrame", unread: int) -> tuple[dict[str, Any], float]:
     """What became of each line (rule 1), and the median time between two fixes of a trip."""
     from pyspark.sql import functions as fn
 
@@ -93,11 +88,10 @@ def _accounted(lines: "DataFrame", fixes: "DataFrame") -> tuple[dict[str, Any], 
         fn.median("elapsed_s").alias("usual_s"),
     )
     by_fault = {row["fault"]: row for row in found.collect()}
-    unread = lines.where("reason is not null").count()
     used = by_fault.pop(None, None)
     left_out = {f"left_out_{fault.replace(' ', '_')}": by_fault[fault]["fixes"] for fault in sorted(by_fault)}
     if used is None:
-        raise PipelineError(f"no position can be used: {unread:,} lines cannot be read, and there are no others")
+        raise PipelineError(f"there is no position that can be used, and {unread:,} lines cannot be read")
     counts = {"unread": unread, **left_out, "used": used["fixes"]}
     summary = {"read": sum(counts.values()), **counts, "clients": used["clients"], "trips": used["trips"]}
     return summary, float(used["usual_s"] or 60.0)

@@ -11,10 +11,10 @@ where kinds(c) is to how many places clients went from c [Witten and Bell's back
 alone, the first-order model. There a part of what was seen, `DISCOUNT` of each kind of step, is kept for places that
 nobody has gone to from here: together they are one more answer, *elsewhere*.
 
-Chains are joined log-linearly: P(to) ∝ P₁(to) ^ w₀ · Π (P_chain(to) / P₁(to)) ^ w_chain. So what two chains know of each
-other's kind adds up, which a mean of probabilities would only blur, and one that repeats others is given a small weight.
-The weights are those that make what happened in a held-out part of the training most likely, found by Newton's method:
-the likelihood has one peak.
+Chains are joined log-linearly: P(to) ∝ P₁(to) ^ w₀ · Π (P_chain(to) / P₁(to)) ^ w_chain. So what two chains know adds
+up, which a mean of probabilities would only blur, and a chain that repeats others is given a small weight. The weights
+are those that make what happened in a held-out part of the training most likely, found by Newton's method: the
+likelihood has one peak.
 
 *Rules.*
 1. By client, the first 70 % of its transitions train and the rest tests: a prediction knows nothing of the future.
@@ -59,11 +59,11 @@ CHAINS: dict[str, tuple[tuple[str, ...], ...]] = {
     "order two": (("place", "before"), ("place", "before", "earlier")),
     "hour": (("place", "hour"),),
     "occupancy": (("place", "occupied"),),
-    "position": (("place", "heading"), ("detail", "heading"), ("detail", "heading", "occupied")),
+    "position": (("place", "heading"), ("place", "detail", "heading"), ("place", "detail", "heading", "occupied")),
     "course": (("place", "ahead"), ("place", "ahead_detail")),
     "client": (("place", "client"),),
 }
-"""By what it knows: contexts, the more general first. A detail lies within a place, so it need not name it."""
+"""By what it knows: contexts, the more general first."""
 
 MODELS: dict[str, tuple[str, ...]] = {
     "first order": (),
@@ -83,7 +83,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def contexts(visits: "DataFrame", places: Places, ahead_s: float) -> "DataFrame":
-    """Visits that led on: `part`, `nth`, `to` and a key for each of `KINDS`. `ahead_s`: how far to draw out a course."""
+    """Visits that led on: `part`, `nth`, `to` and a key for each of `KINDS`. `ahead_s`: how far a course is drawn."""
     from pyspark.sql import functions as fn
 
     seen = _ahead(visits.where("to is not null"), places, ahead_s)
@@ -275,7 +275,12 @@ class Score:
     log_loss: float = 0.0
 
     def __add__(self, other: "Score") -> "Score":
-        return Score(*(a + b for a, b in zip(self.row(), other.row(), strict=True)))
+        return Score(
+            self.transitions + other.transitions,
+            self.top_1 + other.top_1,
+            self.top_3 + other.top_3,
+            self.log_loss + other.log_loss,
+        )
 
     def row(self) -> tuple[int, float, float, float]:
         """The four numbers."""
