@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,8 +34,8 @@ def reproduce(
     """Run the experiments of a paper with our own brokers, and hold its claims against what comes out.
 
     Each claim is shown with the paper's figures, ours, and whether it holds. The figures are drawn as PNG and SVG, and
-    every number comes from the traces that lie beside them (spcf: from measured.json). Exit status 0 means that every
-    claim holds, 1 that one does not.
+    every number is what Spark reads in the traces that lie beside them (spcf: from measured.json). Exit status 0 means
+    that every claim holds, 1 that one does not.
     """
     from godwit.cli.match_command import progress
     from godwit.reproduce import Setting, check_paper, claims_of
@@ -43,7 +45,7 @@ def reproduce(
     check_paper(paper)
     folder = _made(Path(out) / paper)
     found: list[Claim] = []
-    with progress() as bar:
+    with _spark(paper), progress() as bar:
         task = bar.add_task(paper, total=1.0)
 
         def advance(what: str, share: float) -> None:
@@ -66,6 +68,24 @@ def reproduce(
     typer.echo(f"{_contents(folder)}: {folder}", err=True)
     if not all(claim.holds for claim in found):
         raise typer.Exit(STATUS_NO)
+
+
+@contextmanager
+def _spark(paper: str) -> Iterator[None]:
+    """A session, before the experiments take their time, for a paper whose figures Spark reads in traces."""
+    from godwit.cli.pipeline import running
+    from godwit.pipeline.session import start
+    from godwit.reproduce.claims import WITHOUT_TRACES
+
+    with running.failing_well():
+        if paper in WITHOUT_TRACES:
+            yield
+            return
+        spark = start(name="godwit reproduce")
+        try:
+            yield
+        finally:
+            spark.stop()
 
 
 def _made(folder: Path) -> Path:

@@ -17,6 +17,7 @@ decides which filter was asked for last, or whether an event came out of order. 
 | `probes` | probe and subscriber that wants it | how long until it came, null when it never did |
 | `probe_ratios` | run, number of the probe | the share that was delivered [pubmob Fig. 5] |
 | `moves` | move | who came from which broker to which, when, and until when it stayed |
+| `moves_from_down` | move | only those from a broker that was down |
 | `gaps` | move | how long until an event came, and until one that was published since |
 | `control` | run, type of message | messages and bytes, each hop counted |
 | `traffic` | run, type of message, whether over the air | the same, of all messages |
@@ -48,7 +49,7 @@ from godwit import trace as traces
 from godwit.errors import GodwitError, PipelineError
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.pipeline import schemas
+from godwit.pipeline import schemas, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,6 +67,7 @@ __all__ = [
     "latency",
     "measured",
     "moves",
+    "moves_from_down",
     "probe_ratios",
     "probes",
     "read",
@@ -149,6 +151,7 @@ def read(spark: "SparkSession", sources: Sequence[Source]) -> "DataFrame":
     for each in sources:
         if not each.run:
             order = Window.partitionBy("run").orderBy("at", "_file", "_row")
+            tables.finish(each.path)
             table = spark.read.parquet(str(each.path))
             table = table.select(
                 "*", fn.col("_metadata.file_path").alias("_file"), fn.col("_metadata.row_index").alias("_row")
@@ -318,6 +321,17 @@ def moves(trace: "DataFrame") -> "DataFrame":
     found = links.withColumn("old", fn.lag("new").over(mine)).where("old != new")
     found = found.withColumn("until", fn.lead("at").over(mine)).withColumnRenamed("node", "client")
     return found.select("run", "client", "at", "old", "new", "until", "place", "from_s")
+
+
+def moves_from_down(trace: "DataFrame") -> "DataFrame":
+    """The moves at whose end the broker that the client came from was down."""
+    changes = trace.where("kind in ('crashed', 'restarted')").select(
+        "run", fn.col("node").alias("old"), "kind", fn.col("at").alias("when")
+    )
+    pairs = moves(trace).join(changes, ["run", "old"]).where("when <= at")
+    last = {kind: fn.max(fn.when(fn.col("kind") == kind, fn.col("when"))) for kind in ("crashed", "restarted")}
+    found = pairs.groupBy("run", "client", "place", "at").agg(*(each.alias(kind) for kind, each in last.items()))
+    return found.where("crashed is not null and (restarted is null or crashed >= restarted)").drop(*last)
 
 
 def gaps(trace: "DataFrame") -> "DataFrame":

@@ -6,13 +6,15 @@ one thing changed.
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as fn
 
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.runs import traced
-from godwit.reproduce.tables import EventId, deliveries, hops, ids, rows
+from godwit.reproduce.tables import ID, counted, given, read
 from godwit.simulator.scenario import (
     Churn,
     Clients,
@@ -25,11 +27,23 @@ from godwit.simulator.scenario import (
 )
 from godwit.simulator.workloads import WorkloadSpec
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
 __all__ = ["broadcast_and_multicast", "purging", "quenching"]
 
 
-def _given(folder: Path) -> dict[str, set[EventId]]:
-    return {client: set(got) for client, got in deliveries(folder).items()}
+def _differ(trace: "DataFrame", a: str, b: str) -> tuple[int, int]:
+    """Deliveries, each once, that are in the run `a` alone, and in `b` alone."""
+    there = (
+        given(trace).groupBy("node", *ID).agg(_any(fn.col("run") == a).alias("a"), _any(fn.col("run") == b).alias("b"))
+    )
+    [row] = there.agg(fn.count_if(there.a & ~there.b), fn.count_if(there.b & ~there.a)).collect()
+    return row[0], row[1]
+
+
+def _any(which: "Column") -> "Column":
+    return fn.coalesce(fn.bool_or(which), fn.lit(False))
 
 
 # ---------------------------------------------------------------- H2
@@ -55,29 +69,46 @@ def _quenched(name: str, full: bool, *, quenching: bool, is_away: bool) -> Scena
 
 def quenching(setting: Setting) -> Claim:
     """H2: what is dropped at the source is what nobody wants; a source that is away keeps what somebody may want."""
-    results = {}
+    folders = {}
     for is_away in (False, True):
         for quenches in (True, False):
             name = f"quenching_{'on' if quenches else 'off'}{'_sources_away' if is_away else ''}"
             scenario = _quenched(name, setting.full, quenching=quenches, is_away=is_away)
-            results[is_away, quenches] = traced(scenario, setting.seed, setting.folder, setting.progress)[0]
-    on, off = results[False, True], results[False, False]
-    quenched, wanted = ids(on, "quenched"), {id for got in _given(off).values() for id in got}
-    unwanted = ids(off, "published") - wanted
-    away_on, away_off = _given(results[True, True]), _given(results[True, False])
-    missed = sum(len(got - away_on.get(client, set())) for client, got in away_off.items())
-    sent = len(ids(on, "published"))
+            run = f"{'on' if quenches else 'off'}{', away' if is_away else ''}"
+            folders[run] = traced(scenario, setting.seed, setting.folder, setting.progress)[0]
+    trace = read(setting.spark(), folders)
+    events = _events(trace)
+    [found] = events.agg(
+        fn.count_if("quenched").alias("quenched"),
+        fn.count_if("sent").alias("sent"),
+        fn.count_if(events.quenched != (events.said & ~events.wanted)).alias("wrongly"),
+    ).collect()
+    missed, _ = _differ(trace, "off, away", "on, away")
+    kinds = counted(trace)
+    away, delivered = kinds["on, away"], kinds["off, away"].get("delivered", 0)
     return Claim(
         key="H2",
         where="§3.2",
         claim="quenching drops at the source exactly what no subscription matches; a source that buffers while it is "
         "away never drops what a subscription it has not learnt of yet wanted, while there is room",
         paper="exactly; never",
-        ours=f"{len(quenched)} of {sent + len(quenched)} events dropped, {len(quenched ^ unwanted)} wrongly; with "
-        f"sources that go away {len(ids(results[True, True], 'quenched'))} dropped, {missed} deliveries missed",
-        holds=quenched == unwanted
-        and not missed
-        and min(len(quenched), len(away_off), len(rows(results[True, True], "link_down", "node"))) > 0,
+        ours=f"{found.quenched} of {found.sent + found.quenched} events dropped, {found.wrongly} wrongly; with "
+        f"sources that go away {away.get('quenched', 0)} dropped, {missed} deliveries missed",
+        holds=not found.wrongly and not missed and min(found.quenched, delivered, away.get("link_down", 0)) > 0,
+    )
+
+
+def _events(trace: "DataFrame") -> "DataFrame":
+    """Of each event, whether it was `quenched` or `sent` with quenching, and `said` or `wanted` without."""
+
+    def happened(run: str, kind: str) -> "Column":
+        return _any((fn.col("run") == run) & (fn.col("kind") == kind))
+
+    return trace.groupBy(*ID).agg(
+        happened("on", "quenched").alias("quenched"),
+        happened("on", "published").alias("sent"),
+        happened("off", "published").alias("said"),
+        happened("off", "delivered").alias("wanted"),
     )
 
 
@@ -97,20 +128,34 @@ def broadcast_and_multicast(setting: Setting) -> Claim:
             run=Run(duration_s=20, settle_s=10),
         )
         found[reduction] = traced(scenario, setting.seed, setting.folder, setting.progress)[0]
-    broadcast, multicast = (hops(found[reduction], "Publish") for reduction in ("flooding", "covering"))
-    published = ids(found["flooding"], "published")
     brokers = sum(3**level for level in range(4 if setting.full else 3))
-    to_all = all(broadcast[id] == brokers - 1 for id in published)
-    same = _given(found["flooding"]) == _given(found["covering"])
-    before, after = broadcast.total(), multicast.total()
+    trace = read(setting.spark(), found)
+    hops = {row.run: row for row in _hops(trace, brokers).collect()}
+    published, to_all = hops["flooding"].published, hops["flooding"].to_all
+    same = _differ(trace, "flooding", "covering") == (0, 0)
+    before, after = hops["flooding"].hops, hops["covering"].hops
     return Claim(
         key="H3",
         where="§4",
         claim="broadcast sends every event to every broker; multicast delivers the same set with fewer messages",
         paper="all brokers; the same; fewer",
-        ours=f"{brokers - 1} hops for each of {len(published)} events{'' if to_all else ' (NOT FOR ALL)'}; deliveries "
+        ours=f"{brokers - 1} hops for each of {published} events{'' if to_all else ' (NOT FOR ALL)'}; deliveries "
         f"{'the same' if same else 'DIFFERENT'}; {before:,} messages against {after:,}",
         holds=to_all and same and after < before,
+    )
+
+
+def _hops(trace: "DataFrame", brokers: int) -> "DataFrame":
+    """By run, how many events were published, how many hops they made, and whether each came to all brokers."""
+    is_hop = (fn.col("kind") == "handled") & (fn.col("message") == "Publish")  # clients publish by `Request`
+    events = trace.groupBy("run", *ID).agg(
+        fn.count_if(is_hop).alias("hops"), _any(fn.col("kind") == "published").alias("is_published")
+    )
+    is_to_all = ~fn.col("is_published") | (fn.col("hops") == brokers - 1)
+    return events.groupBy("run").agg(
+        fn.count_if("is_published").alias("published"),
+        fn.sum("hops").alias("hops"),
+        fn.bool_and(is_to_all).alias("to_all"),
     )
 
 
@@ -127,7 +172,7 @@ RULES: dict[str, Sessions] = {
 
 def purging(setting: Setting) -> Claim:
     """H5: what leaves a queue is what its rule says, on record, and all else is delivered."""
-    events = _write_events(setting.folder, Random(setting.seed))
+    _write_events(setting.folder, Random(setting.seed))
     folders = {}
     for rule, sessions in RULES.items():
         scenario = Scenario(
@@ -148,13 +193,12 @@ def purging(setting: Setting) -> Claim:
             run=Run(duration_s=30, settle_s=30),
         )
         folders[rule] = traced(scenario, setting.seed, setting.folder, setting.progress)[0]
-    everything = _given(folders["none"])
-    counts, wrong = {}, 0
-    for rule, folder in folders.items():
-        if rule == "none":
-            continue
-        counts[rule], faults = _judged(rule, folder, everything, events)
-        wrong += faults
+    trace = read(setting.spark(), folders)
+    counts, wrong = {rule: 0 for rule in RULES if rule != "none"}, 0
+    for row in _judged(trace, setting.folder / "purging_events.jsonl").collect():
+        counts[row.run] = row.purged
+        wrong += row.wrong
+    wrong += _unrecorded(trace).count()
     purged = ", ".join(f"{count} by {rule}" for rule, count in counts.items())
     return Claim(
         key="H5",
@@ -167,7 +211,7 @@ def purging(setting: Setting) -> Claim:
     )
 
 
-def _write_events(folder: Path, rng: Random) -> list[dict[str, int]]:
+def _write_events(folder: Path, rng: Random) -> None:
     """The events of the runs, in the order in which the one publisher says them."""
     folder.mkdir(parents=True, exist_ok=True)
     events = [{"key": rng.randrange(5), "value": rng.randrange(1_000_000)} for _ in range(1_000)]
@@ -175,37 +219,38 @@ def _write_events(folder: Path, rng: Random) -> list[dict[str, int]]:
     (folder / "purging_events.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     text = json.dumps({"id": 1, "filter": "value >= 0"})
     (folder / "purging_subscriptions.jsonl").write_text(f"{text}\n", encoding="utf-8")
-    return events
 
 
-def _judged(
-    rule: str, folder: Path, everything: dict[str, set[EventId]], events: list[dict[str, int]]
-) -> tuple[int, int]:
-    """How many were purged, and how many of them wrongly."""
-    published = {(who, number): at for at, who, number in rows(folder, "published", "at", "publisher", "sequence")}
-    given = _given(folder)
-    wrong = 0
-    purged = rows(folder, "purged", "at", "peer", "publisher", "sequence", "detail")
-    by_client: dict[str, set[EventId]] = {}
-    for at, client, publisher, sequence, reason in purged:
-        by_client.setdefault(client, set()).add((publisher, sequence))
-        event, later = events[sequence - 1], _said_since(published, sequence, at, events)
-        wrong += reason != rule
-        match rule:
-            case "age":
-                wrong += at - published[publisher, sequence] < AGE_S
-            case "newest_per":
-                wrong += not any(other["key"] == event["key"] for other in later)
-            case "high_water":  # a higher one waited already, or came since
-                before = [events[number - 1] for _, number in published if number < sequence]
-                wrong += not any(other["value"] >= event["value"] for other in (*before, *later))
-    for client, all_of_it in everything.items():
-        missing = all_of_it - given.get(client, set())
-        wrong += len(missing ^ by_client.get(client, set()))
-    return len(purged), wrong
+def _judged(trace: "DataFrame", events: Path) -> "DataFrame":
+    """By run, which is called as its rule is: how many were purged, and how many of them wrongly."""
+    said = trace.sparkSession.read.schema("id bigint, attributes struct<key: bigint, value: bigint>").json(str(events))
+    said = said.select((fn.col("id") + 1).alias("sequence"), "attributes.key", "attributes.value")
+    published = trace.where("kind = 'published'").groupBy("run", *ID).agg(fn.max("at").alias("said_at"))
+    published = published.join(fn.broadcast(said), "sequence").drop("publisher")
+    purged = trace.where("kind = 'purged'").select("run", "place", "at", "sequence", fn.col("detail").alias("reason"))
+    purged = purged.join(published, ["run", "sequence"])
+    others = published.withColumnsRenamed(
+        {"sequence": "other", "said_at": "other_at", "key": "other_key", "value": "other_value"}
+    )
+    is_later = (fn.col("other") > fn.col("sequence")) & (fn.col("other_at") <= fn.col("at"))
+    is_before = fn.col("other") < fn.col("sequence")  # a higher one waited already, or came since
+    allowed = (
+        fn.when(fn.col("run") == "age", fn.col("at") - fn.col("said_at") >= AGE_S)
+        .when(fn.col("run") == "newest_per", is_later & (fn.col("other_key") == fn.col("key")))
+        .when(fn.col("run") == "high_water", (is_later | is_before) & (fn.col("other_value") >= fn.col("value")))
+    )
+    each = purged.join(others, "run").groupBy("run", "place", "reason").agg(_any(allowed).alias("is_allowed"))
+    is_wrong = ~fn.col("is_allowed") | (fn.col("reason") != fn.col("run"))
+    return each.groupBy("run").agg(fn.count("*").alias("purged"), fn.count_if(is_wrong).alias("wrong"))
 
 
-def _said_since(
-    published: dict[EventId, float], sequence: int, at: float, events: list[dict[str, int]]
-) -> Iterator[dict[str, int]]:
-    return (events[number - 1] for (_, number), when in published.items() if number > sequence and when <= at)
+def _unrecorded(trace: "DataFrame") -> "DataFrame":
+    """Deliveries of the run `none` that another lacks without a record that it was purged, or has in spite of one."""
+    rules = trace.select(fn.col("run").alias("rule")).where("rule != 'none'").distinct()
+    owed = given(trace).where("run = 'none'").drop("run").crossJoin(rules)
+    got = given(trace).withColumnRenamed("run", "rule").withColumn("is_given", fn.lit(True))
+    gone = trace.where("kind = 'purged'").select(fn.col("run").alias("rule"), fn.col("peer").alias("node"), *ID)
+    gone = gone.distinct().withColumn("is_purged", fn.lit(True))
+    keys = ["rule", "node", *ID]
+    found = owed.join(got, keys, "left").join(gone, keys, "left")
+    return found.where(fn.col("is_given").isNull() != fn.col("is_purged").isNotNull())

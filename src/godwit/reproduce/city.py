@@ -13,18 +13,14 @@ delivery of 3 s. How long a run lasts. Where publishers are when it begins: anyw
 are spread evenly over time.
 """
 
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from godwit import trace
-from godwit.reproduce import metrics
+from godwit.pipeline.analytics import Source
 from godwit.reproduce.claims import Setting
-from godwit.reproduce.metrics import Probes
+from godwit.reproduce.metrics import Figures, Probes, figures
 from godwit.reproduce.runs import traced
-from godwit.reproduce.tables import arrivals
 from godwit.simulator.scenario import Scenario, named, with_changes
+from godwit.trace import FILE
 
 __all__ = ["CLIENT_LATENCY_MS", "MESSAGE_BYTES", "PROXIES", "Runs", "Seen"]
 
@@ -33,20 +29,27 @@ CLIENT_LATENCY_MS = 10
 PROXIES = 5
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """What one run comes to."""
+class Seen:
+    """A run, and what its trace shows: Spark is asked when a figure is wanted first, for all runs since it was last."""
 
-    scenario: Scenario
-    moves: int
-    cost: dict[str, int]  # after the warm-up, by type of message
-    probes: Probes  # of the whole run
-    entries: dict[str, float]  # by broker, on average
-    folder: Path
+    def __init__(self, scenario: Scenario, source: Source, runs: "Runs") -> None:
+        self.scenario, self.source = scenario, source
+        self._runs = runs
+
+    @property
+    def figures(self) -> Figures:
+        """All that its trace shows."""
+        return self._runs.figures(self.source.run)
+
+    @property
+    def moves(self) -> int:
+        """After the warm-up."""
+        return self.figures.moves
 
     @property
     def total(self) -> int:
         """Tree-building cost."""
-        return sum(self.cost.values())
+        return sum(self.figures.cost.values())
 
     @property
     def each(self) -> float:
@@ -54,14 +57,24 @@ class Seen(msgspec.Struct, frozen=True):
         return self.total / max(self.moves, 1)
 
     @property
-    def warmup_s(self) -> float:
-        """When measurements begin."""
-        return self.scenario.run.warmup_s
+    def entries(self) -> dict[str, float]:
+        """By broker, on average."""
+        return self.figures.entries
+
+    @property
+    def probes(self) -> Probes:
+        """Those of the whole run."""
+        return self.figures.probes["all"]
+
+    @property
+    def first(self) -> Probes:
+        """Those at the first connection of their publisher."""
+        return self.figures.probes["first"]
 
     @property
     def measured(self) -> Probes:
-        """The probes after the warm-up, at brokers that a publisher has moved to."""
-        return self.probes.where((self.probes.at >= self.warmup_s) & (self.probes.stop > 1))
+        """Those after the warm-up, at brokers that a publisher has moved to."""
+        return self.figures.probes["measured"]
 
 
 class Runs:
@@ -70,6 +83,7 @@ class Runs:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self._seen: dict[str, Seen] = {}
+        self._figures: dict[str, Figures] = {}
 
     def seen(
         self,
@@ -112,13 +126,12 @@ class Runs:
 
     def _run(self, scenario: Scenario) -> Seen:
         folder = traced(scenario, self.setting.seed, self.setting.folder, self.setting.progress)[0]
-        table = trace.read(folder)
-        from_s = scenario.run.warmup_s
-        return Seen(
-            scenario,
-            sum(at >= from_s for moves in arrivals(folder).values() for at, _, _ in moves),
-            metrics.control_messages(table, from_s),
-            metrics.probes(table),
-            metrics.table_entries(table, from_s),
-            folder,
-        )
+        return Seen(scenario, Source(folder / FILE, scenario.name, scenario.run.warmup_s), self)
+
+    def figures(self, run: str) -> Figures:
+        """What a run comes to."""
+        if run not in self._figures:
+            waiting = [seen.source for seen in self._seen.values() if seen.source.run not in self._figures]
+            self.setting.progress(f"Spark reads {len(waiting)} traces", 1.0)
+            self._figures |= figures(self.setting.spark(), waiting)
+        return self._figures[run]

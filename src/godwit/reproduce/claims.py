@@ -1,9 +1,9 @@
 """Claims: what a paper says, what our run of its experiment gave, and whether the one bears out the other.
 
-*Theory.* An experiment runs scenarios, each with a trace in a folder of its own, and reads the traces back; all figures
-come from the traces (`metrics.py`), none from inside a run. So whatever can read the same Parquet files can take the
-analysis over, and a trace can be looked at afterwards. The experiments of `spcf` are not simulated: they count and time
-what routing machines do, and keep that as JSON.
+*Theory.* An experiment runs scenarios, each with a trace in a folder of its own, and lets Spark read the traces
+(`pipeline/analytics.py`); all figures are what Spark returns, none come from inside a run. Two kinds of experiments
+leave no traces, and have nothing for Spark to read: R1 compares tables of the paper with the functions that brokers
+call, and those of `spcf` count and time what routing machines do, and keep that as JSON.
 
 *Rules.*
 1. A claim that does not hold is reported so, with a note of what was found out about why. It is never bent.
@@ -16,12 +16,17 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from godwit.errors import GodwitError
+from godwit.pipeline.session import start
 
-__all__ = ["PAPERS", "Claim", "Setting", "check_paper", "claims_of"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["PAPERS", "WITHOUT_TRACES", "Claim", "Setting", "check_paper", "claims_of"]
 
 PAPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "mobile": ("publish/subscribe in a mobile environment", ("H1", "H2", "H3", "H4", "H5", "H6")),
@@ -30,6 +35,9 @@ PAPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "spcf": ("context-aware publish/subscribe", ("S1", "S2", "S3", "S4", "S5")),
 }
 """Each paper by its key: what it is about, and the claims that its experiments decide."""
+
+WITHOUT_TRACES = ("spcf",)
+"""Papers whose experiments leave no traces, so that Spark is not needed."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +59,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     full: bool = False
     seed: int = 1
     progress: Callable[[str, float], None] = lambda what, share: None  # what runs, and the share of it that is done
+    spark: Callable[[], "SparkSession"] = lambda: start(name="godwit reproduce")  # the running session, if there is one
 
 
 def check_paper(paper: str) -> None:

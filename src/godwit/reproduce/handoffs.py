@@ -18,23 +18,27 @@ subscriber. Only subscriptions count that begin when the one before is gone ever
 where the client was, they may pass where it is.
 
 *Rules.*
-1. All figures come from traces (`tables.py`), none from inside a run.
+1. All figures are what Spark returns of the traces, none come from inside a run. Runs that are compared are one table.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from math import inf
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import structs
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
 
+from godwit.pipeline import analytics
 from godwit.reproduce.claims import Setting
 from godwit.reproduce.runs import traced
-from godwit.reproduce.tables import CONTROL, EventId, arrivals, deliveries, overtaken, rows
+from godwit.reproduce.tables import CONTROL, ID, given, read
 from godwit.simulator.scenario import Clients, OverlaySpec, Rate, Roaming, Routing, Run, Scenario
 from godwit.simulator.workloads import WorkloadSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["WAYS", "Blackout", "Figures", "blackouts", "compare", "figures", "scenario_of"]
 
@@ -115,75 +119,88 @@ def compare(
         return traced(scenario, setting.seed, setting.folder, setting.progress)[0]
 
     twin = trace_of("")
-    return {way: figures(trace_of(way), twin) for way in ways}
+    return figures(setting.spark(), {way: (trace_of(way), twin) for way in ways})
 
 
 # ---------------------------------------------------------------- figures
 
 
-def figures(folder: Path, twin: Path) -> Figures:
-    """What a trace shows, beside that of the twin in which nobody moves."""
-    got, owed = deliveries(folder), deliveries(twin)
-    came = arrivals(folder)
-    starts = {client: [at for at, _, _ in times] for client, times in came.items()}
-    moves = sum(map(len, starts.values()))
-    entered = {(who, number): at for at, who, number in rows(folder, "published", "at", "publisher", "sequence")}
-    gaps = [gap for gap, _ in _gaps(folder, starts, entered) if gap is not None]
-    new_gaps = [gap for _, gap in _gaps(folder, starts, entered) if gap is not None]
-    ours, theirs = _control(folder), _control(twin)
-    share = max(moves, 1)
+def figures(spark: "SparkSession", pairs: Mapping[str, tuple[Path, Path]]) -> dict[str, Figures]:
+    """What the traces of runs show, each beside that of the twin in which nobody moves; of each pair: the run first."""
+    twins = {str(twin): twin for _, twin in pairs.values()}
+    trace = read(spark, {name: run for name, (run, _) in pairs.items()} | twins)
+    beside = {name: str(twin) for name, (_, twin) in pairs.items()}
+    lost = {row.run: row for row in _lost(spark, trace, beside).collect()}
+    came = {row.run: row for row in analytics.delivered(trace).collect()}
+    moved = {row.run: row for row in _moved(trace).collect()}
+    down = {row.run: row["count"] for row in analytics.moves_from_down(trace).groupBy("run").count().collect()}
+    spent = {row.run: row for row in _control(trace).collect()}
+    return {name: _figures(name, beside[name], lost, came, moved, down, spent) for name in pairs}
+
+
+def _figures(
+    run: str,
+    twin: str,
+    lost: Mapping[str, Any],
+    came: Mapping[str, Any],
+    moved: Mapping[str, Any],
+    down: Mapping[str, int],
+    spent: Mapping[str, Any],
+) -> Figures:
+    moves = moved[run].moves if run in moved else 0
+
+    def more(what: str) -> float:
+        """What the run needed more than its twin, for each move."""
+        ours, theirs = (spent[each][what] if each in spent else 0 for each in (run, twin))
+        return float(ours - theirs) / max(moves, 1)
+
     return Figures(
         moves=moves,
-        old_down=_old_down(folder, came),
-        owed=sum(len(set(events)) for events in owed.values()),
-        lost=sum(len(set(events) - set(got.get(client, ()))) for client, events in owed.items()),
-        twice=sum(len(events) - len(set(events)) for events in got.values()),
-        out_of_order=sum(map(overtaken, got.values())),
-        control_per_move=(ours["messages"] - theirs["messages"]) / share,
-        bytes_per_move=(ours["bytes"] - theirs["bytes"]) / share,
-        air_per_move=(ours["air"] - theirs["air"]) / share,
-        gap_s=median(gaps) if gaps else None,
-        new_gap_s=median(new_gaps) if new_gaps else None,
+        old_down=down.get(run, 0),
+        owed=lost[run].owed if run in lost else 0,
+        lost=lost[run].lost if run in lost else 0,
+        twice=came[run].again if run in came else 0,
+        out_of_order=came[run].out_of_order if run in came else 0,
+        control_per_move=more("hops"),
+        bytes_per_move=more("bytes"),
+        air_per_move=more("air"),
+        gap_s=moved[run].gap if run in moved else None,
+        new_gap_s=moved[run].new_gap if run in moved else None,
     )
 
 
-def _old_down(folder: Path, came: Mapping[str, list[tuple[float, str, str]]]) -> int:
-    """Moves at whose end the broker that the client came from was down."""
-    down = rows(folder, "crashed", "at", "node")
-    up = rows(folder, "restarted", "at", "node")
-    spans = [(node, at, min((end for end, who in up if who == node and end > at), default=inf)) for at, node in down]
-    return sum(
-        any(node == old and start <= at < end for node, start, end in spans)
-        for times in came.values()
-        for at, old, _ in times
+def _lost(spark: "SparkSession", trace: "DataFrame", beside: Mapping[str, str]) -> "DataFrame":
+    """By run, what its twin has delivered to each client, and how much of that it has not."""
+    pairs = spark.createDataFrame(list(beside.items()), "run string, twin string")
+    got = given(trace)
+    owed = got.withColumnRenamed("run", "twin").join(fn.broadcast(pairs), "twin")
+    found = owed.join(got.withColumn("is_there", fn.lit(True)), ["run", "node", *ID], "left").groupBy("run")
+    return found.agg(fn.count("*").alias("owed"), fn.count_if(fn.col("is_there").isNull()).alias("lost"))
+
+
+def _moved(trace: "DataFrame") -> "DataFrame":
+    """By run, how many moves there were, and the median gaps of those that were followed by an event."""
+    found = analytics.gaps(trace).groupBy("run")
+    return found.agg(fn.count("*").alias("moves"), fn.median("gap").alias("gap"), fn.median("new_gap").alias("new_gap"))
+
+
+def _control(trace: "DataFrame") -> "DataFrame":
+    """By run, messages of control between brokers and their bytes, each hop, and those between clients and brokers."""
+    is_control = ~fn.col("air") & fn.col("message").isin(*CONTROL)
+    is_air = fn.col("air") & ~fn.col("message").isin(*EVENTS)
+
+    def total(which: "Column", what: str) -> "Column":
+        return fn.sum(fn.when(which, fn.col(what)).otherwise(0))
+
+    return (
+        analytics.traffic(trace)
+        .groupBy("run")
+        .agg(
+            total(is_control, "hops").alias("hops"),
+            total(is_control, "bytes").alias("bytes"),
+            total(is_air, "hops").alias("air"),
+        )
     )
-
-
-def _gaps(
-    folder: Path, starts: Mapping[str, list[float]], entered: Mapping[EventId, float]
-) -> Iterator[tuple[float | None, float | None]]:
-    """For each move, how long until an event came, and one that had entered since; None: none before the next move."""
-    came: dict[str, list[tuple[float, float]]] = {}
-    for at, node, publisher, number in rows(folder, "delivered", "at", "node", "publisher", "sequence"):
-        came.setdefault(node, []).append((at, entered.get((publisher, number), 0.0)))
-    for client, times in starts.items():
-        for start, end in zip(times, [*times[1:], float("inf")], strict=True):
-            stay = [(at, said) for at, said in came.get(client, ()) if start <= at < end]
-            first = next((at - start for at, _ in stay), None)
-            yield first, next((at - start for at, said in stay if said >= start), None)
-
-
-def _control(folder: Path) -> Counter[str]:
-    """Messages of control between brokers and their bytes, each hop, and those between clients and brokers."""
-    found: Counter[str] = Counter()
-    for node, peer, message, size in rows(folder, "handled", "node", "peer", "message", "size"):
-        if node.startswith("b") and peer.startswith("b"):
-            if message in CONTROL:
-                found["messages"] += 1
-                found["bytes"] += size
-        elif message not in EVENTS:
-            found["air"] += 1
-    return found
 
 
 # ---------------------------------------------------------------- blackout
@@ -216,19 +233,38 @@ def blackouts(setting: Setting, reduction: str = "simple", latency_ms: float = 5
         run=Run(duration_s=60 if setting.full else 30, settle_s=40, leave=False),
     )
     folder, _ = traced(scenario, setting.seed, setting.folder, setting.progress)
-    return list(_blackouts(folder, latency_ms / 1_000, brokers))
+    return _blackouts(setting.spark(), folder, latency_ms / 1_000, brokers)
 
 
-def _blackouts(folder: Path, latency_s: float, brokers: int) -> Iterator[Blackout]:
-    source = next(peer for node, peer in rows(folder, "link_up", "node", "peer") if node == "p0")
-    begun = [(at, node) for at, node, peer in rows(folder, "subscribed", "at", "node", "peer") if peer == "s0"]
-    ended = [at for at, peer in rows(folder, "session_ended", "at", "peer") if peer == "s0"]
-    came = [at for at, node in rows(folder, "delivered", "at", "node") if node == "s0"]
-    for (start, border), end in zip(begun, [*(at for at, _ in begun[1:]), float("inf")], strict=True):
-        first = next((at for at in came if start <= at < end), None)
-        is_gone = (
-            any(at < start for at in ended) and start - max(at for at in ended if at < start) > brokers * latency_s
+def _blackouts(spark: "SparkSession", folder: Path, latency_s: float, brokers: int) -> list[Blackout]:
+    """Of the subscriber `s0`, whenever the session before is gone everywhere; the publisher is `p0`."""
+    trace = read(spark, {"run": folder})
+    links = trace.where("kind = 'link_up' and node = 'p0'")
+    source = links.agg(fn.min_by("peer", "place").alias("source"))
+    begun = trace.where("kind = 'subscribed' and peer = 's0'").select(
+        fn.col("at").alias("start"),
+        fn.col("node").alias("border"),
+        fn.lead("at").over(Window.orderBy("place")).alias("end"),
+    )
+    others = trace.where("kind = 'delivered' and node = 's0' or kind = 'session_ended' and peer = 's0'")
+    is_first = (fn.col("kind") == "delivered") & (fn.col("at") >= fn.col("start"))
+    is_first &= fn.col("end").isNull() | (fn.col("at") < fn.col("end"))
+    is_before = (fn.col("kind") == "session_ended") & (fn.col("at") < fn.col("start"))
+    found = (
+        begun.crossJoin(others.select("kind", "at"))
+        .groupBy("start", "border")
+        .agg(
+            fn.min(fn.when(is_first, fn.col("at"))).alias("first"),
+            fn.max(fn.when(is_before, fn.col("at"))).alias("gone"),
         )
-        if first is not None and is_gone:
-            delay_s = abs(int(border[1:]) - int(source[1:])) * latency_s
-            yield Blackout(delay_s=delay_s, blackout_s=first - start)
+    )
+    found = found.where(fn.col("first").isNotNull() & (fn.col("start") - fn.col("gone") > brokers * latency_s))
+
+    def number(broker: str) -> "Column":
+        return fn.substring(broker, 2, 9).cast("int")
+
+    hops = fn.abs(number("border") - number("source"))
+    rows = found.crossJoin(source).select(
+        (hops * latency_s).alias("delay"), (fn.col("first") - fn.col("start")).alias("dark")
+    )
+    return [Blackout(delay_s=row.delay, blackout_s=row.dark) for row in rows.orderBy("start").collect()]

@@ -9,6 +9,10 @@ from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
 
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Notify
@@ -20,10 +24,13 @@ from godwit.mobility.roaming import MobileBroker
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.figures import lines
 from godwit.reproduce.runs import traced
-from godwit.reproduce.tables import rows
+from godwit.reproduce.tables import ID, counted, read
 from godwit.simulator.scenario import Scenario, named, with_changes
 from godwit.simulator.world import World
 from godwit.trace import Record, TraceSink, TraceWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["as_if_flooded", "cost", "ploc_tables", "walking_and_roaming"]
 
@@ -75,25 +82,33 @@ def _small(setting: Setting, name: str, *changes: str) -> Scenario:
     return with_changes(named(name), [*size, *changes])
 
 
-def _came(folder: Path) -> list[tuple[str, str, int, int]]:
-    """Client, event and when it came, in microseconds, in the order in which it came to each."""
-    found = rows(folder, "delivered", "node", "publisher", "sequence", "at")
-    return sorted((node, publisher, sequence, round(at * 1e6)) for node, publisher, sequence, at in found)
+def _differences(trace: "DataFrame") -> tuple[int, int, int]:
+    """Deliveries in the run `flooding`; those that are missing in `ours`, and those that are there alone.
+
+    A delivery is the same when client, event and time are, to the microsecond.
+    """
+    came = trace.where("kind = 'delivered'").groupBy("node", *ID, fn.rint(fn.col("at") * 1e6).alias("at_us"))
+    there = came.agg(*(fn.bool_or(fn.col("run") == run).alias(run) for run in ("flooding", "ours")))
+    found = there.agg(
+        fn.count_if("flooding"), fn.count_if(there.flooding & ~there.ours), fn.count_if(there.ours & ~there.flooding)
+    )
+    [row] = found.collect()
+    return row[0], row[1], row[2]
 
 
-def _compared(setting: Setting, name: str, scenario: Scenario) -> tuple[int, int, int, Path]:
-    """Deliveries with flooding; those that are missing without it, and those that are there without it alone."""
+def _compared(setting: Setting, name: str, scenario: Scenario) -> "DataFrame":
+    """The traces of a run, `ours`, and of the same with `flooding`."""
     ours = traced(with_changes(scenario, [f"name={name}"]), setting.seed, setting.folder, setting.progress)[0]
     flood = [f"name={name}_flooding", "routing.reduction=flooding", "routing.advertisements=off"]
     flooded = traced(with_changes(scenario, flood), setting.seed, setting.folder, setting.progress)[0]
-    expected, found = set(_came(flooded)), set(_came(ours))
-    return len(expected), len(expected - found), len(found - expected), ours
+    return read(setting.spark(), {"ours": ours, "flooding": flooded})
 
 
 def as_if_flooded(setting: Setting) -> Claim:
     """R4: the same deliveries at the same times as with flooding."""
-    expected, missing, more, folder = _compared(setting, "parking", _small(setting, "parking"))
-    changes = sum(message == "Changed" for (message,) in rows(folder, "handled", "message"))
+    trace = _compared(setting, "parking", _small(setting, "parking"))
+    expected, missing, more = _differences(trace)
+    changes = trace.where("run = 'ours' and kind = 'handled' and message = 'Changed'").count()
     return Claim(
         key="R4",
         where="§3.3 Fig. 4, §5",
@@ -109,8 +124,9 @@ def as_if_flooded(setting: Setting) -> Claim:
 def walking_and_roaming(setting: Setting) -> Claim:
     """R6: walkers that also change their broker."""
     roaming = "clients.roaming={who='subscribers', per_s=6, away_s=0}"
-    expected, missing, more, folder = _compared(setting, "parking_roaming", _small(setting, "parking", roaming))
-    moves = len(rows(folder, "relocated", "node"))
+    trace = _compared(setting, "parking_roaming", _small(setting, "parking", roaming))
+    expected, missing, more = _differences(trace)
+    moves = counted(trace)["ours"].get("relocated", 0)
     own, own_missing, own_more = _affordable(setting)
     return Claim(
         key="R6",
@@ -135,9 +151,8 @@ def _affordable(setting: Setting) -> tuple[int, int, int]:
         folder = setting.folder / "traces" / f"affordable_{reduction}"
         with TraceWriter(folder, {"seed": setting.seed, "reduction": reduction}) as sink:
             _shop(reduction, setting.seed, 60.0 if setting.full else 15.0, sink)
-        found[reduction] = set(_came(folder))
-    expected, ours = found["flooding"], found["covering"]
-    return len(expected), len(expected - ours), len(ours - expected)
+        found[reduction] = folder
+    return _differences(read(setting.spark(), {"flooding": found["flooding"], "ours": found["covering"]}))
 
 
 def _shop(reduction: str, seed: int, until_s: float, sink: TraceSink) -> None:
@@ -189,14 +204,19 @@ BESIDES = ("Brokers", "Synced", "Ack", "Hello")
 """What brokers say to get acquainted and to acknowledge."""
 
 
-def _totals(folder: Path, begins_s: float, lasts_s: int, brokers: str = "b") -> list[tuple[float, float]]:
-    """Messages between brokers until each second after the warm-up, notifications and administration."""
-    by_second = [0] * lasts_s
-    for at, node, peer, message in rows(folder, "handled", "at", "node", "peer", "message"):
-        is_between = node.startswith(brokers) and peer.startswith(brokers) and message not in BESIDES
-        if is_between and 0 <= (second := int(at - begins_s)) < lasts_s:
-            by_second[second] += 1
-    return [(float(second), float(total)) for second, total in enumerate(accumulate(by_second), start=1)]
+def _totals(trace: "DataFrame", begins_s: float, lasts_s: int) -> dict[str, list[tuple[float, float]]]:
+    """By run, messages between brokers until each second after the warm-up, notifications and administration."""
+    second = fn.floor(fn.col("at") - begins_s)
+    between = trace.where("kind = 'handled' and node like 'b%' and peer like 'b%'")
+    between = between.where(~fn.col("message").isin(*BESIDES))
+    counts = between.groupBy("run", second.alias("second")).count()
+    every = trace.sparkSession.range(lasts_s).withColumnRenamed("id", "second")
+    all_seconds = trace.select("run").distinct().crossJoin(every).join(counts, ["run", "second"], "left")
+    so_far = fn.sum(fn.coalesce("count", fn.lit(0))).over(Window.partitionBy("run").orderBy("second"))
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in all_seconds.select("run", "second", so_far.alias("total")).orderBy("run", "second").collect():
+        found.setdefault(row.run, []).append((row.second + 1.0, float(row.total)))
+    return found
 
 
 def cost(setting: Setting) -> Claim:
@@ -207,12 +227,13 @@ def cost(setting: Setting) -> Claim:
         "new algorithm, Δ = 1 s": ["clients.walking.dwell_s=1"],
         "new algorithm, Δ = 10 s": ["clients.walking.dwell_s=10"],
     }
-    series: dict[str, list[tuple[float, float]]] = {}
+    folders: dict[str, Path] = {}
     for label, changes in cases.items():
-        name = f"stroll_{len(series)}"
+        name = f"stroll_{len(folders)}"
         scenario = with_changes(named("stroll"), [*changes, f"name={name}", f"run.duration_s={duration_s}"])
-        folder = traced(scenario, setting.seed, setting.folder, setting.progress)[0]
-        series[label] = _totals(folder, scenario.run.warmup_s, duration_s)
+        folders[label] = traced(scenario, setting.seed, setting.folder, setting.progress)[0]
+    totals = _totals(read(setting.spark(), folders), named("stroll").run.warmup_s, duration_s)
+    series = {label: totals[label] for label in cases}
     lines(
         setting.folder,
         "fig9_messages",

@@ -5,7 +5,6 @@ at each broker that a publisher has moved to, unless a claim is about something 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from godwit.reproduce.city import MESSAGE_BYTES, Runs, Seen
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.figures import lines
-from godwit.reproduce.metrics import Probes, percentile
+from godwit.reproduce.metrics import Probes
 
 __all__ = ["claims"]
 
@@ -210,11 +209,11 @@ def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, Seen]]) 
 
 
 def _delivery_time(setting: Setting, counts: Mapping[str, Mapping[int, Seen]]) -> Claim:
-    most = {mode: by[max(by)].measured.delays() for mode, by in counts.items()}
+    most = {mode: by[max(by)].measured for mode, by in counts.items()}
     lines(
         setting.folder,
         "fig6_delivery_time",
-        {mode.upper(): _distribution(delays) for mode, delays in most.items()},
+        {mode.upper(): probes.distribution() for mode, probes in most.items()},
         title=f"Delivery time, {max(counts['standard'])} publishers [pubmob Fig. 6]",
         x="seconds from publication to delivery",
         y="share of deliveries",
@@ -222,8 +221,8 @@ def _delivery_time(setting: Setting, counts: Mapping[str, Mapping[int, Seen]]) -
         y_range=(0.0, 1.0),
         steps=True,
     )
-    medians = {mode: percentile(delays, 0.5) for mode, delays in most.items()}
-    tails = {mode: percentile(delays, 0.9) for mode, delays in most.items()}
+    medians = {mode: probes.percentile(0.5) for mode, probes in most.items()}
+    tails = {mode: probes.percentile(0.9) for mode, probes in most.items()}
     near = all(0.15 <= median <= 0.6 for median in medians.values())
     order = min(medians, key=lambda mode: medians[mode]), max(medians, key=lambda mode: medians[mode])
     return Claim(
@@ -250,12 +249,6 @@ def _delivery_time(setting: Setting, counts: Mapping[str, Mapping[int, Seen]]) -
 
 def _floats(points: list[tuple[int, float]]) -> list[tuple[float, float]]:
     return [(float(x), y) for x, y in points]
-
-
-def _distribution(delays: Any) -> list[tuple[float, float]]:
-    """A distribution in 200 points."""
-    shares = np.linspace(0, 1, 201)
-    return [(percentile(delays, share), float(share)) for share in shares] if len(delays) else []
 
 
 # ---------------------------------------------------------------- P5
@@ -314,9 +307,10 @@ def _speed(setting: Setting, size: Size, runs: Runs) -> Claim:
         )
 
     burst = {v: run("standard", v) for v in speeds}
-    others = {mode: [float(run(mode, v).probes.delays().mean()) for v in (25, 100)] for mode in MODES[1:]}
+    slow_and_fast = {mode: [run(mode, v) for v in (25, 100)] for mode in MODES[1:]}
+    others = {mode: [seen.probes.mean for seen in both] for mode, both in slow_and_fast.items()}
     whole = {v: seen.probes for v, seen in burst.items()}
-    first = {v: seen.probes.where(seen.probes.stop == 1) for v, seen in burst.items()}
+    first = {v: seen.first for v, seen in burst.items()}
     later = {v: seen.measured for v, seen in burst.items()}
     lines(
         setting.folder,
@@ -334,8 +328,8 @@ def _speed(setting: Setting, size: Size, runs: Runs) -> Claim:
         setting.folder,
         "fig8_delivery_time_by_speed",
         {
-            **{f"{v} km/h": _distribution(whole[v].delays()) for v in speeds},
-            **{f"{v} km/h, first left out": _distribution(later[v].delays()) for v in (speeds[0], speeds[-1])},
+            **{f"{v} km/h": whole[v].distribution() for v in speeds},
+            **{f"{v} km/h, first left out": later[v].distribution() for v in (speeds[0], speeds[-1])},
         },
         title="STANDARD: delivery time by speed [pubmob Fig. 8]",
         x="seconds from publication to delivery",
@@ -346,14 +340,10 @@ def _speed(setting: Setting, size: Size, runs: Runs) -> Claim:
     )
     costs = [burst[v].total for v in speeds]
     rises = costs == sorted(costs) and costs[-1] > costs[0]
-    holds = (
-        rises
-        and whole[100].ratio() > whole[25].ratio()
-        and float(whole[100].delays().mean()) < float(whole[25].delays().mean())
-    )
+    holds = rises and whole[100].ratio() > whole[25].ratio() and whole[100].mean < whole[25].mean
 
     def row(which: dict[int, Probes]) -> str:
-        return ", ".join(f"{v}: {which[v].ratio():.3f} ({which[v].delays().mean():.2f} s)" for v in speeds)
+        return ", ".join(f"{v}: {which[v].ratio():.3f} ({which[v].mean:.2f} s)" for v in speeds)
 
     return Claim(
         key="P6",
@@ -365,7 +355,7 @@ def _speed(setting: Setting, size: Size, runs: Runs) -> Claim:
         holds=holds,
         note="Why: it is the first connection. All clients come at once when a run begins (here within 2 s), and the "
         "trees of all publishers are built at the same time: of the probes at the first connection "
-        f"{first[25].ratio():.0%} arrive, and they take {first[25].delays().mean():.2f} s on average. In a run of "
+        f"{first[25].ratio():.0%} arrive, and they take {first[25].mean:.2f} s on average. In a run of "
         f"fixed length a faster publisher has more connections after that ({burst[25].moves} moves of all at 25 km/h, "
         f"{burst[100].moves} at 100), and this beginning counts for less. Without it the ratio goes from "
         f"{later[25].ratio():.3f} to {later[100].ratio():.3f}. Mean time of the others at 25 and at 100 km/h: "
@@ -380,9 +370,9 @@ def _speed(setting: Setting, size: Size, runs: Runs) -> Claim:
 
 
 def _overshoot(setting: Setting, size: Size, runs: Runs) -> Claim:
-    costs: dict[str, dict[int, float]] = {}
+    seen: dict[str, dict[int, Seen]] = {}
     for label, turns in (("turning at random", 0.5), ("going all the way", 0.0)):
-        costs[label] = {
+        seen[label] = {
             delta: runs.seen(
                 "proxy",
                 publishers=size.usual,
@@ -395,9 +385,10 @@ def _overshoot(setting: Setting, size: Size, runs: Runs) -> Claim:
                     "clients.roaming.turns": turns,
                     "clients.probes.count": 2,
                 },
-            ).each
+            )
             for delta in size.overshoots
         }
+    costs = {label: {delta: one.each for delta, one in by.items()} for label, by in seen.items()}
     lines(
         setting.folder,
         "p7_proxy_overshoot",
@@ -454,7 +445,7 @@ def _locality(setting: Setting, size: Size, runs: Runs) -> Claim:
         setting.folder,
         "fig10_delivery_time_by_locality",
         {
-            mode.upper(): [(100 * share, percentile(one.measured.delays(), 0.5)) for share, one in by.items()]
+            mode.upper(): [(100 * share, one.measured.percentile(0.5)) for share, one in by.items()]
             for mode, by in seen.items()
         },
         title="Median delivery time by equal publications [pubmob Fig. 10]",
@@ -464,7 +455,7 @@ def _locality(setting: Setting, size: Size, runs: Runs) -> Claim:
     alike, apart = max(size.localities), min(size.localities)
     gap = {share: seen["standard"][share].total - seen["delayed"][share].total for share in (apart, alike)}
     ratio = {mode: seen[mode][alike].measured.ratio() for mode in modes}
-    medians = {mode: percentile(seen[mode][alike].measured.delays(), 0.5) for mode in modes}
+    medians = {mode: seen[mode][alike].measured.percentile(0.5) for mode in modes}
     return Claim(
         key="P8",
         where="§4.3 Fig. 9, 10",

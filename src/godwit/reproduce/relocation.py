@@ -4,15 +4,17 @@ Every way to move is run beside a twin in which nobody moves (`handoffs.py`); th
 `ways_to_move.md` beside the figures.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
 from msgspec import structs
 
+from godwit.pipeline import analytics
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.handoffs import WAYS, Figures, blackouts, compare, figures, scenario_of
 from godwit.reproduce.runs import traced
-from godwit.reproduce.tables import rows
+from godwit.reproduce.tables import read
 from godwit.simulator.scenario import Scenario, with_changes
 
 __all__ = ["handing_over", "naive", "relocating"]
@@ -27,37 +29,40 @@ GRAPH = [
 ]
 
 
-def _pair(setting: Setting, name: str, changes: list[str]) -> tuple[Figures, int]:
-    """What a run with relocating subscribers shows beside its twin, and what its brokers keep after all have left."""
+def _pair(setting: Setting, name: str, changes: list[str]) -> tuple[Path, Path]:
+    """A run with relocating subscribers, and its twin."""
 
     def made(way: str) -> Scenario:
         scenario = scenario_of(way, full=setting.full)
         scenario = structs.replace(scenario, name=f"{scenario.name}-{name}")
         return with_changes(scenario, [*changes, "run.leave=true"])
 
-    folders = [traced(made(way), setting.seed, setting.folder, setting.progress)[0] for way in ("", "relocate")]
-    return figures(folders[1], folders[0]), _left(folders[1])
+    twin, run = (traced(made(way), setting.seed, setting.folder, setting.progress)[0] for way in ("", "relocate"))
+    return run, twin
 
 
-def _left(folder: Path) -> int:
-    """Entries in all tables of all brokers as last written down, after there were some."""
-    last = {(node, table): size for node, table, size in rows(folder, "table", "node", "detail", "number")}
-    assert last, "a trace that says nothing of tables"
-    return sum(last.values())
+def _left(setting: Setting, folders: Mapping[str, Path]) -> dict[str, int]:
+    """By run, entries in all tables of all brokers as last written down, after there were some."""
+    sizes = analytics.table_sizes(read(setting.spark(), folders)).groupBy("run").sum("last")
+    found = {row.run: row["sum(last)"] for row in sizes.collect()}
+    assert set(found) == set(folders), "a trace that says nothing of tables"
+    return found
 
 
 def relocating(setting: Setting) -> Claim:
     """R2: nothing lost, doubled or overtaken, and nothing left, under every strategy."""
-    found = {name: _pair(setting, name, [f"routing.reduction={name}"]) for name in REDUCTIONS}
-    found["graph"] = _pair(setting, "graph", GRAPH)
+    pairs = {name: _pair(setting, name, [f"routing.reduction={name}"]) for name in REDUCTIONS}
+    pairs["graph"] = _pair(setting, "graph", GRAPH)
+    found = figures(setting.spark(), pairs)
+    left = _left(setting, {name: run for name, (run, _) in pairs.items()})
     told = [
         f"{name}: {each.moves} moves, {each.lost} of {each.owed:,} lost, {each.twice} twice, "
-        f"{each.out_of_order} out of order, {left} entries left"
-        for name, (each, left) in found.items()
+        f"{each.out_of_order} out of order, {left[name]} entries left"
+        for name, each in found.items()
     ]
     holds = all(
-        min(each.moves, each.owed) > 0 and not any((each.lost, each.twice, each.out_of_order, left))
-        for each, left in found.values()
+        min(each.moves, each.owed) > 0 and not any((each.lost, each.twice, each.out_of_order, left[name]))
+        for name, each in found.items()
     )
     return Claim(
         key="R2",

@@ -1,16 +1,15 @@
-"""Reading traces: rows of one kind, and what the experiments of several papers ask of them.
+"""The traces of an experiment as one table, and what several papers ask of it."""
 
-All of it takes the folder of a trace and gives plain Python data; whatever reads the same Parquet file could do it too.
-"""
-
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from godwit import trace
 from godwit.mobility import messages
 
-__all__ = ["CONTROL", "arrivals", "deliveries", "hops", "ids", "overtaken", "rows"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["CONTROL", "counted", "given", "read"]
 
 CONTROL: tuple[str, ...] = (
     *("Advertise", "Unadvertise", "Subscribe", "Unsubscribe"),
@@ -19,63 +18,27 @@ CONTROL: tuple[str, ...] = (
 """Messages between brokers that build, take down and move trees and sessions; events and acknowledgements are none, nor
 what brokers say to get acquainted. In the graph family they travel in packets, whose rows do not name them."""
 
-Row = tuple[Any, ...]
-EventId = tuple[str, int]
+ID = ("publisher", "sequence")
 
 
-def rows(folder: Path, kind: str, *columns: str) -> list[Row]:
-    """Those columns of all records of a kind, in the order in which they happened."""
-    import pyarrow.compute as pc
+def read(spark: "SparkSession", folders: Mapping[str, Path]) -> "DataFrame":
+    """The traces in these folders, with what each run is called here; all of it is measured."""
+    from godwit.pipeline import analytics
+    from godwit.trace import FILE
 
-    table = trace.read(folder)
-    table = table.filter(pc.equal(table["kind"], kind)).select(columns)
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-
-
-def ids(folder: Path, kind: str) -> set[EventId]:
-    """The events that records of a kind name."""
-    return set(rows(folder, kind, "publisher", "sequence"))
+    return analytics.read(spark, [analytics.Source(folder / FILE, run) for run, folder in folders.items()])
 
 
-def deliveries(folder: Path) -> dict[str, list[EventId]]:
-    """By client, the events that it was given, in order."""
-    found: dict[str, list[EventId]] = {}
-    for node, publisher, sequence in rows(folder, "delivered", "node", "publisher", "sequence"):
-        found.setdefault(node, []).append((publisher, sequence))
-    return found
+def given(trace: "DataFrame") -> "DataFrame":
+    """By run, which client was given which event, once or more."""
+    return trace.where("kind = 'delivered'").select("run", "node", *ID).distinct()
 
 
-def hops(folder: Path, *messages: str) -> Counter[EventId]:
-    """How many hops between brokers messages of these types have made, by the event they bear (("", -1): none).
+def counted(trace: "DataFrame") -> dict[str, dict[str, int]]:
+    """By run, how many rows of each kind there are."""
+    from godwit.pipeline import analytics
 
-    Clients speak to brokers in messages of their own, so that a type tells where it was handled.
-    """
-    columns = ("message", "publisher", "sequence")
-    return Counter((who, number) for kind, who, number in rows(folder, "handled", *columns) if kind in messages)
-
-
-def arrivals(folder: Path) -> dict[str, list[tuple[float, str, str]]]:
-    """By client, when it connected to another broker than the one before, which one that was, and the new one."""
-    found: dict[str, list[tuple[float, str, str]]] = {}
-    last: dict[str, str] = {}
-    clients = {node for node, message in rows(folder, "handled", "node", "message") if message == "Attached"}
-    clients |= set(deliveries(folder))
-    for at, node, peer in rows(folder, "link_up", "at", "node", "peer"):
-        if node in clients:
-            if node in last and last[node] != peer:
-                found.setdefault(node, []).append((at, last[node], peer))
-            last[node] = peer
-    return found
-
-
-def overtaken(events: list[EventId]) -> int:
-    """How many events came first after a later one of the same publisher."""
-    highest: dict[str, int] = {}
-    seen: set[EventId] = set()
-    found = 0
-    for publisher, number in events:
-        if (publisher, number) not in seen:
-            found += number < highest.get(publisher, 0)
-            highest[publisher] = max(number, highest.get(publisher, 0))
-        seen.add((publisher, number))
+    found: dict[str, dict[str, int]] = {}
+    for row in analytics.kinds(trace).collect():
+        found.setdefault(row.run, {})[row.kind] = row.rows
     return found

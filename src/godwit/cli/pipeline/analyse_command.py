@@ -103,13 +103,9 @@ def _cell(key: str, value: Any) -> str:
 
 def _write(folder: Path, trace: "DataFrame", found: Mapping[str, Mapping[str, Any]]) -> None:
     """The table of deliveries, all that is known of the runs, and figures of it."""
-    from godwit.pipeline import analytics, schemas
+    from godwit.pipeline import analytics, tables
 
-    table = folder / "deliveries"
-    if table.exists():
-        schemas.about(table, "deliveries")  # nobody's else is overwritten
-    analytics.deliveries(trace).write.mode("overwrite").parquet(str(table))
-    schemas.write_about(table, schemas.About("deliveries"))
+    tables.write(analytics.deliveries(trace), folder / "deliveries", "deliveries", "overwrite")
     (folder / "runs.json").write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     _draw(folder, trace, found)
 

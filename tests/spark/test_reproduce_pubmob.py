@@ -1,6 +1,7 @@
 """The experiment of pubmob, very small: what must hold at any size does, and every claim gives one row."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -8,6 +9,9 @@ from godwit.reproduce import PAPERS, Setting, claims_of, pubmob
 from godwit.reproduce.city import Runs, Seen
 from godwit.reproduce.pubmob import Size
 from godwit.simulator.scenario import overlay_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TINY = Size(
     publishers=(3, 6),
@@ -23,8 +27,8 @@ TINY = Size(
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    return Runs(Setting(folder=tmp_path_factory.mktemp("pubmob")))
+def runs(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(Setting(folder=tmp_path_factory.mktemp("pubmob"), spark=lambda: spark))
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +77,12 @@ def test_the_same_run_is_not_run_twice(runs: Runs, seen: dict[str, Seen]) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_every_claim_gives_one_row_and_every_figure_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_claim_gives_one_row_and_every_figure_is_drawn(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pubmob, "QUICK", TINY)
     monkeypatch.setattr(pubmob, "LONG_S", 60)
-    found = list(claims_of("pubmob", Setting(folder=tmp_path)))
+    found = list(claims_of("pubmob", Setting(folder=tmp_path, spark=lambda: spark)))
     assert tuple(claim.key for claim in found) == PAPERS["pubmob"][1]
     drawn = {path.stem.partition("_")[0] for path in tmp_path.glob("*.png")}
     assert drawn == {"fig4", "fig5", "fig6", "fig7", "fig8", "fig9", "fig10", "p5", "p7", "p9"}

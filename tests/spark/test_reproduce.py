@@ -1,0 +1,99 @@
+"""The claims that Spark decides by traces: what holds is seen to hold, and what breaks it is seen to break it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from godwit import trace
+from godwit.client.quenching import Outbox
+from godwit.reproduce import PAPERS, Claim, Setting, architectures, claims_of, islands
+from godwit.reproduce.tables import read
+from godwit.simulator import replication_experiment
+from godwit.trace import Record, TraceSink, TraceWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def setting(spark: "SparkSession", tmp_path: Path) -> Setting:
+    return Setting(folder=tmp_path, spark=lambda: spark)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", sorted(PAPERS))
+def test_every_claim_of_a_paper_gives_one_row_in_the_order_of_their_keys(paper: str, setting: Setting) -> None:
+    found = list(claims_of(paper, setting))
+    assert tuple(claim.key for claim in found) == PAPERS[paper][1]
+    assert all(claim.ours and claim.paper and claim.where for claim in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", ["mobile", "rebeca"])
+def test_every_claim_of_these_papers_holds(paper: str, setting: Setting) -> None:
+    assert [claim.key for claim in claims_of(paper, setting) if not claim.holds] == []
+
+
+@pytest.mark.parametrize(
+    "decide", [architectures.quenching, architectures.broadcast_and_multicast, architectures.purging]
+)
+def test_claims_on_architectures_hold(decide: Any, setting: Setting) -> None:
+    claim: Claim = decide(setting)
+    assert claim.holds, claim.ours
+
+
+def test_a_source_that_drops_what_somebody_wants_is_seen(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
+    monkeypatch.setattr(Outbox, "quenches", lambda self, event: event.sequence % 7 == 0)
+    assert not architectures.quenching(setting).holds
+
+
+class Dropping:
+    """A sink that loses one row of those that it is asked to."""
+
+    def __init__(self, sink: TraceSink, is_meant: Callable[[str, Record], bool]) -> None:
+        self.sink, self.is_meant, self.left = sink, is_meant, 1
+
+    def write(self, at: float, node: str, record: Record) -> None:
+        if self.left and self.is_meant(node, record):
+            self.left = 0
+        else:
+            self.sink.write(at, node, record)
+
+
+def test_table_1_is_the_papers_and_an_event_that_is_not_displayed_is_seen(
+    monkeypatch: pytest.MonkeyPatch, setting: Setting
+) -> None:
+    monkeypatch.setitem(islands.RUNS, False, 4)
+    assert islands.replication(setting).holds
+
+    def lossy(seeds: Any, sink: TraceSink) -> None:
+        dropping = Dropping(sink, lambda node, record: node.startswith("complete/") and record.kind == "delivered")
+        replication_experiment.replication_table(seeds, sink=dropping)
+
+    monkeypatch.setattr(islands, "replication_table", lossy)
+    claim = islands.replication(setting)
+    assert "complete ✓ ✓ ✗" in claim.ours
+    assert not claim.holds
+
+
+def test_properties_of_replicas_are_those_that_the_simulators_own_checkers_find(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    for seed in range(3):
+        with TraceWriter(tmp_path / str(seed), {}) as sink:
+            replication_experiment.replication_table([seed], sink=sink)
+        rows = islands.verdicts(read(spark, {"run": tmp_path / str(seed)})).collect()
+        expected = replication_experiment.verdicts(trace.read(tmp_path / str(seed)))
+        assert {row[0]: tuple(row[1:]) for row in rows} == {row.filter: row.properties for row in expected}
+
+
+def test_islands_elect_and_merge_and_two_leaders_at_the_end_are_seen(
+    monkeypatch: pytest.MonkeyPatch, setting: Setting
+) -> None:
+    monkeypatch.setitem(islands.AD_HOC_RUNS, False, 1)
+    assert islands.ad_hoc(setting).holds
+    leaders = islands._leaders
+    monkeypatch.setattr(islands, "_leaders", lambda trace: leaders(trace.where("kind != 'resigned'")))
+    assert not islands.ad_hoc(setting).holds
