@@ -1,6 +1,6 @@
 """How fast the pipeline matches archives, beside Spark SQL and DuckDB in the same run. This file, with `--help`.
 
-Everything has two cores. Each figure is the median of three runs after one to warm up; the start of Spark is kept apart.
+Everything has two cores. A figure is the median of three runs after one to warm up; the start of Spark is kept apart.
 All ways must find the same number of pairs, else nothing is reported. Each part runs in processes of its own, and files
 are in a temporary folder that goes when the benchmark ends.
 """
@@ -91,9 +91,7 @@ class Disagreement(Exception):
 class Bench:
     """One run. Each method measures one part and yields its rows."""
 
-    def __init__(
-        self, scale: Scale, folder: Path, events: Path, workloads: Path, log: Callable[[str], None]
-    ) -> None:
+    def __init__(self, scale: Scale, folder: Path, events: Path, workloads: Path, log: Callable[[str], None]) -> None:
         self.scale, self.folder, self.events, self.workloads, self.log = scale, folder, events, workloads, log
         self.works: dict[str, data.Work] = {}
         self.indexes: dict[str, dict[str, float]] = {}
@@ -217,7 +215,9 @@ class Bench:
             runs, is_ours = result.runs, result.job.who == GODWIT
             notes = [f"{result.bytes / 1e6:,.0f} MB"] if result.bytes is not None else []
             if result is best:
-                notes.append(f"and {number(index_s)} s to make the index; {number(result.rows / median(runs))} events/s")
+                notes.append(
+                    f"and {number(index_s)} s to make the index; {number(result.rows / median(runs))} events/s"
+                )
             if not is_ours:
                 notes.append(f"{number(median(runs) / median(best.runs))} of ours with the index made before")
             yield Row(
@@ -253,7 +253,9 @@ class Bench:
             agree(f"{what}, one event in {of}", [each for each in samples if each.job.of == of], None)
         total = median(ours[0].runs) + index["index_s"]
         for result in ours:
-            said = f"{GODWIT}, {WAYS[result.job.how]}" + (", pairs counted" if result.job.what == "count" else ", written")
+            said = f"{GODWIT}, {WAYS[result.job.how]}" + (
+                ", pairs counted" if result.job.what == "count" else ", written"
+            )
             notes = [f"{number(result.rows / median(result.runs))} events/s", f"{result.pairs:,} pairs"]
             if result.bytes is not None:
                 notes.append(f"{result.bytes / 1e6:,.0f} MB")
@@ -308,8 +310,9 @@ class Bench:
         for place, result in enumerate(loops):
             agree(what, [result, results[len(jobs) + 2 * place + 1]], None)
             yield Row(
-                Part.GROWTH, what, f"{SPARK_SQL} plain, {scale.growth_rival[place]:,}, one event in {scale.growth_rival_of}",
-                result.runs, "s", median(result.runs) / median(loops[0].runs), "of the first",
+                Part.GROWTH, what, f"{SPARK_SQL} plain, {scale.growth_rival[place]:,} subscriptions", result.runs, "s",
+                median(result.runs) / median(loops[0].runs), "of the first",
+                note=f"one event in {scale.growth_rival_of}",
             )  # fmt: skip
 
     # ------------------------------------------------------------ cores, limits, clocks
@@ -339,7 +342,12 @@ class Bench:
         jobs = [self.job(work, GODWIT, what, path) for path in ("dataframe", "table") for what in ("no-op", "count")]
         results = self.measured(TWO_CORES, *jobs)
         what = f"rows a second, {work.events:,} quotes × {work.subscriptions:,} subscriptions"
-        names = ("scan → mapInArrow, no-op", "the same, matching", "workers read row groups, no-op", "the same, matching")
+        names = (
+            "scan → mapInArrow, no-op",
+            "the same, matching",
+            "workers read row groups, no-op",
+            "the same, matching",
+        )
         for place, (result, name) in enumerate(zip(results, names, strict=True)):
             rates = [result.rows / seconds for seconds in result.runs]
             limit = results[place - place % 2]
@@ -352,11 +360,18 @@ class Bench:
         works = {"quotes": self.quotes()}
         if not self.missing(Part.W3):
             works["W3"] = self.w3_work()
-        asked = [(name, f"{path} {action}") for name in works for path in ("table", "dataframe") for action in ("count", "write")]
+        asked = [
+            (name, f"{path} {action}")
+            for name in works
+            for path in ("table", "dataframe")
+            for action in ("count", "write")
+        ]
         asked = [each for each in asked if each != ("W3", "dataframe write")]
         for work in works.values():
             self.index(work)
-        results = self.measured(TWO_CORES, *(self.job(works[name], GODWIT, "clocks", how, repeat=1) for name, how in asked))
+        results = self.measured(
+            TWO_CORES, *(self.job(works[name], GODWIT, "clocks", how, repeat=1) for name, how in asked)
+        )
         for (name, how), result in zip(asked, results, strict=True):
             spent = {key: value for key, value in result.more.items() if key != "wall"}
             total = sum(spent.values())
@@ -375,11 +390,11 @@ def _inherited() -> list[str]:
 
 
 def agree(what: str, results: list[Result], pairs: int | None) -> None:
-    """`Disagreement` unless all found as many pairs, and so many if that is known."""
+    """`Disagreement` unless all found as many pairs, and so many if that is known; and some at all."""
     found = {result.job.name: result.pairs for result in results}
     if pairs is not None:
         found["what is known"] = pairs
-    if len(set(found.values())) > 1:
+    if len(set(found.values())) > 1 or not all(found.values()):
         raise Disagreement(f"{what}: {found}")
 
 

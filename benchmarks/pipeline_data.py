@@ -1,9 +1,10 @@
 """What the pipeline is measured on: a table of events, and subscriptions as expressions, as filters, and for SQL.
 
-A *work* is a folder with `events/` (a table as `godwit pipeline ingest` makes it), `expressions.jsonl` (a subscription a
-line) and, for the rivals, `subscriptions.parquet`: a column for each kind of condition that occurs, `price >=` say, with
-null where a subscription has no such condition, and `shape`, the number of the set of conditions that it has. The quotes come from a folder that `--data` names, W3 from the
-`generate.py` in the one that `--workloads` names; neither is kept. All of it is written before any clock starts.
+A *work* is a folder with `events/` (a table as `godwit pipeline ingest` makes it), `expressions.jsonl` (a subscription
+a line) and, for the rivals, `subscriptions.parquet`: a column for each kind of condition that occurs, `price >=` say,
+with null where a subscription has no such condition, and `shape`, the number of the set of conditions that it has. The
+quotes come from a folder that `--data` names, W3 from the `generate.py` in the one that `--workloads` names; neither is
+kept. All of it is written before any clock starts.
 """
 
 import bz2
@@ -19,10 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.own_workload import growing_subscriptions, growing_workload
-from benchmarks.workloads import ROOT, Expression, filter_of, shared_makers
+from benchmarks.workloads import ROOT, Expression, shared_makers
 from godwit.filters import Filter
 from godwit.pipeline.columns import Form, arrow_type, column_of, form_of_values, joined, to_arrow
 from godwit.pipeline.schemas import TABLES, About, write_about
+from godwit.simulator.workload_files import filter_of_expression
 
 SHARED_EVENTS = ROOT.parent / "shared" / "data" / "events"
 QUOTES, QUOTE_FILTERS = Path("padres", "stockquotes.txt.bz2"), Path("padres", "scout", "ScoutTestAddDupChild2.txt")
@@ -81,7 +83,7 @@ class Work:
         """The subscriptions, for us; ids are line numbers as text."""
         with (self.folder / "expressions.jsonl").open(encoding="utf-8") as lines:
             for number, line in enumerate(lines):
-                yield str(number), filter_of(json.loads(line))
+                yield str(number), filter_of_expression(json.loads(line))
 
     def save(self) -> "Work":
         """Write down what the work is, for the processes that measure."""
@@ -103,12 +105,16 @@ class Work:
 
 
 def quotes(data: Path, folder: Path, subscriptions: int, events: int, repeated: int = 1) -> Work:
-    """Real stock quotes and PADRES's own subscriptions over them; the quotes `repeated` over and over."""
+    """Real stock quotes and PADRES's own subscriptions over them; the quotes `repeated` over and over.
+
+    Of fewer than all, every so-manyeth is taken, for quotes of a symbol stand together.
+    """
     with bz2.open(data / QUOTES, "rt", encoding="utf-8") as lines:
-        attributes = [parsed_quote(line) for line in islice(lines, events)]
+        attributes = [parsed_quote(line) for line in islice(lines, 0, None, max(1, QUOTES_ALL // events))]
     with (data / QUOTE_FILTERS).open(encoding="utf-8") as lines:
-        expressions = [parsed_filter(line) for line in islice(lines, subscriptions)]
-    is_whole = events >= len(attributes) == QUOTES_ALL and len(expressions) == QUOTE_FILTERS_ALL
+        step = max(1, QUOTE_FILTERS_ALL // subscriptions)
+        expressions = [parsed_filter(line) for line in islice(lines, 0, None, step)]
+    is_whole = (len(attributes), len(expressions)) == (QUOTES_ALL, QUOTE_FILTERS_ALL)
     pairs = QUOTE_PAIRS * repeated if is_whole else None
     return work(folder, expressions, attributes, ("symbol",), "stockquotes", repeated, pairs)
 
@@ -199,8 +205,7 @@ def write_events(
     day.mkdir(parents=True)
     own = {"string": pa.string(), "bigint": pa.int64(), "binary": pa.binary(), "timestamp": pa.timestamp("us", "UTC")}
     columns = {
-        column_of(name): to_arrow(form, [_held(each.get(name)) for each in attributes])
-        for name, form in forms.items()
+        column_of(name): to_arrow(form, [_held(each.get(name)) for each in attributes]) for name, form in forms.items()
     }
     rows, size = len(attributes), -(-len(attributes) // FILES)
     held = pa.table(columns) if columns else None
@@ -267,14 +272,16 @@ class Bounds:
         }
         for condition, cells in self.columns.items():
             values = [cells.get(number) for number in range(self.count)]
-            columns[condition.column] = pa.array(values, _bound_type(condition, forms))
+            columns[condition.column] = pa.array(values, _bound_type(condition, forms, cells.values()))
         pq.write_table(pa.table(columns), file, compression="zstd")
 
 
-def _bound_type(condition: Condition, forms: Mapping[str, Form]) -> Any:
+def _bound_type(condition: Condition, forms: Mapping[str, Form], bounds: Iterable[Any]) -> Any:
     if condition.operator == "exists":
         return pa.bool_()
     kind = forms[condition.attribute].kind if condition.attribute in forms else "text"
+    if any(type(bound) is float for bound in bounds):  # whole numbers may well be compared with others
+        kind = "float"
     plain = arrow_type(Form(kind))
     return pa.list_(plain) if condition.operator.endswith("in") else plain
 

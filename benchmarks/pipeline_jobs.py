@@ -9,16 +9,17 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.pipeline_data import Work
 from benchmarks.pipeline_ours import Ours, build_index, peak_rss_mb
-from benchmarks.pipeline_rivals import Duck, pairs_in, spark_count, spark_views, spark_write
+from benchmarks.pipeline_rivals import Duck, pairs_in, spark_count, spark_write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ class Job:
     folder: str  # of the work
     how: str = ""  # plain, tuned, shapes; table, dataframe
     of: int = 1
-    repeat: int = 3
+    repeat: int = 3  # 0: only the run that warms up, which then counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +67,18 @@ class Measuring:
         out = self.scratch / "out"
         run = self.runner(job, work, out)
         found: Any = None
-        runs = []
-        for _ in range(job.repeat + (job.what != "index")):
+        runs, told = [], []
+        warms_up = job.what != "index"
+        for _ in range(job.repeat + warms_up):
             shutil.rmtree(out, ignore_errors=True)
             start = time.perf_counter()
             found = run()
             runs.append(time.perf_counter() - start)
-        runs = runs if job.what == "index" else runs[1:]
-        more = found if isinstance(found, dict) else {}
-        pairs, size = found if isinstance(found, int) else more.pop("pairs", None), None
+            told.append(found if isinstance(found, dict) else {})
+        if warms_up and job.repeat:
+            runs, told = runs[1:], told[1:]
+        more = {name: median(each[name] for each in told) for name in told[-1]}
+        pairs, size = found if isinstance(found, int) else None, None
         if job.what == "write":
             pairs = Ours.pairs_in(out) if job.who == "Godwit" else pairs_in(out)
             size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())

@@ -1,4 +1,4 @@
-"""What `pipeline.py` reports: our figure, those of others in the same run beside it, and how many times ours they are."""
+"""What `pipeline.py` reports: our figures, those of others in the same run, and how many times ours they are."""
 
 import json
 from collections.abc import Sequence
@@ -89,5 +89,9 @@ def markdown(rows: Sequence[Row], machine: Machine) -> str:
     """The rows as BENCHMARKS.md has them."""
     lines = [f"| {' | '.join([*cells(row), machine.commit])} |" for row in rows]
     return "\n".join(
-        ["| what | who | figure | ratio | target | verdict | note | commit |", "|---|---|---|---|---|---|---|---|", *lines]
+        [
+            "| what | who | figure | ratio | target | verdict | note | commit |",
+            "|---|---|---|---|---|---|---|---|",
+            *lines,
+        ]
     )

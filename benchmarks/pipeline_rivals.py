@@ -4,7 +4,7 @@
 |---|---|
 | plain | one join of events with the table of nullable bounds: nobody sees a key in it, so it is a nested loop |
 | tuned | subscriptions that fix one of the keys (`symbol`) by a hash join on it, the rest by a nested loop |
-| shapes | a join for each set of conditions that occurs, without nulls: hash joins, range joins where an engine has them |
+| shapes | a join for each set of conditions that occurs, without nulls: hash joins, range joins where there are any |
 
 A person would write `tuned`; `shapes` is what a program could, and the most that we could get out of either engine. In
 both, an equality that has one value only (`class = 'STOCK'`) is a condition on events alone.
@@ -148,7 +148,9 @@ class Duck:
 
         self.work = work
         self.connection = duckdb.connect()
-        self.connection.execute(f"SET threads = {CORES}; SET memory_limit = '4GB'; SET preserve_insertion_order = false")
+        self.connection.execute(
+            f"SET threads = {CORES}; SET memory_limit = '4GB'; SET preserve_insertion_order = false"
+        )
         files = f"read_parquet('{work.table}/*/*.parquet', hive_partitioning = false)"
         self.events = files if of == 1 else f"(SELECT * FROM {files} WHERE sequence % {of} = 0)"
         self.subscriptions = f"read_parquet('{work.bounds}')"
