@@ -2,8 +2,7 @@
 
 import typer
 
-from godwit.cli.pipeline import analyse_command, ingest_command, match_command, mobility_command
-from godwit.cli.pipeline import analyse_command, ingest_command, mobility_command, stream_command
+from godwit.cli.pipeline import analyse_command, ingest_command, match_command, mobility_command, stream_command
 
 __all__ = ["app"]
 
