@@ -47,6 +47,7 @@ def start(master: str = "local[*]", name: str = "godwit", more: Mapping[str, str
     """A session at `master`, the running one if there is one. `more` are settings of Spark's own."""
     try:
         from pyspark.errors import PySparkException
+        from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
     except ImportError:
         raise PipelineError(
@@ -61,7 +62,9 @@ def start(master: str = "local[*]", name: str = "godwit", more: Mapping[str, str
         builder = builder.config(key, value)
     try:
         with _elsewhere(log_file()):
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
+        PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True  # it prints what is raised besides
+        return session
     except (PySparkException, OSError, RuntimeError) as error:
         raise PipelineError(f"Spark does not start at {master}: {_said(error)} (all of it: {log_file()})") from error
     except Exception as error:  # what the JVM throws comes as Py4J's own errors

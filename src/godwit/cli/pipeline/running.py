@@ -1,17 +1,18 @@
 """What all commands of `godwit pipeline` share: a session, a bar while jobs run, one sentence for what goes wrong.
 
 *Rules.*
-1. What Spark throws becomes one sentence: the innermost cause, in its own words. With `--debug` it is shown whole.
-2. Control-C cancels the jobs, stops the session and leaves with status 130.
+1. What Spark throws becomes one sentence, in the words of its cause. With `--debug` it is shown whole.
+2. Control-C cancels the jobs, stops the session and leaves with status 130, also while Spark starts.
 3. The bar is on standard error and only on a terminal; the summary is a table there and a line of JSON on a pipe.
 """
 
 import json
+import logging
 import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,9 +26,11 @@ __all__ = ["Debug", "Master", "failing_well", "session", "show_summary"]
 
 STATUS_INTERRUPTED = 130
 LOOK_EVERY_S = 0.2
-CAUSE = re.compile(
-    r"^(?:\s*Caused by: )?(?:[\w.$]+(?:Exception|Error)|pyspark\.errors[\w.]*): (?P<said>.+)$", re.MULTILINE
-)
+TRACEBACK = "Traceback (most recent call last):"
+CAUSE = re.compile(r"^(?:\s*Caused by)?: [\w.$]+: (?P<said>.+)$", re.MULTILINE)
+ERROR_CLASS = re.compile(r"\[(?P<name>[A-Z][A-Z0-9_.]+)\]\s*")
+VAGUE = ("FAILED_READ_FILE.NO_HINT", "TASK_WRITE_FAILED", "_LEGACY_ERROR_TEMP", "INTERNAL_ERROR")
+TAIL = re.compile(r"\s*(?:SQLSTATE: \w+|Consider setting '|SQLSTATE)[^\n]*$")
 
 Master = Annotated[
     str,
@@ -41,21 +44,27 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show errors whole, with ev
 @contextmanager
 def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSession]":
     """A Spark session for one command, with a bar that says `what` while jobs run."""
-    with failing_well(debug):
-        from godwit.pipeline.session import start
+    spark = None
+    try:
+        with failing_well(debug):
+            from godwit.pipeline.session import log_file, start
 
-        with _waiting("starting Spark"):
-            spark = start(master, f"godwit {what}")
-        try:
+            logging.basicConfig(filename=log_file())  # where Py4J complains when a call is interrupted
+            with _waiting("starting Spark"):
+                spark = start(master, f"godwit {what}")
             spark.sparkContext.setJobGroup("godwit", what, interruptOnCancel=True)
             with _bar(spark, what):
                 yield spark
-        except KeyboardInterrupt:
-            spark.sparkContext.cancelAllJobs()
-            typer.echo("stopped", err=True)
-            raise typer.Exit(STATUS_INTERRUPTED) from None
-        finally:
-            spark.stop()
+    except KeyboardInterrupt:
+        if spark is not None:
+            with suppress(Exception):  # an interrupted call leaves the connection to the JVM in any state
+                spark.sparkContext.cancelAllJobs()
+        typer.echo("stopped", err=True)
+        raise typer.Exit(STATUS_INTERRUPTED) from None
+    finally:
+        if spark is not None:
+            with suppress(Exception):
+                spark.stop()
 
 
 @contextmanager
@@ -75,11 +84,32 @@ def failing_well(debug: bool = False) -> Iterator[None]:
 
 
 def sentence(error: BaseException) -> str:
-    """The innermost cause that an error of Spark names, in one line."""
+    """What an error of Spark comes down to, in one line: what a worker raised, or the cause that says the most."""
     text = str(error)
-    causes = [found["said"].strip() for found in CAUSE.finditer(text)]
-    said = causes[-1] if causes else next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return said.removeprefix("godwit.errors.") or type(error).__name__
+    said = _raised(text) or _caused(text) or next((line for line in text.splitlines() if line.strip()), "")
+    return TAIL.sub("", ERROR_CLASS.sub("", " ".join(said.split()), count=1)) or type(error).__name__
+
+
+def _raised(text: str) -> str:
+    """The message of the last traceback of Python in a text, without the type if it is one of ours; "" if none."""
+    _, found, rest = text.rpartition(TRACEBACK)
+    lines = iter(rest.splitlines()[1:] if found else ())
+    first = next((line for line in lines if line and not line.startswith(" ")), "")
+    type, _, said = first.partition(": ")
+    more = []
+    for line in lines:
+        if not line.strip() or line.startswith("\tat "):
+            break
+        more.append(line)
+    words = "\n".join([said, *more]) if said else first
+    return words if type.startswith("godwit.") or not said else f"{type.rpartition('.')[2]}: {words}"
+
+
+def _caused(text: str) -> str:
+    """The innermost cause that the JVM names, of those that have a class of errors which is not vague, or of all."""
+    causes = [found["said"] for found in CAUSE.finditer(text)]
+    clear = [said for said in causes if (name := ERROR_CLASS.match(said)) and not name["name"].startswith(VAGUE)]
+    return next(iter(clear[-1:] or causes[-1:]), "")
 
 
 @contextmanager

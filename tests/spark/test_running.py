@@ -1,0 +1,208 @@
+"""Commands of the pipeline: one sentence for what Spark throws, status 130 after Control-C, a summary at the end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from godwit.cli import main
+from godwit.cli.pipeline.running import STATUS_INTERRUPTED, sentence
+from godwit.cli.pipeline.running import session as session_of
+from godwit.errors import BadEvent, PipelineError
+from godwit.pipeline import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STATUS_ERROR = 2
+PIPE_BYTES = 2**20  # more than a pipe holds, so that writing waits for a reader
+
+
+class Kept:
+    """The session of all tests, that a command may think it has stopped."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self._spark = spark
+        self.stopped = 0
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._spark, name)
+
+
+@pytest.fixture
+def kept(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> Kept:
+    found = Kept(spark)
+    monkeypatch.setattr(session, "start", lambda *_, **__: found)
+    return found
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main.app, ["pipeline", *map(str, arguments)])
+
+
+# ---------------------------------------------------------------- sentences
+
+
+def _raise_in_a_worker(batches: Iterator[Any]) -> Iterator[Any]:
+    for _ in batches:
+        raise BadEvent("attribute 'a': inf is not\na finite number")
+    yield from batches
+
+
+def _fail_in_a_worker(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        assert batch.num_rows == -1, "no such number"
+    yield from batches
+
+
+def _die(_: Any) -> None:
+    os._exit(1)
+
+
+FAILING: list[tuple[Callable[["SparkSession", Path], Any], str]] = [
+    (lambda spark, _: spark.read.parquet("/nowhere").count(), r"Path does not exist: file:/nowhere\."),
+    (lambda spark, _: spark.range(3).selectExpr("nix").count(), r"A column.* with name `nix` cannot be resolved\."),
+    (
+        lambda spark, _: spark.range(3).mapInArrow(_raise_in_a_worker, "id long").count(),
+        "attribute 'a': inf is not a finite number",
+    ),
+    (
+        lambda spark, _: spark.range(3).mapInArrow(_fail_in_a_worker, "id long").count(),
+        "AssertionError: no such number",
+    ),
+    (
+        lambda spark, at: spark.read.schema("a long").parquet(str(at)).count(),
+        r"file:.*/a\.parquet is not a Parquet file\.",
+    ),
+    (lambda spark, _: spark.sql("selekt 1"), "Syntax error at or near 'selekt'"),
+    (lambda spark, _: spark.sparkContext.parallelize([1], 1).map(_die).collect(), "Python worker exited unexpectedly"),
+]
+
+
+@pytest.mark.parametrize(("fail", "said"), FAILING)
+def test_what_spark_throws_is_one_sentence(
+    spark: "SparkSession",
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    fail: Callable[["SparkSession", Path], Any],
+    said: str,
+) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1nonsense")
+    with pytest.raises(Exception, match=r".") as caught:
+        fail(spark, tmp_path)
+    found = sentence(caught.value)
+    assert pytest.RaisesExc(Exception, match=said).matches(Exception(found)), found
+    assert "\n" not in found
+    assert "SQLSTATE" not in found
+    assert capfd.readouterr() == ("", "")
+
+
+# ---------------------------------------------------------------- commands
+
+
+def test_a_command_ends_with_its_summary_as_a_line_of_json(kept: Kept, tmp_path: Path) -> None:
+    source = tmp_path / "a.jsonl"
+    source.write_text('{"price": 4}\n{"price": oops}\n')
+    ran = run("ingest", source, "--format", "jsonl", "--out", tmp_path / "out")
+    assert ran.exit_code == 0, ran.output
+    summary = json.loads(ran.stdout)
+    assert (summary["read"], summary["written"], summary["quarantined"], summary["quarantined_no_JSON"]) == (2, 1, 1, 1)
+    assert kept.stopped == 1
+    ran = run("ingest", source, "--format", "jsonl", "--out", tmp_path / "out", "--append", "--strict")
+    assert (ran.exit_code, kept.stopped) == (STATUS_ERROR, 2)
+    assert ran.stderr.startswith(f"error: {source}:2: no JSON: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere", "--format", "jsonl"], "there is no nowhere"),
+        ([".", "--format", "xml"], "XML needs --row"),
+        ([".", "--format", "csv", "--append", "--overwrite"], "--append and --overwrite are two wishes"),
+        ([".", "--format", "csv", "--map", "x"], "--map is 'x': it must be OLD=NEW"),
+        ([".", "--format", "csv", "--point", "a=b"], "--point is 'a=b': it must be LON,LAT=NAME"),
+        ([".", "--format", "csv", "--delimiter", "ab"], "--delimiter is 'ab': it must be one character"),
+        ([".", "--format", "trace", "--table", "fixes"], "trace cannot become a table of fixes: allowed is trace"),
+    ],
+)
+def test_a_wrong_wish_is_one_sentence_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "start", None)
+    ran = run("ingest", *arguments, "--out", "out")
+    assert (ran.exit_code, ran.stderr.count("\n")) == (STATUS_ERROR, 1)
+    assert ran.stderr.startswith(f"error: {said}")
+
+
+def test_with_debug_an_error_is_shown_whole(kept: Kept, tmp_path: Path) -> None:
+    source = tmp_path / "a.jsonl"
+    source.write_text("oops")
+    ran = run("ingest", source, "--format", "jsonl", "--out", tmp_path / "out", "--debug")
+    assert isinstance(ran.exception, RuntimeError)
+    assert isinstance(ran.exception.__cause__, PipelineError)
+
+
+def test_control_c_cancels_stops_and_leaves_with_its_status(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> None:
+        with session_of("local[2]", "test"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(Exception, match=str(STATUS_INTERRUPTED)) as caught:
+        interrupted()
+    assert getattr(caught.value, "exit_code", None) == STATUS_INTERRUPTED
+    assert (kept.stopped, capsys.readouterr().err) == (1, "stopped\n")
+
+
+def test_control_c_while_spark_starts_leaves_with_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "start", start)
+    with pytest.raises(Exception, match=str(STATUS_INTERRUPTED)), session_of("local[2]", "test"):
+        pass
+
+
+@pytest.mark.slow
+def test_a_real_run_that_is_interrupted_leaves_no_table(tmp_path: Path) -> None:
+    """The source is a pipe: writing into it goes through only while a task reads, and then the signal is sent."""
+    source, out = tmp_path / "a.jsonl", tmp_path / "out"
+    os.mkfifo(source)
+    command = [
+        sys.executable,
+        "-m",
+        "godwit",
+        "pipeline",
+        "ingest",
+        str(source),
+        "--format",
+        "jsonl",
+        "--out",
+        str(out),
+    ]
+    with subprocess.Popen([*command, "--master", "local[1]"], stderr=subprocess.PIPE, text=True) as process:
+        while True:
+            with source.open("wb", buffering=0) as pipe:
+                try:
+                    for _ in range(4):
+                        pipe.write(b'{"a": 1}\n' * (PIPE_BYTES // 9))
+                except BrokenPipeError:  # who opened it only wanted to see whether it may
+                    continue
+                process.send_signal(signal.SIGINT)
+                process.wait()
+                break
+        assert process.stderr is not None
+        assert process.stderr.read() == "stopped\n"
+    assert process.returncode == STATUS_INTERRUPTED
+    assert not out.exists()
