@@ -11,9 +11,9 @@ What cannot be read goes to the quarantine beside the table, with file, line and
 3. Strict: the first bad row, in the order of files and lines, is an error, and nothing is written.
 4. An event without a name of its own is called by its file and its line (XML: its number in the file).
 
-*Profile.* 245,190 quotes in PADRES text, packed by bzip2, take 5 s of one core: two fifths parsing, a fifth unpacking, a
-fifth putting rows into columns, 0.1 s writing Parquet. 1,273,373 fixes in 60 packed files take 1.4 s of a core, half of it
-writing a file for each day: Arrow reads them without Python. A packed file is one task; others are cut into pieces.
+*Profile.* 245,190 quotes in PADRES text, packed by bzip2, take 5 s of one core: two fifths parsing, a fifth unpacking,
+a fifth putting rows into columns, 0.1 s writing Parquet. 1,273,373 fixes in 60 packed files take 1.4 s of a core, half
+of it writing a file for each day: Arrow reads them without Python. A packed file is one task; others are cut.
 """
 
 import time
