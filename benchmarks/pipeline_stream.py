@@ -1,8 +1,8 @@
 """How fast a stream is matched: events a second when there is a backlog, and how long one batch takes from end to end.
 
-Files of 5,000 events each are a batch each. *Backlog*: all files are there, and Spark takes one after the other. *One by
-one*: a file is put into the table when the one before is complete, so the time from its rename to the moment at which
-readers have its matches is what somebody waits who has just published; Spark's looking for new files is part of it.
+Files of 5,000 events each are a batch each. *Backlog*: all files are there, and Spark takes one after the other. *One
+by one*: a file is put into the table when the one before is complete, so the time from its rename to the moment at
+which readers have its matches is what somebody waits who has just published; finding the file is part of it.
 """
 
 import shutil
