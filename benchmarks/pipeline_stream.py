@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 5_000
+BATCHES = 30
 WARM = 5  # batches that are not counted
 WAITED_S_MAX = 120.0
 SPARKS_OWN = ("latestOffset", "queryPlanning", "walCommit", "commitOffsets")
@@ -40,10 +41,10 @@ class Streaming:
         shutil.rmtree(scratch, ignore_errors=True)
         self.staged = scratch / "staged"
         self.staged.mkdir(parents=True)
-        rows = ds.dataset(work.table, format="parquet").head(ROWS * self.batches)
-        self.batches = rows.num_rows // ROWS
+        self.rows = min(ROWS, work.events // self.batches)
+        rows = ds.dataset(work.table, format="parquet").head(self.rows * self.batches)
         for number in range(self.batches):
-            pq.write_table(rows.slice(number * ROWS, ROWS), self.staged / f"{number:05d}.parquet")
+            pq.write_table(rows.slice(number * self.rows, self.rows), self.staged / f"{number:05d}.parquet")
 
     def table(self, name: str) -> Path:
         """An empty table for events."""
@@ -79,12 +80,13 @@ class Streaming:
         spark = [each["durationMs"] for each in found.query.recentProgress if each["batchId"] >= WARM]
         pairs = [each.entry.counts.pairs for each in counted]
         return {
-            "events_a_second": ROWS / seconds,
+            "rows": self.rows,
+            "events_a_second": self.rows / seconds,
             "batch_s": seconds,
             "job_s": mean(each.job_s for each in counted),
             "ledger_s": mean(each.took_s - each.job_s for each in counted),
             **{f"spark_{name}_s": mean(each.get(name, 0) for each in spark) / 1e3 for name in SPARKS_OWN},
-            "pairs": mean(pairs),
+            "pairs_a_batch": mean(pairs),
         }
 
     def one_by_one(self) -> dict[str, float]:
@@ -116,6 +118,15 @@ class Streaming:
             ).collect()
             taken.append(time.perf_counter() - start)
         return median(taken[WARM:])
+
+
+def streamed(spark: "SparkSession", work: Work, scratch: Path, subscriptions: int) -> dict[str, float]:
+    """All figures of a stream."""
+    streaming = Streaming(spark, work, scratch, subscriptions, BATCHES)
+    try:
+        return {**streaming.backlog(), "empty_job_s": streaming.empty_job_s(), **streaming.one_by_one()}
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _nothing(batches: Iterator[Any]) -> Iterator[Any]:
