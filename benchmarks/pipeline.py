@@ -54,9 +54,10 @@ class Part(StrEnum):
     CORES = "cores"
     LIMITS = "limits"
     CLOCKS = "clocks"
+    STREAM = "stream"
 
 
-NEEDS_QUOTES = (Part.QUOTES, Part.WRITE, Part.CORES, Part.LIMITS, Part.CLOCKS)
+NEEDS_QUOTES = (Part.QUOTES, Part.WRITE, Part.CORES, Part.LIMITS, Part.CLOCKS, Part.STREAM)
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Scale:
     growth_rival_of: int = 25
     repeated: int = 32  # the quotes, to see how fast rows can come at all
     repeat: int = 3
+    stream_filters: tuple[int, ...] = (100, 10_000)
 
     @property
     def is_full(self) -> bool:
@@ -81,7 +83,7 @@ class Scale:
 
 
 FULL = Scale()
-QUICK = Scale(5_000, 1_000, 5_000, 2_000, (10, 5), (1_000, 10_000), 5_000, (1_000,), 5, 4, 1)
+QUICK = Scale(5_000, 1_000, 5_000, 2_000, (10, 5), (1_000, 10_000), 5_000, (1_000,), 5, 4, 1, (100,))
 
 
 class Disagreement(Exception):
@@ -115,6 +117,7 @@ class Bench:
             Part.CORES: self.cores,
             Part.LIMITS: self.limits,
             Part.CLOCKS: self.clocks,
+            Part.STREAM: self.stream,
         }[part]()
 
     # ------------------------------------------------------------ works, and processes that measure
@@ -382,6 +385,31 @@ class Bench:
             yield Row(
                 Part.CLOCKS, "where the time of two cores goes", f"{GODWIT}, {name}, {how}", [result.more["wall"]],
                 note=note, more=spent,
+            )  # fmt: skip
+
+    # ------------------------------------------------------------ streams
+
+    def stream(self) -> Iterator[Row]:
+        """Batches of 5,000 events as they come: how many a second, how long each takes, and where that goes."""
+        work = self.quotes()
+        jobs = [
+            self.job(work, GODWIT, "stream", f"{min(count, work.subscriptions)}", repeat=1)
+            for count in self.scale.stream_filters
+        ]
+        for result in self.measured(TWO_CORES, *jobs):
+            found = result.more
+            what = f"stream, {found['rows']:,.0f} events a batch × {int(result.job.how):,} subscriptions"
+            taken = {key.removesuffix("_s"): value for key, value in found.items() if key.endswith("_s")}
+            said = {key: f"{value * 1e3:.0f} ms" for key, value in taken.items()}
+            parts = [f"{key} {said[key]}" for key in said if key.startswith(("job", "ledger", "spark"))]
+            yield Row(
+                Part.STREAM, what, f"{GODWIT}, a backlog", [found["events_a_second"]], "events/s", more=found,
+                note=f"{said['batch']} a batch: {', '.join(parts)}; an empty Python job: {said['empty_job']}; "
+                f"{found['pairs_a_batch']:,.0f} pairs a batch",
+            )  # fmt: skip
+            yield Row(
+                Part.STREAM, what, f"{GODWIT}, one by one", [found["median_s"]],
+                note=f"from a file's arrival until its matches can be read; 95 % within {number(found['p95_s'])} s",
             )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.pipeline_data import Work
 from benchmarks.pipeline_ours import Ours, build_index, peak_rss_mb
 from benchmarks.pipeline_rivals import Duck, pairs_in, spark_count, spark_write
+from benchmarks.pipeline_stream import streamed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,9 +32,9 @@ class Job:
 
     name: str
     who: str
-    what: str  # count, write, index, no-op, clocks
+    what: str  # count, write, index, no-op, clocks, stream
     folder: str  # of the work
-    how: str = ""  # plain, tuned, shapes; table, dataframe
+    how: str = ""  # plain, tuned, shapes; table, dataframe; of a stream, how many subscriptions
     of: int = 1
     repeat: int = 3  # 0: only the run that warms up, which then counts
 
@@ -111,6 +112,8 @@ class Measuring:
                 return lambda: ours.write(job.how, out)
             case "no-op":
                 return lambda: ours.nothing(job.how)
+            case "stream":
+                return lambda: streamed(spark, work, self.scratch / "stream", int(job.how))
             case "clocks":
                 return lambda: ours.clocks(job.how, out)
         raise ValueError(f"nobody knows how to do {job}")

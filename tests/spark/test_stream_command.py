@@ -14,6 +14,7 @@ from godwit.filters.language import parse, to_text
 from godwit.pipeline.columns import Form
 from godwit.pipeline.schemas import About, write_about
 from godwit.pipeline.streaming import read_matches
+from godwit.runtime.event_log import EventLog
 from tests.spark import streams
 
 if TYPE_CHECKING:
@@ -63,6 +64,25 @@ def test_a_stream_goes_on_where_it_was_with_the_subscriptions_of_then(
     ]
     assert streams.collected(read_matches(spark, out)) == sorted(expected)
     assert run()[0]["batches"] == summary["batches"]  # nothing new: no line but the summary
+
+
+def test_an_event_log_is_matched_without_saying_what_it_holds(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, wanted, out = tmp_path / "log", tmp_path / "wanted.jsonl", tmp_path / "out"
+    monkeypatch.setattr(stream_command, "session", lambda *_: nullcontext(spark))
+    found, filters = streams.events(60), streams.filters()
+    write_subscriptions(wanted, **{id: to_text(filter) for id, filter in filters.items()})
+    log = EventLog(folder)
+    log.append(found)
+    log.close()
+    said = CliRunner().invoke(
+        app,
+        ["stream", str(folder), "--subscriptions", str(wanted), "--out", str(out), "--once", "--rows", "25"],
+    )
+    assert said.exit_code == 0, said.output
+    assert [json.loads(line)["events"] for line in said.stdout.splitlines()] == [25, 25, 10, 60]
+    assert streams.collected(read_matches(spark, out)) == streams.matches(found, filters)
 
 
 def test_a_table_whose_files_were_written_anew_is_refused(

@@ -4,16 +4,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 
 from godwit.errors import PipelineError
 from godwit.filters.filters import Filter
 from godwit.filters.language import parse
-from godwit.pipeline import streaming
+from godwit.pipeline import matching, streaming
 from godwit.pipeline.ledger import Counts, Ledger
 from godwit.pipeline.streaming import Done, read_late, read_matches, stream
 from godwit.pipeline.subscription_sources import Fixed
 from tests.spark import streams
+from tests.spark import test_agreement as agreement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,6 +64,38 @@ def test_a_stream_finds_what_the_naive_matcher_finds(spark: "SparkSession", fold
     plain = spark.read.parquet(str(tmp_path / "out"))
     assert {str(row.day) for row in plain.select("day").distinct().collect()} == {"2026-11-15", "2026-11-16"}
     assert streams.collected(plain) == expected
+
+
+def test_naive_is_batch_is_stream_on_all_forms_of_columns(spark: "SparkSession", tmp_path: Path) -> None:
+    """Row for row, on generated filters and events, with missing and several values; a file is a batch."""
+    numbers = iter(range(1_000_000))
+
+    @settings(max_examples=3, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
+    @given(agreement.examples())
+    def law(example: tuple[agreement.Rows, list[Filter]]) -> None:
+        rows, filters = example
+        place = tmp_path / str(next(numbers))
+        (place / "events").mkdir(parents=True)
+        table = agreement.table_of(rows)
+        table = table.rename_columns({"row": "sequence"}).append_column("publisher", pa.array(["p"] * len(rows)))
+        table = table.append_column("published_at", pa.array([streams.START] * len(rows), pa.timestamp("us", tz="UTC")))
+        for part, first in enumerate(range(0, len(rows), len(rows) // 3)):
+            pq.write_table(table.slice(first, len(rows) // 3), place / "events" / f"{part}.parquet")
+        wanted = {str(number): filter for number, filter in enumerate(filters)}
+        archive = spark.read.parquet(str(place / "events"))
+        events = spark.readStream.schema(archive.schema).option("maxFilesPerTrigger", 1).parquet(str(place / "events"))
+        stream(events, Fixed(wanted), place / "out", once=True).wait()
+        expected = agreement.naive(rows, filters)
+        for who, found in (
+            ("the stream", read_matches(spark, place / "out")),
+            ("the batch", matching.match(archive, matching.save_index(wanted))),
+        ):
+            pairs = [(id, row.sequence) for row in found.collect() for id in row.subscriptions]
+            assert len(pairs) == len(set(pairs))
+            answers = [frozenset(row for id, row in pairs if id == str(number)) for number in range(len(filters))]
+            agreement.check(rows, filters, expected, answers, who)
+
+    law()
 
 
 def test_subscriptions_change_between_batches(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
@@ -145,6 +181,28 @@ def test_a_batch_that_fails_anywhere_is_there_once_after_the_next_start(
                 drain(spark, folder, Fixed(wanted), out)
     drain(spark, folder, Fixed(wanted), out)
     assert streams.collected(read_matches(spark, out)) == streams.matches(all_events, wanted)
+
+
+def test_a_sink_that_appends_is_caught(
+    spark: "SparkSession", folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test's own test: the same end after a batch is written, with a sink that does not know batches."""
+    out, wanted, calls = tmp_path / "out", streams.filters(), []
+    streams.put(folder, "part", streams.events(20))
+
+    def appends(self: streaming.Stream, frame: Any, batch: int) -> None:
+        matching.match(frame, matching.save_index(wanted)).write.mode("append").parquet(str(out / "day=2026-11-15"))
+        calls.append(batch)
+        if len(calls) == 1:
+            raise PipelineError("killed here")
+
+    monkeypatch.setattr(streaming.Stream, "_run_batch", appends)
+    with pytest.raises(PipelineError, match="killed here"):
+        drain(spark, folder, Fixed(wanted), out)
+    drain(spark, folder, Fixed(wanted), out)
+    assert calls == [0, 0]
+    found = streams.collected(spark.read.parquet(str(out / "day=2026-11-15")))
+    assert found != streams.matches(streams.events(20), wanted)
 
 
 def test_another_checkpoint_is_refused(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from godwit.errors import PipelineError
 from godwit.filters.language import parse
-from godwit.pipeline.subscription_sources import Broker, Files, Fixed, source_of
+from godwit.pipeline.subscription_sources import Broker, Files, Fixed, Within, named, source_of
 
 
 def write(path: Path, **filters: str) -> None:
@@ -45,6 +45,14 @@ def test_fixed_ones_stay() -> None:
     source = Fixed({"a": parse("x = 1")})
     assert source.version() == source.version()
     assert list(source.read()) == ["a"]
+
+
+def test_filters_on_what_a_stream_does_not_read_are_refused() -> None:
+    source = Fixed({"a": parse("x = 1"), "b": parse("y = 1 OR NOT z LIKE 'a%'")})
+    assert named(source.read().values()) == {"x", "y", "z"}
+    assert Within(source, ["x", "y", "z"]).read() == source.read()
+    with pytest.raises(PipelineError, match="subscription b names y, which the stream does not read: start it again"):
+        Within(source, ["x"]).read()
 
 
 # ---------------------------------------------------------------- a broker

@@ -215,7 +215,7 @@ class Stream:
         if self.query.isActive:
             return False
         self._held.close()
-        if isinstance(self.failure, GodwitError):
+        if isinstance(self.failure, GodwitError | OSError):  # in their own words, and not in those of Spark
             raise self.failure
         if not self._stopping.is_set() and (error := self.query.exception()) is not None:
             raise error
@@ -255,7 +255,7 @@ class Stream:
             self.out, self._ledger.attempt(entry).relative_to(self.out), batch, index, entry.plan.late_before_us
         )
         job = time.monotonic()
-        needed = frame.select(_needed(frame, index, self._late_s))
+        needed = frame.select(_needed(frame, index, whole=entry.plan.late_before_us is not None))
         reports = needed.mapInArrow(work.done, REPORT).collect()
         job_s = time.monotonic() - job
         done = self._ledger.complete(entry, _written(reports, entry))
@@ -452,12 +452,12 @@ def _about_events(events: "DataFrame") -> About:
     return About("events", attributes=forms)
 
 
-def _needed(frame: "DataFrame", index: IndexFile, late_s: float | None) -> "list[Column]":
-    """The columns that a batch's job needs: all where late events are kept, else those that a filter names."""
+def _needed(frame: "DataFrame", index: IndexFile, whole: bool) -> "list[Column]":
+    """The columns that a batch's job needs: all where events may be late and are kept, else those that filters name."""
     from pyspark.sql import functions
 
     wanted = {*KEPT, *map(column_of, index.attributes)}
-    names = [name for name in frame.columns if (late_s is not None or name in wanted) and name != "day"]
+    names = [name for name in frame.columns if (whole or name in wanted) and name != "day"]
     columns = [column(name) for name in names]
     day = functions.to_date("published_at")
     return [*columns, functions.coalesce("day", day).alias("day") if "day" in frame.columns else day.alias("day")]

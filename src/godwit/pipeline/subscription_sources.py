@@ -17,7 +17,7 @@ import base64
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -25,13 +25,13 @@ from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
 from godwit.errors import FilterError, PipelineError
-from godwit.filters.filters import Filter
+from godwit.filters.filters import Filter, literals
 from godwit.filters.language import parse
 from godwit.filters.references import is_open
 from godwit.pipeline.streaming import SubscriptionSource
 from godwit.pipeline.subscriptions import read_subscriptions
 
-__all__ = ["Broker", "Files", "Fixed", "source_of"]
+__all__ = ["Broker", "Files", "Fixed", "Within", "named", "source_of"]
 
 ANSWER_S = 10.0
 ANSWER_MAX = 64 << 20
@@ -55,6 +55,30 @@ class Fixed:
 
     def read(self) -> dict[str, Filter]:
         return self._subscriptions
+
+
+class Within:
+    """Another source, whose filters may name these attributes only: a stream reads no others."""
+
+    def __init__(self, source: SubscriptionSource, attributes: Iterable[str]) -> None:
+        self._source, self._attributes = source, frozenset(attributes)
+
+    def version(self) -> str:
+        return self._source.version()
+
+    def read(self) -> dict[str, Filter]:
+        found = self._source.read()
+        for id, filter in found.items():
+            if strange := named([filter]) - self._attributes:
+                raise PipelineError(
+                    f"subscription {id} names {min(strange)}, which the stream does not read: start it again"
+                )
+        return found
+
+
+def named(filters: Iterable[Filter]) -> set[str]:
+    """The attributes that filters name."""
+    return {literal.attribute for filter in filters for literal in literals(filter)}
 
 
 class Files:

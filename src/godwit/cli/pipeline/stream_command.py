@@ -11,20 +11,26 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
-    from godwit.pipeline.streaming import Done
+    from pyspark.sql import DataFrame, SparkSession
+
+    from godwit.pipeline.streaming import Done, SubscriptionSource
 
 __all__ = ["stream"]
 
+LOOK_EVERY_S = 0.2
+
 
 def stream(
-    source: Annotated[str, typer.Argument(metavar="EVENTS", help="The folder of a table of events.")],
+    source: Annotated[str, typer.Argument(metavar="EVENTS", help="The folder of a table of events, or an event log.")],
     subscriptions: Annotated[
         str, typer.Option(metavar="FILE|TABLE|URL", help="Who wants what; http://host:port asks a broker.")
     ],
@@ -36,7 +42,14 @@ def stream(
         typer.Option(metavar="SECONDS", min=0, help="Put events aside that are so much older than the newest."),
     ] = None,
     every: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Begin batches at least so far apart.")] = 0.0,
-    files: Annotated[int, typer.Option(metavar="N", min=1, help="Files in a batch at most.")] = 100,
+    files: Annotated[int, typer.Option(metavar="N", min=1, help="Of a table: files in a batch at most.")] = 100,
+    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Of a log: events in a batch at most.")] = 100_000,
+    broker: Annotated[str, typer.Option(metavar="HOST:PORT", help="Fill the log with what this broker delivers.")] = "",
+    filter: Annotated[str, typer.Option(metavar="FILTER", help="What to subscribe to at the broker.")] = "TRUE",
+    name: Annotated[str, typer.Option(metavar="NAME", help="The name of the client at the broker.")] = "",
+    attributes: Annotated[
+        str, typer.Option(metavar="FORMS", help="Of a log: what attributes hold, 'price float, sym text'; faster.")
+    ] = "",
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
@@ -45,30 +58,79 @@ def stream(
     Start it again with the same folders, and it goes on where it was; however it ended, each match is there once.
     """
     with failing_well(debug):
-        from godwit.pipeline.streaming import TableEvents
         from godwit.pipeline.streaming import stream as run
         from godwit.pipeline.subscription_sources import source_of
 
-        table, wanted = TableEvents(source), source_of(subscriptions)
-        table.check_output(out)
+        wanted = source_of(subscriptions)
         wanted.version()  # what is not there is said before Spark starts
+        if not broker and (Path(source) / "_godwit.json").exists():
+            events: _Table | _Log = _Table(source, files, out)
+        else:
+            events = _Log(
+                source, wanted, attributes, {"rows_per_batch": rows, "broker": broker, "filter": filter, "name": name}
+            )
         with session(master, "stream", debug) as spark, _ending() as ending:
             found = run(
-                table.read(spark, files),
-                wanted,
+                events.read(spark),
+                events.subscriptions or wanted,
                 out,
                 checkpoint or None,
                 late_s=late,
                 once=once,
                 every_s=every,
-                before_batch=table.check,
+                before_batch=events.check,
                 on_batch=_Telling(),
             )
-            table.note(out)
+            events.note()
             while not found.wait(0.0):
-                if ending.wait(0.2):
+                if ending.wait(LOOK_EVERY_S):
                     found.stop()
             _show_totals(out)
+
+
+class _Table:
+    """Events of a table."""
+
+    subscriptions = None
+
+    def __init__(self, folder: str, files: int, out: str) -> None:
+        from godwit.pipeline.streaming import TableEvents
+
+        self._table, self._files, self._out = TableEvents(folder), files, out
+        self._table.check_output(out)
+        self.check = self._table.check
+
+    def read(self, spark: "SparkSession") -> "DataFrame":
+        return self._table.read(spark, self._files)
+
+    def note(self) -> None:
+        self._table.note(self._out)
+
+
+class _Log:
+    """Events of an event log, which a broker may fill: columns for the attributes that subscriptions name."""
+
+    check = None
+
+    def __init__(self, folder: str, wanted: "SubscriptionSource", forms: str, options: dict[str, str | int]) -> None:
+        from godwit.pipeline.event_log import Wanted
+        from godwit.pipeline.subscription_sources import Within, named
+
+        if not forms:
+            forms = json.dumps(dict.fromkeys(sorted(named(wanted.read().values())), "several any"))
+        if not options["broker"] and not Path(folder).exists():
+            raise PipelineError(f"there is no {folder}")
+        self._folder, self._options = folder, {"attributes": forms, **{k: v for k, v in options.items() if v != ""}}
+        self.subscriptions = Within(wanted, (name for name, _ in Wanted.parse(forms).forms))
+
+    def read(self, spark: "SparkSession") -> "DataFrame":
+        from godwit.pipeline.source import register
+
+        register(spark)
+        return spark.readStream.format("godwit").options(**self._options).load(self._folder)
+
+    def note(self) -> None:
+        pass
 
 
 class _Telling:
@@ -98,8 +160,6 @@ class _Telling:
 
 
 def _show_totals(out: str) -> None:
-    from pathlib import Path
-
     from godwit.pipeline.ledger import Ledger
 
     last = Ledger(Path(out)).last()
