@@ -26,6 +26,7 @@ nothing and doubles nothing.
 3. No filters are pushed (`session.py`, rule 4).
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,7 @@ OPTIONS = (
 CATCH_UP_S = 5.0
 TAKE_OVER_S = 30.0  # for who fills the log for a reader that was killed to notice
 END_S = 10.0
+ERROR_BYTES_MAX = 65_536
 
 
 def register(spark: "SparkSession") -> None:
@@ -263,16 +265,20 @@ class Capture:
         self._begin()
 
     def _begin(self) -> None:
+        self._told = 0  # of its errors
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._errors
         )
 
     def check(self) -> None:
-        """`PipelineError` when it has ended. (rule 1)"""
+        """`PipelineError` when it has ended; what it warns of goes to Spark's log. (rule 1)"""
         if self._process.poll() is None:
+            said = _said(self._errors, self._told)
+            self._told += len(said)
+            sys.stderr.write(said.decode(errors="replace"))
             return
-        said = _said(self._errors)
+        said = _plain(_said(self._errors)) or "the command was killed"
         if "is being written by process" in said and monotonic() - self._since < TAKE_OVER_S:
             self._begin()  # its predecessor has not noticed yet that its reader is gone
             return
@@ -298,11 +304,14 @@ def catch_up(options: _Options) -> None:
         ran = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
         if ran.returncode == 0:
             return
-        said = ran.stderr.decode(errors="replace").strip().removeprefix("error: ")
+        said = _plain(ran.stderr)
         if "is being written by process" not in said or monotonic() - begun > TAKE_OVER_S:
             raise PipelineError(f"the broker cannot be listened to: {said}")
 
 
-def _said(file: Any) -> str:
-    file.seek(0)
-    return str(file.read().decode(errors="replace").strip().removeprefix("error: ")) or "the command was killed"
+def _said(file: Any, start: int = 0) -> bytes:
+    return os.pread(file.fileno(), ERROR_BYTES_MAX, start)
+
+
+def _plain(said: bytes) -> str:
+    return said.decode(errors="replace").strip().removeprefix("error: ")
