@@ -274,9 +274,9 @@ class Capture:
     def check(self) -> None:
         """`PipelineError` when it has ended; what it warns of goes to Spark's log. (rule 1)"""
         if self._process.poll() is None:
-            said = _said(self._errors, self._told)
-            self._told += len(said)
-            sys.stderr.write(said.decode(errors="replace"))
+            warned = _said(self._errors, self._told)
+            self._told += len(warned)
+            sys.stderr.write(warned.decode(errors="replace"))
             return
         said = _plain(_said(self._errors)) or "the command was killed"
         if "is being written by process" in said and monotonic() - self._since < TAKE_OVER_S:
