@@ -24,6 +24,8 @@ nothing and doubles nothing.
    stream with a word.
 2. Who fills the log ends with the reader, however that ends: it holds the other end of its standard input.
 3. No filters are pushed (`session.py`, rule 4).
+
+*Limits.* The log is in a folder that driver and workers share.
 """
 
 import os
@@ -48,7 +50,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from godwit.errors import PipelineError
-from godwit.pipeline.event_log import START, Piece, Position, Wanted, advanced, batches, end_of, pieces
+from godwit.pipeline.event_log import Piece, Position, Wanted, advanced, batches, end_of, pieces, start_of
 from godwit.pipeline.session import ROWS_PER_BATCH
 
 if TYPE_CHECKING:
@@ -159,7 +161,7 @@ class _Options:
 
 def _number(said: Any, name: str, otherwise: float) -> float:
     text = said.get(name)
-    if text is None:
+    if not text:
         return otherwise
     try:
         number = float(text)
@@ -188,7 +190,7 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """A task for each few MiB."""
-        found = pieces(self.folder, START, end_of(self.folder))
+        found = pieces(self.folder, start_of(self.folder), end_of(self.folder))
         return [_Work(piece) for piece in found] or [_Work(Piece("", 0, 0))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -212,7 +214,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """The beginning of the log."""
-        return START._asdict()
+        return start_of(self.options.folder)._asdict()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read up to what is there now, and first have what waits at the broker."""
@@ -227,10 +229,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._capture is None:
                 self._capture = Capture(self.options)
             self._capture.check()
-        end = self._end or end_of(self.options.folder, begin)
+        end = max(begin, self._end) if self._end is not None else end_of(self.options.folder, begin)
         if isinstance(limit, ReadMaxRows):
             end = advanced(self.options.folder, begin, end, limit.max_rows)
-        return max(begin, end)._asdict()
+        return end._asdict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What `rows_per_batch` says."""
