@@ -163,6 +163,7 @@ def _wait(driver: "subprocess.Popen[bytes]", seconds: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_driver_that_is_killed_and_a_broker_that_is_lose_and_double_nothing(tmp_path: Path, seed: int) -> None:
     asyncio.run(asyncio.wait_for(killed(tmp_path, 3, seed), LIMIT_S))

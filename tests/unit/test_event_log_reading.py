@@ -12,7 +12,7 @@ from godwit.errors import PipelineError
 from godwit.filters.events import Event
 from godwit.filters.values import Point
 from godwit.pipeline.columns import Form, attributes_of
-from godwit.pipeline.event_log import START, Piece, Position, Wanted, advanced, batches, end_of, pieces
+from godwit.pipeline.event_log import START, Piece, Position, Wanted, advanced, batches, end_of, pieces, start_of
 from godwit.runtime.event_log import EventLog, lines_from
 from tests.property.strategies import attributes
 
@@ -70,12 +70,22 @@ def test_a_line_that_is_being_written_is_not_there(tmp_path: Path) -> None:
 
 def test_segments_that_are_gone_before_they_were_read_are_missed(tmp_path: Path) -> None:
     log = counted(tmp_path, 9, segment_bytes=200)
-    at = advanced(log, START, end_of(log), 1)
+    at, end = advanced(log, START, end_of(log), 1), end_of(log)
     (log / "00000001.jsonl").unlink()
-    assert end_of(log, at).segment == 3
-    (log / "00000002.jsonl").unlink()
-    with pytest.raises(PipelineError, match="begins with segment 3, and segment 1 is as far as was read"):
-        end_of(log, at)
+    assert start_of(log) == Position(2, 0)
+    assert numbers(log, start_of(log), end)[-1] == 8
+    for look in (lambda: end_of(log, at), lambda: pieces(log, START, end)):
+        with pytest.raises(PipelineError, match=r"was read up to segment 1, and segments 2 to \d are there"):
+            look()
+
+
+def test_a_log_that_is_another_one_now_is_noticed(tmp_path: Path) -> None:
+    end = end_of(counted(tmp_path / "a", 3))
+    with pytest.raises(PipelineError, match=r"was read up to byte \d+ of segment 1, and is shorter now"):
+        end_of(counted(tmp_path / "b", 2), end)
+    with pytest.raises(PipelineError, match="and no segment is there"):
+        end_of(tmp_path, end)
+    assert end_of(tmp_path) == start_of(tmp_path) == START
 
 
 def test_columns_are_those_of_a_table_of_events_and_of_the_attributes_that_were_named(tmp_path: Path) -> None:

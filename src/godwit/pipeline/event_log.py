@@ -9,6 +9,7 @@ that the two share.
 2. A line without its end is being written, and belongs to no position.
 3. Nothing is left out in silence: a value that does not fit the form its column was said to have is an error, or goes
    to the column for the rest.
+4. A log from which something is gone that was not read is an error: the segment that a position is in must be there.
 """
 
 import json
@@ -29,7 +30,7 @@ from godwit.pipeline.columns import EXACT_MAX, INT64_MAX, OWN, Form, arrow_type,
 from godwit.pipeline.formats.by_line import of_json
 from godwit.pipeline.formats.rows import Own, in_microseconds
 
-__all__ = ["START", "Piece", "Position", "Wanted", "advanced", "batches", "end_of", "pieces"]
+__all__ = ["START", "Piece", "Position", "Wanted", "advanced", "batches", "end_of", "pieces", "segments", "start_of"]
 
 SEGMENT = re.compile(r"^\d{8}\.jsonl$")
 READ_BYTES = 2**20
@@ -60,32 +61,40 @@ class Piece:
 # ---------------------------------------------------------------- positions
 
 
-def segments(folder: Path, start: Position = START) -> list[int]:
-    """The segments from a position on; `PipelineError` when some are gone that were not read."""
+def segments(folder: Path, start: Position | None = None) -> list[int]:
+    """The segments, from a position on if one is given; `PipelineError` when the one that it is in is gone. (rule 4)"""
     try:
         found = sorted(int(path.stem) for path in folder.iterdir() if SEGMENT.match(path.name))
     except FileNotFoundError:
         found = []
     except OSError as error:
         raise PipelineError(f"cannot read {folder}: {error.strerror or error}") from None
-    if found and found[0] > start.segment + 1 and start != START:
-        raise PipelineError(
-            f"{folder} begins with segment {found[0]}, and segment {start.segment} is as far as was read: "
-            "those between are gone"
-        )
+    if start is None or (start == START and not found):
+        return found
+    if start.segment not in found:
+        there = f"segments {found[0]} to {found[-1]} are there" if found else "no segment is there"
+        raise PipelineError(f"{folder} was read up to segment {start.segment}, and {there}: what is between is gone")
     return [segment for segment in found if segment >= start.segment]
+
+
+def start_of(folder: Path) -> Position:
+    """Before the first line that is there."""
+    return Position(next(iter(segments(folder)), START.segment), 0)
 
 
 def _path(folder: Path, segment: int) -> Path:
     return folder / f"{segment:08}.jsonl"
 
 
-def end_of(folder: Path, start: Position = START) -> Position:
-    """Behind the last whole line."""
+def end_of(folder: Path, start: Position | None = None) -> Position:
+    """Behind the last whole line; `PipelineError` when that is before a position that was reached."""
     found = segments(folder, start)
-    if not found:
-        return start
-    return Position(found[-1], _whole_bytes(_path(folder, found[-1])))
+    end = Position(found[-1], _whole_bytes(_path(folder, found[-1]))) if found else START
+    if start is not None and end < start:
+        raise PipelineError(
+            f"{folder} was read up to byte {start.bytes} of segment {start.segment}, and is shorter now"
+        )
+    return end
 
 
 def _whole_bytes(path: Path) -> int:

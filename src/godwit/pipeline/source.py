@@ -24,8 +24,11 @@ nothing and doubles nothing.
    stream with a word.
 2. Who fills the log ends with the reader, however that ends: it holds the other end of its standard input.
 3. No filters are pushed (`session.py`, rule 4).
+
+*Limits.* The log is in a folder that driver and workers share.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -47,7 +50,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from godwit.errors import PipelineError
-from godwit.pipeline.event_log import START, Piece, Position, Wanted, advanced, batches, end_of, pieces
+from godwit.pipeline.event_log import Piece, Position, Wanted, advanced, batches, end_of, pieces, start_of
 from godwit.pipeline.session import ROWS_PER_BATCH
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ OPTIONS = (
 CATCH_UP_S = 5.0
 TAKE_OVER_S = 30.0  # for who fills the log for a reader that was killed to notice
 END_S = 10.0
+ERROR_BYTES_MAX = 65_536
 
 
 def register(spark: "SparkSession") -> None:
@@ -157,7 +161,7 @@ class _Options:
 
 def _number(said: Any, name: str, otherwise: float) -> float:
     text = said.get(name)
-    if text is None:
+    if not text:
         return otherwise
     try:
         number = float(text)
@@ -186,7 +190,7 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """A task for each few MiB."""
-        found = pieces(self.folder, START, end_of(self.folder))
+        found = pieces(self.folder, start_of(self.folder), end_of(self.folder))
         return [_Work(piece) for piece in found] or [_Work(Piece("", 0, 0))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -210,7 +214,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """The beginning of the log."""
-        return START._asdict()
+        return start_of(self.options.folder)._asdict()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read up to what is there now, and first have what waits at the broker."""
@@ -225,10 +229,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._capture is None:
                 self._capture = Capture(self.options)
             self._capture.check()
-        end = self._end or end_of(self.options.folder, begin)
+        end = max(begin, self._end) if self._end is not None else end_of(self.options.folder, begin)
         if isinstance(limit, ReadMaxRows):
             end = advanced(self.options.folder, begin, end, limit.max_rows)
-        return max(begin, end)._asdict()
+        return end._asdict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What `rows_per_batch` says."""
@@ -263,16 +267,20 @@ class Capture:
         self._begin()
 
     def _begin(self) -> None:
+        self._told = 0  # of its errors
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._errors
         )
 
     def check(self) -> None:
-        """`PipelineError` when it has ended. (rule 1)"""
+        """`PipelineError` when it has ended; what it warns of goes to Spark's log. (rule 1)"""
         if self._process.poll() is None:
+            warned = _said(self._errors, self._told)
+            self._told += len(warned)
+            sys.stderr.write(warned.decode(errors="replace"))
             return
-        said = _said(self._errors)
+        said = _plain(_said(self._errors)) or "the command was killed"
         if "is being written by process" in said and monotonic() - self._since < TAKE_OVER_S:
             self._begin()  # its predecessor has not noticed yet that its reader is gone
             return
@@ -298,11 +306,14 @@ def catch_up(options: _Options) -> None:
         ran = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
         if ran.returncode == 0:
             return
-        said = ran.stderr.decode(errors="replace").strip().removeprefix("error: ")
+        said = _plain(ran.stderr)
         if "is being written by process" not in said or monotonic() - begun > TAKE_OVER_S:
             raise PipelineError(f"the broker cannot be listened to: {said}")
 
 
-def _said(file: Any) -> str:
-    file.seek(0)
-    return str(file.read().decode(errors="replace").strip().removeprefix("error: ")) or "the command was killed"
+def _said(file: Any, start: int = 0) -> bytes:
+    return os.pread(file.fileno(), ERROR_BYTES_MAX, start)
+
+
+def _plain(said: bytes) -> str:
+    return said.decode(errors="replace").strip().removeprefix("error: ")

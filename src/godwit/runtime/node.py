@@ -62,7 +62,7 @@ RETRY_S = 1.0
 Entry = tuple[float, str, str, bytes]
 """An input in the journal: when, its kind, the peer or connection or timer, and the message if there is one."""
 
-_ENTRIES: msgspec.msgpack.Decoder[list[tuple[float, str, str, bytes]]] = msgspec.msgpack.Decoder(list[Entry])
+ENTRIES: msgspec.msgpack.Decoder[list[tuple[float, str, str, bytes]]] = msgspec.msgpack.Decoder(list[Entry])
 
 
 class Machine(Protocol):
@@ -307,7 +307,7 @@ class Node:
             after = snapshot[0]
             self.machine, self._asked, self._open, self.now = pickle.loads(snapshot[1])
         for batch in journal.batches(after):
-            for entry in _ENTRIES.decode(batch):
+            for entry in ENTRIES.decode(batch):
                 input, self.now = _input(entry), entry[0]
                 if isinstance(input, TimerDue):
                     self._asked.pop(input.key, None)

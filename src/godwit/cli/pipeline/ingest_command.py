@@ -62,6 +62,16 @@ def ingest(
 
     Rows that cannot be read go to TABLE/_quarantine, with file, line and reason.
     """
+    if format is Format.log and (journals := _journals(sources)):
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory(prefix="godwit-") as folder:
+            logs = [each for each in sources if each not in journals] + _logs_of(journals, folder)
+            ingest(
+                *(logs, format, out, table, time, time_format, map, point, row, delimiter),
+                *(append, overwrite, strict, master, debug),
+            )
+        return
     with failing_well(debug):
         from godwit.pipeline.formats.rows import Options
         from godwit.pipeline.formats.splits import sources as files_of
@@ -85,6 +95,29 @@ def ingest(
     with session(master, "ingest", debug) as spark:
         report = run(spark, sources, options, out, mode, wanted)
     _show(report, out)
+
+
+def _journals(sources: list[str]) -> list[str]:
+    """Those of the sources that are brokers' journals."""
+    from pathlib import Path
+
+    return [source for source in sources if Path(source, "journal.sqlite").is_file()]
+
+
+def _logs_of(journals: list[str], folder: str) -> list[str]:
+    """The events of brokers' journals, as event logs in a folder."""
+    from pathlib import Path
+
+    from godwit.runtime.journal_events import log_of
+
+    found = []
+    for number, journal in enumerate(journals, start=1):
+        log = Path(folder, str(number))
+        if log_of(Path(journal), log):
+            found.append(str(log))
+    if not found:
+        raise PipelineError(f"there are no events in {', '.join(journals)}")
+    return found
 
 
 def _mode(append: bool, overwrite: bool) -> "Mode":

@@ -1,0 +1,96 @@
+"""The events in a broker's journal, for who wants to look back at what it has handled.
+
+*Theory.* A journal holds what a broker was told since its last snapshot, and the snapshot its machine, with the events
+that waited for clients. So the events are those in the queues of that machine, then those in the messages behind it,
+from clients and from other brokers. What was handled before the snapshot and waits for nobody is not there any more:
+who wants it all has `godwit sub --log`.
+
+*Rules.*
+1. Nothing is changed: the journal of a broker that runs may be read.
+2. One event may come several times, from several neighbours or for several clients. An event log takes it once.
+3. A journal is read as its own broker reads it, which runs what a snapshot says (pickle): only one's own, as always.
+"""
+
+import pickle
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from godwit.errors import JournalError
+from godwit.filters.events import Event
+from godwit.runtime.event_log import EventLog
+from godwit.runtime.journal import FILE, FORMAT
+from godwit.runtime.node import ENTRIES
+from godwit.runtime.wire import NATIVE
+
+__all__ = ["events_in", "log_of"]
+
+WRAPPED_IN = ("wish", "message", "frame")
+AT_ONCE = 1_000
+
+
+def log_of(journal: Path, folder: Path) -> int:
+    """Write the events of a journal to an event log, each once: how many."""
+    log, written, batch = EventLog(folder), 0, []
+    try:
+        for event in events_in(journal):
+            batch.append(event)
+            if len(batch) == AT_ONCE:
+                written += len(log.append(batch))
+                batch = []
+        return written + len(log.append(batch))
+    finally:
+        log.close()
+
+
+def events_in(journal: Path) -> Iterator[Event]:
+    """The events in the journal in a folder: what waited at its last snapshot, then what came."""
+    file = journal / FILE if journal.is_dir() else journal
+    if not file.is_file():
+        raise JournalError(f"there is no journal in {journal}: no {FILE}")
+    try:
+        disk = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            disk.execute("BEGIN")  # one moment of a journal that is being written
+            found = dict(disk.execute("SELECT name, value FROM about")).get("format")
+            if found != FORMAT:
+                raise JournalError(f"{file} has format {found}: this version reads {FORMAT}")
+            for number, data, checksum in disk.execute("SELECT * FROM snapshots ORDER BY number DESC LIMIT 1"):
+                yield from _waiting(_checked(file, f"snapshot {number}", data, checksum))
+            for number, data, checksum in disk.execute("SELECT * FROM batches ORDER BY number"):
+                for _, kind, _, packed in ENTRIES.decode(_checked(file, f"batch {number}", data, checksum)):
+                    if kind in ("heard", "arrived"):
+                        yield from _within(NATIVE.decode(packed))
+        finally:
+            disk.close()
+    except sqlite3.Error as error:
+        raise JournalError(f"{file}: {error}") from None
+
+
+def _checked(file: Path, what: str, data: bytes, checksum: int) -> bytes:
+    if crc32(data) != checksum:
+        raise JournalError(f"{file}: {what} is not as it was written")
+    return data
+
+
+def _waiting(snapshot: bytes) -> Iterator[Event]:
+    """The events that wait for the clients of a machine."""
+    machine = pickle.loads(snapshot)[0]
+    for session in getattr(machine, "sessions", ()):
+        for item in session.queue.waiting():
+            yield item.event
+
+
+def _within(message: Any) -> Iterator[Event]:
+    """The events that a message carries, however it is wrapped."""
+    event = getattr(message, "event", None)
+    if isinstance(event, Event):
+        yield event
+    for name in WRAPPED_IN:
+        if (inner := getattr(message, name, None)) is not None:
+            yield from _within(inner)
+    items = getattr(message, "items", None)
+    for item in items if isinstance(items, tuple) else ():
+        yield from _within(item)
