@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from godwit.cli.pipeline import app
 from godwit.errors import PipelineError
 from godwit.filters.regions import distance_m
 from godwit.filters.values import Point
@@ -411,6 +413,27 @@ def test_the_files_are_read_by_those_whom_they_are_for(tmp_path: Path) -> None:
         "median_s": None,
     }
     assert json.loads((tmp_path / "proxies.json").read_text()) == {"share": 0.9, "clients": {"c": ["1,0", "0,0"]}}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--cells", "s2:1"], "'s2:1' is no kind of cells"),
+        (["--gap", "0"], "both must be above 0"),
+        (["--steps-min", "0"], "allowed is 1 or more"),
+        (["--proxy-share", "1.1"], "a share of 1.1 of the time"),
+        (["--brokers", "none.csv"], "none.csv: No such file"),
+        (["absent"], "there is no absent"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_is_one_sentence_before_spark_starts(
+    options: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cab.txt").write_text("1.0 2.0 0 1000\n")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # with which Spark cannot start
+    result = CliRunner().invoke(app, ["mobility", "cab.txt", "--out", "out", *options])
+    assert says in str(result.exception)
 
 
 def test_a_graph_of_too_many_places_is_refused() -> None:

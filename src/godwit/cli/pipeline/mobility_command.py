@@ -55,8 +55,10 @@ def mobility(
         from godwit.pipeline.mobility.cells import brokers_of, cells_of
         from godwit.pipeline.mobility.cleaning import Cleaning
         from godwit.pipeline.mobility.mining import Settings, mine
+        from godwit.pipeline.mobility.reading import sorted_out
         from godwit.pipeline.mobility.staypoints import Staying
 
+        sorted_out(fixes)  # what is wrong with the wish or the files is said before Spark starts
         kind = cells_of(cells)
         settings = Settings(
             cells=kind,

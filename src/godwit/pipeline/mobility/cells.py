@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -108,6 +109,8 @@ def cells_of(text: str) -> Cells:
     kind, _, size = text.partition(":")
     try:
         if kind == "h3" and 0 <= int(size) <= H3_FINEST:
+            if find_spec("h3") is None:
+                raise PipelineError("cells of H3 need h3, which is not installed: take grid:0.01, or godwit[pipeline]")
             return H3Cells(int(size))
         if kind == "grid" and GRID_DEGREES[0] <= float(size) <= GRID_DEGREES[1]:
             return GridCells(float(size))

@@ -27,7 +27,7 @@ from godwit.pipeline.mobility.cells import Places
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["PLACES_MAX", "movement", "proxies", "rows", "write"]
+__all__ = ["PLACES_MAX", "check_share", "model", "movement", "proxies", "rows", "write"]
 
 PLACES_MAX = 100_000  # of a movement graph
 EDGES_MAX = 1_000_000
@@ -61,8 +61,7 @@ def proxies(visits: "DataFrame", share: float) -> "DataFrame":
     from pyspark.sql import Window
     from pyspark.sql import functions as fn
 
-    if not 0 < share <= 1:
-        raise PipelineError(f"proxy sets for a share of {share:g} of the time: allowed is more than 0, and 1 at most")
+    check_share(share)
     longest = Window.partitionBy("client").orderBy(fn.desc("spent_s"), "place")
     spent = visits.groupBy("client", "place").agg(fn.sum("dwell_s").alias("spent_s"))
     so_far = fn.coalesce(fn.sum("spent_s").over(longest.rowsBetween(Window.unboundedPreceding, -1)), fn.lit(0.0))
@@ -79,6 +78,12 @@ def proxies(visits: "DataFrame", share: float) -> "DataFrame":
             fn.first("whole").alias("whole_s"),
         )
     )
+
+
+def check_share(share: float) -> None:
+    """`PipelineError` when nothing can have such a share."""
+    if not 0 < share <= 1:
+        raise PipelineError(f"proxy sets for a share of {share:g} of the time: allowed is more than 0, and 1 at most")
 
 
 def rows(frame: "DataFrame", *order: str) -> list[dict[str, Any]]:

@@ -49,6 +49,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.steps_min < 1:
             raise PipelineError(f"steps that are seen {self.steps_min} times at least: allowed is 1 or more")
+        graph.check_share(self.proxy_share)
 
 
 def mine(spark: "SparkSession", sources: Sequence[str], out: Path, settings: Settings) -> dict[str, Any]:

@@ -35,6 +35,7 @@ def movement(file: Path, graph: dict[str, Any], steps: list[dict[str, Any]]) -> 
         limits(low - margin, high + margin)
     axes.set_aspect(1 / np.cos(np.radians(np.average(lines[:, 0, 1], weights=counts))))
     axes.set(title=f"Steps between {len(at):,} places", xlabel="longitude", ylabel="latitude")
+    axes.locator_params(axis="x", nbins=5)
     figure.colorbar(edges, ax=axes, shrink=0.7, label="times that the step was seen")
     _save(figure, file)
 
@@ -52,7 +53,7 @@ def accuracy(file: Path, found: dict[str, Any]) -> None:
     models = found["models"]
     names = list(models)[::-1]
     rows = np.arange(len(names))
-    figure = Figure(figsize=(6.5, 0.9 + 0.6 * len(names)), layout="constrained")
+    figure = Figure(figsize=(6.5, 1.2 + 0.6 * len(names)), layout="constrained")
     axes = figure.add_subplot()
     for name, offset, label, colour in (
         ("top_3", -0.19, "among the first three", "#9ecae1"),
@@ -64,7 +65,7 @@ def accuracy(file: Path, found: dict[str, Any]) -> None:
     axes.set(xlim=(0, 105), xlabel=f"per cent of {models[names[0]]['transitions']:,} later steps whose place was named")
     axes.spines[["top", "right"]].set_visible(False)
     handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles[::-1], labels[::-1], loc="lower right", fontsize=8, frameon=True)
+    figure.legend(handles[::-1], labels[::-1], loc="outside upper right", ncols=2, fontsize=8, frameon=False)
     _save(figure, file)
 
 

@@ -17,12 +17,12 @@ from godwit.pipeline import tables
 from godwit.pipeline.formats.rows import Options
 from godwit.pipeline.formats.splits import sources as files_of
 from godwit.pipeline.ingest import ingest
-from godwit.pipeline.schemas import ABOUT
+from godwit.pipeline.schemas import ABOUT, about
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read"]
+__all__ = ["read", "sorted_out"]
 
 CSV = Options(format="csv", time="time", names=(("id", "client"),))
 TEXT = Options(format="fixes")
@@ -34,8 +34,7 @@ def read(spark: "SparkSession", sources: Sequence[str], folder: Path) -> "tuple[
 
     What is no table yet becomes one in `folder`.
     """
-    given = [source for source in sources if (Path(source) / ABOUT).exists()]
-    files = files_of([source for source in sources if source not in given])
+    given, files = sorted_out(sources)
     forms = ((TEXT, [file for file in files if not _is_csv(file)]), (CSV, [file for file in files if _is_csv(file)]))
     mode: tables.Mode = "overwrite"
     unread = 0
@@ -51,6 +50,14 @@ def read(spark: "SparkSession", sources: Sequence[str], folder: Path) -> "tuple[
     for frame in frames[1:]:
         found = found.unionByName(frame)
     return found, unread
+
+
+def sorted_out(sources: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Which are tables of fixes, and which files are meant by the others; `PipelineError` when one is neither."""
+    given = [source for source in sources if (Path(source) / ABOUT).exists()]
+    for table in given:
+        about(table, "fixes")
+    return given, files_of([source for source in sources if source not in given])
 
 
 def _is_csv(file: Path) -> bool:
