@@ -8,6 +8,7 @@ are in a temporary folder that goes when the benchmark ends.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -160,7 +161,7 @@ class Bench:
                         self.starts.append(told["start_s"])
                 status = process.wait(RUN_SECONDS_MAX)
             except BaseException:
-                process.terminate()
+                process.terminate()  # and its JVM goes with it
                 raise
         if status:
             raise RuntimeError(f"the process that measures ended with status {status}")
@@ -450,6 +451,7 @@ def main(
         if as_json:
             print(json_line(row, machine), flush=True)
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     folder = Path(tempfile.mkdtemp(prefix="godwit-bench-"))
     try:
         bench = Bench(replace(scale, repeat=repeat or scale.repeat), folder, events, workloads, log)

@@ -23,6 +23,7 @@ from godwit.pipeline import matching
 from godwit.pipeline.arrow_columns import Reader
 from godwit.pipeline.columns import column_of
 from godwit.pipeline.index import IndexFile, OpenIndex, save_index
+from godwit.pipeline.table_matching import match_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,14 +77,14 @@ class Ours:
         """Pairs."""
         assert self.index is not None
         if path == "table":
-            return matched_table(self.spark, self.work.table, self.index, None)
+            return match_table(self.spark, self.work.table, self.index).pairs
         return matching.count(self.events(of), self.index)
 
     def write(self, path: str, out: Path) -> None:
         """A row for each event, with all who match it."""
         assert self.index is not None
         if path == "table":
-            matched_table(self.spark, self.work.table, self.index, out)
+            match_table(self.spark, self.work.table, self.index, out)
         else:
             matching.match(self.events(), self.index).write.parquet(str(out))
 
@@ -140,19 +141,6 @@ class Ours:
         slots = self.spark.sparkContext.defaultParallelism
         found["outside tasks"] = max(0.0, wall * slots - worked)
         return {**found, "wall": wall}
-
-
-def matched_table(spark: "SparkSession", table: Path, index: IndexFile, out: Path | None) -> int:
-    """`match_table`, for its number of pairs."""
-    match_table = getattr(matching, "match_table", None)
-    if match_table is None:
-        events = spark.read.parquet(str(table))
-        if out is None:
-            return matching.count(events, index)
-        matching.match(events, index).write.parquet(str(out))
-        return 0
-    found: Any = match_table(spark, table, index, out=out, count=out is None)
-    return int(getattr(found, "pairs", found) or 0)
 
 
 def same(batches: Iterator[Any]) -> Iterator[Any]:
