@@ -1,5 +1,6 @@
 """The rules of the one interface, for every matcher."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -179,6 +180,15 @@ def test_true_matches_every_event_and_false_none(matcher: Matcher) -> None:
     matcher.add_many([("always", TRUE), ("never", FALSE)])
     assert matched(matcher) == {"always"}
     assert matched(matcher, price=5) == {"always"}
+
+
+def test_an_array_of_floats_compares_exactly_with_whole_numbers_beyond_floats(matcher: Matcher) -> None:
+    """2.0**63 is more than 2**63 - 1, which NumPy would first make a float."""
+    matcher.add("more", some("x", more_than(2**63 - 1)))
+    matcher.add("at most", some("x", at_most(2**63 - 1)))
+    matcher.add("equal", some("x", one_of([2**63])))
+    found = matcher.match_batch({"x": np.array([2.0**63, math.nextafter(2.0**63, 0)])})
+    assert [set(ids) for ids in found] == [{"more", "equal"}, {"at most"}]
 
 
 def test_a_bool_is_no_number_and_numbers_compare_exactly(matcher: Matcher) -> None:

@@ -83,6 +83,8 @@ class Constants:
             below = np.where(places > 0, labels[places - 1] + np.int32(1), np.int32(self.low))
             inner = np.minimum(places, len(known) - 1)
             return np.where(known[inner] == keys, labels[inner], below).astype(np.int32)
+        if isinstance(keys, np.ndarray):
+            keys = keys.tolist()  # a float of NumPy's is compared with a large int as a float, and Python's exactly
         distinct = {key: self.label(key) for key in set(keys)}
         return np.fromiter((distinct[key] for key in keys), dtype=np.int32, count=len(keys))
 
