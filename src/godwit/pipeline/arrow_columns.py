@@ -6,6 +6,7 @@
 3. A dictionary that comes again is the same list again, so that the encoder knows it.
 """
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -57,14 +58,15 @@ class Reader:
             valid = array.is_valid().to_numpy(zero_copy_only=False)
         if kind == "point":
             lon, lat = (_floats(_field(array, name, pc.struct_field)) for name in ("lon", "lat"))
-            return Places(lon, lat, valid)
+            return Places(lon, lat, valid & (np.abs(lon) <= 180) & (np.abs(lat) <= 90))
         if kind == "time":
             micros = array.cast(pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64())
             return Times(_filled(micros, 0), valid)
         if pa.types.is_decimal(array.type):
             return Masked(_filled(array.cast(pa.uint64()), 0), valid)
         if kind == "float":
-            return Masked(_floats(array), valid)
+            floats = _floats(array)
+            return Masked(floats, valid & np.isfinite(floats))
         return Masked(_filled(array, False if kind == "bool" else 0), valid)
 
     def _coded(self, name: str, array: Any) -> Coded:
@@ -89,4 +91,5 @@ def _filled(array: Any, instead: Any) -> Any:
 
 
 def _floats(array: Any) -> Any:
-    return _filled(array, 0.0).astype(np.float64, copy=False)
+    """Floats, NaN where there is none."""
+    return _filled(array, math.nan).astype(np.float64, copy=False)

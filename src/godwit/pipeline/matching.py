@@ -32,27 +32,27 @@ KEPT = tuple(name for name in TABLES["matches"] if name != "subscriptions")
 
 def match(events: "DataFrame", index: IndexFile) -> "DataFrame":
     """The matches of events, a row for each event that has some: what `schemas.TABLES["matches"]` says."""
-    wanted = _wanted(events, index, KEPT)
+    wanted, names = _wanted(events, index, KEPT)
 
     def matched(batches: Iterator[Any]) -> Iterator[Any]:
         opened = index.open()
         reader = Reader(index.attributes)
         for batch in batches:
-            yield from _matches(opened, reader, batch)
+            yield from _matches(opened, reader, batch.rename_columns(names))
 
     return wanted.mapInArrow(matched, schema("matches"))
 
 
 def count(events: "DataFrame", index: IndexFile) -> int:
     """How many pairs of an event and a subscription match. None is written down to find out."""
-    wanted = _wanted(events, index, ())
+    wanted, names = _wanted(events, index, ())
 
     def counted(batches: Iterator[Any]) -> Iterator[Any]:
         opened = index.open()
         reader = Reader(index.attributes)
         total = 0
         for batch in batches:
-            total += int(opened.counts(reader.read(batch), batch.num_rows).sum())
+            total += int(opened.counts(reader.read(batch.rename_columns(names)), batch.num_rows).sum())
         yield pa.record_batch({"pairs": pa.array([total], type=pa.int64())})
 
     return sum(row.pairs for row in wanted.mapInArrow(counted, "pairs bigint").collect())
@@ -66,8 +66,11 @@ def pairs(matches: "DataFrame") -> "DataFrame":
     return matches.select(*kept, F.explode("subscriptions").alias("subscription"))
 
 
-def _wanted(events: "DataFrame", index: IndexFile, kept: tuple[str, ...]) -> "DataFrame":
-    """The columns that matching needs of events: those that filters name, if they are there, and `kept`."""
+def _wanted(events: "DataFrame", index: IndexFile, kept: tuple[str, ...]) -> tuple["DataFrame", list[str]]:
+    """The columns that matching needs of events: those that filters name, if they are there, and `kept`.
+
+    Their names are beside: `mapInArrow` takes a name with a dot or a backtick apart, so its columns are numbered.
+    """
     from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -85,7 +88,9 @@ def _wanted(events: "DataFrame", index: IndexFile, kept: tuple[str, ...]) -> "Da
             chosen.append(F.to_date("published_at").alias(name))
         else:
             chosen.append(F.lit(None).cast(types[name].dataType).alias(name))
-    return events.select(*chosen) if chosen else events.select(F.lit(True).alias("publisher"))
+    names = [*named, *kept] or ["publisher"]
+    found = events.select(*(chosen or [F.lit(True)]))
+    return found.toDF(*(f"column_{place}" for place in range(len(names)))), names
 
 
 def _matches(opened: OpenIndex, reader: Reader, batch: Any) -> Iterator[Any]:
