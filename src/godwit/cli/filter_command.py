@@ -59,7 +59,7 @@ def explain(source: One, context: Context = None) -> None:
     from godwit.filters.language import to_text
     from godwit.filters.references import references_of
 
-    filter = _bound(_read(source), context)
+    filter = bound(_read(source), context)
     form = normal_form(filter)
     answer = {
         "filter": to_text(filter),
@@ -159,7 +159,7 @@ def format_text(
     """Print a filter as text, on several lines where it is long."""
     from godwit.filters.language import pretty
 
-    typer.echo(pretty(_bound(_read(source), context), width))
+    typer.echo(pretty(bound(_read(source), context), width))
 
 
 # ---------------------------------------------------------------- in and out
@@ -179,7 +179,7 @@ def _read(source: str) -> "Filter":
         ) from None
 
 
-def _bound(filter: "Filter", context: str | None) -> "Filter":
+def bound(filter: "Filter", context: str | None) -> "Filter":
     """The filter of a subscriber in this context; as it is when nobody says one."""
     from godwit.errors import BadValue
     from godwit.filters.contexts import checked_context

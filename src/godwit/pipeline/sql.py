@@ -46,7 +46,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BooleanType, NullType, StructType
 
@@ -79,8 +79,9 @@ Schema = StructType | Mapping[str, Form]
 Condition = Column | bool
 """A condition on a row, where it is the same for all rows a plain bool."""
 
-LITERALS_MAX = 500  # of a filter that is left to Spark
+LITERALS_MAX = 200  # of a filter that is left to Spark
 FLOAT_MAX = math.nextafter(math.inf, 0)
+GLOBE = Box(-180.0, -90.0, 180.0, 90.0)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -202,16 +203,24 @@ def _lies_in(values: ValueSet, kind: str, value: Column) -> Condition:
     if kind == "any":
         return _any(_lies_in(values, part, value.getField(part)) for part in _KIND_OF_PART)
     inside = _inside(values, kind, value)
-    return inside if inside is False else _all([_there(kind, value, inside), inside])
+    return inside if inside is False else _all([_there(values, kind, value, inside), inside])
 
 
-def _there(kind: str, value: Column, inside: Condition) -> Condition:
-    """Whether there is a value; True where `inside` is null without one."""
+def _there(values: ValueSet, kind: str, value: Column, inside: Condition) -> Condition:
+    """Whether there is a value; True where `inside` says so, too."""
+    if isinstance(values, Box | OneOf):
+        return True
     if kind == "float":
-        return _within(value, -FLOAT_MAX, FLOAT_MAX)
+        return _all(_ends(value, _beyond(values), fn.lit))
     if kind == "point":
-        return _all([_within(value["lon"], -180.0, 180.0), _within(value["lat"], -90.0, 90.0)])
+        return _inside(GLOBE, kind, value)
     return value.isNotNull() if inside is True else True
+
+
+def _beyond(values: ValueSet) -> Interval:
+    """All floats, without the ends that an interval has anyhow."""
+    low, high = (values.low, values.high) if isinstance(values, Interval) else (None, None)
+    return Interval(Kind.NUMBER, -FLOAT_MAX if low is None else None, FLOAT_MAX if high is None else None)
 
 
 # ---------------------------------------------------------------- sets of values
@@ -421,7 +430,8 @@ def _in_python(filter: Filter, forms: Mapping[str, Form]) -> Column:
 
     if not names:
         return fn.lit(filter.holds({}))
-    return arrow_udf(holds, BooleanType(), ArrowUDFType.SCALAR)(*(fn.col(quoted(column_of(name))) for name in names))
+    decided: Any = arrow_udf(holds, BooleanType())  # type: ignore[call-overload]
+    return decided(*(fn.col(quoted(column_of(name))) for name in names))  # type: ignore[no-any-return]
 
 
 # ---------------------------------------------------------------- and, or

@@ -2,7 +2,14 @@
 
 import typer
 
-from godwit.cli.pipeline import analyse_command, ingest_command, match_command, mobility_command, stream_command
+from godwit.cli.pipeline import (
+    analyse_command,
+    dryrun_command,
+    ingest_command,
+    match_command,
+    mobility_command,
+    stream_command,
+)
 
 __all__ = ["app"]
 
@@ -14,6 +21,7 @@ def _pipeline() -> None:
     pass
 
 
+app.command("dryrun")(dryrun_command.dryrun)
 app.command("ingest")(ingest_command.ingest)
 app.command("match")(match_command.match)
 app.command("mobility")(mobility_command.mobility)

@@ -1,0 +1,155 @@
+"""`godwit pipeline dryrun`: what a filter would have matched, day by day."""
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+
+if TYPE_CHECKING:
+    from godwit.filters.filters import Filter
+    from godwit.pipeline.dryrun import Day, DryRun
+
+__all__ = ["dryrun"]
+
+BARS_MAX = 40
+BAR_WIDTH = 40
+EIGHTHS = " ▏▎▍▌▋▊▉"
+NO_DAY = "no time"
+
+
+def dryrun(
+    events: Annotated[str, typer.Argument(metavar="EVENTS", help="The folder of a table of events.")],
+    filter: Annotated[str, typer.Option(metavar="FILTER", help="What is wanted, as text or JSON.")],
+    sample: Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="How many to show, the first.")] = 5,
+    context: Annotated[
+        str | None, typer.Option(metavar="JSON", help="The subscriber's context: what my.x stands for.")
+    ] = None,
+    out: Annotated[str, typer.Option(metavar="TABLE", help="Make a table of the events that match.")] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table that is there.")] = False,
+    master: Master = "local[*]",
+    debug: Debug = False,
+) -> None:
+    """Show how many and which events of a table a filter would have matched."""
+    with failing_well(debug):
+        from godwit.pipeline.schemas import about
+
+        wanted = _wanted(filter, context)
+        about(events, "events")  # what is wrong with the wish is said before Spark starts
+        _check_out(events, out)
+    with session(master, "dryrun", debug) as spark:
+        from godwit.pipeline.dryrun import dry_run, matching
+
+        started = time.monotonic()
+        found = dry_run(spark, events, wanted, sample)
+        if out:
+            from godwit.pipeline.tables import read, write
+
+            write(matching(read(spark, events, "events"), wanted), out, "events", "overwrite" if overwrite else "new")
+        seconds = time.monotonic() - started
+    _show(found, wanted, round(seconds, 3), out)
+
+
+def _wanted(text: str, context: str | None) -> "Filter":
+    from godwit.cli.filter_command import bound
+    from godwit.errors import Unbound
+    from godwit.filters.language import read
+    from godwit.filters.references import is_open, references_of
+
+    found = bound(read(text), context)
+    if is_open(found):
+        raise Unbound(*map(str, references_of(found)))
+    return found
+
+
+def _check_out(events: str, out: str) -> None:
+    from pathlib import Path
+
+    from godwit.errors import PipelineError
+
+    if out and Path(out).resolve() == Path(events).resolve():
+        raise PipelineError(f"--out is {out}, which is the table that is read: take another folder")
+
+
+def _show(found: "DryRun", wanted: "Filter", seconds: float, out: str) -> None:
+    from godwit.filters.language import to_text
+
+    summary: dict[str, Any] = {
+        "filter": to_text(wanted),
+        "matched": found.matched,
+        "events": found.events,
+        "days": len(found.days),
+        "seconds": seconds,
+    }
+    if found.unknown:
+        summary["unknown_attributes"] = list(found.unknown)
+    if out:
+        summary["out"] = out
+    if sys.stdout.isatty():
+        _draw(found)
+    else:
+        _print_lines(found)
+    show_summary("dry run", summary)
+
+
+def _print_lines(found: "DryRun") -> None:
+    from godwit.filters.lines import line_of
+
+    for day in found.days:
+        typer.echo(json.dumps({"day": day.day and str(day.day), "matched": day.matched, "events": day.events}))
+    for event in found.sample:
+        typer.echo(json.dumps({"event": line_of(event)}, ensure_ascii=False))
+
+
+# ---------------------------------------------------------------- on a terminal
+
+
+def _draw(found: "DryRun") -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from godwit.cli.showing import text_of
+
+    console = Console(highlight=False)
+    for line in bars(found.days):
+        console.print(Text(line))
+    if found.sample:
+        console.print(Text(f"the first {len(found.sample)} of {found.matched:,}:", style="dim"))
+    for event in found.sample:
+        console.print(text_of(event), soft_wrap=True)
+
+
+def bars(days: Sequence["Day"]) -> list[str]:
+    """A bar for each day as long as what matched; for each month or year where those were too many to look at."""
+    rows = grouped(days)
+    most = max((matched for _, matched, _ in rows), default=0)
+    figures = [f"{matched:,} of {events:,}" for _, matched, events in rows]
+    name_width = max((len(name) for name, _, _ in rows), default=0)
+    return [
+        f"{name:<{name_width}}  {bar(matched, most):<{BAR_WIDTH}}  {figure}"
+        for (name, matched, _), figure in zip(rows, figures, strict=True)
+    ]
+
+
+def bar(count: int, most: int) -> str:
+    """A bar of eighths of a character; what is not nothing is seen."""
+    eighths = max(1, round(8 * BAR_WIDTH * count / most)) if count else 0
+    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+
+
+def grouped(days: Iterable["Day"]) -> list[tuple[str, int, int]]:
+    """Name, matched and events of each bar."""
+    days = list(days)
+    for digits in (10, 7, 4):  # 2026-11-15, 2026-11, 2026
+        found: dict[str, list[int]] = {}
+        for day in days:
+            sums = found.setdefault(str(day.day)[:digits] if day.day else NO_DAY, [0, 0])
+            sums[0] += day.matched
+            sums[1] += day.events
+        if len(found) <= BARS_MAX:
+            break
+    return [(name, matched, events) for name, (matched, events) in found.items()]
