@@ -33,29 +33,31 @@ KEPT = tuple(name for name in TABLES["matches"] if name != "subscriptions")
 def match(events: "DataFrame", index: IndexFile) -> "DataFrame":
     """The matches of events, a row for each event that has some: what `schemas.TABLES["matches"]` says."""
     wanted = _wanted(events, index, KEPT)
+    names = wanted.columns
 
     def matched(batches: Iterator[Any]) -> Iterator[Any]:
         opened = index.open()
         reader = Reader(index.attributes)
         for batch in batches:
-            yield from _matches(opened, reader, batch)
+            yield from _matches(opened, reader, batch.rename_columns(names))
 
-    return wanted.mapInArrow(matched, schema("matches"))
+    return _numbered(wanted).mapInArrow(matched, schema("matches"))
 
 
 def count(events: "DataFrame", index: IndexFile) -> int:
     """How many pairs of an event and a subscription match. None is written down to find out."""
     wanted = _wanted(events, index, ())
+    names = wanted.columns
 
     def counted(batches: Iterator[Any]) -> Iterator[Any]:
         opened = index.open()
         reader = Reader(index.attributes)
         total = 0
         for batch in batches:
-            total += int(opened.counts(reader.read(batch), batch.num_rows).sum())
+            total += int(opened.counts(reader.read(batch.rename_columns(names)), batch.num_rows).sum())
         yield pa.record_batch({"pairs": pa.array([total], type=pa.int64())})
 
-    return sum(row.pairs for row in wanted.mapInArrow(counted, "pairs bigint").collect())
+    return sum(row.pairs for row in _numbered(wanted).mapInArrow(counted, "pairs bigint").collect())
 
 
 def pairs(matches: "DataFrame") -> "DataFrame":
@@ -86,6 +88,11 @@ def _wanted(events: "DataFrame", index: IndexFile, kept: tuple[str, ...]) -> "Da
         else:
             chosen.append(F.lit(None).cast(types[name].dataType).alias(name))
     return events.select(*chosen) if chosen else events.select(F.lit(True).alias("publisher"))
+
+
+def _numbered(events: "DataFrame") -> "DataFrame":
+    """The same with numbers for names: `mapInArrow` takes no name with a dot in it, such as `sender.battery`."""
+    return events.toDF(*(f"c{place}" for place in range(len(events.columns))))
 
 
 def _matches(opened: OpenIndex, reader: Reader, batch: Any) -> Iterator[Any]:
