@@ -251,12 +251,12 @@ class Stream:
             return
         entry, index = self._usable(entry)
         index.ship(frame.sparkSession)
-        work = _Work(
-            self.out, self._ledger.attempt(entry).relative_to(self.out), batch, index, entry.plan.late_before_us
-        )
+        needed = _needed(frame, index, whole=entry.plan.late_before_us is not None)
+        attempt = self._ledger.attempt(entry).relative_to(self.out)
+        work = _Work(self.out, attempt, tuple(needed), index, entry.plan.late_before_us)
         job = time.monotonic()
-        needed = frame.select(_needed(frame, index, whole=entry.plan.late_before_us is not None))
-        reports = needed.mapInArrow(work.done, REPORT).collect()
+        numbered = frame.select([each.alias(f"c{place}") for place, each in enumerate(needed.values())])
+        reports = numbered.mapInArrow(work.done, REPORT).collect()  # which takes no name with a dot in it
         job_s = time.monotonic() - job
         done = self._ledger.complete(entry, _written(reports, entry))
         self._known.sweep(done.plan.index)
@@ -330,8 +330,10 @@ class _Known:
 class _Work:
     """What a task does with its events: match them, write files, report them. A row per file, and one of counts."""
 
-    def __init__(self, out: Path, attempt: Path, batch: int, index: IndexFile, late_before_us: int | None) -> None:
-        self.out, self.attempt, self.batch, self.index = out, attempt, batch, index
+    def __init__(
+        self, out: Path, attempt: Path, columns: tuple[str, ...], index: IndexFile, late_before_us: int | None
+    ) -> None:
+        self.out, self.attempt, self.columns, self.index = out, attempt, columns, index
         self.late_before_us = late_before_us
 
     def done(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -339,6 +341,7 @@ class _Work:
         opened, reader = self.index.open(), Reader(self.index.attributes)
         events, newest = 0, None
         for batch in batches:
+            batch = batch.rename_columns(list(self.columns))
             events += batch.num_rows
             newest = max((each for each in (newest, _newest_us(batch)) if each is not None), default=None)
             if self.late_before_us is not None:
@@ -452,15 +455,14 @@ def _about_events(events: "DataFrame") -> About:
     return About("events", attributes=forms)
 
 
-def _needed(frame: "DataFrame", index: IndexFile, whole: bool) -> "list[Column]":
+def _needed(frame: "DataFrame", index: IndexFile, whole: bool) -> "dict[str, Column]":
     """The columns that a batch's job needs: all where events may be late and are kept, else those that filters name."""
     from pyspark.sql import functions
 
     wanted = {*KEPT, *map(column_of, index.attributes)}
-    names = [name for name in frame.columns if (whole or name in wanted) and name != "day"]
-    columns = [column(name) for name in names]
+    found = {name: column(name) for name in frame.columns if whole or name in wanted}
     day = functions.to_date("published_at")
-    return [*columns, functions.coalesce("day", day).alias("day") if "day" in frame.columns else day.alias("day")]
+    return {**found, "day": functions.coalesce("day", day) if "day" in found else day}
 
 
 def _now_us() -> int:

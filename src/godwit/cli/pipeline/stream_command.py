@@ -61,6 +61,8 @@ def stream(
         from godwit.pipeline.streaming import stream as run
         from godwit.pipeline.subscription_sources import source_of
 
+        if not broker and not Path(source).exists():
+            raise PipelineError(f"there is no {source}")
         wanted = source_of(subscriptions)
         wanted.version()  # what is not there is said before Spark starts
         if not broker and (Path(source) / "_godwit.json").exists():
@@ -118,8 +120,6 @@ class _Log:
 
         if not forms:
             forms = json.dumps(dict.fromkeys(sorted(named(wanted.read().values())), "several any"))
-        if not options["broker"] and not Path(folder).exists():
-            raise PipelineError(f"there is no {folder}")
         self._folder, self._options = folder, {"attributes": forms, **{k: v for k, v in options.items() if v != ""}}
         self.subscriptions = Within(wanted, (name for name, _ in Wanted.parse(forms).forms))
 
