@@ -54,8 +54,6 @@ class Settings:
 
 def mine(spark: "SparkSession", sources: Sequence[str], out: Path, settings: Settings) -> dict[str, Any]:
     """Mine fixes, write the files, and say in numbers what was found."""
-    from pyspark.sql import functions as fn
-
     read, unread = reading.read(spark, sources, out / "tables" / "fixes")
     fixes = marked(read, settings.cleaning).persist()
     try:
@@ -63,11 +61,10 @@ def mine(spark: "SparkSession", sources: Sequence[str], out: Path, settings: Set
         stays = staypoints.stay_points(fixes, settings.staying)
         _save(stays, out / "tables" / "stays")
         summary["stay_points"] = spark.read.parquet(str(out / "tables" / "stays")).count()
-        in_cells = visits.placed(fixes, settings.cells)
+        in_cells = visits.placed(fixes.where("trip is not null").drop("fault"), settings.cells)
         summary |= _mined(spark, in_cells, settings.cells, out, settings, usual_s)
         if settings.brokers is not None:
-            in_cells = in_cells.withColumnsRenamed({"place": "cell"}).withColumn("fault", fn.lit(None))
-            at_brokers = visits.placed(in_cells, settings.brokers).persist()
+            at_brokers = visits.placed(in_cells.withColumnRenamed("place", "cell"), settings.brokers).persist()
             found = _mined(spark, at_brokers, settings.brokers, out / "brokers", settings, usual_s)
             summary |= {f"brokers_{name}": held for name, held in found.items()}
             summary |= _covered(spark, at_brokers, out / "brokers")
@@ -111,7 +108,9 @@ def _mined(
     proxy_sets = graph.rows(spark.read.parquet(str(tables / "proxies")), "client")
     dwells = graph.rows(visits.dwells(visited), "place")
     if not steps:
-        raise PipelineError("nobody has gone from one place to another: take smaller cells, or longer traces")
+        raise PipelineError(
+            "nobody has gone from one place to another: take smaller cells, longer traces, or more brokers"
+        )
     made = graph.write(
         out,
         places,

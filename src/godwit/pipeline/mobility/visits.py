@@ -47,7 +47,7 @@ LAST_SEEN = ("occupied", "lon", "lat", "elapsed_s", "east_m", "north_m")
 
 
 def placed(fixes: "DataFrame", places: Places) -> "DataFrame":
-    """The used fixes with their `place`, null where there is none."""
+    """Fixes with their `place`, null where there is none."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     def place(batches: "Iterable[Any]") -> "Iterator[Any]":
@@ -55,8 +55,7 @@ def placed(fixes: "DataFrame", places: Places) -> "DataFrame":
             names = places.names(batch.column("lon").to_numpy(), batch.column("lat").to_numpy())
             yield batch.append_column("place", pa.array(names, pa.string()))
 
-    used = fixes.where("trip is not null").drop("fault")
-    return used.mapInArrow(place, StructType([*used.schema.fields, StructField("place", StringType())]))
+    return fixes.mapInArrow(place, StructType([*fixes.schema.fields, StructField("place", StringType())]))
 
 
 def visits(fixes: "DataFrame") -> "DataFrame":
