@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 STATUS_NO = 1
+SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+"""Of a session for small traces: most of its time would go into compiling what runs once."""
 
 
 def reproduce(
@@ -45,7 +47,7 @@ def reproduce(
     check_paper(paper)
     folder = _made(Path(out) / paper)
     found: list[Claim] = []
-    with _spark(paper), progress() as bar:
+    with _spark(paper, full), progress() as bar:
         task = bar.add_task(paper, total=1.0)
 
         def advance(what: str, share: float) -> None:
@@ -71,7 +73,7 @@ def reproduce(
 
 
 @contextmanager
-def _spark(paper: str) -> Iterator[None]:
+def _spark(paper: str, full: bool) -> Iterator[None]:
     """A session, before the experiments take their time, for a paper whose figures Spark reads in traces."""
     from godwit.cli.pipeline import running
     from godwit.pipeline.session import start
@@ -81,7 +83,7 @@ def _spark(paper: str) -> Iterator[None]:
         if paper in WITHOUT_TRACES:
             yield
             return
-        spark = start(name="godwit reproduce")
+        spark = start(name="godwit reproduce", more=None if full else SHORT_LIVED)
         try:
             yield
         finally:
