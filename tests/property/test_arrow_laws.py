@@ -109,7 +109,8 @@ def test_columns_hold_what_the_slow_way_reads(rows: list[Any], coded: bool) -> N
 def test_an_index_that_changes_is_the_one_made_anew(data: st.DataObject) -> None:
     few = st.sampled_from([parse("x > 1"), parse("x > 2"), parse("x = 'a'"), parse("x IS NOT NULL")])
     wanted = st.dictionaries(st.sampled_from("abcdef"), few, max_size=6)
-    index, before = Index(), {}
+    index = Index()
+    before: dict[str, Filter] = {}
     rows: list[Attributes] = [{"x": 3}, {"x": 2}, {"x": "a"}, {}]
     for after in data.draw(st.lists(wanted, min_size=1, max_size=4)):
         changed = index.change_to(after)

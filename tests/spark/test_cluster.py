@@ -23,9 +23,9 @@ from godwit.matching.naive import NaiveMatcher
 from tests.unit.random_filters import random_attributes, random_filter
 from tests.unit.test_table_matching import event_table
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-ANSWERS_WITHIN_S = 240
+ANSWERS_WITHIN_S = 480
 JOB = """
 import json, sys
 from dataclasses import replace

@@ -130,7 +130,7 @@ def test_a_table_of_matches_is_what_the_naive_matcher_says(
         rows = found.orderBy("sequence").collect()
         assert [(row.sequence, sorted(row.subscriptions)) for row in rows] == quotes
         assert all(row.day == row.published_at.date() for row in rows)
-    with pytest.raises(PipelineError, match="there is a table in .*matches already"):
+    with pytest.raises(PipelineError, match=r"there is a table in .*matches already"):
         match_table(spark, tmp_path / "events", index, tmp_path / "matches")
 
 

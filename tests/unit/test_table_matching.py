@@ -16,7 +16,7 @@ from godwit.pipeline import table_matching, tables
 from godwit.pipeline.columns import attribute_of, form_of_arrow
 from godwit.pipeline.index import Index, IndexFile
 from godwit.pipeline.schemas import about
-from godwit.pipeline.table_matching import Piece, _as_pieces, _as_tasks, work_off
+from godwit.pipeline.table_matching import Piece, _as_pieces, _as_tasks, learn, work_off
 from tests.property.test_arrow_laws import record_batch
 from tests.unit.random_filters import random_attributes, random_filter
 
@@ -90,8 +90,8 @@ def test_a_task_writes_what_the_naive_matcher_says(
     }
     found: dict[tuple[str, int], list[str]] = {}
     done = list(work_off(pieces_of(events), index, forms, str(tmp_path)))
-    for _, matched, pairs, name, day in done:
-        table = pq.read_table(tmp_path / str(name), partitioning=None)
+    for _, matched, pairs, file, day in done:
+        table = pq.read_table(tmp_path / str(file), partitioning=None)
         assert matched == table.num_rows
         assert pairs == sum(map(len, table.column("subscriptions").to_pylist()))
         for row in table.to_pylist():
@@ -103,6 +103,20 @@ def test_a_task_writes_what_the_naive_matcher_says(
     assert sum(each[0] for each in done) == len(rows)
     counted = list(work_off(pieces_of(events), index, forms, None))
     assert [each[:3] for each in counted] == [each[:3] for each in done]
+
+
+def test_an_index_that_has_learnt_from_a_table_finds_the_same(tmp_path: Path, rows: list[Attributes]) -> None:
+    event_table(tmp_path / "events", rows)
+    draw = Random(9)
+    index = Index({str(number): random_filter(draw) for number in range(300)})
+    forms = about(tmp_path / "events").attributes
+    plain = list(work_off(pieces_of(tmp_path / "events"), index.save(tmp_path), forms, None))
+    learn(index, tmp_path / "events")
+    file = index.save(tmp_path)
+    layout = file.open().matcher._layout
+    before = layout.table
+    assert list(work_off(pieces_of(tmp_path / "events"), file, forms, None)) == plain
+    assert layout.table is before  # not laid out anew in the worker
 
 
 def test_every_row_is_in_one_task(monkeypatch: pytest.MonkeyPatch) -> None:

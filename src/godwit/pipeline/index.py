@@ -68,6 +68,11 @@ class Index:
         return id in self._filters
 
     @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that filters name."""
+        return tuple(sorted(self._matcher.attributes))
+
+    @property
     def distinct(self) -> int:
         """How many different filters there are: as many rows the matcher has."""
         return len(self._numbers)
@@ -113,6 +118,14 @@ class Index:
         self.add_many(fresh)
         return len({*gone, *fresh})
 
+    def learn(self, columns: Columns, length: int) -> None:
+        """Lay the index out for events like these, so that no worker has to.
+
+        What is found is the same; it is found sooner.
+        """
+        if length:
+            self._matcher.count_weighted(columns, length, None)
+
     def save(self, folder: str | Path | None = None) -> "IndexFile":
         """Write the index to a folder, one for temporary files by default."""
         path = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="godwit-index-"))
@@ -135,8 +148,7 @@ class Index:
             fresh.replace(path / name)
         finally:
             fresh.unlink(missing_ok=True)
-        attributes = tuple(sorted(self._matcher.attributes))
-        return IndexFile(name, str(path.resolve()), attributes, len(self))
+        return IndexFile(name, str(path.resolve()), self.attributes, len(self))
 
 
 def save_index(

@@ -31,17 +31,18 @@ from godwit.errors import PipelineError
 from godwit.pipeline import tables
 from godwit.pipeline.arrow_columns import Reader
 from godwit.pipeline.columns import Form, arrow_type, attribute_of
-from godwit.pipeline.index import IndexFile, OpenIndex, Part
+from godwit.pipeline.index import Index, IndexFile, OpenIndex, Part
 from godwit.pipeline.schemas import about
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Matched", "match_table"]
+__all__ = ["Matched", "learn", "match_table"]
 
 ROWS_AT_ONCE = 1 << 15  # that are encoded and matched together
 TASKS_PER_SLOT = 3
 TASK_ROWS_MIN = 10_000
+ROWS_LEARNT = 256  # or some more
 PAIRS_WRITTEN = 1 << 21  # in a row group, from which on it is written
 ROWS_WRITTEN = 1 << 17
 DICTIONARY_BYTES_MAX = 1 << 28
@@ -100,6 +101,21 @@ def match_table(
             (staged / name).replace(target)
         change.commit()
     return done
+
+
+def learn(index: Index, folder: str | Path) -> None:
+    """Lay an index out for the events of a table, before it is saved: some of its rows are looked at."""
+    found = about(folder, "events")
+    root = Path(folder).resolve()
+    reader, left = Reader(index.attributes), ROWS_LEARNT
+    for piece in (piece for path in tables.files(root) for piece in _as_pieces(path, root)):
+        if left <= 0:
+            return
+        step = max(1, piece.last // ROWS_LEARNT)
+        for batch in _batches([piece], reader, found.attributes, ()):
+            rows = batch.take(pa.array(range(0, batch.num_rows, step)))
+            index.learn(reader.read(rows), rows.num_rows)
+            left -= rows.num_rows
 
 
 def _as_pieces(path: Path, root: Path) -> list[Piece]:

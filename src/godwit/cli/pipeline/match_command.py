@@ -30,13 +30,14 @@ def match(
         from godwit.pipeline.index import Index
         from godwit.pipeline.schemas import about
         from godwit.pipeline.subscriptions import read_subscriptions
-        from godwit.pipeline.table_matching import match_table
+        from godwit.pipeline.table_matching import learn, match_table
 
         if out and count:
             raise PipelineError("--out writes the matches and --count only counts them: take one")
         about(events, "events")  # what is wrong with the wish is said before Spark starts
         began = time.monotonic()
         index = Index(read_subscriptions(subscriptions))
+        learn(index, events)
         file = index.save()
         reading = time.monotonic() - began
     try:
