@@ -33,12 +33,13 @@ check: $(READY) ## lint, formatting, types, layers, conventions
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/python -m pytest -q tests/conventions
 
-bench: $(READY) ## measure matching, the simulator, moves, contexts and sockets beside their targets (about fifteen minutes)
+bench: $(READY) ## measure matching, the simulator, moves, contexts, sockets and the pipeline beside their targets (about fifty minutes)
 	@$(BIN)/python benchmarks/matching.py
 	@$(BIN)/python benchmarks/simulator.py
 	@$(BIN)/python benchmarks/mobility.py
 	@$(BIN)/python benchmarks/contexts.py
 	@$(BIN)/python benchmarks/network.py
+	@$(BIN)/python benchmarks/pipeline.py
 
 swarm: $(READY) ## run two hundred drawn networks and look for one that breaks a law
 	@$(BIN)/godwit simulate --swarm 200 --seed 7

@@ -156,7 +156,8 @@ class Bench:
                     told = json.loads(line)
                     if "job" in told:
                         found.append(Result.load(told))
-                        self.log(f"  {found[-1].job.name}: {number(median(found[-1].runs))} s")
+                        last = found[-1]
+                        self.log(f"  {last.job.name}: {number(median(last.runs))} s, CPU {number(last.cpu_s)} s")
                     elif "start_s" in told and master:
                         self.starts.append(told["start_s"])
                 status = process.wait(RUN_SECONDS_MAX)
@@ -228,7 +229,7 @@ class Bench:
                 part, what, f"{result.job.who}, {WAYS[result.job.how]}", runs, "s",
                 None if is_ours else median(runs) / total, "" if is_ours else "of ours",
                 None if is_ours else target, is_full=self.scale.is_full, pairs=result.pairs, bytes=result.bytes,
-                note="; ".join(notes), more={"index_s": index_s} if is_ours else {},
+                cpu_s=result.cpu_s, note="; ".join(notes), more={"index_s": index_s} if is_ours else {},
             )  # fmt: skip
 
     # ------------------------------------------------------------ W3
@@ -265,7 +266,10 @@ class Bench:
                 notes.append(f"{result.bytes / 1e6:,.0f} MB")
             if result is ours[0]:
                 notes.append(f"and {number(index['index_s'])} s to make the index")
-            yield Row(Part.W3, what, said, result.runs, pairs=result.pairs, bytes=result.bytes, note="; ".join(notes))
+            yield Row(
+                Part.W3, what, said, result.runs, pairs=result.pairs, bytes=result.bytes, cpu_s=result.cpu_s,
+                note="; ".join(notes),
+            )  # fmt: skip
         for who, how in ((SPARK_SQL, "plain"), (DUCKDB, "plain"), (DUCKDB, "tuned")):
             first, second = (each for each in samples if (each.job.who, each.job.how) == (who, how))
             scaled, a_row = self.scaled(first, second, work.events)
@@ -307,7 +311,7 @@ class Bench:
             matches = (result.pairs or 0) / result.rows
             yield Row(
                 Part.GROWTH, what, f"{GODWIT}, {count:,} subscriptions", result.runs, "s", ratio, "of the first",
-                5.0 if count == most else None, True, is_full=scale.is_full, pairs=result.pairs,
+                5.0 if count == most else None, True, is_full=scale.is_full, pairs=result.pairs, cpu_s=result.cpu_s,
                 note=f"{matches:.1f} matches an event; {notes[scale.growth.index(count)].partition(': ')[2]}",
             )  # fmt: skip
         loops = [result for result in results[len(jobs) :] if result.job.who == SPARK_SQL]
@@ -316,7 +320,7 @@ class Bench:
             yield Row(
                 Part.GROWTH, what, f"{SPARK_SQL} plain, {scale.growth_rival[place]:,} subscriptions", result.runs, "s",
                 median(result.runs) / median(loops[0].runs), "of the first",
-                note=f"one event in {scale.growth_rival_of}",
+                cpu_s=result.cpu_s, note=f"one event in {scale.growth_rival_of}",
             )  # fmt: skip
 
     # ------------------------------------------------------------ cores, limits, clocks
@@ -335,7 +339,7 @@ class Bench:
             what = f"{ONE_CORE} → {TWO_CORES}: {name}"
             yield Row(
                 Part.CORES, what, GODWIT, both.runs, "s", median(alone.runs) / median(both.runs), "times as fast",
-                1.7 if name.startswith("W3") else None, is_full=self.scale.is_full,
+                1.7 if name.startswith("W3") else None, is_full=self.scale.is_full, cpu_s=both.cpu_s,
                 note=f"{number(median(alone.runs))} s with one; {both.rows:,} events",
             )  # fmt: skip
 
@@ -357,7 +361,8 @@ class Bench:
             limit = results[place - place % 2]
             ratio = median(limit.runs) / median(result.runs) if place % 2 else None
             note = f"{number((result.pairs or 0) / result.rows)} matches a row" if place % 2 else ""
-            yield Row(Part.LIMITS, what, name, rates, "rows/s", ratio, "of the limit" if place % 2 else "", note=note)
+            means = "of the limit" if place % 2 else ""
+            yield Row(Part.LIMITS, what, name, rates, "rows/s", ratio, means, cpu_s=result.cpu_s, note=note)
 
     def clocks(self) -> Iterator[Row]:
         """Where the time goes, by clocks in the workers."""
@@ -447,9 +452,9 @@ def main(
     rows = []
 
     def take(row: Row) -> None:
-        rows.append(row)
+        rows.append(replace(row, is_full=scale == FULL))
         if as_json:
-            print(json_line(row, machine), flush=True)
+            print(json_line(rows[-1], machine), flush=True)
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     folder = Path(tempfile.mkdtemp(prefix="godwit-bench-"))

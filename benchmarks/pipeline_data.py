@@ -61,6 +61,7 @@ class Work:
     conditions: tuple[Condition, ...]
     shapes: tuple[tuple[int, ...], ...]  # the sets of conditions that occur, as places among `conditions`
     constants: dict[int, Any]  # conditions that have the same bound wherever they occur
+    passing: dict[int, float]  # for conditions on numbers that every event has, a bound that all events pass
     keys: tuple[str, ...] = ()  # the attributes that SQL tuned by hand joins on
     pairs: int | None = None  # how many there are, where that is known
 
@@ -97,7 +98,8 @@ class Work:
         said = json.loads((folder / "work.json").read_text(encoding="utf-8"))
         said["conditions"] = tuple(Condition(**each) for each in said["conditions"])
         said["shapes"] = tuple(map(tuple, said["shapes"]))
-        said["constants"] = {int(place): value for place, value in said["constants"].items()}
+        for name in ("constants", "passing"):
+            said[name] = {int(place): value for place, value in said[name].items()}
         return Work(**{**said, "folder": folder, "keys": tuple(said["keys"])})
 
 
@@ -160,7 +162,7 @@ def work(
         bounds.write(folder / "subscriptions.parquet", forms)
     return Work(
         folder, len(attributes) * repeated, bounds.count, tuple(bounds.columns), tuple(bounds.shapes),
-        bounds.constants(), keys, pairs,
+        bounds.constants(), bounds.passing(attributes), keys, pairs,
     ).save()  # fmt: skip
 
 
@@ -263,6 +265,17 @@ class Bounds:
             for condition, cells in self.columns.items()
             if condition.operator == "=" and len(set(cells.values())) == 1
         }
+
+    def passing(self, attributes: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+        """For `<` and the like on numbers that every event has, by place: a bound that all events pass."""
+        found = {}
+        for condition, place in self.places.items():
+            if condition.operator not in ("<", "<=", ">", ">="):
+                continue
+            values: list[Any] = [each.get(condition.attribute) for each in attributes]
+            if all(type(value) in (int, float) for value in values):
+                found[place] = min(values) - 1 if condition.operator.startswith(">") else max(values) + 1
+        return found
 
     def write(self, file: Path, forms: Mapping[str, Form]) -> None:
         """The table."""

@@ -6,6 +6,7 @@ leaves behind is removed before the clock starts again, and what it found is cou
 """
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -46,6 +47,7 @@ class Result:
     job: Job
     runs: list[float]
     pairs: int | None = None
+    cpu_s: float = 0.0  # what all processes worked in a run, the JVM and its Python workers too
     rows: int = 0
     bytes: int | None = None
     more: dict[str, float] = field(default_factory=dict)
@@ -68,23 +70,25 @@ class Measuring:
         out = self.scratch / "out"
         run = self.runner(job, work, out)
         found: Any = None
-        runs, told = [], []
+        runs, worked, told = [], [], []
         warms_up = job.what != "index"
         for _ in range(job.repeat + warms_up):
             shutil.rmtree(out, ignore_errors=True)
-            start = time.perf_counter()
+            cpu, start = cpu_seconds(), time.perf_counter()
             found = run()
             runs.append(time.perf_counter() - start)
+            worked.append(cpu_seconds() - cpu)
             told.append(found if isinstance(found, dict) else {})
         if warms_up and job.repeat:
-            runs, told = runs[1:], told[1:]
+            runs, worked, told = runs[1:], worked[1:], told[1:]
         more = {name: median(each[name] for each in told) for name in told[-1]}
         pairs, size = found if isinstance(found, int) else None, None
         if job.what == "write":
             pairs = Ours.pairs_in(out) if job.who == "Godwit" else pairs_in(out)
             size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
         shutil.rmtree(out, ignore_errors=True)
-        return Result(job, runs, pairs, len(range(job.of, work.events + 1, job.of)), size, more)
+        rows = len(range(job.of, work.events + 1, job.of))
+        return Result(job, runs, pairs, median(worked), rows, size, more)
 
     def runner(self, job: Job, work: Work, out: Path) -> Callable[[], Any]:
         """What the clock is held to."""
@@ -117,6 +121,23 @@ class Measuring:
             case "clocks":
                 return lambda: ours.clocks(job.how, out)
         raise ValueError(f"nobody knows how to do {job}")
+
+
+def cpu_seconds() -> float:
+    """What this process and all that it has started have worked so far; 0 where the system does not say."""
+    parents, ticks = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        parents[int(stat.parent.name)] = int(fields[1])
+        ticks[int(stat.parent.name)] = sum(map(int, fields[11:15]))  # its own, and that of those it has seen end
+    found, family = 0, {os.getpid()}
+    while family:
+        found += sum(ticks.get(process, 0) for process in family)
+        family = {process for process, parent in parents.items() if parent in family}
+    return found / os.sysconf("SC_CLK_TCK")
 
 
 def main(master: str, scratch: str, jobs: str) -> None:

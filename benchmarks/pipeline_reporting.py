@@ -25,6 +25,7 @@ class Row:
     is_full: bool = True
     pairs: int | None = None
     bytes: int | None = None
+    cpu_s: float | None = None
     note: str = ""
     more: dict[str, float] = field(default_factory=dict)
 
@@ -55,10 +56,11 @@ def cells(row: Row) -> list[str]:
     spread = f" ({number(min(row.runs))} to {number(max(row.runs))})" if len(row.runs) > 1 else ""
     target = "" if row.target is None else f"{'≤' if row.at_most else '≥'} {number(row.target)}"
     ratio = f"{number(row.ratio)} {row.ratio_means}".strip() if row.ratio is not None else ""
-    return [row.what, row.who, f"{number(row.figure)} {row.unit}{spread}", ratio, target, row.verdict, row.note]
+    figure = f"{number(row.figure)} {row.unit}{spread}"
+    return [row.what, row.who, figure, number(row.cpu_s), ratio, target, row.verdict, row.note]
 
 
-HEADINGS = ("what", "who", "figure", "ratio", "target", "", "note")
+HEADINGS = ("what", "who", "figure", "CPU s", "ratio", "target", "", "note")
 
 
 def print_table(rows: Sequence[Row], machine: Machine, versions: str) -> None:
@@ -78,7 +80,7 @@ def print_table(rows: Sequence[Row], machine: Machine, versions: str) -> None:
             table.add_section()
         said = cells(row)
         said[0] = "" if row.what == what else row.what
-        said[5] = f"[{styles.get(row.verdict, 'dim')}]{row.verdict}[/]"
+        said[6] = f"[{styles.get(row.verdict, 'dim')}]{row.verdict}[/]"
         table.add_row(*said)
         what = row.what
     console.print(f"\n{machine.cpu}, {machine}, {versions}; commit {machine.commit}\n")
@@ -90,8 +92,8 @@ def markdown(rows: Sequence[Row], machine: Machine) -> str:
     lines = [f"| {' | '.join([*cells(row), machine.commit])} |" for row in rows]
     return "\n".join(
         [
-            "| what | who | figure | ratio | target | verdict | note | commit |",
-            "|---|---|---|---|---|---|---|---|",
+            "| what | who | figure | CPU s | ratio | target | verdict | note | commit |",
+            "|---|---|---|---|---|---|---|---|---|",
             *lines,
         ]
     )

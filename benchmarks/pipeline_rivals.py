@@ -7,7 +7,8 @@
 | shapes | a join for each set of conditions that occurs, without nulls: hash joins, range joins where there are any |
 
 A person would write `tuned`; `shapes` is what a program could, and the most that we could get out of either engine. In
-both, an equality that has one value only (`class = 'STOCK'`) is a condition on events alone.
+both, an equality that has one value only (`class = 'STOCK'`) is a condition on events alone. In the nested loop of
+`tuned`, a bound that is null is made one that all events pass, so that DuckDB sees a range join.
 """
 
 from collections.abc import Sequence
@@ -42,18 +43,18 @@ SPARK = Dialect("`", "array_contains", "startswith", "endswith")
 DUCKDB = Dialect('"', "list_contains", "starts_with", "ends_with")
 
 
-def joins(work: Work, way: str) -> list[tuple[list[int], bool]]:
-    """The joins of a way: which shapes of subscriptions each takes, and whether it must bear nulls everywhere."""
+def joins(work: Work, way: str) -> list[tuple[list[int], str]]:
+    """The joins of a way: which shapes of subscriptions each takes, and the key that they all have, if any."""
     every = list(range(len(work.shapes)))
     if way == "plain":
-        return [(every, True)]
+        return [(every, "")]
     if way == "shapes":
-        return [([shape], False) for shape in every]
+        return [([shape], "") for shape in every]
     found: dict[str, list[int]] = {}
     for shape in every:
         fixed = {work.conditions[place].attribute for place in work.shapes[shape] if _is_key(work.conditions[place])}
         found.setdefault(next((key for key in work.keys if key in fixed), ""), []).append(shape)
-    return [(shapes, False) for shapes in found.values()]
+    return [(shapes, key) for key, shapes in found.items()]
 
 
 def _is_key(condition: Condition) -> bool:
@@ -63,19 +64,23 @@ def _is_key(condition: Condition) -> bool:
 def selects(work: Work, way: str, dialect: Dialect, events: str, subscriptions: str, what: str) -> list[str]:
     """A query for each join of a way."""
     found = []
-    for shapes, everywhere in joins(work, way):
+    is_plain = way == "plain"
+    for shapes, key in joins(work, way):
         held = [set(work.shapes[shape]) for shape in shapes]
         used, always = sorted(set().union(*held)), set.intersection(*held)
         on = []
         for place in used:
             condition = work.conditions[place]
             bound = dialect.name("s", condition.column)
-            if place in work.constants and place in always and not everywhere:
+            bears_null = is_plain or place not in always
+            if place in work.constants and not bears_null:
                 bound = _literal(work.constants[place])
+            elif place in work.passing and bears_null and not is_plain and not key:
+                bound, bears_null = f"coalesce({bound}, {work.passing[place]})", False
             said = _said(condition, dialect, dialect.name("e", condition.attribute), bound)
-            on.append(said if place in always and not everywhere else f"({bound} IS NULL OR {said})")
+            on.append(f"({bound} IS NULL OR {said})" if bears_null else said)
         chosen = ", ".join(map(str, shapes))
-        wanted = subscriptions if everywhere else f"(SELECT * FROM {subscriptions} s WHERE shape IN ({chosen}))"
+        wanted = subscriptions if is_plain else f"(SELECT * FROM {subscriptions} s WHERE shape IN ({chosen}))"
         found.append(f"SELECT {what} FROM {events} e JOIN {wanted} s ON {' AND '.join(on) or 'TRUE'}")
     return found
 
