@@ -90,13 +90,13 @@ class Ours:
 
     @staticmethod
     def pairs_in(out: Path) -> int:
-        """How many pairs were written."""
-        import pyarrow.compute as pc
-
+        """How many pairs were written: files say how many values their lists have, and no list is empty."""
         total = 0
         for file in out.rglob("*.parquet"):
-            for batch in pq.ParquetFile(file).iter_batches(2_048, columns=["subscriptions"]):
-                total += pc.sum(pc.list_value_length(batch.column(0))).as_py() or 0
+            about = pq.ParquetFile(file).metadata
+            groups = [about.row_group(group) for group in range(about.num_row_groups)]
+            columns = [group.column(place) for group in groups for place in range(about.num_columns)]
+            total += sum(each.num_values for each in columns if each.path_in_schema.startswith("subscriptions."))
         return total
 
     # ------------------------------------------------------------ the limits

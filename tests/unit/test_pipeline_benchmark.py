@@ -143,7 +143,12 @@ class BenchOfTwoSeconds(Bench):
 
     def measured(self, master: str, *jobs: Job) -> list[Result]:
         rows = {job: 1_000 // job.of for job in jobs}
-        told = {"index": {"index_s": 2.0, "index_bytes": 1e6}, "clocks": {"match": 3.0, "read": 1.0, "wall": 2.0}}
+        told = {
+            "index": {"index_s": 2.0, "index_bytes": 1e6},
+            "clocks": {"match": 3.0, "read": 1.0, "wall": 2.0},
+            "stream": {"rows": 5_000.0, "events_a_second": 9.0, "batch_s": 0.5, "empty_job_s": 0.1}
+            | {"pairs_a_batch": 7.0, "median_s": 0.5, "p95_s": 0.6},
+        }
         return [
             Result(
                 job,
