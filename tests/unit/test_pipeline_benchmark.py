@@ -167,7 +167,7 @@ class BenchOfTwoSeconds(Bench):
 def test_each_part_says_what_it_measured(part, tmp_path):
     (tmp_path / "generate.py").touch()
     rows = list(BenchOfTwoSeconds(QUICK, tmp_path, tmp_path, tmp_path, lambda message: None).rows(part))
-    assert len(rows) > 2
+    assert len(rows) >= 2
     for row in rows:
         assert row.figure > 0
         assert row.verdict in ("", "not at this size")
