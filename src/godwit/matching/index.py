@@ -14,6 +14,7 @@ in a row is one step, and adding one between two matches is a small one.
 import os
 from collections import deque
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,13 @@ from godwit.matching.encoding import Batch, Encoder, multi_arrays
 from godwit.matching.kernels import DEAD
 from godwit.matching.layout import CODES_USUAL, Layout, grown
 from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, events_of
+from godwit.matching.tallies import Tallies
 
 STAMP_MAX = 1 << 30
 DEAD_SPARE = 1_024
 LONG = 1 << 63
 OUT_LENGTH = 1 << 20
+TALLIED_FROM = 64  # events in a batch; below, making tallies costs more than they save
 SAMPLE = 64  # of the last events are kept to learn from
 TUNED_FROM = 256  # rows; below, any layout is good enough
 NO_MULTI = multi_arrays([])
@@ -60,6 +63,10 @@ class IndexMatcher(Matcher):
         self._sample: deque[Attributes] = deque(maxlen=SAMPLE)
         self._stamp = 0
         self._changed = False
+        self._tallies: Tallies | None = None
+        self._tallies_weights: Longs | None = None
+        self._rest: IndexMatcher | None = None
+        self._rest_weights: Longs | None = None
 
     # ------------------------------------------------------------ subscriptions
 
@@ -88,11 +95,13 @@ class IndexMatcher(Matcher):
         self._numbers.update(zip(own, range(first, last), strict=True))
         self._given = last
         self._changed = True
+        self._forget_tallies()
 
     def _delete(self, id: SubscriptionId) -> None:
         number = self._numbers.pop(id)
         self._ids[number] = 0
         self._layout.stamps[number] = DEAD
+        self._forget_tallies()
 
     # ------------------------------------------------------------ bringing the layout up to date
 
@@ -121,6 +130,7 @@ class IndexMatcher(Matcher):
         """Forget what is dead and number the rest anew."""
         if self._changed:
             self._settle()
+        self._forget_tallies()
         layout, compiler = self._layout, self._compiler
         layout.stamps = layout.stamps[: self._given]
         alive = np.flatnonzero(layout.stamps != DEAD)
@@ -245,8 +255,10 @@ class IndexMatcher(Matcher):
         A piece is some events, where each one's matches start, and the matches as numbers, which `numbered` turns into
         ids. Events may come in any order; the arrays are valid until the next piece.
         """
-        batch = self._encoded(columns, length)
-        pieces = self._pieces_by_masks if self._turns_round(length) else self._pieces_one_by_one
+        return self._parts_of(self._encoded(columns, length), columns)
+
+    def _parts_of(self, batch: Batch, columns: Columns) -> Iterator[tuple[Longs, Longs, Any]]:
+        pieces = self._pieces_by_masks if self._turns_round(batch.length) else self._pieces_one_by_one
         for events, starts, numbers, doubts in pieces(batch):
             if doubts:
                 yield events, *self._settle_doubts(columns, events, starts, numbers, doubts)
@@ -255,20 +267,23 @@ class IndexMatcher(Matcher):
 
     def count_weighted(self, columns: Columns, length: int, weights: Longs | None) -> Longs:
         """What the subscriptions that each event matches weigh; `weights` are by number, all 1 by default."""
-        if self._layout.counts[5] or self._turns_round(length):
-            totals = np.zeros(length, dtype=np.int64)
-            for events, starts, numbers in self.parts(columns, length):
+        batch, lay = self._encoded(columns, length), self._layout
+        totals = np.zeros(length, dtype=np.int64)
+        tallies = self._tallied(weights, length)
+        if tallies is not None and not batch.multi_event_starts[-1]:
+            tallies.add(batch.event_starts, batch.codes, len(self._compiler.slots), totals)
+            if self._rest is not None:
+                totals += self._rest.count_weighted(columns, length, self._rest_weights)
+            return totals
+        if lay.counts[5] or self._turns_round(length):
+            for events, starts, numbers in self._parts_of(batch, columns):
                 if weights is not None:
                     starts = np.concatenate(([0], np.cumsum(weights[numbers])))[starts]
                 totals[events] = np.diff(starts)
             return totals
-        batch, lay = self._encoded(columns, length), self._layout
-        if lay.counts[5] or self._turns_round(length):  # since what was subscribed last has been settled
-            return self.count_weighted(columns, length, weights)
         lay.make_ready(len(self._compiler.slots), batch.codes_max)
         if weights is None:
             weights = np.ones(self._given, dtype=np.int64)
-        totals = np.zeros(length, dtype=np.int64)
         counting.count_many(
             self._busiest_first(batch), batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots,
             batch.multi_starts, batch.multi_codes, batch.multi_labels, *lay.arrays,
@@ -276,6 +291,27 @@ class IndexMatcher(Matcher):
         )  # fmt: skip
         self._stamp += length
         return totals
+
+    def _tallied(self, weights: Longs | None, length: int) -> Tallies | None:
+        """The tallies of what can be tallied, when that is most of it; `_rest` is then an index of all else."""
+        if self._tallies is None or self._tallies_weights is not weights:
+            if length < TALLIED_FROM:
+                return None
+            lay = self._layout
+            each = np.ones(self._given, dtype=np.int64) if weights is None else weights
+            found = Tallies(lay.rows[: lay.row_count], lay.tests, lay.stamps, each)
+            self._tallies, self._tallies_weights, self._rest = found, weights, None
+            found.worth &= 2 * len(found.subscriptions) >= len(self)
+            if found.worth and not found.is_whole:
+                self._rest, self._tallies = deepcopy(self), found
+                for id in self._ids[found.subscriptions].tolist():
+                    self._rest.remove(id)
+                self._rest_weights = each[np.flatnonzero(self._rest._layout.stamps[: self._given] != DEAD)]
+                self._rest._compact()
+        return self._tallies if self._tallies.worth else None
+
+    def _forget_tallies(self) -> None:
+        self._tallies = self._rest = None
 
     def _turns_round(self, length: int) -> bool:
         """Whether tests are shared by so many rows that a batch of this length is better matched by masks."""
