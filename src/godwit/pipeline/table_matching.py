@@ -41,7 +41,7 @@ __all__ = ["Matched", "learn", "match_table"]
 
 ROWS_AT_ONCE = 1 << 15  # that are encoded and matched together
 TASKS_PER_SLOT = 3
-TASK_ROWS_MIN = 10_000
+TASK_ROWS_MIN = 200_000  # of fewer, each slot does one task: a task of Python's costs 30 ms besides
 ROWS_LEARNT = 256  # or some more
 PAIRS_WRITTEN = 1 << 21  # in a row group, from which on it is written
 ROWS_WRITTEN = 1 << 17
@@ -128,7 +128,7 @@ def _as_pieces(path: Path, root: Path) -> list[Piece]:
 def _as_tasks(pieces: Sequence[Piece], slots: int) -> list[list[Piece]]:
     """Pieces cut and gathered into tasks of about as many rows each."""
     total = sum(piece.last for piece in pieces)
-    wanted = max(TASK_ROWS_MIN, -(-total // (TASKS_PER_SLOT * slots)))
+    wanted = max(-(-total // (TASKS_PER_SLOT * slots)), min(TASK_ROWS_MIN, -(-total // slots)))
     tasks: list[list[Piece]] = []
     room = 0
     for piece in pieces:
