@@ -152,6 +152,23 @@ def test_what_is_written_is_named_by_what_it_holds(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_filters_that_are_gone_leave_nobody_behind(tmp_path: Path) -> None:
+    many = {f"m{number}": parse("x > 0") for number in range(100)}
+    index = Index(many | {f"s{number}": parse(f"x > {number + 1}") for number in range(50)})
+    for number in range(50):
+        index.remove(f"s{number}")
+    opened = index.save(tmp_path).open()
+    assert sorted(opened.ids.to_pylist()) == sorted(many)
+    assert found_by(opened, {"x": np.array([7])}, 1) == [sorted(many)]
+
+
+def test_to_learn_from_events_makes_nothing_but_a_layout(tmp_path: Path) -> None:
+    index = Index({str(number): parse(f"x = {number} AND y > 3") for number in range(20)} | {"a": parse("x>1 AND y>1")})
+    index.learn({"x": np.arange(100), "y": np.arange(100)}, 100)
+    assert index._matcher._tallies is None
+    assert len(index._matcher._sample) == 64
+
+
 @pytest.mark.parametrize(
     ("column", "reason"),
     [

@@ -1,5 +1,6 @@
 """Tallies count what the naive matcher finds, on filters that can be tallied, on others, and on both together."""
 
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 from godwit.filters.events import event
 from godwit.filters.filters import Filter, all_of, any_of, missing, some
 from godwit.filters.sets import at_least, at_most, between, less_than, more_than, one_of
-from godwit.matching import index, tallies
+from godwit.matching import encoding, index, tallies
 from godwit.matching.index import IndexMatcher
 from godwit.matching.naive import NaiveMatcher
+from godwit.pipeline.index import Index
 from tests.property import strategies as draw
 
 NAMES = ("a", "b", "c")
@@ -85,6 +87,27 @@ def test_counts_are_what_the_naive_matcher_finds_while_subscriptions_change() ->
     settings(max_examples=150)(given(FILTERS, ROWS | SEVERAL, st.data())(law))()
 
 
+@settings(max_examples=60)
+@given(FILTERS, ROWS | SEVERAL, st.data())
+def test_an_index_in_a_file_counts_everyone_who_has_a_filter(
+    filters: list[Filter], rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    """Filters weigh as many as have them; those of some are gone before the index is written."""
+    wanted = {f"{number}.{copy}": filter for number, filter in enumerate(filters) for copy in range(number % 3 + 1)}
+    found = Index(wanted)
+    for id in data.draw(st.lists(st.sampled_from(sorted(wanted)), unique=True, max_size=6), label="gone"):
+        found.remove(id)
+        del wanted[id]
+    naive = NaiveMatcher()
+    naive.add_many(wanted.items())
+    expected = [len(naive.match(event({k: v for k, v in row.items() if v is not None}))) for row in rows]
+    with TemporaryDirectory() as folder:
+        opened = found.save(folder).open()
+        for _ in range(2):
+            assert opened.counts(columns_of(rows), len(rows)).tolist() == expected
+        assert len(opened.ids) == len(wanted)
+
+
 @pytest.mark.parametrize("planted", ["ended", "shape"])
 def test_a_wrong_tally_is_caught(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tallies.Tallies.__init__
@@ -113,3 +136,15 @@ def test_most_of_a_real_mixture_is_tallied_and_the_rest_is_counted() -> None:
     assert len(matcher._tallies.subscriptions) == 300
     assert matcher._rest is not None
     assert len(matcher._rest) == 20
+
+
+def test_the_rest_is_not_asked_to_look_at_columns_that_only_tallies_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To check all values of a column once more takes longer than all else."""
+    matcher = IndexMatcher()
+    wanted: dict[int, Filter] = {k: some("a", one_of([k])) for k in range(30)}
+    wanted |= {1_000 + k: all_of(some("b", more_than(k)), some("c", more_than(k))) for k in range(20)}
+    matcher.add_many(wanted.items())
+    rows = [{"a": k % 9, "b": k, "c": k // 2} for k in range(50)]
+    monkeypatch.setattr(encoding, "check_column", lambda *_: pytest.fail("a column was looked at twice"))
+    check(matcher, wanted, rows)
+    assert matcher._rest is not None

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from godwit.cli import main
-from godwit.cli.pipeline.running import STATUS_INTERRUPTED, sentence
+from godwit.cli.pipeline.running import STATUS_INTERRUPTED, failing_well, sentence
 from godwit.cli.pipeline.running import session as session_of
 from godwit.errors import BadEvent, PipelineError
 from godwit.pipeline import session
@@ -206,3 +206,10 @@ def test_a_real_run_that_is_interrupted_leaves_no_table(tmp_path: Path) -> None:
         assert process.stderr.read() == "stopped\n"
     assert process.returncode == STATUS_INTERRUPTED
     assert not out.exists()
+
+
+def test_what_the_file_system_says_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"No such file or directory: .*gone"), failing_well():
+        (tmp_path / "gone").read_text()
+    with pytest.raises(FileNotFoundError), failing_well(debug=True):
+        (tmp_path / "gone").read_text()

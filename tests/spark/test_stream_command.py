@@ -109,6 +109,9 @@ def test_what_is_missing_is_said_before_spark_starts(tmp_path: Path) -> None:
 
     assert said(tmp_path / "nowhere", wanted) == f"there is no {tmp_path / 'nowhere'}"
     assert said(folder, wanted) == f"there is no {wanted}"
+    write_subscriptions(wanted, a="price > 50")
+    for other in (tmp_path, wanted):
+        assert f"{other} is neither a table of events nor an event log" in said(other, wanted)
 
 
 def test_the_first_signal_ends_after_the_batch_and_the_second_at_once() -> None:

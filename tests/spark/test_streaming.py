@@ -1,5 +1,7 @@
 """Matching a stream: what comes out is what the naive matcher finds, once, whatever fails in between."""
 
+import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ from godwit.errors import PipelineError
 from godwit.filters.filters import Filter
 from godwit.filters.language import parse
 from godwit.pipeline import matching, streaming
+from godwit.pipeline.index import IndexFile
 from godwit.pipeline.ledger import Counts, Ledger
 from godwit.pipeline.streaming import Done, read_late, read_matches, stream
 from godwit.pipeline.subscription_sources import Fixed
@@ -96,7 +99,11 @@ def test_naive_is_batch_is_stream_on_all_forms_of_columns(spark: "SparkSession",
     law()
 
 
-def test_subscriptions_change_between_batches(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
+def test_subscriptions_change_between_batches(
+    spark: "SparkSession", folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped: list[str] = []  # Spark would hand each index to every new executor, also when its file is long gone
+    monkeypatch.setattr(IndexFile, "ship", lambda self, spark: shipped.append(self.name))
     source, out = Changing(streams.filters(10, seed=1)), tmp_path / "out"
     old, new = dict(source.found), {**streams.filters(10, seed=2), "another": parse("price >= 0")}
     troubles = []
@@ -116,6 +123,7 @@ def test_subscriptions_change_between_batches(spark: "SparkSession", folder: Pat
     assert streams.collected(read_matches(spark, out)) == expected
     assert troubles == ["", "", "the subscriptions are still those of before: the line is dead"]
     assert len({path.name.split(".")[0] for path in (out / "_indexes").iterdir()}) == 1
+    assert not shipped
 
 
 def test_what_is_late_goes_aside_and_what_is_not_goes_to_its_day(
@@ -152,10 +160,13 @@ def test_a_batch_that_fails_anywhere_is_there_once_after_the_next_start(
     spark: "SparkSession", folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The places where a driver may end, one after the other, in one stream; subscriptions change at each start."""
-    out, all_events = tmp_path / "out", streams.events(160)
-    for first in range(0, 160, 20):
-        streams.put(folder, f"part{first}", all_events[first : first + 20])
-    wanted = streams.filters()
+    out, parts = tmp_path / "out", [streams.events(20, 20 * number) for number in range(8)]
+    for number, part in enumerate(parts):
+        streams.put(folder, f"part{number}", part)
+        for path in folder.rglob(f"part{number}.parquet"):
+            os.utime(path, (number, number))  # by which Spark orders them
+    wanted = [streams.filters(seed=seed) for seed in range(6)]
+    source = Changing(wanted[0])
     places: list[tuple[Any, str]] = [
         (Ledger, "begin"),
         (Ledger, "attempt"),
@@ -176,9 +187,15 @@ def test_a_batch_that_fails_anywhere_is_there_once_after_the_next_start(
 
             patch.setattr(owner, name, fails)
             with pytest.raises(PipelineError, match="killed here"):
-                drain(spark, folder, Fixed(wanted), out)
-    drain(spark, folder, Fixed(wanted), out)
-    assert streams.collected(read_matches(spark, out)) == streams.matches(all_events, wanted)
+                drain(spark, folder, source, out)
+            source.change(wanted[source.number + 1])
+    drain(spark, folder, source, out)
+    entries = [json.loads(path.read_text()) for path in sorted((out / "_batches").glob("*.json"))]
+    versions = [int(entry["plan"]["version"]) for entry in entries]
+    assert versions == [0, 1, 1, 2, 3, 4, 4, 5]  # one that had begun stays with those it began with
+    assert streams.collected(read_matches(spark, out)) == sorted(
+        row for part, version in zip(parts, versions, strict=True) for row in streams.matches(part, wanted[version])
+    )
 
 
 def test_a_sink_that_appends_is_caught(

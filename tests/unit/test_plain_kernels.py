@@ -17,7 +17,8 @@ from random import Random
 from godwit.filters.events import event
 from godwit.filters.filters import all_of
 from godwit.matching import kernels, masks
-from godwit.matching.index import IndexMatcher
+from godwit.filters.language import parse
+from godwit.matching.index import TALLIED_FROM, IndexMatcher
 from godwit.matching.naive import NaiveMatcher
 from tests.unit.random_filters import assert_same, columns_of, literal, random_attributes, random_filter
 assert not kernels.COMPILED
@@ -53,6 +54,12 @@ assert_same(index, naive, rows[:20])
 shared = [literal(draw) for _ in range(20)]
 index, naive = pair(all_of(*draw.sample(shared, 2)) for _ in range(200))
 check_batch(index, naive, rows, by_masks=True)
+
+index, naive = pair(parse(f"a = 'x{n % 3}' AND b = 'y{n % 2}' AND c IS NULL AND d > {n}") for n in range(30))
+rows = [{"a": f"x{n % 4}", "b": f"y{n % 3}", "d": n} for n in range(TALLIED_FROM)]
+counts = index.count_batch(columns_of(rows))
+assert index._tallies.worth
+assert counts.tolist() == [len(naive.match(event(row))) for row in rows]
 print("agreed")
 """
 

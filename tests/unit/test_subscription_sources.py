@@ -1,17 +1,24 @@
 """Where a stream's subscriptions come from: versions change when they do, and what is wrong is one sentence."""
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from godwit.errors import PipelineError
+from godwit.filters.filters import Filter
 from godwit.filters.language import parse
+from godwit.pipeline import subscription_sources, tables
 from godwit.pipeline.subscription_sources import Broker, Files, Fixed, Within, named, source_of
+from godwit.pipeline.subscriptions import read_subscriptions
 
 
 def write(path: Path, **filters: str) -> None:
@@ -41,6 +48,65 @@ def test_a_missing_file_and_a_bad_line_are_one_sentence(tmp_path: Path) -> None:
         Files(path).read()
 
 
+def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "subscriptions.jsonl"
+    write(path, a="x > 1")
+    changes = ["x > 2"]
+
+    def read(path: Path) -> dict[str, Filter]:
+        found = read_subscriptions(path)
+        if changes:
+            write(path, a=changes.pop(0))
+        return found
+
+    monkeypatch.setattr(subscription_sources, "read_subscriptions", read)
+    assert Files(path).read() == {"a": parse("x > 2")}
+    changes.extend(["x > 3"] * 10)
+    with pytest.raises(PipelineError, match="changes while it is read"):
+        Files(path).read()
+
+
+def table(folder: Path, mode: tables.Mode, **filters: str) -> None:
+    with tables.changing(folder, "subscriptions", mode) as change:
+        rows = {"subscription": pa.array(list(filters)), "filter": pa.array(list(filters.values()))}
+        tables.save(pa.table(rows), change.place())
+        change.commit()
+
+
+def test_a_table_has_another_version_when_its_files_are_others(tmp_path: Path) -> None:
+    folder = tmp_path / "table"
+    table(folder, "new", a="x > 1")
+    source = Files(folder)
+    before = source.version()
+    (folder / "_lock").touch()
+    (folder / "_writing" / "new").mkdir(parents=True)
+    assert source.version() == before  # somebody writes, and nothing is decided
+    table(folder, "overwrite", a="x > 2")
+    assert source.version() != before
+    assert source.read() == {"a": parse("x > 2")}
+
+
+def test_a_change_whose_writer_was_killed_is_carried_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "table"
+    table(folder, "new", a="x > 1")
+    with monkeypatch.context() as killed:
+        killed.setattr(tables, "_carry_out", lambda root: None)
+        killed.setattr(shutil, "rmtree", lambda *_, **__: None)
+        table(folder, "overwrite", b="x > 2")
+    assert Files(folder).read() == {"b": parse("x > 2")}
+
+
+def test_a_table_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    table(tmp_path / "table", "new", a="x > 1")
+    [file] = tables.files(tmp_path / "table")
+    pq.write_table(pa.table({"subscription": ["a"]}), file)
+    with pytest.raises(PipelineError, match=r"cannot read subscriptions from .*parquet: .*filter"):
+        Files(tmp_path / "table").read()
+    file.write_bytes(b"PAR1 it is not PAR1")
+    with pytest.raises(PipelineError, match=r"cannot read subscriptions from .*parquet: "):
+        Files(tmp_path / "table").read()
+
+
 def test_fixed_ones_stay() -> None:
     source = Fixed({"a": parse("x = 1")})
     assert source.version() == source.version()
@@ -64,9 +130,15 @@ class Answers(BaseHTTPRequestHandler):
     sessions: dict[str, list[dict[str, Any]]] = {}  # noqa: RUF012 - a test fills it
     asked: list[tuple[str, str | None]] = []  # noqa: RUF012
     plain: bytes | None = None
+    elsewhere: str | None = None
 
     def do_GET(self) -> None:
         self.asked.append((self.path, self.headers.get("Authorization")))
+        if self.elsewhere is not None:
+            self.send_response(302)
+            self.send_header("Location", self.elsewhere)
+            self.end_headers()
+            return None
         if self.plain is not None:
             return self._say(200, self.plain)
         if self.path.startswith("/sessions?"):
@@ -92,7 +164,7 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def broker() -> Iterator[tuple[type[Answers], str]]:
     class Own(Answers):
-        sessions, asked, plain = {}, [], None
+        sessions, asked, plain, elsewhere = {}, [], None, None
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Own) as server:
         serving = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -113,7 +185,7 @@ def test_a_brokers_subscriptions_are_those_of_its_clients(broker: tuple[type[Ans
         "gone": [subscribed("a", "x > 1")],
         "idle": [],
     }
-    source = source_of(f"http://ada:secret@{address}/")
+    source = source_of(f"http://ada:s%65cret@{address}/")
     assert source.read() == {"van/1/a": parse("x > 1"), "van/1/b": parse("x > 7")}
     assert {authorization for _, authorization in answers.asked} == {"Basic YWRhOnNlY3JldA=="}
 
@@ -148,6 +220,49 @@ def test_what_a_broker_says_wrongly_is_one_sentence(
     answers.sessions = held
     with pytest.raises(PipelineError, match=said):
         Broker(f"http://{address}").read()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"[1]", b"{}", b'{"sessions": [1]}', b'{"sessions": [{"client": "c", "subscriptions": 1}], "subscribed": 3}'],
+)
+def test_other_json_is_one_sentence(broker: tuple[type[Answers], str], said: bytes) -> None:
+    answers, address = broker
+    answers.plain = said
+    with pytest.raises(PipelineError, match="does not answer as a broker does"):
+        Broker(f"http://{address}").version()
+
+
+def test_who_asks_is_told_to_nobody_else(broker: tuple[type[Answers], str]) -> None:
+    answers, address = broker
+    answers.elsewhere = f"http://{address}/elsewhere"
+    with pytest.raises(PipelineError, match="answers 302"):
+        Broker(f"http://ada:secret@{address}").version()
+    assert [path for path, _ in answers.asked] == ["/sessions?limit=100000"]
+
+
+class Gibberish(BaseRequestHandler):
+    """A server that does not speak HTTP."""
+
+    def handle(self) -> None:
+        self.request.recv(1_000)
+        self.request.sendall(b"\x00\x00\x00\x07godwit\r\n")
+
+
+def test_a_port_that_is_not_of_http_is_one_sentence() -> None:
+    with ThreadingTCPServer(("127.0.0.1", 0), Gibberish) as server:
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        with pytest.raises(PipelineError, match="does not answer: "):
+            Broker(f"http://127.0.0.1:{server.server_address[1]}").version()
+        server.shutdown()
+        serving.join()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:port", "http://127.0.0.1:1:2", "http://[::1", "http://"])
+def test_an_address_that_is_none_is_one_sentence(url: str) -> None:
+    with pytest.raises(PipelineError):
+        source_of(url).version()
 
 
 def test_another_server_and_none_are_one_sentence(broker: tuple[type[Answers], str]) -> None:

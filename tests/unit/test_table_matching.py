@@ -11,16 +11,18 @@ import pytest
 
 from godwit.errors import PipelineError
 from godwit.filters.events import Attributes, event
+from godwit.filters.language import parse
 from godwit.matching.naive import NaiveMatcher
 from godwit.pipeline import table_matching, tables
 from godwit.pipeline.columns import attribute_of, form_of_arrow
 from godwit.pipeline.index import Index, IndexFile
 from godwit.pipeline.schemas import about
-from godwit.pipeline.table_matching import Piece, _as_pieces, _as_tasks, learn, work_off
+from godwit.pipeline.table_matching import Piece, _as_pieces, _as_tasks, learn, match_table, work_off
 from tests.property.test_arrow_laws import record_batch
 from tests.unit.random_filters import random_attributes, random_filter
 
 START = datetime(2026, 11, 14, 23, tzinfo=UTC)
+QUOTED = '"a.b" > 1'
 
 
 @pytest.fixture
@@ -148,6 +150,26 @@ def test_events_with_no_column_that_filters_name(tmp_path: Path) -> None:
     index = Index({"a": missing("y")}).save(tmp_path / "index")
     [(events, matched, pairs, _, _)] = work_off(pieces_of(tmp_path / "events"), index, {}, None)
     assert (events, matched, pairs) == (2, 2, 2)
+
+
+@pytest.mark.parametrize("filters", [{"a": "a > 1"}, {"b": QUOTED}, {"a": "a > 1", "b": QUOTED}])
+def test_a_column_whose_name_begins_another(tmp_path: Path, filters: dict[str, str]) -> None:
+    """In Parquet `a.b` may be a part of `a`; here it is an attribute of its own."""
+    rows: list[Attributes] = [{"a": 1, "a.b": 2, "a.b.c": 1}, {"a": 2, "a.b": 1, "a.b.c": 1}]
+    event_table(tmp_path / "events", rows)
+    index = Index({id: parse(text) for id, text in filters.items()})
+    learn(index, tmp_path / "events")
+    file, forms = index.save(tmp_path / "index"), about(tmp_path / "events").attributes
+    [(events, matched, pairs, _, _)] = work_off(pieces_of(tmp_path / "events"), file, forms, None)
+    assert (events, matched, pairs) == (2, len(filters), len(filters))
+
+
+def test_matches_never_take_the_place_of_their_events(tmp_path: Path) -> None:
+    event_table(tmp_path / "events", [{"x": 1}])
+    index, _ = index_of(tmp_path / "index", 3)
+    nowhere: Any = None
+    with pytest.raises(PipelineError, match="would take its own place"):
+        match_table(nowhere, tmp_path / "events", index, tmp_path / "index" / ".." / "events", "overwrite")
 
 
 def test_a_worker_that_does_not_see_the_table_says_so(tmp_path: Path) -> None:

@@ -238,6 +238,10 @@ class IndexMatcher(Matcher):
             self._sample.append(next(events_of(one_row(columns, row), 1)).attributes)
         return batch
 
+    def learn(self, columns: Columns, length: int) -> None:
+        """Take samples of a batch, so that the next layout is for events like these. Nothing is matched."""
+        self._encoded(columns, length)
+
     @property
     def attributes(self) -> frozenset[str]:
         """The attributes that filters name: no other column of a batch is ever looked at but to check it."""
@@ -273,7 +277,8 @@ class IndexMatcher(Matcher):
         if tallies is not None and not batch.multi_event_starts[-1]:
             tallies.add(batch.event_starts, batch.codes, len(self._compiler.slots), totals)
             if self._rest is not None:
-                totals += self._rest.count_weighted(columns, length, self._rest_weights)
+                known = {name: column for name, column in columns.items() if name in self._rest.attributes}
+                totals += self._rest.count_weighted(known, length, self._rest_weights)
             return totals
         if lay.counts[5] or self._turns_round(length):
             for events, starts, numbers in self._parts_of(batch, columns):

@@ -127,6 +127,12 @@ def read_keys(rows, tests, stamps, often, keys, bounds, good):
 
 
 @compiled
+def hashed(before, label):
+    """A hash of what came before and a label, small enough that the next one is no overflow."""
+    return (before * 1_000_003 ^ np.int64(label) * 7_919) & 0x3FFFFFFFFFF
+
+
+@compiled
 def enter_groups(shapes, groups, shape_of, table):
     """Put each group into the table, under its shape and labels."""
     mask = len(table) - 1
@@ -135,7 +141,7 @@ def enter_groups(shapes, groups, shape_of, table):
         for place in range(2, WIDTH, 2):
             if groups[group, place - 1] == NO_SLOT:
                 break
-            found = (found * 1_000_003) & 0x3FFFFFFFFFF ^ np.int64(groups[group, place]) * 7_919
+            found = hashed(found, groups[group, place])
         at = (found ^ found >> 17) & mask
         while table[at] >= 0:
             at = (at + 1) & mask
@@ -168,7 +174,7 @@ def add_tallies(event_starts, codes, x, shapes, groups, shape_of, table, starts,
                 slot = shapes[shape, place - 1]
                 if slot == NO_SLOT:
                     break
-                found = (found * 1_000_003) & 0x3FFFFFFFFFF ^ np.int64(x[slot]) * 7_919
+                found = hashed(found, x[slot])
             at = (found ^ found >> 17) & mask
             group = table[at]
             while group >= 0:

@@ -58,7 +58,7 @@ class Index:
         self._filters: dict[str, Filter] = {}
         self._numbers: dict[Filter, int] = {}
         self._members: dict[int, dict[str, None]] = {}
-        self._given = 0
+        self._given = 1  # numbers of filters; 0 is what the matcher calls those that are gone
         self.add_many(subscriptions)
 
     def __len__(self) -> int:
@@ -124,7 +124,7 @@ class Index:
         What is found is the same; it is found sooner.
         """
         if length:
-            self._matcher.count_weighted(columns, length, None)
+            self._matcher.learn(columns, length)
 
     def save(self, folder: str | Path | None = None) -> "IndexFile":
         """Write the index to a folder, one for temporary files by default."""

@@ -18,7 +18,7 @@ its version; when that is another one, what has changed is changed in the index,
 3. Subscriptions that cannot be read while the stream runs leave it running with those it has, and it says so.
 4. `stop` ends the stream between two batches. A stream that fails says why in one sentence: `failure`.
 
-*Limits.* The output is in a folder that driver and workers share.
+*Limits.* The output is in a folder that driver and workers share; workers find the index there.
 """
 
 import json
@@ -55,8 +55,9 @@ __all__ = ["Done", "Stream", "SubscriptionSource", "TableEvents", "read_late", "
 LATE, INDEXES, CHECKPOINT, SOURCE = "_late", "_indexes", "_checkpoint", "_source"
 MAX_FILE_AGE = "36500d"  # Spark leaves out files that are a week older than the newest: we leave out none
 ROWS_HELD_MAX = 200_000  # by a worker, until it writes them to files
-PAIRS_HELD_MAX = 4_000_000
+BYTES_HELD_MAX = 1 << 27
 LOOK_EVERY_S = 0.2
+SECONDS_MAX = 1e12
 KEPT = ("publisher", "sequence", "published_at", "day")  # of an event, in the row of its matches
 REPORT = "file string, target string, events bigint, matched bigint, pairs bigint, late bigint, newest_us bigint"
 
@@ -142,8 +143,9 @@ def stream(
     lacking = [name for name in ("publisher", "sequence", "published_at") if name not in events.columns]
     if lacking:
         raise PipelineError(f"events need the columns publisher, sequence and published_at: {lacking[0]} is missing")
-    if late_s is not None and late_s < 0:
-        raise PipelineError(f"late_s is {late_s}: it must be 0 or more seconds")
+    for name, seconds in {"late_s": late_s or 0.0, "every_s": every_s}.items():
+        if not 0 <= seconds <= SECONDS_MAX:
+            raise PipelineError(f"{name} is {seconds}: it must be 0 to {SECONDS_MAX:.0e} seconds")
     found = Stream(folder, _folder(checkpoint or folder / CHECKPOINT), subscriptions, late_s, before_batch, on_batch)
     found.start(events, once, every_s)
     return found
@@ -217,7 +219,7 @@ class Stream:
         self._held.close()
         if isinstance(self.failure, GodwitError | OSError):  # in their own words, and not in those of Spark
             raise self.failure
-        if not self._stopping.is_set() and (error := self.query.exception()) is not None:
+        if (self.failure is not None or not self._stopping.is_set()) and (error := self.query.exception()) is not None:
             raise error
         return True
 
@@ -250,7 +252,6 @@ class Stream:
         if entry.state == "complete":  # Spark was killed before it took note
             return
         entry, index = self._usable(entry)
-        index.ship(frame.sparkSession)
         needed = _needed(frame, index, whole=entry.plan.late_before_us is not None)
         attempt = self._ledger.attempt(entry).relative_to(self.out)
         work = _Work(self.out, attempt, tuple(needed), index, entry.plan.late_before_us)
@@ -282,9 +283,9 @@ class Stream:
         try:
             index.open()
         except GodwitError as error:
-            self._known.trouble = f"batch {entry.batch} began with an index that cannot be opened: {error}"
             entry = self._ledger.begin_again(entry, self._plan(entry.newest_us))
             index = self._known.index
+            self._known.trouble = f"batch {entry.batch} began with an index that cannot be opened: {error}"
         return entry, index
 
 
@@ -363,21 +364,21 @@ class _Files:
         self.rows = self.pairs = 0
         self._work, self._below = work, below
         self._held: list[Any] = []
-        self._rows_held = self._pairs_held = 0
+        self._rows_held = self._bytes_held = 0
 
     def add(self, batch: Any, pairs: int) -> Iterator[Any]:
         if batch.num_rows:
             self._held.append(batch)
         self.rows, self.pairs = self.rows + batch.num_rows, self.pairs + pairs
-        self._rows_held, self._pairs_held = self._rows_held + batch.num_rows, self._pairs_held + pairs
-        if self._rows_held > ROWS_HELD_MAX or self._pairs_held > PAIRS_HELD_MAX:
+        self._rows_held, self._bytes_held = self._rows_held + batch.num_rows, self._bytes_held + batch.nbytes
+        if self._rows_held > ROWS_HELD_MAX or self._bytes_held > BYTES_HELD_MAX:
             yield from self.flush()
 
     def flush(self) -> Iterator[Any]:
         if not self._held:
             return
         table = pa.Table.from_batches(self._held)
-        self._held, self._rows_held, self._pairs_held = [], 0, 0
+        self._held, self._rows_held, self._bytes_held = [], 0, 0
         days = table.column("day")
         for day in pc.unique(days).to_pylist():
             rows = table.filter(pc.is_null(days) if day is None else pc.equal(days, day)).drop_columns(["day"])

@@ -18,11 +18,12 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit
-from urllib.request import Request, urlopen
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from godwit.errors import FilterError, PipelineError
 from godwit.filters.filters import Filter, literals
@@ -30,6 +31,7 @@ from godwit.filters.language import parse
 from godwit.filters.references import is_open
 from godwit.pipeline.streaming import SubscriptionSource
 from godwit.pipeline.subscriptions import read_subscriptions
+from godwit.pipeline.tables import files, finish
 
 __all__ = ["Broker", "Files", "Fixed", "Within", "named", "source_of"]
 
@@ -37,6 +39,7 @@ ANSWER_S = 10.0
 ANSWER_MAX = 64 << 20
 SESSIONS_MAX = 100_000
 ASK_EVERY_S = 5.0
+READ_AT_MOST = 3  # times, when a file changes meanwhile
 
 
 def source_of(said: str) -> SubscriptionSource:
@@ -90,25 +93,36 @@ class Files:
     def version(self) -> str:
         if not self._path.exists():
             raise PipelineError(f"there is no {self._path}")
-        paths = sorted(self._path.rglob("*")) if self._path.is_dir() else [self._path]
+        if self._path.is_dir():
+            finish(self._path)
+        paths = files(self._path) if self._path.is_dir() else [self._path]
         noted = [
             (str(path), status.st_mtime_ns, status.st_ino, status.st_size) for path in paths for status in [path.stat()]
         ]
         return _hash(noted)
 
     def read(self) -> dict[str, Filter]:
-        return read_subscriptions(self._path)
+        for _ in range(READ_AT_MOST):
+            before = self.version()
+            found = read_subscriptions(self._path)
+            if self.version() == before:
+                return found
+        raise PipelineError(f"{self._path} changes while it is read")
 
 
 class Broker:
     """The subscriptions of all clients that have a session at a broker, asked for over HTTP."""
 
     def __init__(self, url: str, every_s: float = ASK_EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            _ = parts.port  # which is read only when it is asked for
+        except ValueError as error:
+            raise PipelineError(f"a broker is asked at http://host:port, and this is none: {error}") from None
         self._url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._headers = {"Accept": "application/json"}
         if parts.username is not None:
-            pair = f"{parts.username}:{parts.password or ''}"
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         self._every_s, self._clock = every_s, clock
         self._asked_at: float | None = None
@@ -117,7 +131,12 @@ class Broker:
     def version(self) -> str:
         now = self._clock()
         if self._asked_at is None or now - self._asked_at >= self._every_s:
-            self._said = self._ask_all()
+            try:
+                self._said = self._ask_all()
+            except (KeyError, TypeError, AttributeError):
+                raise PipelineError(
+                    f"{self._url} does not answer as a broker does: is it a broker's HTTP port?"
+                ) from None
             self._asked_at = now
         return _hash(sorted(self._said.items()))
 
@@ -148,25 +167,32 @@ class Broker:
                 continue
             session = self._ask(f"/sessions/{quote(short['client'], safe='')}", missing={"subscribed": []})
             for each in session["subscribed"]:
-                found[f"{short['client']}/{each['name']}"] = each.get("now", each["filter"])
+                found[f"{short['client']}/{each['name']}"] = str(each.get("now", each["filter"]))
         return found
 
     def _ask(self, path: str, missing: Any = None) -> Any:
         try:
-            with urlopen(Request(self._url + path, headers=self._headers), timeout=ANSWER_S) as answer:
+            with build_opener(_Stay).open(Request(self._url + path, headers=self._headers), timeout=ANSWER_S) as answer:
                 content = answer.read(ANSWER_MAX + 1)
         except HTTPError as error:
             if error.code == 404 and missing is not None:
                 return missing
             raise PipelineError(f"{self._url}{path} answers {error.code}: {_reason(error)}") from None
-        except (URLError, OSError) as error:
+        except (URLError, OSError, HTTPException, ValueError) as error:
             raise PipelineError(f"{self._url} does not answer: {getattr(error, 'reason', error)}") from None
         if len(content) > ANSWER_MAX:
             raise PipelineError(f"{self._url}{path} answers with more than {ANSWER_MAX >> 20} MiB")
         try:
             return json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise PipelineError(f"{self._url}{path} does not answer with JSON: is it a broker's HTTP port?") from None
+
+
+class _Stay(HTTPRedirectHandler):
+    """Goes nowhere else: who asks is said in the headers."""
+
+    def redirect_request(self, *about: Any) -> None:
+        return None
 
 
 def _reason(error: HTTPError) -> str:

@@ -21,7 +21,7 @@ from godwit.filters.contexts import checked_context, checked_context_filter, of_
 from godwit.filters.filters import Filter, all_of
 from godwit.filters.language import from_json, parse
 from godwit.filters.references import bind, is_open, references_of
-from godwit.pipeline import padres
+from godwit.pipeline import padres, tables
 from godwit.pipeline.schemas import about
 
 __all__ = ["read_subscriptions"]
@@ -93,13 +93,18 @@ def _of_json(text: bytes) -> tuple[str, Filter]:
 
 
 def _of_table(folder: Path) -> Iterator[tuple[str, str, Filter]]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
+    tables.finish(folder)
     about(folder, "subscriptions")
-    files = sorted(file for file in folder.rglob("*.parquet") if not _is_hidden(file.relative_to(folder)))
-    for file in files:
-        rows = pq.read_table(file, columns=["subscription", "filter"], partitioning=None).to_pydict()
-        for number, (id, text) in enumerate(zip(rows["subscription"], rows["filter"], strict=True), start=1):
+    wanted = pa.schema({"subscription": pa.string(), "filter": pa.string()})
+    for file in tables.files(folder):
+        try:
+            rows = pq.read_table(file, columns=wanted.names, partitioning=None).select(wanted.names).cast(wanted)
+        except (pa.ArrowException, KeyError, OSError) as error:
+            raise PipelineError(f"cannot read subscriptions from {file}: {_why(error)}") from None
+        for number, (id, text) in enumerate(zip(*rows.to_pydict().values(), strict=True), start=1):
             where = f"{file}, row {number}"
             if id is None or text is None:
                 raise PipelineError(f"{where}: a subscription has an id and a filter")
@@ -107,10 +112,6 @@ def _of_table(folder: Path) -> Iterator[tuple[str, str, Filter]]:
                 yield where, id, _closed(_parsed(text))
             except GodwitError as error:
                 raise PipelineError(f"{where}: {_why(error)}") from None
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(("_", ".")) for part in path.parts)
 
 
 def _read(source: Any) -> Filter:

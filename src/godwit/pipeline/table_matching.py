@@ -85,6 +85,8 @@ def match_table(
     tables.finish(folder)
     found = about(folder, "events")
     root = Path(folder).resolve()
+    if out is not None and Path(out).resolve() == root:
+        raise PipelineError(f"the matches of {folder} would take its own place: name another folder")
     pieces = [_as_pieces(path, root) for path in tables.files(root)]
     if not any(pieces):
         raise PipelineError(f"the table {folder} has no events")

@@ -69,7 +69,7 @@ def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSessi
 
 @contextmanager
 def failing_well(debug: bool = False) -> Iterator[None]:
-    """What Spark or Arrow throws, as a `PipelineError` of one sentence; whole with `debug`."""
+    """What Spark, Arrow or the file system throws, as a `PipelineError` of one sentence; whole with `debug`."""
     try:
         yield
     except (GodwitError, typer.Exit, typer.Abort, BrokenPipeError, KeyboardInterrupt):
@@ -78,7 +78,7 @@ def failing_well(debug: bool = False) -> Iterator[None]:
         raise
     except Exception as error:
         room = type(error).__module__.partition(".")[0]
-        if debug or room not in ("pyspark", "py4j", "pyarrow"):
+        if debug or (room not in ("pyspark", "py4j", "pyarrow") and not isinstance(error, OSError)):
             raise
         raise PipelineError(sentence(error)) from None
 

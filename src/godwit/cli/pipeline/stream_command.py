@@ -115,9 +115,16 @@ class _Log:
     check = None
 
     def __init__(self, folder: str, wanted: "SubscriptionSource", forms: str, options: dict[str, str | int]) -> None:
-        from godwit.pipeline.event_log import Wanted
+        from godwit.pipeline.event_log import Wanted, segments
         from godwit.pipeline.subscription_sources import Within, named
 
+        path = Path(folder)
+        if path.is_file() or (
+            path.is_dir() and not segments(path) and any(not each.name.startswith("_") for each in path.iterdir())
+        ):
+            raise PipelineError(
+                f"{folder} is neither a table of events nor an event log: `godwit pipeline ingest` makes a table"
+            )
         if not forms:
             forms = json.dumps(dict.fromkeys(sorted(named(wanted.read().values())), "several any"))
         self._folder, self._options = folder, {"attributes": forms, **{k: v for k, v in options.items() if v != ""}}
