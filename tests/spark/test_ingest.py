@@ -217,6 +217,12 @@ def test_many_days_of_few_rows_are_no_heap_of_files(here: Here) -> None:
     assert here.read().where("day = date'1969-12-31'").collect()[0]["n"] == -1
 
 
+def test_a_folder_may_have_any_name(here: Here) -> None:
+    here.out = here.folder / "a [b] {c,d} *? %41#"
+    here.ingest(here.file("a.jsonl", '{"n": 1}'), Options("jsonl"))
+    assert here.events() == [{"n": 1}]
+
+
 def test_a_frame_is_written_and_added(here: Here) -> None:
     frame = here.spark.sql("select 'c' as client, timestamp'2026-11-15 00:00:01' as at, 1d as lon, 2d as lat")
     frame = frame.selectExpr("*", "date(at) as day")
