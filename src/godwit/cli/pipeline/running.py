@@ -69,7 +69,7 @@ def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSessi
 
 @contextmanager
 def failing_well(debug: bool = False) -> Iterator[None]:
-    """What Spark or Arrow throws, as a `PipelineError` of one sentence; whole with `debug`."""
+    """What Spark, Arrow or a disk throws, as a `PipelineError` of one sentence; whole with `debug`."""
     try:
         yield
     except (GodwitError, typer.Exit, typer.Abort, BrokenPipeError, KeyboardInterrupt):
@@ -78,13 +78,15 @@ def failing_well(debug: bool = False) -> Iterator[None]:
         raise
     except Exception as error:
         room = type(error).__module__.partition(".")[0]
-        if debug or room not in ("pyspark", "py4j", "pyarrow"):
+        if debug or (room not in ("pyspark", "py4j", "pyarrow") and not isinstance(error, OSError)):
             raise
         raise PipelineError(sentence(error)) from None
 
 
 def sentence(error: BaseException) -> str:
     """What an error of Spark comes down to, in one line: what a worker raised, or the cause that says the most."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = str(error)
     said = _raised(text) or _caused(text) or next((line for line in text.splitlines() if line.strip()), "")
     return TAIL.sub("", ERROR_CLASS.sub("", " ".join(said.split()), count=1)) or type(error).__name__
