@@ -10,7 +10,8 @@ without their namespaces, values are read as cells of CSV are.
    Letters that HTML has names for (`&uuml;`) are known, as bibliographies use them.
 2. A row within a row belongs to the outer one.
 3. A file that is not well-formed is broken off there: rows before are good, the place is in the quarantine.
-4. A row that grows past `VALUES_MAX` values is bad, and does not take more memory than that.
+4. A row that grows past `VALUES_MAX` values, `NESTING_MAX` levels or `TEXT_MAX` characters is bad, and does not take
+   more memory, or time, than that.
 """
 
 import html.entities
@@ -20,18 +21,19 @@ from typing import Any
 from xml.parsers import expat
 
 from godwit.errors import BadEvent
-from godwit.filters.events import VALUES_MAX, flattened
+from godwit.filters.events import NESTING_MAX, VALUES_MAX, flattened
 from godwit.pipeline.formats.rows import Bad, Options, Row, cell, refused
-from godwit.pipeline.formats.splits import READ_BYTES, Split, opened
+from godwit.pipeline.formats.splits import BROKEN, LINE_BYTES_MAX, READ_BYTES, Split, opened
 
 __all__ = ["elements", "rows"]
 
 ELEMENTS_NAMED_MAX = 1_000
+TEXT_MAX = LINE_BYTES_MAX  # characters of a row
 
 
 def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
     """The rows of a file."""
-    builder = _Builder(options.row)
+    builder = _Builder(options.row, options.text)
     with opened(split.path) as file:
         try:
             more = True
@@ -47,7 +49,7 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
         except expat.ExpatError as error:
             yield from builder.found
             yield builder.broken_off(f"not well-formed: {expat.ErrorString(error.code)}")
-        except (EOFError, OSError, ValueError, LookupError) as error:
+        except (*BROKEN, ValueError, LookupError) as error:
             yield from builder.found
             yield builder.broken_off(str(error))
 
@@ -65,7 +67,7 @@ def elements(path: str) -> list[str]:
     try:
         with opened(path) as file:
             parser.Parse(file.read(READ_BYTES), False)
-    except (expat.ExpatError, EOFError, OSError, ValueError):
+    except (expat.ExpatError, *BROKEN, ValueError):
         pass
     return [name for name, _ in found.most_common()]
 
@@ -77,8 +79,9 @@ class _Declares(Exception):
 class _Builder:
     """What expat calls, and the rows that come of it."""
 
-    def __init__(self, row: str) -> None:
+    def __init__(self, row: str, as_it_is: str) -> None:
         self.row = row
+        self.as_it_is = as_it_is  # the attribute whose values are texts
         self.found: list[Row | Bad] = []
         self.number = 0
         self.parser = parser = expat.ParserCreate()
@@ -92,6 +95,8 @@ class _Builder:
         self.texts: list[list[str]] = []  # of each open element of the row
         self.data: dict[str, list[Any]] | None = None  # None: outside of a row
         self.values = 0
+        self.deeper = 0  # open elements below the deepest level that is read
+        self.length = 0  # of the row's texts
         self.line = 0
         self.fault = ""
 
@@ -105,8 +110,12 @@ class _Builder:
         if self.data is None:
             if name != self.row:
                 return
-            self.data, self.values, self.fault = {}, 0, ""
+            self.data, self.values, self.length, self.fault = {}, 0, 0, ""
             self.line = self.parser.CurrentLineNumber
+        elif self.deeper or len(self.path) == NESTING_MAX:
+            self.deeper += 1
+            self.fault = f"the element is nested deeper than {NESTING_MAX} levels"
+            return
         else:
             self.path.append(name)
         self.texts.append([])
@@ -114,11 +123,19 @@ class _Builder:
             self.add("/".join([*self.path, f"@{_bare(key)}"]), text)
 
     def text(self, data: str) -> None:
-        if self.texts:
-            self.texts[-1].append(data)
+        if not self.texts or self.deeper:
+            return
+        self.length += len(data)
+        if self.length > TEXT_MAX:
+            self.fault = f"the element has more than {TEXT_MAX:,} characters"
+            return
+        self.texts[-1].append(data)
 
     def end(self, name: str) -> None:
         if self.data is None:
+            return
+        if self.deeper:
+            self.deeper -= 1
             return
         text = "".join(self.texts.pop()).strip()
         self.add("/".join(self.path) or self.row, text)
@@ -136,7 +153,7 @@ class _Builder:
             self.found.append(refused(self.line, "bad event", error, str(data)))
 
     def add(self, name: str, text: str) -> None:
-        value = cell(text)
+        value = cell(text) if name != self.as_it_is else text or None
         if value is None or self.data is None:
             return
         self.values += 1
