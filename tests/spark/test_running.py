@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from godwit.cli import main
-from godwit.cli.pipeline.running import STATUS_INTERRUPTED, sentence
+from godwit.cli.pipeline.running import STATUS_INTERRUPTED, failing_well, sentence
 from godwit.cli.pipeline.running import session as session_of
 from godwit.errors import BadEvent, PipelineError
 from godwit.pipeline import session
@@ -144,6 +144,11 @@ def test_a_wrong_wish_is_one_sentence_before_spark_starts(
     ran = run("ingest", *arguments, "--out", "out")
     assert (ran.exit_code, ran.stderr.count("\n")) == (STATUS_ERROR, 1)
     assert ran.stderr.startswith(f"error: {said}")
+
+
+def test_what_a_disk_refuses_is_one_sentence() -> None:
+    with pytest.raises(PipelineError, match=r"^/x: Permission denied$"), failing_well():
+        raise PermissionError(13, "Permission denied", "/x")
 
 
 def test_with_debug_an_error_is_shown_whole(kept: Kept, tmp_path: Path) -> None:

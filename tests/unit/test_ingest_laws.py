@@ -289,6 +289,19 @@ def test_a_time_in_its_own_format_is_no_number(tmp_path: Path, options: Options,
     assert (at.hour, at.minute, said) == (12, 30, "12.30")
 
 
+def test_names_made_of_values_do_not_take_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "COLUMNS_MAX", 5)
+    run: Any = Plain()
+    for name, first, number in (("a", 0, 5), ("b", 5, 1), ("c", 0, 6)):
+        (tmp_path / name).write_text("\n".join(f'{{"k{n}": 1}}' for n in range(first, first + number)))
+    ingest(run, [str(tmp_path / "a")], Options("jsonl"), tmp_path / "out")
+    with pytest.raises(PipelineError, match="6 attributes between them, and a table takes 5"):
+        ingest(run, [str(tmp_path / "b")], Options("jsonl"), tmp_path / "out", "append")
+    with pytest.raises(PipelineError, match="the events of c have 6 attributes"):
+        ingest(run, [str(tmp_path / "c")], Options("jsonl"), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 def test_two_events_are_never_called_the_same(tmp_path: Path) -> None:
     run: Any = Plain()
     for folder in ("one", "two"):

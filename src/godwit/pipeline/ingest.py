@@ -34,7 +34,17 @@ from godwit.pipeline.formats.rows import Options
 from godwit.pipeline.formats.splits import Split, counted, numbered, sources, splits
 from godwit.pipeline.formats.xml_rows import elements
 from godwit.pipeline.schemas import TABLES
-from godwit.pipeline.staging import NO_DAY_NUMBER, Slice, Staged, Unit, Work, joined_forms, stage, write_unit
+from godwit.pipeline.staging import (
+    NO_DAY_NUMBER,
+    Slice,
+    Staged,
+    Unit,
+    Work,
+    check_columns,
+    joined_forms,
+    stage,
+    write_unit,
+)
 from godwit.trace import FILE as TRACE_FILE
 
 if TYPE_CHECKING:
@@ -100,7 +110,11 @@ def ingest(
         if change.before is not None:
             _refuse_twice(change.folder, table, {each.publisher for each in pieces})
         clock.done("read")
-        forms = tables.widen(change, _forms(staged), run)
+        found = _forms(staged)
+        check_columns(
+            len({*found, *(change.before.attributes if change.before else ())}), f"{change.folder}, all in all,"
+        )
+        forms = tables.widen(change, found, run)
         units = _units(change, table, forms, staged, cores)
         read = sum(each.read for each in staged)
         written = sum(run(write_unit, units))

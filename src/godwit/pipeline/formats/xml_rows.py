@@ -7,7 +7,8 @@ without their namespaces, values are read as cells of CSV are.
 
 *Rules.*
 1. Nothing outside of the file is fetched, and a file that declares entities is refused: so none can blow up or leak.
-   Letters that HTML has names for (`&uuml;`) are known, as bibliographies use them.
+   Letters that HTML has names for (`&uuml;`) are known, as bibliographies use them: whichever DTD a file names, what is
+   read in its place is the list of these letters.
 2. A row within a row belongs to the outer one.
 3. A file that is not well-formed is broken off there: rows before are good, the place is in the quarantine.
 4. A row that grows past `VALUES_MAX` values, `NESTING_MAX` levels or `TEXT_MAX` characters is bad, and does not take
@@ -29,6 +30,11 @@ __all__ = ["elements", "rows"]
 
 ELEMENTS_NAMED_MAX = 1_000
 TEXT_MAX = LINE_BYTES_MAX  # characters of a row
+LETTERS = "".join(
+    f'<!ENTITY {name[:-1]} "{"".join(f"&#38;#{ord(letter)};" for letter in letters)}">'
+    for name, letters in html.entities.html5.items()
+    if name.endswith(";")
+)
 
 
 def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
@@ -89,8 +95,11 @@ class _Builder:
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
         parser.CharacterDataHandler = self.text
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
+        parser.ExternalEntityRefHandler = self.external
         parser.EntityDeclHandler = self.entity
         parser.SkippedEntityHandler = self.skipped
+        self.declares_letters = False
         self.path: list[str] = []  # within the row; its own element is not in it
         self.texts: list[list[str]] = []  # of each open element of the row
         self.data: dict[str, list[Any]] | None = None  # None: outside of a row
@@ -162,16 +171,19 @@ class _Builder:
             return
         self.data.setdefault(name, []).append(value)
 
+    def external(self, context: str, *_: Any) -> int:
+        """Where another file is named: nothing is fetched. It can be a DTD only, as other entities are refused."""
+        self.declares_letters = True
+        self.parser.ExternalEntityParserCreate(context).Parse(LETTERS, True)
+        self.declares_letters = False
+        return 1
+
     def entity(self, name: str, *_: Any) -> None:
-        raise _Declares(f"the file declares the entity {name!r}, and entities are not read")
+        if not self.declares_letters:
+            raise _Declares(f"the file declares the entity {name!r}, and entities are not read")
 
     def skipped(self, name: str, is_parameter: int) -> None:
-        if is_parameter:
-            return
-        letter = html.entities.html5.get(f"{name};")
-        if letter is not None:
-            self.text(letter)
-        else:
+        if not is_parameter:
             self.fault = f"the entity &{name}; is not known"
 
 
