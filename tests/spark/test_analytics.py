@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from godwit.cli.pipeline import app, running
 from godwit.errors import PipelineError
 from godwit.pipeline import analytics, schemas
+from godwit.pipeline.formats import Options
+from godwit.pipeline.ingest import ingest
 from godwit.trace import Record, TraceWriter
 from tests.spark import trace_oracle as oracle
 
@@ -257,6 +259,26 @@ def test_a_run_is_called_as_its_folder_is_and_two_of_a_name_by_more(tmp_path: Pa
         write(tmp_path / name, [])
     assert [each.run for each in analytics.find([tmp_path])] == ["a/x", "b/x", "y"]
     assert [each.run for each in analytics.find([tmp_path / "b", tmp_path / "b" / "x" / "trace.parquet"])] == ["x", "y"]
+
+
+def test_a_path_over_folders_above_loses_no_row(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two[1] {x} %41#"):
+        write(tmp_path / "traces" / name, [(0.0, "b0", Record("link_up", "b1"))])
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    found = analytics.read(spark, analytics.find(["../traces"]))
+    assert sorted(row.run for row in found.collect()) == ["one", "two[1] {x} %41#"]
+    source = analytics.Source(Path("..") / "traces" / "one" / "trace.parquet", "called so")
+    assert analytics.read(spark, [source]).collect()[0].run == "called so"
+
+
+def test_two_runs_of_one_name_are_not_taken_for_one(spark: "SparkSession", tmp_path: Path) -> None:
+    write(tmp_path / "one", [(0.0, "b0", Record("link_up", "b1"))])
+    ingest(spark, [str(tmp_path / "one")], Options("trace"), tmp_path / "table")
+    with pytest.raises(PipelineError, match=r"the run 'one' is in .*table and in another"):
+        analytics.read(spark, analytics.find([tmp_path / "one", tmp_path / "table"]))
 
 
 def test_what_is_no_trace_is_named(spark: "SparkSession", tmp_path: Path) -> None:

@@ -138,7 +138,8 @@ def test_what_matches_becomes_a_table(run: Any, events: Path, spark: "SparkSessi
         (["nowhere", "--filter", "x > 1"], "there is no nowhere"),
         (["EVENTS", "--filter", "x >"], "expected"),
         (["EVENTS", "--filter", "x > my.limit"], "my.limit"),
-        (["EVENTS", "--filter", "x > 1", "--out", "EVENTS"], "take another folder"),
+        (["EVENTS", "--filter", "x > 1", "--out", "EVENTS", "--overwrite"], "take another folder"),
+        (["EVENTS", "--filter", "x > 1", "--out", "EVENTS"], "already: --overwrite replaces it"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_before_spark_starts(

@@ -125,12 +125,20 @@ def test_csv_has_names_points_and_times_as_asked(here: Here) -> None:
 def test_xml_is_flattened_as_events_are(here: Here) -> None:
     text = """<?xml version="1.0"?><!DOCTYPE f SYSTEM "nowhere.dtd">
     <f xmlns:n="urn:x"><n:car id="7">own<pos><lon>8.5</lon><lat>47.4</lat></pos>
-      <tag>a</tag><tag kind="k">b</tag><car/><who>J&ouml;rg</who></n:car>
+      <tag>a</tag><tag kind="k">b</tag><car/><who by="J&ouml;rg &amp; &lt;&AMP;">J&ouml;rg</who></n:car>
       <car><speed>3</speed><who>&nobody;</who></car><car/></f>"""
     report = here.ingest(here.file("cars.xml", text), Options("xml", row="car", points=(("pos/lon", "pos/lat", "p"),)))
     assert (report.read, report.written, report.quarantined) == (3, 2, {"bad event": 1})
     assert here.events() == [
-        {"@id": 7, "car": "own", "p": Point(8.5, 47.4), "tag": ("a", "b"), "tag/@kind": "k", "who": "Jörg"},
+        {
+            "@id": 7,
+            "car": "own",
+            "p": Point(8.5, 47.4),
+            "tag": ("a", "b"),
+            "tag/@kind": "k",
+            "who": "Jörg",
+            "who/@by": "Jörg & <&",
+        },
         {},
     ]
     assert here.quarantine() == [(4, "bad event")]
@@ -215,6 +223,12 @@ def test_many_days_of_few_rows_are_no_heap_of_files(here: Here) -> None:
     here.ingest(here.file("b.jsonl", '{"n": 5, "t": 86400}\n{"n": 6}'), options, "append")
     assert here.read().where("day = date'1970-01-02'").count() == 2
     assert here.read().where("day = date'1969-12-31'").collect()[0]["n"] == -1
+
+
+def test_a_folder_may_have_any_name(here: Here) -> None:
+    here.out = here.folder / "a [b] {c,d} *? %41#"
+    here.ingest(here.file("a.jsonl", '{"n": 1}'), Options("jsonl"))
+    assert here.events() == [{"n": 1}]
 
 
 def test_a_frame_is_written_and_added(here: Here) -> None:

@@ -165,6 +165,19 @@ def test_tables_csv_and_text_hold_the_same_fixes(
     tables.read(spark, tmp_path / "table", "fixes")
 
 
+def test_what_is_read_is_neither_replaced_nor_mixed_with_what_is_mined(
+    spark: "SparkSession", mined: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    table = mined[0] / "tables" / "fixes"
+    before = tables.read(spark, table).count()
+    (tmp_path / "more.txt").write_text("1.0 2.0 0 1000\n")
+    with pytest.raises(PipelineError, match="is read, and would be replaced"):
+        mine(spark, [str(table), str(tmp_path / "more.txt")], mined[0], Settings(cells=CELLS))
+    with pytest.raises(PipelineError, match="is a table, and files of others are not put into it"):
+        mine(spark, [str(table)], table, Settings(cells=CELLS))
+    assert tables.read(spark, table).count() == before
+
+
 def test_an_input_without_a_single_step_is_one_sentence(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "cab.txt").write_text("1.0 2.0 0 1000\n1.0 2.0 0 1060\n")
     with pytest.raises(PipelineError, match="nobody has gone from one place to another: take smaller cells"):

@@ -146,6 +146,11 @@ def test_a_wrong_wish_is_one_sentence_before_spark_starts(
     assert ran.stderr.startswith(f"error: {said}")
 
 
+def test_what_a_disk_refuses_is_one_sentence() -> None:
+    with pytest.raises(PipelineError, match=r"^/x: Permission denied$"), failing_well():
+        raise PermissionError(13, "Permission denied", "/x")
+
+
 def test_with_debug_an_error_is_shown_whole(kept: Kept, tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     source.write_text("oops")

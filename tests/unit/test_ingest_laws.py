@@ -5,8 +5,10 @@ Jobs run in this process: what is asked is what becomes of rows, not whether Spa
 
 import gzip
 import json
+import lzma
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,10 @@ from godwit.cli.reading import cell as cell_of_the_command_line
 from godwit.errors import PipelineError
 from godwit.pipeline import staging, tables
 from godwit.pipeline.columns import form_of_values, joined
-from godwit.pipeline.formats import splits
+from godwit.pipeline.formats import splits, xml_rows
 from godwit.pipeline.formats.rows import Options, cell, in_microseconds
 from godwit.pipeline.ingest import FORMATS, ingest
+from godwit.pipeline.ingest import _runs as runs_of
 from tests.property.strategies import values
 
 
@@ -154,6 +157,10 @@ def test_what_is_lost_on_purpose_is_noticed(tmp_path: Path, monkeypatch: pytest.
         ("<a><b/>", Options("xml", row="b", strict=True), r"x:1: broken off: .*not well-formed: no element found"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', Options("xml", row="a"), "declares the entity 'b'"),
         ("x", Options("trace"), "is no trace"),
+        ("x", Options("trace", time="t"), "--time would say nothing: trace has no use for it"),
+        ("x", Options("fixes", names=(("a", "b"),)), "--map would say nothing: fixes has no use for it"),
+        ("x", Options("jsonl", row="b"), "--row would say nothing: jsonl has no use for it"),
+        ("x", Options("jsonl", time_format="ms"), "--time-format would say nothing: it needs --time"),
         ("x", Options("xml"), "XML needs --row"),
         ("x", Options("yaml"), "'yaml' is no format: allowed are jsonl, csv"),
     ],
@@ -168,6 +175,150 @@ def test_what_cannot_be_read_is_one_sentence_and_leaves_nothing(
         ingest(run, [str(source)], options, tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_header_that_cannot_be_read_is_not_taken_from_the_next_line(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes("größe,b\n1,2\n3,4\n".encode("latin-1"))
+    run: Any = Plain()
+    with pytest.raises(PipelineError, match=r"x.csv:1: the header cannot be read: no UTF-8: byte 3 of the line"):
+        ingest(run, [str(tmp_path)], Options("csv"), tmp_path / "out")
+
+
+def test_blank_lines_before_a_header_lose_no_row(tmp_path: Path) -> None:
+    for name, text in {"a.csv": "a,b\n1,2\n", "b.csv": "\n\na,b\n3,4\n"}.items():
+        (tmp_path / name).write_text(text)
+    run: Any = Plain()
+    assert ingest(run, [str(tmp_path)], Options("csv"), tmp_path / "out").written == 2
+    assert found(tmp_path / "out", ("sequence", "a")) == [(2, 1), (4, 3)]
+
+
+def test_a_row_of_csv_with_a_bad_line_within_it_is_bad(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'a,b\n1,"x\n\xff\ny"\n2,z\n')
+    run: Any = Plain()
+    report = ingest(run, [str(tmp_path)], Options("csv"), tmp_path / "out")
+    assert (report.read, report.written, report.quarantined) == (3, 1, {"no UTF-8": 1, "no CSV": 1})
+    assert found(tmp_path / "out", ("a", "b")) == [(2, "z")]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (Options("jsonl"), '{{"a": 1}}\n{{"a": {}}}\n{{"a": 2}}'),
+        (Options("csv"), "a\n1\n{}\n2"),
+        (Options("padres"), "[a,1]\n[a,{}]\n[a,2]"),
+        (Options("xml", row="r"), "<f><r><a>1</a></r><r><a>{}</a></r><r><a>2</a></r></f>"),
+    ],
+)
+def test_a_number_of_too_many_digits_is_a_bad_row_and_no_more(tmp_path: Path, options: Options, text: str) -> None:
+    source, run = tmp_path / "x", Plain()  # type: Path, Any
+    source.write_text(text.format("1" * 5_000))
+    report = ingest(run, [str(source)], options, tmp_path / "out")
+    assert (report.read, report.written) == (3, 2)
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, lzma.compress])
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [(Options("fixes"), "{} 8 1 9"), (Options("xml", row="r"), "<r>{}</r>"), (Options("csv"), "{}")],
+)
+def test_a_packed_file_that_is_spoilt_in_the_middle_is_told_of(
+    tmp_path: Path, options: Options, line: str, packed: Callable[[bytes], bytes]
+) -> None:
+    rng = random.Random(1)
+    lines = ["a" if options.format == "csv" else "<f>" if options.format == "xml" else "1 2 0 3"]
+    lines += [line.format(rng.random()) for _ in range(60_000)]
+    data = bytearray(packed("\n".join(lines).encode()))
+    middle = len(data) * 3 // 4
+    data[middle : middle + 2_000] = bytes(2_000)
+    (tmp_path / ("a.gz" if packed is gzip.compress else "a.xz")).write_bytes(data)
+    run: Any = Plain()
+    report = ingest(run, [str(tmp_path)], options, tmp_path / "out")
+    assert report.quarantined["broken off"] == 1
+    assert 1_000 < report.written < 60_000
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("<d>" * 200_000 + "</d>" * 200_000, "nested deeper than 32 levels"),
+        (f"<t>{'word ' * 10}</t>" * 100, "more than 1,000 characters"),
+        ("<t>1</t>" * 10_001, "more than 10000 values"),
+    ],
+)
+def test_a_row_of_xml_is_bounded_and_those_after_it_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str, said: str
+) -> None:
+    monkeypatch.setattr(xml_rows, "TEXT_MAX", 1_000 if "word" in row else xml_rows.TEXT_MAX)
+    source, run = tmp_path / "x", Plain()  # type: Path, Any
+    source.write_text(f"<f><r>{row}</r><r><a>1</a></r></f>")
+    report = ingest(run, [str(source)], Options("xml", row="r"), tmp_path / "out")
+    assert (report.read, report.written, report.quarantined) == (2, 1, {"bad event": 1})
+    assert found(tmp_path / "out", ("sequence", "a")) == [(2, 1)]
+    [(_, reason)] = found(tmp_path / "out" / tables.QUARANTINE, ("line", "reason"))
+    assert said in reason
+
+
+def test_names_may_be_exchanged_and_no_value_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a": 1, "b": 2, "x": 3, "y": 4}\n{"x": 3, "y": 4, "p": 5}')
+    options = Options("jsonl", names=(("a", "b"), ("b", "a")), points=(("x", "y", "p"),))
+    run: Any = Plain()
+    report = ingest(run, [str(tmp_path)], options, tmp_path / "out")
+    assert (report.written, report.quarantined) == (1, {"two names": 1})
+    assert found(tmp_path / "out", ("a", "b")) == [(2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (Options("csv"), "t\n12.30\n"),
+        (Options("xml", row="r"), "<r><t>12.30</t></r>"),
+        (Options("jsonl"), '{"t": 12.30}'),
+    ],
+)
+def test_a_time_in_its_own_format_is_no_number(tmp_path: Path, options: Options, text: str) -> None:
+    """Read as one, half past twelve was three past."""
+    (tmp_path / "x").write_text(text)
+    run: Any = Plain()
+    options = replace(options, time="t", time_format="%H.%M")
+    if options.format == "jsonl":
+        with pytest.raises(PipelineError, match=r"no time: 12.3 is a number, whose last digits may be lost"):
+            ingest(run, [str(tmp_path)], options, tmp_path / "out")
+        return
+    ingest(run, [str(tmp_path)], options, tmp_path / "out")
+    [(at, said)] = found(tmp_path / "out", ("published_at", "t"))
+    assert (at.hour, at.minute, said) == (12, 30, "12.30")
+
+
+def test_names_made_of_values_do_not_take_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "COLUMNS_MAX", 5)
+    run: Any = Plain()
+    for name, first, number in (("a", 0, 5), ("b", 5, 1), ("c", 0, 6)):
+        (tmp_path / name).write_text("\n".join(f'{{"k{n}": 1}}' for n in range(first, first + number)))
+    ingest(run, [str(tmp_path / "a")], Options("jsonl"), tmp_path / "out")
+    with pytest.raises(PipelineError, match="6 attributes between them, and a table takes 5"):
+        ingest(run, [str(tmp_path / "b")], Options("jsonl"), tmp_path / "out", "append")
+    with pytest.raises(PipelineError, match="the events of c have 6 attributes"):
+        ingest(run, [str(tmp_path / "c")], Options("jsonl"), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_two_events_are_never_called_the_same(tmp_path: Path) -> None:
+    run: Any = Plain()
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.jsonl").write_text('{"a": 1}')
+    ingest(run, [str(tmp_path / "one")], Options("jsonl"), tmp_path / "out")
+    with pytest.raises(PipelineError, match=r"the table has events of a file 'a.jsonl' already: rename the file"):
+        ingest(run, [str(tmp_path / "two")], Options("jsonl"), tmp_path / "out", "append")
+    assert found(tmp_path / "out", ("publisher", "sequence")) == [("a.jsonl", 1)]
+    (tmp_path / "two" / "a.jsonl").rename(tmp_path / "two" / "b.jsonl")
+    ingest(run, [str(tmp_path / "two")], Options("jsonl"), tmp_path / "out", "append")
+
+
+def test_traces_of_one_folder_are_runs_of_their_own(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("one/x.parquet", "one/y.parquet", "two/x.parquet", "three/trace.parquet")]
+    assert runs_of(paths) == [str(tmp_path / name) for name in ("one/x", "one/y", "two/x", "three")]
+    assert runs_of(paths[1:]) == ["y", "x", "three"]
 
 
 def test_a_wrong_path_and_a_file_nobody_may_read_are_named(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def test_a_publication_is_its_pairs() -> None:
         ("[a,''],[b,\"it's\"],[c,'7']", {"a": "", "b": "it's", "c": "7"}),
         ("[zip,1050],[zip,5473],[zip,1]", {"zip": (1050, 5473, 1)}),
         ("[n,-5],[t,-],[d,1.5.2]", {"n": -5, "t": "-", "d": "1.5.2"}),
+        ("[n,0],[zip,01050],[f,0.5]", {"n": 0, "zip": "01050", "f": 0.5}),
     ],
 )
 def test_what_else_a_publication_may_hold(line: str, attributes: dict[str, object]) -> None:
@@ -57,6 +58,7 @@ def test_what_else_a_publication_may_hold(line: str, attributes: dict[str, objec
         ("[class,eq,'STOCK']", "character 1: "),
         ("[a,1e999]", "'a': inf is not a finite number"),
         ("[a,99999999999999999999]", "beyond 64 bits"),
+        (f"[a,{'9' * 5_000}]", "'a': inf is not a finite number"),
     ],
 )
 def test_a_bad_publication_says_where(line: str, place: str) -> None:
@@ -88,6 +90,7 @@ def test_a_filter_means_what_ours_means(line: str, text: str) -> None:
         ("[a,=,1],[b,3]", "character 9: "),
         ("[a,str-prefix,3]", "3 is no text"),
         ("[a,<,1e999]", "not a finite number"),
+        (f"[a,<,{'9' * 5_000}]", "not a finite number"),
         ("price < 3", "character 1"),
     ],
 )

@@ -1,5 +1,6 @@
 """Tables on disk: a change is made wholly or not at all, by one writer at a time, never in a foreign folder."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -61,6 +62,14 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, mode: tables.Mo
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
+def test_a_table_is_not_made_among_the_rows_of_another(tmp_path: Path) -> None:
+    made(tmp_path, [1])
+    with pytest.raises(PipelineError, match="is within the table"):
+        made(tmp_path / "deep" / "within", [2])
+    made(tmp_path / "_beside", [2])
+    assert rows(tmp_path) == [1]
+
+
 def test_a_table_of_another_kind_is_not_added_to(tmp_path: Path) -> None:
     made(tmp_path, [1])
     with (
@@ -92,8 +101,15 @@ def test_there_is_one_writer_at_a_time(tmp_path: Path) -> None:
     assert rows(tmp_path) == [1]
 
 
-def test_a_writer_killed_at_any_moment_has_done_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step of the disk in turn is the last before the kill; whoever reads next finds one of two states."""
+@pytest.mark.parametrize("tidies", [False, True])
+@pytest.mark.parametrize("before", [[1, 2], []])
+def test_a_writer_killed_at_any_moment_has_done_all_or_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: list[int], tidies: bool
+) -> None:
+    """Each step of the disk in turn is the last before the kill; whoever reads next finds one of two states.
+
+    The dead tidy nothing up. Who is interrupted, or has no room left, does.
+    """
 
     class Killed(BaseException):
         pass
@@ -113,12 +129,14 @@ def test_a_writer_killed_at_any_moment_has_done_all_or_nothing(tmp_path: Path, m
 
     for budget in range(100):
         folder = tmp_path / str(budget)
-        made(folder, [1, 2])
+        if before:
+            made(folder, before)
         left = budget
         with monkeypatch.context() as patch:
             for step in steps:
                 patch.setattr(Path, step, counted(step))
-            patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # the dead tidy nothing up
+            if not tidies:
+                patch.setattr(shutil, "rmtree", lambda *_, **__: None)
             try:
                 made(folder, [3], "overwrite")
                 done = True
@@ -132,9 +150,27 @@ def test_a_writer_killed_at_any_moment_has_done_all_or_nothing(tmp_path: Path, m
         if done:
             break
     assert states == sorted(states)  # first the old rows, from some moment on the new ones
-    assert [1, 2] in states
     assert states[-1] == [3]
-    assert {tuple(state) for state in states} == {(1, 2), (3,)}
+    assert {tuple(state) for state in states} == {tuple(before), (3,)}
+
+
+@pytest.mark.parametrize("name", ["../thesis.parquet", "TMP/thesis.parquet", "day=2026-11-15/../../thesis.parquet"])
+def test_a_decision_of_somebody_else_removes_no_file_outside_of_the_table(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "events"
+    made(folder, [1])
+    (tmp_path / "thesis.parquet").write_text("mine")
+    decision = {
+        "removed": [name.replace("TMP", str(tmp_path))],
+        "table": "events",
+        "attributes": {},
+        "quarantine": False,
+    }
+    for text in (json.dumps(decision), "{}", "nonsense"):
+        (folder / "_commit.json").write_text(text)
+        with pytest.raises(PipelineError, match=r"_commit.json says nothing that can be done"):
+            tables.finish(folder)
+    assert (tmp_path / "thesis.parquet").read_text() == "mine"
+    assert rows(folder) == [1]
 
 
 @given(values(), values())

@@ -109,7 +109,7 @@ def find(paths: Iterable[str | Path], from_s: float | None = None) -> list[Sourc
         here = [each] if each.is_file() else sorted(each.rglob(traces.FILE))
         if not here:
             raise PipelineError(f"{each} has no {traces.FILE} in it" if each.exists() else f"there is no {each}")
-        files.update(dict.fromkeys(file.absolute() for file in here))
+        files.update(dict.fromkeys(file.resolve() for file in here))
     runs = _names(list(files))
     return found + [Source(file, run, _warmup_s(file) if from_s is None else from_s) for file, run in runs.items()]
 
@@ -145,17 +145,22 @@ def read(spark: "SparkSession", sources: Sequence[Source]) -> "DataFrame":
     if files:
         known = _known(spark, files)
         where = fn.url_decode(fn.replace("_metadata.file_path", fn.lit("+"), fn.lit("%2B")))  # it reads + as a blank
-        table = spark.read.parquet(*(str(each.path.absolute()) for each in files))
+        table = spark.read.parquet(*(tables.spark_path(each.path.resolve()) for each in files))
         table = table.select(*columns, where.alias("path"), fn.col("_metadata.row_index").alias("place"))
-        parts.append(table.join(fn.broadcast(known), "path").select("run", *columns, "place", "from_s"))
+        run = fn.coalesce("run", fn.raise_error(fn.concat(fn.lit("nobody knows the run of "), "path")))  # none is lost
+        table = table.join(fn.broadcast(known), "path", "left").withColumn("run", run)
+        parts.append(table.select("run", *columns, "place", "from_s"))
+    named = {each.run for each in files}
     for each in sources:
         if not each.run:
             order = Window.partitionBy("run").orderBy("at", "_file", "_row")
             tables.finish(each.path)
-            table = spark.read.parquet(str(each.path))
+            table = spark.read.parquet(tables.spark_path(each.path))
             table = table.select(
                 "*", fn.col("_metadata.file_path").alias("_file"), fn.col("_metadata.row_index").alias("_row")
             )
+            if len(sources) > 1:
+                _refuse_twice(table, each.path, named)
             table = table.withColumn("place", fn.row_number().over(order).cast("bigint"))
             parts.append(table.select("run", *columns, "place", fn.lit(each.from_s).alias("from_s")))
     found = parts[0]
@@ -164,10 +169,18 @@ def read(spark: "SparkSession", sources: Sequence[Source]) -> "DataFrame":
     return found
 
 
+def _refuse_twice(table: "DataFrame", path: Path, named: set[str]) -> None:
+    """`PipelineError` when a run of a table is among those `named` already, two would be one; else it is now."""
+    for run in sorted(row.run for row in table.select("run").distinct().collect()):
+        if run in named:
+            raise PipelineError(f"the run {run!r} is in {path} and in another of what is to be read: leave one out")
+        named.add(run)
+
+
 def _known(spark: "SparkSession", files: Sequence[Source]) -> "DataFrame":
     """Which run a file is of, as Spark names files, and when its measurements begin."""
     columns = {
-        "path": [f"file:{each.path.absolute()}" for each in files],
+        "path": [f"file:{each.path.resolve()}" for each in files],
         "run": [each.run for each in files],
         "from_s": [each.from_s for each in files],
     }

@@ -10,6 +10,7 @@ What cannot be read goes to the quarantine beside the table, with file, line and
    error, and the table is as it was.
 3. Strict: the first bad row, in the order of files and lines, is an error, and nothing is written.
 4. An event without a name of its own is called by its file and its line (XML: its number in the file).
+5. No two are called the same: a file, or a run, whose name the table has already is refused.
 
 *Profile.* 245,190 quotes in PADRES text, packed by bzip2, take 5 s of one core: two fifths parsing, a fifth unpacking,
 a fifth putting rows into columns, 0.1 s writing Parquet. 1,273,373 fixes in 60 packed files take 1.4 s of a core, half
@@ -33,7 +34,17 @@ from godwit.pipeline.formats.rows import Options
 from godwit.pipeline.formats.splits import Split, counted, numbered, sources, splits
 from godwit.pipeline.formats.xml_rows import elements
 from godwit.pipeline.schemas import TABLES
-from godwit.pipeline.staging import NO_DAY_NUMBER, Slice, Staged, Unit, Work, joined_forms, stage, write_unit
+from godwit.pipeline.staging import (
+    NO_DAY_NUMBER,
+    Slice,
+    Staged,
+    Unit,
+    Work,
+    check_columns,
+    joined_forms,
+    stage,
+    write_unit,
+)
 from godwit.trace import FILE as TRACE_FILE
 
 if TYPE_CHECKING:
@@ -92,14 +103,18 @@ def ingest(
 
     with tables.changing(out, table, mode) as change:
         pieces = _pieces(paths, options, table, cores, run)
-        if table == "trace" and change.before is not None:
-            _refuse_runs_twice(change.folder, {each.publisher for each in pieces})
         clock.done("plan")
         folder = str(change.staged.absolute())
         staged: list[Staged] = run(stage, [Work(n, each, options, table, folder) for n, each in enumerate(pieces)])
         _check(staged, paths, options)
+        if change.before is not None:
+            _refuse_twice(change.folder, table, {each.publisher for each in pieces})
         clock.done("read")
-        forms = tables.widen(change, _forms(staged), run)
+        found = _forms(staged)
+        check_columns(
+            len({*found, *(change.before.attributes if change.before else ())}), f"{change.folder}, all in all,"
+        )
+        forms = tables.widen(change, found, run)
         units = _units(change, table, forms, staged, cores)
         read = sum(each.read for each in staged)
         written = sum(run(write_unit, units))
@@ -133,6 +148,17 @@ def table_of(options: Options, table: str = "") -> str:
     if table and table != usual and (usual != "events" or table != "fixes"):
         allowed = "events and fixes" if usual == "events" else usual
         raise PipelineError(f"{options.format} cannot become a table of {table}: allowed is {allowed}")
+    for option, is_given, is_for in (
+        ("--time", options.time, usual == "events"),
+        ("--time-format", options.time_format, options.time),
+        ("--map", options.names, usual == "events"),
+        ("--point", options.points, usual == "events"),
+        ("--row", options.row, options.format == "xml"),
+        ("--delimiter", options.delimiter != ",", options.format == "csv"),
+    ):
+        if is_given and not is_for:
+            why = "it needs --time" if option == "--time-format" else f"{options.format} has no use for it"
+            raise PipelineError(f"{option} would say nothing: {why}")
     return table or usual
 
 
@@ -185,15 +211,20 @@ def _traces(given: Sequence[str]) -> list[Path]:
 
 def _runs(paths: Sequence[Path]) -> list[str]:
     """What each trace's run is called: its folder, or its file; the whole path where two would be called the same."""
-    names = [path.absolute().parent.name if path.name == TRACE_FILE else path.stem for path in paths]
-    return names if len(set(names)) == len(names) else [path.parent.as_posix() for path in paths]
+    names = [path.resolve().parent.name if path.name == TRACE_FILE else path.stem for path in paths]
+    if len(set(names)) == len(names):
+        return names
+    return [(path.parent if path.name == TRACE_FILE else path.with_suffix("")).as_posix() for path in paths]
 
 
-def _refuse_runs_twice(folder: Path, runs: set[str]) -> None:
-    for path in tables.files(folder):
-        there = pq.read_table(path, columns=["run"], partitioning=None).column("run").unique().to_pylist()
-        for run in sorted(runs.intersection(there)):
-            raise PipelineError(f"the table has a run {run!r} already: rename the folder of one, or use --overwrite")
+def _refuse_twice(folder: Path, table: str, names: set[str]) -> None:
+    """`PipelineError` when the table has a run, or events, that are called as what is added will be. (rule 5)"""
+    column = {"trace": "run", "events": "publisher"}.get(table)
+    for path in tables.files(folder) if column else ():
+        there = pq.read_table(path, columns=[column], partitioning=None, read_dictionary=[column]).column(column)
+        for name in sorted(names.intersection(there.unique().to_pylist())):
+            what, whose = ("a run", "folder") if table == "trace" else ("events of a file", "file")
+            raise PipelineError(f"the table has {what} {name!r} already: rename the {whose}, or use --overwrite")
 
 
 def _check(staged: Sequence[Staged], paths: Sequence[Path], options: Options) -> None:

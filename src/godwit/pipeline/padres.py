@@ -38,6 +38,7 @@ from godwit.filters.sets import (
     starts_with,
 )
 from godwit.filters.values import Value
+from godwit.pipeline.formats.rows import number
 
 __all__ = ["OPERATORS", "filter_of", "is_filter", "publication"]
 
@@ -48,7 +49,6 @@ _VALUE = r"(?:'([^']*)'|\"([^\"]*)\"|([^\[\]'\",]+))"
 _PAIR = re.compile(rf"\[\s*([^\[\]'\",]+?)\s*,\s*{_VALUE}\s*\]\s*(,?)\s*")
 _TRIPLE = re.compile(rf"\[\s*([^\[\]'\",]+?)\s*,\s*([^\[\]'\",\s]+)\s*,\s*{_VALUE}\s*\]\s*(,?)\s*")
 _COMMAND = re.compile(r"\s*(?:(?:p|s|a|publish|subscribe|advertise)\s+)?(?=\[)", re.IGNORECASE)
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def publication(line: str) -> Attributes:
@@ -75,7 +75,7 @@ def _plain_publication(line: str) -> dict[str, Any] | None:
     parts = line[1:-1].split("],[")
     found: dict[str, Any] = {}
     for part in parts:
-        pair = _plain_pair(part)
+        pair = _plain_pair(part) if len(part) <= PAIR_LENGTH_MAX else None
         if pair is None:
             return None
         found[pair[0]] = pair[1]
@@ -86,7 +86,7 @@ def _plain_publication(line: str) -> dict[str, Any] | None:
 def _plain_pair(part: str) -> tuple[str, Value] | None:
     """What stands between two brackets: a name and its checked value; None when a closer look is needed."""
     row = _PAIR.fullmatch(f"[{part}]")
-    if row is None or len(part) > PAIR_LENGTH_MAX:
+    if row is None:
         return None
     name, *quoted_or_bare, _ = row.groups()
     try:
@@ -144,10 +144,8 @@ def _value(single: str | None, double: str | None, bare: str | None) -> int | fl
     if bare is None:
         return single if single is not None else double or ""
     text = bare.strip()
-    number = _NUMBER.fullmatch(text)
-    if number is None:
-        return text
-    return float(text) if number[1] or number[2] else int(text)
+    found = number(text)
+    return text if found is None else found
 
 
 # ---------------------------------------------------------------- operators

@@ -7,7 +7,8 @@ is parsed once, and no row goes through the JVM.
 
 *Rules.*
 1. Rows of a day stand in the order of files and lines, whichever task read them.
-2. Memory is bounded by `BATCH_ROWS` rows while reading and by the size of a file of the table while writing.
+2. Memory is bounded by `BATCH_ROWS` rows of `COLUMNS_MAX` attributes while reading, and by the size of a file of the
+   table while writing.
 3. Each row of a piece is counted once: as staged, or as bad.
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from godwit.errors import BadValue, GodwitError
+from godwit.errors import BadValue, GodwitError, PipelineError
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
 from godwit.pipeline.columns import EXACT_MAX, INT64_MAX, Form, column_of, joined, to_arrow
@@ -32,9 +33,21 @@ from godwit.pipeline.schemas import TABLES
 from godwit.pipeline.tables import save, widened
 from godwit.trace import schema as trace_schema
 
-__all__ = ["NO_DAY_NUMBER", "Slice", "Staged", "Unit", "Work", "arrow_columns", "form_of_column", "stage", "write_unit"]
+__all__ = [
+    "NO_DAY_NUMBER",
+    "Slice",
+    "Staged",
+    "Unit",
+    "Work",
+    "arrow_columns",
+    "check_columns",
+    "form_of_column",
+    "stage",
+    "write_unit",
+]
 
 BATCH_ROWS = 50_000
+COLUMNS_MAX = 5_000  # of a table of events, and so of a batch in memory
 DAY_US = 86_400_000_000
 NO_DAY_NUMBER = -(2**31)  # of rows without a time
 _ARROW = {
@@ -284,11 +297,21 @@ def _events_batch(
     days = np.where(at.is_valid().to_numpy(False), at.fill_null(0).to_numpy() // DAY_US, NO_DAY_NUMBER)
     forms = {}
     names = tables[0] if len({*map(tuple, tables)}) == 1 else dict.fromkeys(name for each in tables for name in each)
+    check_columns(len(names), publisher)
     for name in names:
         helds = [each.get(name) for each in tables]
         forms[name] = form_of_column(helds)
         columns[column_of(name)] = to_arrow(forms[name][0], helds)
     return columns, days, forms
+
+
+def check_columns(number: int, where: str) -> None:
+    """`PipelineError` when events have more attributes between them than a table has columns for."""
+    if number > COLUMNS_MAX:
+        raise PipelineError(
+            f"the events of {where} have {number:,} attributes between them, and a table takes {COLUMNS_MAX:,}: are "
+            "names of attributes made of values?"
+        )
 
 
 def form_of_column(helds: list[Any]) -> tuple[Form, bool]:

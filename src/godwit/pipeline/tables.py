@@ -6,7 +6,7 @@ renaming the files, removing those that go and writing `_godwit.json` can be don
 comes next. A writer that is killed before leaves only a folder `_writing`, which the next one removes.
 
 *Rules.*
-1. A change is there wholly or not at all, also when its writer is killed at any moment.
+1. A change is there wholly or not at all, also when its writer is killed, interrupted or out of disk at any moment.
 2. There is one writer at a time; a second one is refused with a word. Who reads needs no lock.
 3. A folder that is no table of ours is never written into nor removed.
 4. No file is given a name twice in the life of a table, so that a change that is made again does no harm.
@@ -47,13 +47,26 @@ from godwit.pipeline.schemas import ABOUT, TABLES, About, about, schema, write_a
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["NO_DAY", "QUARANTINE", "Change", "Mode", "changing", "column", "files", "read", "widened", "write"]
+__all__ = [
+    "NO_DAY",
+    "QUARANTINE",
+    "Change",
+    "Mode",
+    "changing",
+    "column",
+    "files",
+    "read",
+    "spark_path",
+    "widened",
+    "write",
+]
 
 Mode = Literal["new", "append", "overwrite"]
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows without a time, as Spark calls it
 QUARANTINE = "_quarantine"
 GROUP_ROWS = 2**17
 _WRITING, _COMMIT, _LOCK = "_writing", "_commit.json", "_lock"
+_UNDECIDED = f"{_COMMIT}.new"
 _NUMBERED = re.compile(r"(\d{6,})-\d{5,}\.parquet")
 
 
@@ -65,8 +78,13 @@ def read(spark: "SparkSession", folder: str | Path, table: str | None = None) ->
     finish(folder)
     found = about(folder, table)
     wanted = schema(found.table, found.attributes)
-    frame = spark.read.schema(wanted).parquet(str(folder))
+    frame = spark.read.schema(wanted).parquet(spark_path(folder))
     return frame.select([column(name) for name in wanted.names])  # Spark puts the day last
+
+
+def spark_path(path: str | Path) -> str:
+    """A path as Spark takes it for that very path, whatever characters are in it: brackets and stars are patterns."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
 
 
 def column(name: str) -> "Column":
@@ -131,7 +149,7 @@ class Change:
             "attributes": {name: str(form) for name, form in said.attributes.items()},
             "quarantine": (self.new / QUARANTINE).is_dir(),
         }
-        fresh = self.folder / f"{_COMMIT}.new"
+        fresh = self.folder / _UNDECIDED
         fresh.write_text(json.dumps(data), encoding="utf-8")
         fresh.replace(self.folder / _COMMIT)
         _carry_out(self.folder)
@@ -141,6 +159,9 @@ class Change:
 def changing(folder: str | Path, table: str, mode: Mode = "new") -> Iterator[Change]:
     """A change of the table in a folder, that is undone unless it is committed."""
     root = Path(folder)
+    for above in root.resolve().parents:
+        if (above / ABOUT).exists() and not root.resolve().relative_to(above).parts[0].startswith("_"):
+            raise PipelineError(f"{folder} is within the table {above}, whose rows these would be: take another folder")
     made = not root.exists()
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -153,9 +174,10 @@ def changing(folder: str | Path, table: str, mode: Mode = "new") -> Iterator[Cha
         try:
             yield change
         finally:
-            shutil.rmtree(root / _WRITING, ignore_errors=True)
-            if made and not (root / ABOUT).exists():
-                shutil.rmtree(root, ignore_errors=True)
+            if not (root / _COMMIT).exists():  # else it is decided, and what is left of it is for the next one to do
+                shutil.rmtree(root / _WRITING, ignore_errors=True)
+                if made and not (root / ABOUT).exists():
+                    shutil.rmtree(root, ignore_errors=True)
 
 
 def finish(folder: str | Path) -> None:
@@ -168,6 +190,7 @@ def finish(folder: str | Path) -> None:
 
 
 def _begun(root: Path, table: str, mode: Mode) -> Change:
+    (root / _UNDECIDED).unlink(missing_ok=True)
     others = [path.name for path in root.iterdir() if path.name not in (_WRITING, _LOCK)]
     before = None
     if (root / ABOUT).exists():
@@ -189,9 +212,8 @@ def _begun(root: Path, table: str, mode: Mode) -> Change:
 
 def _carry_out(root: Path) -> None:
     """Do what `_commit.json` says, or the rest of it."""
-    data = json.loads((root / _COMMIT).read_text(encoding="utf-8"))
-    for name in data["removed"]:
-        path = root / name
+    data = _decided(root)
+    for path in (root / name for name in data["removed"]):
         path.unlink(missing_ok=True)
         if path.parent != root and path.parent.is_dir() and not any(path.parent.iterdir()):
             path.parent.rmdir()
@@ -200,12 +222,29 @@ def _carry_out(root: Path) -> None:
         target = root / path.relative_to(new)
         target.parent.mkdir(parents=True, exist_ok=True)
         path.replace(target)
-    forms = {name: Form.parse(form) for name, form in data["attributes"].items()}
-    write_about(root, About(data["table"], attributes=forms))
+    write_about(root, About(data["table"], attributes=data["attributes"]))
     if data["quarantine"]:
         write_about(root / QUARANTINE, About("quarantine"))
     shutil.rmtree(root / _WRITING, ignore_errors=True)
     (root / _COMMIT).unlink(missing_ok=True)
+
+
+def _decided(root: Path) -> dict[str, Any]:
+    """What `_commit.json` says. It may have come with a table of somebody else, so only files of the table may go."""
+    try:
+        data = json.loads((root / _COMMIT).read_text(encoding="utf-8"))
+        folders = {(root / name).parent.resolve() for name in data["removed"]}
+        if not all(folder.is_relative_to(root.resolve()) for folder in folders):
+            raise ValueError("it is about files that are not of the table")
+        forms = {name: Form.parse(form) for name, form in data["attributes"].items()}
+        return {
+            "removed": data["removed"],
+            "table": data["table"],
+            "attributes": forms,
+            "quarantine": data["quarantine"],
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PipelineError(f"{root / _COMMIT} says nothing that can be done: {error}") from None
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def dryrun(
 
         wanted = _wanted(filter, context)
         about(events, "events")  # what is wrong with the wish is said before Spark starts
-        _check_out(events, out)
+        _check_out(events, out, overwrite)
     with session(master, "dryrun", debug) as spark:
         from godwit.pipeline.dryrun import dry_run, matching
 
@@ -66,11 +66,14 @@ def _wanted(text: str, context: str | None) -> "Filter":
     return found
 
 
-def _check_out(events: str, out: str) -> None:
+def _check_out(events: str, out: str, overwrite: bool) -> None:
     from pathlib import Path
 
     from godwit.errors import PipelineError
+    from godwit.pipeline.schemas import ABOUT
 
+    if out and not overwrite and Path(out, ABOUT).exists():
+        raise PipelineError(f"there is a table in {out} already: --overwrite replaces it")
     if out and Path(out).resolve() == Path(events).resolve():
         raise PipelineError(f"--out is {out}, which is the table that is read: take another folder")
 

@@ -85,6 +85,8 @@ def failing_well(debug: bool = False) -> Iterator[None]:
 
 def sentence(error: BaseException) -> str:
     """What an error of Spark comes down to, in one line: what a worker raised, or the cause that says the most."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = str(error)
     said = _raised(text) or _caused(text) or next((line for line in text.splitlines() if line.strip()), "")
     return TAIL.sub("", ERROR_CLASS.sub("", " ".join(said.split()), count=1)) or type(error).__name__

@@ -5,7 +5,7 @@ as JSON has them, else texts; an empty one is a missing attribute. A piece of a 
 reads the header there first; only files without a quote are cut (`splits.counted`), for in those a line is a row.
 
 *Rules.*
-1. A header names each column, and none twice.
+1. A header names each column, and none twice; blank lines may stand before it.
 2. A row of too few or too many cells is bad; one of too few whose line is blank is none.
 """
 
@@ -56,13 +56,18 @@ class _Text:
 
 def header(path: str, delimiter: str) -> list[str]:
     """The names of the columns of a file; [] when it is empty."""
+    text = _Text(Split(path, ""))
     try:
-        found = next(csv.reader(_Text(Split(path, "")), delimiter=delimiter, strict=True), [])
+        found = next(filter(None, csv.reader(text, delimiter=delimiter, strict=True)), [])
     except (csv.Error, BrokenOff) as error:
-        raise PipelineError(f"{path}:1: the header cannot be read: {error}") from None
+        raise PipelineError(f"{path}:{text.number}: the header cannot be read: {error}") from None
+    for fault in text.faults:
+        raise PipelineError(f"{path}:{fault.line}: the header cannot be read: {fault.reason}")
     for place, name in enumerate(found, start=1):
         if not name or name in found[: place - 1]:
-            raise PipelineError(f"{path}:1: column {place} of the header is {name!r}: each needs a name of its own")
+            raise PipelineError(
+                f"{path}:{text.number}: column {place} of the header is {name!r}: each needs a name of its own"
+            )
     return found
 
 
@@ -74,7 +79,7 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
     text = _Text(split)
     reader = csv.reader(text, delimiter=options.delimiter, strict=True)
     if not split.start:
-        next(reader)
+        next(filter(None, reader), None)
         text.texts.clear()
     while True:
         try:
@@ -85,22 +90,29 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
         except BrokenOff as error:
             yield refused(text.number + 1, "broken off", f"the file cannot be read from here on ({error})", "")
             row = None
+        is_whole = all(fault.line < text.first for fault in text.faults)
         yield from text.faults
         text.faults.clear()
         if row is None:
             return
-        if row:
-            yield _row(names, row, text)
+        if row and is_whole:
+            yield _row(names, row, text, options.text)
+        elif row:
+            yield refused(text.first, "no CSV", "a line within the row cannot be read", "\n".join(text.texts))
         text.texts.clear()
 
 
-def _row(names: list[str], row: list[str], text: _Text) -> Row | Bad:
+def _row(names: list[str], row: list[str], text: _Text, as_it_is: str) -> Row | Bad:
     if len(row) != len(names):
         reason = f"{len(row)} cells where the header has {len(names)} columns"
         return refused(text.first, "cells", reason, "\n".join(text.texts))
     try:
         attributes = flattened(
-            {name: value for name, held in zip(names, row, strict=True) if (value := _cell(held)) is not None}
+            {
+                name: value
+                for name, held in zip(names, row, strict=True)
+                if (value := _cell(held) if name != as_it_is else held or None) is not None
+            }
         )
     except BadEvent as error:
         return refused(text.first, "bad event", error, "\n".join(text.texts))

@@ -23,7 +23,7 @@ from godwit.errors import BadValue
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
 from godwit.pipeline.formats.rows import MICROSECONDS, Bad, in_microseconds, refused
-from godwit.pipeline.formats.splits import LINE_BYTES_MAX, BrokenOff, Split, lines, opened
+from godwit.pipeline.formats.splits import BROKEN, LINE_BYTES_MAX, BrokenOff, Split, lines, opened
 
 __all__ = ["Fix", "at_once", "by_line", "client_of", "fix_of"]
 
@@ -58,7 +58,7 @@ def at_once(split: Split) -> Any:
                 parse_options=csv.ParseOptions(delimiter=" ", quote_char=False),
                 convert_options=csv.ConvertOptions(column_types=COLUMNS, null_values=[]),
             )
-    except (pa.ArrowInvalid, OSError, EOFError):
+    except (pa.ArrowInvalid, *BROKEN):
         return None
     for name, low, high in (("lat", -90, 90), ("lon", -180, 180), ("occupied", 0, 1), ("at", 0, SECONDS_MAX)):
         extremes = pc.min_max(found.column(name)).as_py()

@@ -20,10 +20,11 @@ from godwit.errors import BadEvent, BadValue
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
 
-__all__ = ["NUMBER", "Bad", "Options", "Own", "Row", "Shaper", "cell", "in_microseconds", "own_of", "refused"]
+__all__ = ["Bad", "Options", "Own", "Row", "Shaper", "cell", "in_microseconds", "number", "own_of", "refused"]
 
 TEXT_KEPT_MAX = 1_000  # characters of a bad row
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")  # as JSON has it
+DIGITS_MAX = 1_000  # of an int: beyond 4,300 Python reads none, and long before it is no value
 BOOLS = {"true": True, "false": False}
 UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MICROSECONDS = 1_000_000
@@ -77,6 +78,11 @@ class Options:
     delimiter: str = ","
     strict: bool = False
 
+    @property
+    def text(self) -> str:
+        """The attribute that is kept as it is written: a time in a format of its own, as 12.30 is not 12.3 there."""
+        return self.time if self.time_format and self.time_format not in UNITS else ""
+
 
 def refused(line: int, kind: str, error: object, text: str | bytes) -> Bad:
     """A bad row, its reason in one line and its text cut short."""
@@ -90,9 +96,16 @@ def cell(text: str) -> bool | int | float | str | None:
     """A cell of a table without types: true and false, a number as JSON has it, nothing, or else a text."""
     if not text:
         return None
-    if number := NUMBER.fullmatch(text):
-        return float(text) if number["fraction"] else int(text)
-    return BOOLS.get(text.lower(), text)
+    found = number(text)
+    return BOOLS.get(text.lower(), text) if found is None else found
+
+
+def number(text: str) -> int | float | None:
+    """The number that a text is in JSON, or None; one of very many digits is an infinite float, which no event has."""
+    found = NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    return float(text) if found["fraction"] or len(text) > DIGITS_MAX else int(text)
 
 
 class Shaper:
@@ -127,15 +140,19 @@ class Shaper:
                     f"no point: there is {lon if y is None else lat!r} without {lat if y is None else lon!r}"
                 )
             if x is not None:
+                if name in found:
+                    raise BadValue(
+                        f"two names: {lon!r} and {lat!r} are to be called {name!r}, and there is one already"
+                    )
                 try:
                     found[name] = Point(x, y)
                 except BadValue as error:
                     raise BadValue(f"no point: {error}") from None
-        for old, new in self.names.items():
-            held = found.pop(old, None)
-            if held is not None and new:
-                if new in found:
-                    raise BadValue(f"two names: {old!r} is to be called {new!r}, and there is one already")
+        moved = [(old, new, found.pop(old)) for old, new in self.names.items() if old in found]
+        for old, new, held in moved:
+            if new in found:
+                raise BadValue(f"two names: {old!r} is to be called {new!r}, and there is one already")
+            if new:
                 found[new] = held
         return found
 
@@ -156,6 +173,8 @@ def _in_microseconds(held: Any, format: str) -> int:
         return _microseconds_of(held)
     if type(held) in (int, float):
         if format and format not in UNITS:
+            if type(held) is float:
+                raise ValueError(f"{held!r} is a number, whose last digits may be lost: write it as a text")
             held = str(held)  # 20041228 and the like, which reads like a number
         else:
             return _scaled(held, UNITS[format or "s"])

@@ -23,13 +23,14 @@ from typing import IO, Any
 
 from godwit.errors import PipelineError
 
-__all__ = ["COMPRESSED", "BrokenOff", "Split", "counted", "lines", "numbered", "opened", "sources", "splits"]
+__all__ = ["BROKEN", "COMPRESSED", "BrokenOff", "Split", "counted", "lines", "numbered", "opened", "sources", "splits"]
 
 LINE_BYTES_MAX = 4 * 2**20
 SPLIT_BYTES_MIN = 4 * 2**20
 SPLIT_BYTES_MAX = 64 * 2**20
 READ_BYTES = 2**20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)  # what a file raises that cannot be read, or unpacked, further
 COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -162,7 +163,7 @@ def lines(split: Split, *, whole_only: bool = False) -> Iterator[tuple[int, byte
         while split.end is None or at < split.end:
             try:
                 line, length = _line(file)
-            except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            except BROKEN as error:
                 raise BrokenOff(f"{error}") from None
             if not length or (whole_only and line is not None and not line.endswith(b"\n")):
                 return

@@ -28,6 +28,8 @@ from godwit.pipeline.mobility import coverage, graph, prediction, reading, stayp
 from godwit.pipeline.mobility.cells import Brokers, Cells, H3Cells, Places
 from godwit.pipeline.mobility.cleaning import Cleaning, marked
 from godwit.pipeline.mobility.staypoints import Staying
+from godwit.pipeline.schemas import ABOUT
+from godwit.pipeline.tables import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,13 +56,15 @@ class Settings:
 
 def mine(spark: "SparkSession", sources: Sequence[str], out: Path, settings: Settings) -> dict[str, Any]:
     """Mine fixes, write the files, and say in numbers what was found."""
+    if (out / ABOUT).exists():
+        raise PipelineError(f"{out} is a table, and files of others are not put into it: take another --out")
     read, unread = reading.read(spark, sources, out / "tables" / "fixes")
     fixes = marked(read, settings.cleaning).persist()
     try:
         summary, usual_s = _accounted(fixes, unread)
         stays = staypoints.stay_points(fixes, settings.staying)
         _save(stays, out / "tables" / "stays")
-        summary["stay_points"] = spark.read.parquet(str(out / "tables" / "stays")).count()
+        summary["stay_points"] = spark.read.parquet(spark_path(out / "tables" / "stays")).count()
         in_cells = visits.placed(fixes.where("trip is not null").drop("fault"), settings.cells)
         summary |= _mined(spark, in_cells, settings.cells, out, settings, usual_s)
         if settings.brokers is not None:
@@ -101,11 +105,11 @@ def _mined(
     """Visits and all that follows from them, for cells or for brokers."""
     tables = out / "tables"
     _save(visits.visits(fixes), tables / "visits")
-    visited = spark.read.parquet(str(tables / "visits"))
+    visited = spark.read.parquet(spark_path(tables / "visits"))
     _save(visits.transitions(visited).coalesce(1).sortWithinPartitions("place", "to"), tables / "transitions")
     _save(graph.proxies(visited, settings.proxy_share).coalesce(1).sortWithinPartitions("client"), tables / "proxies")
-    steps = graph.rows(spark.read.parquet(str(tables / "transitions")), "place", "to")
-    proxy_sets = graph.rows(spark.read.parquet(str(tables / "proxies")), "client")
+    steps = graph.rows(spark.read.parquet(spark_path(tables / "transitions")), "place", "to")
+    proxy_sets = graph.rows(spark.read.parquet(spark_path(tables / "proxies")), "client")
     dwells = graph.rows(visits.dwells(visited), "place")
     if not steps:
         raise PipelineError(
@@ -142,7 +146,7 @@ def _mined(
 
 
 def _covered(spark: "SparkSession", fixes: "DataFrame", out: Path) -> dict[str, Any]:
-    found = coverage.coverage(fixes, spark.read.parquet(str(out / "tables" / "visits")))
+    found = coverage.coverage(fixes, spark.read.parquet(spark_path(out / "tables" / "visits")))
     _write_json(out / "coverage.json", found)
     _save(coverage.cells_to_brokers(fixes).coalesce(1).sortWithinPartitions("cell", "broker"), out / "tables" / "cells")
     return {"covered": found["covered"], "handovers_per_client_hour": found["handovers_per_client_hour"]}

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from godwit.errors import PipelineError
 from godwit.pipeline import tables
 from godwit.pipeline.formats.rows import Options
 from godwit.pipeline.formats.splits import sources as files_of
@@ -35,6 +36,8 @@ def read(spark: "SparkSession", sources: Sequence[str], folder: Path) -> "tuple[
     What is no table yet becomes one in `folder`.
     """
     given, files = sorted_out(sources)
+    if files and any(Path(table).resolve() == folder.resolve() for table in given):
+        raise PipelineError(f"{folder} is read, and would be replaced by what the files become: take another --out")
     forms = ((TEXT, [file for file in files if not _is_csv(file)]), (CSV, [file for file in files if _is_csv(file)]))
     mode: tables.Mode = "overwrite"
     unread = 0
