@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -88,6 +89,27 @@ def test_a_capture_that_is_killed_and_a_broker_that_is_lose_nothing_and_double_n
 @pytest.mark.parametrize("seed", range(2, 5))
 def test_twenty_rounds_of_that(tmp_path: Path, seed: int) -> None:
     run(captured(tmp_path, rounds=20, seed=seed))
+
+
+def test_a_session_that_brokers_have_forgotten_is_said_whenever_that_is(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with nursery() as place:
+            broker = Mortal(place, tmp_path, "memory")
+            address = await broker.start()
+            words = ("sub", "n >= 0", "--log", str(tmp_path / "log"), "--at", str(address))
+            capture = await warm.start(*words, folder=tmp_path, environment={})
+            async with connect(address, name="p") as p:
+                while not held(tmp_path / "log"):
+                    await p.publish({"n": 0})
+                await broker.kill()
+                await broker.start()
+                warned = (await capture.stderr.readline()).decode()
+            capture.kill()
+            await capture.wait()
+            await broker.kill()
+        assert "any more: what was published since is not in the log" in warned
+
+    run(scene())
 
 
 # ---------------------------------------------------------------- the same, with every moment chosen and faults planted
@@ -300,9 +322,34 @@ def test_events_under_their_own_name_keep_their_numbers(tmp_path: Path) -> None:
     run(scene())
 
 
+def test_who_publishes_a_log_ends_with_its_input_and_another_goes_on(tmp_path: Path) -> None:
+    async def scene() -> None:
+        broker = await start("b1", {})
+        log = filled(tmp_path / "log", 3, "cab")
+        words = ("pub", "--log", str(log), "--name", "cab", "--at", str(broker.address))
+        async with connect(broker.address, name="s") as s:
+            subscription = await s.subscribe("n >= 0")
+            ended = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "godwit", *words, "--until-eof"),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            _, errors = await ended.communicate()
+            assert b"standard input has ended, and not all is published" in errors
+            command = await warm.start(*words, folder=tmp_path, environment={})
+            await command.communicate()
+            came = [await subscription.next(30) for _ in range(3)]
+        assert [event.sequence for event in came] == [1, 2, 3]
+        await broker.stop()
+
+    run(scene())
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["pub", "--until-eof", "n=1"], "--until-eof goes with --log"),
         (["sub", "--log", "LOG", "--retained"], "a --log holds what is published"),
         (["pub", "--log", "LOG", "n=1"], "and not several"),
         (["pub", "--log", "LOG", "--expires", "3"], "do not go with --log"),

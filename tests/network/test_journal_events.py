@@ -11,6 +11,7 @@ from godwit.errors import JournalError
 from godwit.runtime import connect
 from godwit.runtime.event_log import lines_from
 from godwit.runtime.journal_events import events_in, log_of
+from tests.network.fleet import until
 from tests.network.test_native import linked, run, two_brokers
 
 
@@ -21,6 +22,8 @@ def test_what_clients_and_neighbours_have_said_is_in_the_journal_once(tmp_path: 
             async with connect(b1.address, name="s") as s, connect(b2.address, name="p") as p:
                 subscription = await s.subscribe("n >= 0")
                 await s.drain()
+                await p.attached()
+                await until(lambda: b2.node.machine.routing.in_subs["b1"], "the subscription is there")  # type: ignore[attr-defined]
                 for n in range(5):
                     await p.publish({"n": n}, retain="k" if n == 3 else None)
                 for _ in range(5):

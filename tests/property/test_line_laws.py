@@ -15,7 +15,7 @@ from godwit.filters.lines import line_of, whole_event_of
 from tests.property.strategies import attributes
 
 TIMES = st.none() | st.floats(min_value=0, max_value=4e9)
-NAMES = ("n", "a/b", "sender.x", "größe", "publisher")
+NAMES = ("n", "a/b", "sender.x", "sender.", "größe", "publisher")
 
 
 def events() -> st.SearchStrategy[Event]:

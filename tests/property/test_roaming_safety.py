@@ -15,6 +15,7 @@ from godwit.filters.language import parse
 from godwit.mobility import ways
 from godwit.mobility.messages import Brokers, MoveOut, Relocate, Replay
 from godwit.mobility.modes import MODES
+from godwit.mobility.roaming import RELOCATE_S
 from tests.property.roaming_network import NAMES, RoamingNetwork
 
 FILTER = parse("x > 1")
@@ -274,3 +275,24 @@ def test_what_is_given_up_names_the_events_that_it_holds():
     net.wait(ways.UNSENT_S)
     lost = [(record.peer, record.sequence) for record in net.records if record.kind == "lost"]
     assert lost == [("zz", -1), ("ann", 1), ("ann", 2)]
+
+
+def test_a_client_that_was_let_in_elsewhere_meanwhile_is_waited_for_anew() -> None:
+    """A broker that has asked in vain for long must not give a session up that it was asked for just now."""
+    net = RoamingNetwork()
+    net.say("b", "first", Attach("ann", attempt=1))
+    session = net.sessions_told()[-1]
+    net.close("b", "first")
+    net.cut = {("b", "c"), ("c", "b")}
+    net.say("c", "in vain", Attach("ann", session=session, attempt=2, home="b", since=1))
+    net.wait(RELOCATE_S - 10)
+    net.close("c", "in vain")
+    net.say("b", "back", Attach("ann", session=session, attempt=3, home="b", since=1))
+    net.close("b", "back")
+    net.say("c", "again", Attach("ann", session=session, attempt=4, home="b", since=3))
+    net.wait(30)
+    assert not net.is_attached("c", "again")
+    net.cut = set()
+    net.wait(30)
+    assert net.is_attached("c", "again")
+    assert net.sessions_told() == [session] * 3

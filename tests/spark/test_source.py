@@ -80,6 +80,35 @@ def test_a_batch_that_is_in_the_log_already_is_not_written_again(spark: "SparkSe
     assert held(out) == before == held(source)
 
 
+def test_another_stream_is_refused_wherever_its_checkpoint_is(spark: "SparkSession", tmp_path: Path) -> None:
+    source, out = filled(tmp_path / "log", range(5)), tmp_path / "out"
+    setting = "spark.sql.streaming.checkpointLocation"
+    try:
+        for name in ("first", "first", "second"):
+            spark.conf.set(setting, str(tmp_path))
+            writer = streamed(spark, source).writeStream.format("godwit").queryName(name)
+            query = writer.trigger(availableNow=True).start(str(out))
+            if name == "first":
+                query.awaitTermination()
+            else:
+                with pytest.raises(Exception, match="was filled by another stream"):
+                    query.awaitTermination()
+    finally:
+        spark.conf.unset(setting)
+    assert held(out) == held(source)
+
+
+def test_a_log_that_is_shorter_than_it_was_ends_the_stream_with_a_sentence(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    source, out, checkpoint = filled(tmp_path / "log", range(5)), tmp_path / "out", tmp_path / "checkpoint"
+    run_once(streamed(spark, source), out, checkpoint)
+    segment = source / "00000001.jsonl"
+    segment.write_bytes(segment.read_bytes().partition(b"\n")[0] + b"\n")
+    with pytest.raises(Exception, match="and is shorter now"):
+        run_once(streamed(spark, source), out, checkpoint)
+
+
 def test_rows_without_a_name_get_that_of_the_log_and_numbers_that_grow(spark: "SparkSession", tmp_path: Path) -> None:
     out = tmp_path / "out"
     frame = spark.range(6, numPartitions=2).selectExpr("id as n", "array(id, id + 1) as several", "null as gone")

@@ -105,7 +105,7 @@ def test_two_processes_do_not_write_one_log(tmp_path: Path) -> None:
     EventLog(tmp_path).close()
 
 
-def test_a_disk_that_is_full_leaves_nothing_of_what_was_appended(
+def test_a_disk_that_is_full_leaves_whole_lines_for_readers_and_none_comes_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = EventLog(tmp_path)
@@ -113,18 +113,20 @@ def test_a_disk_that_is_full_leaves_nothing_of_what_was_appended(
     real = os.write
 
     def full(file: int, data: Any) -> int:
-        if len(data) < 50:
+        if len(data) < 200:
             raise OSError(28, "No space left on device")
-        return real(file, bytes(data)[:-40])
+        return real(file, bytes(data)[:-60])
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
         with pytest.raises(EventLogError, match="cannot be written: No space left on device"):
-            log.append(events([2]))
-    assert (tmp_path / "00000001.jsonl").read_bytes().count(b"\n") == 1
-    assert (tmp_path / "00000001.jsonl").read_bytes().endswith(b"\n")
-    written(tmp_path, [1, 2])
-    assert held(tmp_path) == [1, 2]
+            log.append(events([2, 3, 4]))
+    seen = [position for _, position in lines_from(tmp_path)]
+    assert held(tmp_path) == [1, 2, 3]
+    assert not (tmp_path / "00000001.jsonl").read_bytes().endswith(b"\n")
+    written(tmp_path, [2, 3, 4])
+    assert held(tmp_path) == [1, 2, 3, 4]
+    assert [position for _, position in lines_from(tmp_path)][:3] == seen
 
 
 def test_how_far_it_is_published_is_there_again(tmp_path: Path) -> None:
@@ -152,4 +154,31 @@ def test_a_newer_format_and_a_folder_of_other_things_are_refused(tmp_path: Path)
         EventLog(tmp_path)
     (tmp_path / "_log.json").write_text('{"format": 2}')
     with pytest.raises(EventLogError, match="has format 2: this version reads 1"):
+        EventLog(tmp_path)
+
+
+def test_what_is_gone_from_a_log_before_it_was_read_is_missed(tmp_path: Path) -> None:
+    for n in range(1, 5):
+        written(tmp_path, [n], segment_bytes=1)
+    reached = next(position for _, position in lines_from(tmp_path, Position(2, 0)))
+    (tmp_path / "00000001.jsonl").unlink()
+    assert held(tmp_path) == [2, 3, 4]  # taken away, the oldest first
+    assert held(tmp_path, reached) == [3, 4]
+    third = (tmp_path / "00000003.jsonl").read_bytes()
+    (tmp_path / "00000003.jsonl").unlink()
+    for start in (START, reached, Position(3, len(third))):
+        with pytest.raises(EventLogError, match="has no segment 3, and it was not read"):
+            held(tmp_path, start)
+    with pytest.raises(EventLogError, match="has no segment 5, and it was not read"):
+        held(tmp_path, Position(5, 9))
+    (tmp_path / "00000003.jsonl").write_bytes(third[:-9])
+    with pytest.raises(EventLogError, match=rf"was read up to byte {len(third)} of segment 3, and is shorter now"):
+        held(tmp_path, Position(3, len(third)))
+    (tmp_path / "empty").mkdir()
+    assert held(tmp_path / "empty") == []
+
+
+def test_a_log_that_spark_fills_is_not_for_others(tmp_path: Path) -> None:
+    (tmp_path / "_log.json").write_text('{"format": 1, "publisher": "spark"}')
+    with pytest.raises(EventLogError, match="is a log that Spark fills: take another folder"):
         EventLog(tmp_path)

@@ -79,6 +79,23 @@ def test_segments_that_are_gone_before_they_were_read_are_missed(tmp_path: Path)
             look()
 
 
+def test_a_segment_that_is_gone_from_the_middle_is_missed(tmp_path: Path) -> None:
+    log = counted(tmp_path, 9, segment_bytes=200)
+    end = end_of(log)
+    (log / "00000002.jsonl").unlink()
+    assert start_of(log) == START
+    with pytest.raises(PipelineError, match="has no segment 2, and later ones: what is in it is gone"):
+        pieces(log, START, end)
+
+
+@pytest.mark.parametrize(("at", "year"), [(9e18, 9999), (253_402_300_800, 9999), (-9e18, 1)])
+def test_a_time_that_no_column_can_hold_does_not_end_the_reading(tmp_path: Path, at: float, year: int) -> None:
+    log = filled(tmp_path, [Event({}, "p", 1, published_at=at, expires_at=at), Event({}, "p", 2, published_at=NOW)])
+    first, second = read(log, START, end_of(log), Wanted())
+    assert (first["published_at"].year, first["expires_at"].year, first["day"].year) == (year, year, year)
+    assert second["published_at"] == datetime.fromtimestamp(NOW, UTC)
+
+
 def test_a_log_that_is_another_one_now_is_noticed(tmp_path: Path) -> None:
     end = end_of(counted(tmp_path / "a", 3))
     with pytest.raises(PipelineError, match=r"was read up to byte \d+ of segment 1, and is shorter now"):

@@ -44,12 +44,19 @@ class Capture:
         self.log = log
         self.name = log.name
         self._is_known = is_known  # the log has been filled before
-        self._receipts = 0
+
+    def attached(self, client: "Connected") -> None:
+        """A broker has let us in, for the first time or again. (rule 3)"""
+        if self._is_known and not client.was_known:
+            _warn(f"no broker has a session of {self.name} any more: what was published since is not in the log")
+        self._is_known = True
+        if (receipt := client.receipt) is not None:
+            gone = sum(receipt.purged.values()) + len(receipt.lost) + receipt.lost_more
+            if gone:
+                _warn(f"{gone:,} events are not in the log: while we were away, the broker had no room for them")
 
     async def take_all(self, client: "Connected", subscription: "Subscription", wanted: int | None) -> int:
         """Write what comes, up to so many events: how many there were."""
-        if self._is_known and not client.was_known:
-            _warn(f"no broker has a session of {self.name} any more: what was published since is not in the log")
         written = 0
         while wanted is None or written < wanted:
             most = BATCH_EVENTS_MAX if wanted is None else min(BATCH_EVENTS_MAX, wanted - written)
@@ -58,15 +65,7 @@ class Capture:
                 break
             written += len(self.log.append(events))
             subscription.take(len(events))  # rule 1
-            self._tell_losses(client)
         return written
-
-    def _tell_losses(self, client: "Connected") -> None:
-        for receipt in [each for each in client.receipts if each.number > self._receipts]:
-            self._receipts = receipt.number
-            gone = sum(receipt.purged.values()) + len(receipt.lost) + receipt.lost_more
-            if gone:
-                _warn(f"{gone:,} events are not in the log: while we were away, the broker had no room for them")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 Only light things are imported here: the client is loaded when a command runs.
 """
 
+import os
 import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -12,6 +13,7 @@ import typer
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
+    from asyncio import Timeout
     from ssl import SSLContext
 
     from godwit.runtime.client import Connected
@@ -25,6 +27,7 @@ __all__ = [
     "User",
     "Visitor",
     "assigned",
+    "end_with_input",
     "is_terminal",
     "let_in",
     "run",
@@ -33,6 +36,7 @@ __all__ = [
 
 AT = "127.0.0.1:7077"
 LET_IN_S = 10.0
+READ_BYTES = 65_536
 
 At = Annotated[
     list[str] | None,
@@ -126,6 +130,23 @@ async def let_in(client: "Connected", visitor: Visitor) -> None:
     elif "the connection was lost" in reasons and not (visitor.tls or visitor.ca):
         hint = "\nIf the broker speaks TLS, say --tls, or --ca FILE."
     raise GodwitError(f"{reasons}{hint}")
+
+
+def end_with_input(limit: "Timeout") -> None:
+    """End the time there is when standard input ends."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+
+    def on_input() -> None:
+        if not os.read(0, READ_BYTES):
+            loop.remove_reader(0)
+            limit.reschedule(loop.time())
+
+    try:
+        loop.add_reader(0, on_input)
+    except OSError:  # a file, or nothing at all: it has ended already
+        limit.reschedule(loop.time())
 
 
 def run(scene: Coroutine[Any, Any, None]) -> None:

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.network import At, CaFile, Password, Tls, Token, User, Visitor, assigned, is_terminal, let_in, run
+from godwit.cli.network import (
+    At,
+    CaFile,
+    Password,
+    Tls,
+    Token,
+    User,
+    Visitor,
+    assigned,
+    end_with_input,
+    is_terminal,
+    let_in,
+    run,
+)
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -49,6 +62,10 @@ def pub(
     log: Annotated[
         str, typer.Option("--log", metavar="DIR", help="Publish what an event log holds, each event once.")
     ] = "",
+    until_eof: Annotated[
+        bool,
+        typer.Option("--until-eof", help="With --log: stop when standard input ends, as it does with who started us."),
+    ] = False,
     at: At = None,
     token: Token = "",
     user: User = "",
@@ -75,6 +92,8 @@ def pub(
         raise typer.BadParameter(
             "--retain and --expires do not go with --log: events are published as they stand there"
         )
+    if until_eof and not log:
+        raise typer.BadParameter("--until-eof goes with --log: else standard input may be what is published")
     visitor = Visitor(at, token, user, password, tls, ca)
     ours = assigned(context or [])
     said: dict[str, Any] = {"to": to or None, "retain": retain or None, "clear": clear}
@@ -82,7 +101,7 @@ def pub(
         from godwit.cli.event_logs import publishing
 
         with publishing(log, name, user) as state:
-            run(_log(visitor, ours, state, said, strict))
+            run(_log(visitor, ours, state, said, strict, until_eof))
         return
     if file:
         run(_many(visitor, name, ours, file, expires, said, strict))
@@ -188,17 +207,30 @@ async def _many(
 
 
 async def _log(
-    visitor: Visitor, context: dict[str, Any], state: "Publishing", said: dict[str, Any], strict: bool
+    visitor: Visitor,
+    context: dict[str, Any],
+    state: "Publishing",
+    said: dict[str, Any],
+    strict: bool,
+    until_eof: bool,
 ) -> None:
     """Publish what an event log holds behind the place that was reached the last time."""
+    import asyncio
+
     from godwit.cli.event_logs import publish_log
 
     on_event = (lambda event: None) if is_terminal() else _print
     async with visitor.client(state.publisher) as client:
         await let_in(client, visitor)
-        if context:
-            await client.set_context(context)
-        count, refused = await publish_log(client, state, said, strict, on_event)
+        try:
+            async with asyncio.timeout(None) as limit:
+                if until_eof:
+                    end_with_input(limit)
+                if context:
+                    await client.set_context(context)
+                count, refused = await publish_log(client, state, said, strict, on_event)
+        except TimeoutError:
+            raise GodwitError("standard input has ended, and not all is published") from None
         if is_terminal():
             typer.echo(f"published {count:,} events to {client.state.broker} as {state.publisher}")
     if refused:

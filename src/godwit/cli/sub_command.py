@@ -1,6 +1,5 @@
 """`godwit sub`: print the events that a filter matches, as they come."""
 
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +15,7 @@ from godwit.cli.network import (
     User,
     Visitor,
     assigned,
+    end_with_input,
     is_terminal,
     let_in,
     run,
@@ -23,8 +23,6 @@ from godwit.cli.network import (
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
-    from asyncio import Timeout
-
     from godwit.cli.event_logs import Capture
     from godwit.filters.events import Event
     from godwit.runtime.client import State
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["sub"]
 
 STATUS_NO = 1
-READ_BYTES = 65_536
 SUBSCRIPTION = "sub"  # its name in a session that is come back to
 
 
@@ -129,7 +126,13 @@ async def _listen(
 ) -> None:
     import asyncio
 
-    async with visitor.client(name, confirm="read", on_state=_on_state) as client:
+    def on_state(state: "State") -> None:
+        _on_state(state)
+        if state.kind == "attached" and capture is not None:
+            capture.attached(client)
+
+    client = visitor.client(name, confirm="read", on_state=on_state)
+    async with client:
         said = None
         if context:
             said = client.set_context(context)
@@ -148,7 +151,7 @@ async def _listen(
         try:
             async with asyncio.timeout(wait) as limit:
                 if until_eof:
-                    _end_with_input(limit)
+                    end_with_input(limit)
                 if capture is not None:
                     came.events = await capture.take_all(client, subscription, came.wanted)
                     return
@@ -159,23 +162,6 @@ async def _listen(
                         break
         except TimeoutError:
             pass
-
-
-def _end_with_input(limit: "Timeout") -> None:
-    """End the time there is when standard input ends."""
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-
-    def on_input() -> None:
-        if not os.read(0, READ_BYTES):
-            loop.remove_reader(0)
-            limit.reschedule(loop.time())
-
-    try:
-        loop.add_reader(0, on_input)
-    except OSError:  # a file, or nothing at all: it has ended already
-        limit.reschedule(loop.time())
 
 
 def _shower() -> Any:

@@ -32,9 +32,9 @@ def line_of(event: Event) -> dict[str, Any]:
         "publisher": event.publisher,
         "sequence": event.sequence,
         "published_at": event.published_at,
-        "attributes": {name: value for name, value in attributes.items() if not name.startswith(SENDER)},
+        "attributes": {name: value for name, value in attributes.items() if not _is_of_sender(name)},
     }
-    sender = {name.removeprefix(SENDER): value for name, value in attributes.items() if name.startswith(SENDER)}
+    sender = {name.removeprefix(SENDER): value for name, value in attributes.items() if _is_of_sender(name)}
     if sender:
         line["sender"] = sender
     if event.payload is not None:
@@ -49,6 +49,10 @@ def line_of(event: Event) -> dict[str, Any]:
     if event.to is not None:
         line["to"] = to_text(event.to)
     return line
+
+
+def _is_of_sender(name: str) -> bool:
+    return name.startswith(SENDER) and name != SENDER
 
 
 def plain(value: Any) -> Any:

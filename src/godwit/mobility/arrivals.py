@@ -6,6 +6,8 @@
 2. A filter that was replaced while the session was on its way is wanted besides the new one, since the session may hold
    either; where both together are too large, the new one alone.
 3. Of what is replayed, as much is kept as a queue may hold. What is left out is on record.
+4. A client that was let in elsewhere while it was looked for here, and comes again, is looked for anew: what is left of
+   the time for the old search is not that of this one, and the session would be given up too early.
 """
 
 from msgspec import structs
@@ -45,6 +47,14 @@ class Arrival:
         self.superseded_by: NodeId = ""  # who has told us so
         self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
         self.knows_wishes = attach.mode not in ASKING
+
+    def come_again(self, attach: Attach, connection: str, gives_up_at: float) -> bool:
+        """The client has come over another connection. Whether it was let in elsewhere since: rule 4."""
+        is_another = attach.mode != "named" and attach.since != self.attach.since and self.flushes is None
+        self.attach, self.connection, self.is_superseded, self.trail = attach, connection, False, list(attach.tried)
+        if is_another:
+            self.gives_up_at = gives_up_at
+        return is_another
 
     def want(self, wish: Subscribe | Advertise, limits: Limits, binding: Binding) -> None:
         """Its session may hold this, too. Rules 1, 2."""

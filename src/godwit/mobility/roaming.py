@@ -195,11 +195,10 @@ class MobileBroker(PublisherBroker):
         if arrival.next is not None:  # it was on its way elsewhere, and has come back before the session came
             effects += self._supersede(arrival.next, message.attempt, now)
             arrival.next = None
-        arrival.attach, arrival.connection, arrival.is_superseded = message, connection, False
+        is_another = arrival.come_again(message, connection, now + RELOCATE_S)
         arrival.asserted = self.sessions.vouched(connection)
-        arrival.trail = list(message.tried)
         self._expect(arrival, effects, now)
-        return effects if arrival.asks else effects + self._ask(arrival, now)
+        return effects + self._ask(arrival, now) if is_another or not arrival.asks else effects
 
     def _has_room(self) -> bool:
         return len(self.sessions) + len(self.arrivals) < self.config.limits.sessions_max

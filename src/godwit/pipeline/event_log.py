@@ -9,7 +9,10 @@ that the two share.
 2. A line without its end is being written, and belongs to no position.
 3. Nothing is left out in silence: a value that does not fit the form its column was said to have is an error, or goes
    to the column for the rest.
-4. A log from which something is gone that was not read is an error: the segment that a position is in must be there.
+4. A log from which something is gone that was not read is an error: the segment that a position is in must be there,
+   and all behind it.
+5. Brokers let through any number as the time of an event, and one publisher must not end a stream for everybody: a
+   time outside of the years 1 to 9999 is the first or the last second of them.
 """
 
 import json
@@ -21,20 +24,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from godwit.errors import GodwitError, PipelineError
 from godwit.filters.events import Attributes
 from godwit.filters.lines import plain
 from godwit.pipeline.columns import EXACT_MAX, INT64_MAX, OWN, Form, arrow_type, column_of, to_arrow
-from godwit.pipeline.formats.by_line import of_json
-from godwit.pipeline.formats.rows import Own, in_microseconds
+from godwit.pipeline.formats.by_line import of_data
+from godwit.pipeline.formats.rows import MICROSECONDS, YEAR_MAX_US, YEAR_MIN_US, Own, in_microseconds
 
 __all__ = ["START", "Piece", "Position", "Wanted", "advanced", "batches", "end_of", "pieces", "segments", "start_of"]
 
 SEGMENT = re.compile(r"^\d{8}\.jsonl$")
 READ_BYTES = 2**20
 PIECE_BYTES_MAX = 8 * 2**20  # that one task reads
+TIMES = ("published_at", "expires_at")
 EPOCH = date(1970, 1, 1)
 DAY_US = 86_400_000_000
 
@@ -74,7 +79,11 @@ def segments(folder: Path, start: Position | None = None) -> list[int]:
     if start.segment not in found:
         there = f"segments {found[0]} to {found[-1]} are there" if found else "no segment is there"
         raise PipelineError(f"{folder} was read up to segment {start.segment}, and {there}: what is between is gone")
-    return [segment for segment in found if segment >= start.segment]
+    ahead = [segment for segment in found if segment >= start.segment]
+    if ahead[-1] - ahead[0] >= len(ahead):
+        missing = next(number for number, segment in enumerate(ahead, start=ahead[0]) if segment != number)
+        raise PipelineError(f"{folder} has no segment {missing}, and later ones: what is in it is gone")
+    return ahead
 
 
 def start_of(folder: Path) -> Position:
@@ -255,12 +264,22 @@ def _lines(piece: Piece) -> Iterator[tuple[int, bytes]]:
 
 def _parsed(piece: Piece, at: int, line: bytes) -> tuple[Attributes, Own]:
     try:
-        attributes, own = of_json(line)
+        data = msgspec.json.decode(line)
+        if type(data) is dict:
+            data.update({name: _in_years(data[name]) for name in TIMES if name in data})
+        attributes, own = of_data(data)
     except (GodwitError, ValueError, RecursionError) as error:
         raise PipelineError(f"{piece.path}, byte {at}: {error}") from None
     if own is None or "publisher" not in own or "sequence" not in own:
         raise PipelineError(f"{piece.path}, byte {at}: this is no line of an event log, with publisher and sequence")
     return attributes, own
+
+
+def _in_years(at: Any) -> Any:
+    """The nearest time that a column of times can hold. (rule 5)"""
+    if type(at) not in (int, float):
+        return at
+    return min(max(at, YEAR_MIN_US // MICROSECONDS), YEAR_MAX_US // MICROSECONDS - 1)
 
 
 def _batch(events: list[tuple[Attributes, Own]], wanted: Wanted) -> Any:

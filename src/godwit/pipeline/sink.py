@@ -1,36 +1,45 @@
 """Events from Spark to an event log, and on to a broker: each batch once.
 
-*Theory.* Tasks write their rows as lines to files of their own, under `_parts`. The driver then puts them together, in
-the order of their partitions, to one segment of the log, on the disk and under its name in one step. Batch n of a
-stream is segment n + 1: if it is there, that batch was written before the driver was killed, and is not written again.
+*Theory.* Tasks write their rows as lines to files of their own, in a folder of this write under `_parts`. The driver
+then puts them together, in the order of their partitions, to one segment of the log, on the disk and under its name in
+one step. Batch n of a stream is segment n + 1: if it is there, that batch was written before the driver was killed, and
+is not written again.
 Then, with a broker, `godwit pub --log` publishes what is in the log behind the place that it had reached; that is
 exactly once, too (`docs/reference/event_log.md`). Only when that is done does Spark hear that the batch is.
 
 *Rules.*
-1. A segment is there wholly or not at all, once, whatever is killed.
+1. A segment is there wholly or not at all, once, whatever is killed, and whoever else writes at the same time: the
+   driver of a killed stream may still be at it when the next one begins.
 2. Rows that say their publisher and number keep them in the log; others get the log's own publisher, and numbers that
    grow: the segment, and the row in it.
 3. One stream fills a log. Another, or one whose checkpoint was begun anew, is refused: its batches have the same
-   numbers.
-4. A column of the name `attributes`, of texts, is JSON with further attributes, as the reader gives it.
+   numbers. Tasks know the identity of their stream, wherever its checkpoint is.
+4. Who publishes a log ends with the driver: it holds the other end of its standard input. When another is still at it,
+   we wait for `TAKE_OVER_S`.
+5. A column of the name `attributes`, of texts, is JSON with further attributes, as the reader gives it.
 """
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic, time
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from godwit.errors import GodwitError, PipelineError
+from godwit.errors import BadEvent, GodwitError, PipelineError
 from godwit.filters.events import Attributes, Event, flattened
 from godwit.filters.language import said_filter
 from godwit.filters.lines import line_of
@@ -39,10 +48,15 @@ from godwit.pipeline.event_log import segments
 
 __all__ = ["LogStreamWriter", "LogWriter", "Target", "lines_of"]
 
-ABOUT, PARTS = "_log.json", "_parts"
+ABOUT, PARTS, WRITING = "_log.json", "_parts", "_writing.lock"
 FORMAT = 1
 NUMBER_BITS = 32  # of a row in its segment
 ATTRIBUTES = "attributes"
+QUERY = "sql.streaming.queryId"  # what Spark tells its tasks
+TAKE_OVER_S = 30.0  # for who publishes the log for a driver that was killed to notice
+LOOK_S = 1.0
+ERROR_BYTES_MAX = 65_536
+LEFT_OVER_S = 86_400.0  # what a killed job has left under `_parts` is swept after that
 UNNAMED = b'{"publisher":"","sequence":0,'  # how a line begins that has no publisher and number yet
 
 
@@ -54,24 +68,31 @@ class Target:
     name: str = ""
     checkpoint: str = ""
     publish: Sequence[str] | None = None
+    job: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def parts(self) -> Path:
+        """What the tasks of this write have written."""
+        return self.folder / PARTS / self.job
 
 
 class Part(WriterCommitMessage):
-    """What one task has written."""
+    """What one task has written, and for which stream."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, query: str = "") -> None:
         self.path = path
+        self.query = query
 
 
 def _write(target: Target, batches: Iterator[Any]) -> Part:
     """Write the rows of a task."""
-    folder = target.folder / PARTS
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / uuid.uuid4().hex
+    target.parts.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = target.parts / uuid.uuid4().hex
     with path.open("wb") as file:
         for batch in batches:
             file.writelines(lines_of(batch))
-    return Part(str(path))
+    context = TaskContext.get()
+    return Part(str(path), "" if context is None else context.getLocalProperty(QUERY) or "")
 
 
 class LogStreamWriter(DataSourceStreamArrowWriter):
@@ -86,14 +107,17 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """The batch goes to the log, unless it is there, and to the broker."""
-        about = _introduced(self.target)
+        said = next((part.query for part in messages if isinstance(part, Part) and part.query), "")
         segment = batchId + 1
-        if segment not in segments(self.target.folder):
-            _put_together(self.target.folder, segment, messages, about["publisher"])
+        with _locked(self.target.folder):
+            about = _introduced(self.target, said or _query(self.target.checkpoint))
+            if segment not in segments(self.target.folder):
+                _put_together(self.target, segment, messages, about["publisher"])
         _finish(self.target)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing was done: what tasks have written goes with the next batch."""
+        """Nothing was done."""
+        shutil.rmtree(self.target.parts, ignore_errors=True)
 
 
 class LogWriter(DataSourceArrowWriter):
@@ -108,26 +132,26 @@ class LogWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All of it goes to the log as one segment."""
-        about = _introduced(self.target)
-        if "query" in about:
-            raise PipelineError(f"{self.target.folder} is filled by a stream: take another folder for a table")
-        segment = max(segments(self.target.folder), default=0) + 1
-        _put_together(self.target.folder, segment, messages, about["publisher"])
+        with _locked(self.target.folder):
+            about = _introduced(self.target)
+            segment = max(segments(self.target.folder), default=0) + 1
+            _put_together(self.target, segment, messages, about["publisher"])
         _finish(self.target)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing was done."""
-        for message in messages:
-            if isinstance(message, Part):
-                Path(message.path).unlink(missing_ok=True)
+        shutil.rmtree(self.target.parts, ignore_errors=True)
 
 
 # ---------------------------------------------------------------- the driver's part
 
 
-def _introduced(target: Target) -> dict[str, str]:
-    """What the log says of itself, and says from now on; `PipelineError` when it is not ours to write. (rule 3)"""
-    path, query = target.folder / ABOUT, _query(target.checkpoint)
+def _introduced(target: Target, query: str | None = None) -> dict[str, str]:
+    """What the log says of itself, and says from now on; `PipelineError` when it is not ours to write. (rule 3)
+
+    `query`: the identity of the stream that writes; None: none does.
+    """
+    path = target.folder / ABOUT
     about: dict[str, Any] = {}
     if path.exists():
         about = json.loads(path.read_bytes())
@@ -138,9 +162,11 @@ def _introduced(target: Target) -> dict[str, str]:
         if segments(target.folder):
             raise PipelineError(f"{target.folder} is a log that `godwit sub` fills: take another folder")
         fresh["publisher"] = target.name or f"spark-{uuid.uuid4().hex[:12]}"
-        if query:
+        if query is not None:
             fresh["query"] = query
-    elif query and about.get("query") != query:
+    elif query is None and "query" in about:
+        raise PipelineError(f"{target.folder} is filled by a stream: take another folder for a table")
+    elif query is not None and about.get("query") != query:
         raise PipelineError(
             f"{target.folder} was filled by another stream, or by this one before its checkpoint was begun anew: take "
             "another folder"
@@ -160,10 +186,19 @@ def _query(checkpoint: str) -> str:
         return ""
 
 
-def _put_together(folder: Path, segment: int, messages: Sequence[WriterCommitMessage | None], publisher: str) -> None:
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Be the only one that puts a segment together. Nobody takes long over it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / WRITING).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _put_together(target: Target, segment: int, messages: Sequence[WriterCommitMessage | None], publisher: str) -> None:
     """Make one segment of what tasks have written. (rules 1 and 2)"""
-    fresh, row = folder / PARTS / f"segment-{segment}", 0
-    fresh.parent.mkdir(mode=0o700, exist_ok=True)
+    folder, fresh, row = target.folder, target.parts / f"segment-{segment}", 0
+    fresh.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = msgspec.json.encode(publisher)
     with fresh.open("wb") as file:
         for message in messages:
@@ -183,12 +218,45 @@ def _put_together(folder: Path, segment: int, messages: Sequence[WriterCommitMes
 
 def _finish(target: Target) -> None:
     """Publish what was not published yet, and sweep."""
-    shutil.rmtree(target.folder / PARTS, ignore_errors=True)
-    if target.publish is not None:
-        ran = subprocess.run(target.publish, capture_output=True, stdin=subprocess.DEVNULL, check=False)
-        if ran.returncode:
-            said = ran.stderr.decode(errors="replace").strip().removeprefix("error: ")
+    shutil.rmtree(target.parts, ignore_errors=True)
+    _sweep(target.folder / PARTS)
+    begun = monotonic()
+    while target.publish is not None:
+        status, said = _ran(target.publish)
+        if status == 0:
+            return
+        if "is being published by process" not in said or monotonic() - begun > TAKE_OVER_S:
             raise PipelineError(f"the events are in {target.folder}, and were not published: {said}")
+
+
+def _sweep(parts: Path) -> None:
+    """What was left by jobs that were killed long ago goes; and the folder, when nobody uses it."""
+    for left in parts.glob("*"):
+        with suppress(OSError):
+            if time() - left.stat().st_mtime > LEFT_OVER_S:
+                shutil.rmtree(left, ignore_errors=True)
+    with suppress(OSError):
+        parts.rmdir()
+
+
+def _ran(command: Sequence[str]) -> tuple[int, str]:
+    """Run a command that ends with us, however that is: its status, and what it says of its errors. (rule 4)"""
+    parent = os.getppid()
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors)
+        try:
+            while process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(LOOK_S)
+                if os.getppid() != parent:
+                    raise PipelineError("the driver has gone")
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.kill()
+            process.wait()
+        said = os.pread(errors.fileno(), ERROR_BYTES_MAX, 0)
+    return process.returncode, said.decode(errors="replace").strip().removeprefix("error: ")
 
 
 def _save(path: Path, data: bytes) -> None:
@@ -216,7 +284,8 @@ def _sync(folder: Path) -> None:
 def lines_of(batch: Any) -> Iterator[bytes]:
     """The rows of an Arrow batch as lines of an event log."""
     names = batch.schema.names
-    has_json = ATTRIBUTES in names and pa.types.is_string(batch.schema.field(ATTRIBUTES).type)
+    has_json = ATTRIBUTES in names and _is_text(batch.schema.field(ATTRIBUTES).type)
+    _check_own(batch.schema)
     texts = batch.column(ATTRIBUTES).to_pylist() if has_json else [None] * batch.num_rows
     columns = [name for name in names if not (has_json and name == ATTRIBUTES)]
     own = {name: batch.column(name).to_pylist() for name in OWN if name in names and name != "day"}
@@ -225,11 +294,39 @@ def lines_of(batch: Any) -> Iterator[bytes]:
         yield msgspec.json.encode(line_of(event)) + b"\n"
 
 
+def _is_text(type: Any) -> bool:
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type))
+
+
+def _check_own(schema: Any) -> None:
+    """`PipelineError` unless the columns that a table of events has for itself are of its kinds."""
+    for name, (word, fits) in _OWN_KINDS.items():
+        if name in schema.names and not pa.types.is_null(kind := schema.field(name).type) and not fits(kind):
+            raise PipelineError(f"column {name!r} is {kind}: in a table of events it is {word}; give it another name")
+
+
+_OWN_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("publisher", "to", "content_type"), ("a text", _is_text)),
+    "sequence": ("a whole number", pa.types.is_integer),
+    "payload": ("binary", lambda type: pa.types.is_binary(type) or pa.types.is_large_binary(type)),
+    **dict.fromkeys(
+        ("published_at", "expires_at"),
+        ("a time, or seconds since 1970", lambda type: pa.types.is_timestamp(type) or _is_number(type)),
+    ),
+}
+
+
+def _is_number(type: Any) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type))
+
+
 def _event(own: Mapping[str, Any], attributes: Attributes, text: str | None) -> Event:
     try:
         if text is not None:
-            attributes = {**flattened(json.loads(text)), **attributes}
+            attributes = {**flattened(msgspec.json.decode(text)), **attributes}
         is_named = own.get("publisher") is not None and own.get("sequence") is not None
+        if is_named and own["sequence"] < 0:
+            raise BadEvent(f"its sequence is {own['sequence']}: it must be 0 or more")
         to = own.get("to")
         return Event(
             attributes,
@@ -247,5 +344,5 @@ def _event(own: Mapping[str, Any], attributes: Attributes, text: str | None) -> 
 
 def _seconds(at: Any) -> float | None:
     if isinstance(at, datetime):
-        return at.timestamp()
+        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
     return None if at is None else float(at)

@@ -58,10 +58,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GodwitSource", "register"]
 
-OPTIONS = (
-    *("path", "log", "broker", "filter", "name", "ca", "seconds", "attributes", "rest", "rows_per_batch", "trace"),
-    *("checkpointlocation",),
-)
+OPTIONS = ("path", "log", "broker", "filter", "name", "ca", "seconds", "attributes", "rest", "rows_per_batch", "trace")
+OF_SPARK = ("checkpointlocation", "queryname", "outputmode")  # which hands its own on
 CATCH_UP_S = 5.0
 TAKE_OVER_S = 30.0  # for who fills the log for a reader that was killed to notice
 END_S = 10.0
@@ -125,9 +123,9 @@ class _Options:
     """What was said, checked."""
 
     def __init__(self, said: Any) -> None:
-        strange = [name for name in said if name.lower() not in OPTIONS]
+        strange = [name for name in said if name.lower() not in (*OPTIONS, *OF_SPARK)]
         if strange:
-            raise PipelineError(f'format("godwit") has no option {strange[0]!r}: allowed are {", ".join(OPTIONS[:-1])}')
+            raise PipelineError(f'format("godwit") has no option {strange[0]!r}: allowed are {", ".join(OPTIONS)}')
         folder = said.get("log") or said.get("path")
         if not folder:
             raise PipelineError('format("godwit") needs a folder for the event log: load(FOLDER), or the option "log"')
@@ -143,19 +141,23 @@ class _Options:
 
     def command(self, word: str, *more: str) -> list[str]:
         """A command of `godwit` about the log and its broker."""
-        found = [sys.executable, "-m", "godwit", word, *more, "--log", str(self.folder)]
+        found = [sys.executable, "-m", "godwit", word, "--log", str(self.folder)]
         for at in self.broker.split(","):
             found += ["--at", at.strip()]
         for option, value in (("--name", self.name), ("--ca", self.ca)):
             if value:
                 found += [option, value]
-        return found
+        return [*found, *more]
+
+    def listening(self, *more: str) -> list[str]:
+        """The command that fills the log. A filter may begin with a minus, and is no option for that."""
+        return self.command("sub", *more, "--", self.filter)
 
     def sink(self) -> Any:
         """The part that a writer needs."""
         from godwit.pipeline.sink import Target
 
-        publish = self.command("pub") if self.broker else None
+        publish = self.command("pub", "--until-eof") if self.broker else None
         return Target(self.folder, self.name, self.checkpoint, publish)
 
 
@@ -229,7 +231,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._capture is None:
                 self._capture = Capture(self.options)
             self._capture.check()
-        end = max(begin, self._end) if self._end is not None else end_of(self.options.folder, begin)
+        end = end_of(self.options.folder, begin)
+        if self._end is not None:
+            end = max(begin, min(end, self._end))
         if isinstance(limit, ReadMaxRows):
             end = advanced(self.options.folder, begin, end, limit.max_rows)
         return end._asdict()
@@ -262,7 +266,7 @@ class Capture:
     """The process that fills the log from a broker."""
 
     def __init__(self, options: _Options) -> None:
-        self._command = options.command("sub", options.filter, "--until-eof")
+        self._command = options.listening("--until-eof")
         self._since = monotonic()
         self._begin()
 
@@ -300,7 +304,7 @@ class Capture:
 
 def catch_up(options: _Options) -> None:
     """Have a log filled with what waits at a broker, for as long as was said."""
-    command = options.command("sub", options.filter, "--wait", str(options.seconds))
+    command = options.listening("--wait", str(options.seconds))
     begun = monotonic()
     while True:
         ran = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)

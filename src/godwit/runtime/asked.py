@@ -238,6 +238,7 @@ class Unread:
     def __init__(self) -> None:
         self.count = 0
         self.read_up_to = 0
+        self._former = 0  # of `count`, those of another session: what is told again meanwhile may be one of them
         self._left: OrderedDict[int, int] = OrderedDict()  # by delivery: so many subscriptions have not read it
 
     def came(self, number: int, subscriptions: int) -> None:
@@ -246,18 +247,32 @@ class Unread:
         self._left[number] = subscriptions
         self._advance()
 
+    def came_again(self, number: int) -> None:
+        """A delivery of an event that had come before, in this session or in another."""
+        if number > self.read_up_to and number not in self._left:
+            self._left[number] = 0
+            self._advance()
+
     def read(self, number: int) -> None:
         """A subscription has read it."""
         self.count -= 1
-        if number in self._left:  # else it is of another session
+        if number in self._left:
             self._left[number] -= 1
-            self._advance()
+        else:
+            self._former -= 1
+        self._advance()
 
     def begin_anew(self) -> None:
         """The session is another: its numbers begin anew."""
         self._left.clear()
         self.read_up_to = 0
+        self._former = self.count
+
+    def claimed(self) -> None:
+        """A subscription has got an event whose number is not known any more."""
+        self.count += 1
+        self._former += 1
 
     def _advance(self) -> None:
-        while self._left and next(iter(self._left.values())) == 0:
+        while not self._former and self._left and next(iter(self._left.values())) == 0:
             self.read_up_to, _ = self._left.popitem(last=False)

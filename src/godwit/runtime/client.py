@@ -256,7 +256,7 @@ class Connected:
         is_new = name not in self._subscriptions
         subscription = self._subscriptions.setdefault(name, Subscription(name, filter, self))
         for event in self._unclaimed.claim(name) if self._unclaimed is not None else ():
-            self._unread.count += 1
+            self._unread.claimed()
             subscription.put(event, 0)
         try:
             await self._subscribed(subscription, filter, sender, expires, queue, share=share, retained=retained)
@@ -452,9 +452,10 @@ class Connected:
                     self.machine.kept = 0 if self._confirms_read else None
                 self._came_up_to, self.was_known = self._told_up_to, not message.fresh
                 self._now("attached", "")
-        if isinstance(message, Delivery):
+        if isinstance(message, Delivery) and self.machine.is_attached and input.connection == self.machine.connection:
             self._came_up_to = message.number
             self._do(effects, message.number)
+            self._unread.came_again(message.number)  # unless it has just come
             if self._confirms_read and self._unread.read_up_to > self._told_up_to:
                 self._flush_soon()  # it came again
         else:

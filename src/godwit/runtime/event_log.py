@@ -3,7 +3,8 @@
 *Theory.* It is how events get from a network of brokers to programs that read files, and back. A log is a folder of
 segments, `00000001.jsonl` and so on. Each is lines of JSON as `godwit sub` prints them (`filters/lines.py`), and is
 only ever appended to; when one is full the next is begun. So a position is a segment and a number of bytes, and what is
-before a position never changes. `docs/reference/event_log.md` has the format for whoever reads it.
+before a position never changes. A log from which something is gone that was not read is said to be so.
+`docs/reference/event_log.md` has the format for whoever reads it.
 
 `EventLog` writes: `godwit sub --log` takes events from its session, appends them, and only then tells the broker that
 it has them. Killed in between, it gets them again, and leaves out what is in the log by publisher and number. For that
@@ -14,11 +15,12 @@ that was written when the segment was begun.
 Events have the same numbers each time, so what is published again after a kill is dropped by the sessions that got it.
 
 *Rules.*
-1. `append` returns when the events are on the disk. When it raises, none of them is in the log.
+1. `append` returns when the events are on the disk. When it raises, the log is closed, and some of them may be in it:
+   a reader may have seen these already. They come again, and are left out.
 2. No event is in a log twice, by its publisher and number.
 3. The end of a line that was being written when the process was killed is cut off when the log is opened. A line that
    cannot be read with others behind it is a fault of the disk: `EventLogError` says where, and nothing is cut.
-4. One process at a time writes a log, and one publishes it; others may read it.
+4. One process at a time writes a log, and one publishes it; others may read it. What Spark writes nobody else does.
 5. What a reader has seen is there after the end of the process. After the end of the power only what was on the disk
    is: the last lines may be gone, and come again, for no broker was told that we had them.
 """
@@ -81,6 +83,8 @@ class EventLog:
         self._lock = _locked(folder, WRITING, "written")
         try:
             _check_about(folder)
+            if "publisher" in _about(folder):
+                raise EventLogError(f"{folder} is a log that Spark fills: take another folder")
             self._seen = Seen(SEEN_WINDOW, SEEN_PUBLISHERS_MAX)
             found = segments(folder)
             if found:
@@ -118,7 +122,7 @@ class EventLog:
             if new:
                 self._write(b"".join(_encode(line_of(event)) + b"\n" for event in new))
         except OSError as error:
-            self._give_up()
+            self.close()
             raise EventLogError(f"{self.folder} cannot be written: {error.strerror or error}") from None
         return new
 
@@ -129,12 +133,6 @@ class EventLog:
             left = left[os.write(self._file, left) :]
         os.fdatasync(self._file)
         self._bytes += len(data)
-
-    def _give_up(self) -> None:
-        """What could not be written must not stay in part: it comes again."""
-        if self._file is not None:
-            os.ftruncate(self._file, self._bytes)
-        self.close()
 
     def close(self) -> None:
         """Let go of the files."""
@@ -203,18 +201,30 @@ def segments(folder: Path) -> list[int]:
 
 
 def lines_from(folder: Path, start: Position = START) -> Iterator[tuple[bytes, Position]]:
-    """The whole lines behind a position, each with the position behind it."""
-    for segment in segments(folder):
+    """The whole lines behind a position, each with the position behind it.
+
+    `EventLogError` when something between is gone. From the start, a log is read from the first segment that is there.
+    """
+    found = segments(folder)
+    expected = start.segment if start != START else next(iter(found), 1)
+    for segment in found:
         if segment < start.segment:
             continue
+        if segment != expected:
+            break
+        expected += 1
         at = start.bytes if segment == start.segment else 0
         with (folder / segment_file(segment)).open("rb") as file:
+            if file.seek(0, os.SEEK_END) < at:
+                raise EventLogError(f"{folder} was read up to byte {at} of segment {segment}, and is shorter now")
             file.seek(at)
             for line in file:
                 if not line.endswith(b"\n"):
                     break  # it is being written
                 at += len(line)
                 yield line, Position(segment, at)
+    if expected <= max(found if start == START else (*found, start.segment), default=0):
+        raise EventLogError(f"{folder} has no segment {expected}, and it was not read: what is in it is gone")
 
 
 class Publishing:

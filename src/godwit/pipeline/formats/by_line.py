@@ -20,7 +20,7 @@ from godwit.pipeline.formats.rows import Bad, Options, Own, Row, own_of, refused
 from godwit.pipeline.formats.splits import LINE_BYTES_MAX, BrokenOff, Split, lines
 from godwit.pipeline.padres import publication
 
-__all__ = ["LOG_FIELDS", "of_json", "rows"]
+__all__ = ["LOG_FIELDS", "of_data", "of_json", "rows"]
 
 LOG_FIELDS = frozenset(
     (
@@ -59,7 +59,11 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
 
 def of_json(line: bytes) -> Parsed:
     """The event on a line of JSON."""
-    data = msgspec.json.decode(line)
+    return of_data(msgspec.json.decode(line))
+
+
+def of_data(data: Any) -> Parsed:
+    """The same, of what the JSON says."""
     if type(data) is not dict:
         raise BadEvent(f"an event is an object in JSON, and this is {_word(data)}")
     attributes = data.get("attributes")
