@@ -172,6 +172,14 @@ def test_matches_never_take_the_place_of_their_events(tmp_path: Path) -> None:
         match_table(nowhere, tmp_path / "events", index, tmp_path / "index" / ".." / "events", "overwrite")
 
 
+def test_a_file_that_is_damaged_is_named(tmp_path: Path) -> None:
+    event_table(tmp_path / "events", [{"x": 1}])
+    [file] = tables.files(tmp_path / "events")
+    file.write_bytes(b"PAR1 it is not PAR1")
+    with pytest.raises(PipelineError, match=rf"cannot read {file}: "):
+        learn(Index(), tmp_path / "events")
+
+
 def test_a_worker_that_does_not_see_the_table_says_so(tmp_path: Path) -> None:
     index, _ = index_of(tmp_path, 3)
     gone: list[Any] = [Piece(str(tmp_path / "gone.parquet"), None, 0, 0, 5)]

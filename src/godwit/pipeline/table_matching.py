@@ -122,7 +122,10 @@ def learn(index: Index, folder: str | Path) -> None:
 
 def _as_pieces(path: Path, root: Path) -> list[Piece]:
     day = path.parent.name.removeprefix("day=") if path.parent != root else None
-    meta = pq.read_metadata(path)
+    try:
+        meta = pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        raise PipelineError(f"cannot read {path}: {error}") from None
     rows = [meta.row_group(group).num_rows for group in range(meta.num_row_groups)]
     return [Piece(str(path), day, group, 0, count) for group, count in enumerate(rows) if count]
 
