@@ -299,11 +299,16 @@ def title(case: Case) -> str:
     return case[0].__name__
 
 
+def seed_of(case: Case) -> int:
+    """A seed by which the fault makes a difference: few publishers come in early while something is still under way."""
+    return 2 if title(case).startswith("lets_publishers_in_early") else 1
+
+
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_a_planted_fault_breaks_the_law_it_is_about(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, scenario, workload, law, consequences = case
     plant(monkeypatch)
-    broken = laws_broken(outcome(scenario, 1, workload))
+    broken = laws_broken(outcome(scenario, seed_of(case), workload))
     assert law in broken
     assert broken.keys() <= {law, *consequences}
 
@@ -311,7 +316,7 @@ def test_a_planted_fault_breaks_the_law_it_is_about(case: Case, monkeypatch: pyt
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_without_the_fault_the_same_scenario_holds(case: Case) -> None:
     _, scenario, workload, _, _ = case
-    summary = outcome(scenario, 1, workload)
+    summary = outcome(scenario, seed_of(case), workload)
     assert summary.violations == ()
     assert summary.owed > 200
     assert summary.allowed < summary.owed / 10
