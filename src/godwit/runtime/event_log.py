@@ -25,13 +25,12 @@ Events have the same numbers each time, so what is published again after a kill 
    is: the last lines may be gone, and come again, for no broker was told that we had them.
 """
 
-import fcntl
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -39,6 +38,7 @@ from godwit.broker.seen import Seen
 from godwit.errors import EventLogError
 from godwit.filters.events import Event
 from godwit.filters.lines import line_of
+from godwit.runtime.locking import locked
 
 __all__ = ["START", "EventLog", "Position", "Publishing", "lines_from", "segments"]
 
@@ -80,7 +80,7 @@ class EventLog:
     def __init__(self, folder: Path, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.folder = folder
         self.segment_bytes = segment_bytes
-        self._lock = _locked(folder, WRITING, "written")
+        self._lock = locked(folder, WRITING, EventLogError, "being written by process {}")
         try:
             _check_about(folder)
             if "publisher" in _about(folder):
@@ -233,7 +233,7 @@ class Publishing:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         _check_about(folder, must_exist=True)
-        self._lock = _locked(folder, PUBLISHING, "published")
+        self._lock = locked(folder, PUBLISHING, EventLogError, "being published by process {}")
         self.meant = str(_about(folder).get("publisher", ""))  # the name that whoever made the log wants it to have
         self.publisher = ""
         self.first = 0  # the number of the first event in the log
@@ -313,23 +313,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _locked(folder: Path, name: str, what: str) -> IO[str]:
-    """Take the log for this process."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # events are not for every user of the machine
-        lock = (folder / name).open("a+")
-    except OSError as error:
-        raise EventLogError(f"{folder} cannot be written: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        holder = lock.read().strip()
-        lock.close()
-        raise EventLogError(f"{folder} is being {what} by process {holder or 'unknown'}") from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock

@@ -22,17 +22,16 @@ the last snapshot is loaded and the batches behind it are handled again, with ef
    that this is another life, and tell it all again. A broker without a journal takes `new_incarnation` at each start.
 """
 
-import fcntl
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import time_ns
-from typing import IO, Literal
+from typing import Literal
 from zlib import crc32
 
 from godwit.errors import JournalError
+from godwit.runtime.locking import locked
 
 __all__ = ["DURABILITIES", "Durability", "Journal", "new_incarnation"]
 
@@ -58,7 +57,7 @@ class Journal:
         self.folder = folder
         self.bytes_since_snapshot = 0
         self.snapshot_bytes = 0
-        self._lock = _locked(folder)
+        self._lock = locked(folder, LOCK, JournalError, "in use by another broker (process {})")
         try:
             with self._said_well():
                 self._disk = sqlite3.connect(
@@ -169,23 +168,3 @@ class Journal:
 def new_incarnation() -> int:
     """A number that is higher than that of any life before."""
     return time_ns() // 1_000_000
-
-
-def _locked(folder: Path) -> IO[str]:
-    """Take the folder for this process."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # events are not for every user of the machine
-        lock = (folder / LOCK).open("a+")
-    except OSError as error:
-        raise JournalError(f"{folder} cannot be written: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        holder = lock.read().strip()
-        lock.close()
-        raise JournalError(f"{folder} is in use by another broker (process {holder or 'unknown'})") from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
