@@ -17,7 +17,7 @@ from godwit.pipeline import table_matching, tables
 from godwit.pipeline.columns import attribute_of, form_of_arrow
 from godwit.pipeline.index import Index, IndexFile
 from godwit.pipeline.schemas import about
-from godwit.pipeline.table_matching import Piece, _as_pieces, _as_tasks, learn, match_table, work_off
+from godwit.pipeline.table_matching import Piece, _as_pieces, _as_tasks, _task_sizes, learn, match_table, work_off
 from tests.property.test_arrow_laws import record_batch
 from tests.unit.random_filters import random_attributes, random_filter
 
@@ -130,7 +130,17 @@ def test_every_row_is_in_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
         tasks = _as_tasks(pieces, slots)
         rows = [(piece.path, row) for task in tasks for piece in task for row in range(piece.first, piece.last)]
         assert rows == [(piece.path, row) for piece in pieces for row in range(piece.last)]
-        assert len(tasks) <= table_matching.TASKS_PER_SLOT * slots
+
+
+def test_tasks_come_in_rounds_that_take_half_of_what_is_left() -> None:
+    sizes = list(_task_sizes(1_000_000, 2))
+    assert sizes == [250_000, 250_000, 125_000, 125_000, 125_000, 125_000]
+    assert list(_task_sizes(245_190, 2)) == [122_595, 122_595]  # few: one for each slot
+    assert list(_task_sizes(1, 4)) == [1, 0, 0, 0]
+    long = list(_task_sizes(100_000_000, 2))
+    assert sum(long) == 100_000_000
+    assert max(long) == table_matching.TASK_ROWS_MAX
+    assert sorted(long, reverse=True) == long
 
 
 def test_ids_are_written_as_numbers_into_those_that_are_used(tmp_path: Path, rows: list[Attributes]) -> None:

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["Matched", "learn", "match_table"]
 
 ROWS_AT_ONCE = 1 << 15  # that are encoded and matched together
-TASKS_PER_SLOT = 3
-TASK_ROWS_MIN = 200_000  # of fewer, each slot does one task: a task of Python's costs 30 ms besides
+TASK_ROWS_MIN = 125_000  # a task of Python's costs 30 ms besides
+TASK_ROWS_MAX = 2_000_000  # so that progress is seen, and what is tried again is not all
 ROWS_LEARNT = 256  # or some more
 PAIRS_WRITTEN = 1 << 21  # in a row group, from which on it is written
 ROWS_WRITTEN = 1 << 17
@@ -131,9 +131,8 @@ def _as_pieces(path: Path, root: Path) -> list[Piece]:
 
 
 def _as_tasks(pieces: Sequence[Piece], slots: int) -> list[list[Piece]]:
-    """Pieces cut and gathered into tasks of about as many rows each."""
-    total = sum(piece.last for piece in pieces)
-    wanted = max(-(-total // (TASKS_PER_SLOT * slots)), min(TASK_ROWS_MIN, -(-total // slots)))
+    """Pieces cut and gathered into tasks."""
+    sizes = _task_sizes(sum(piece.last for piece in pieces), slots)
     tasks: list[list[Piece]] = []
     room = 0
     for piece in pieces:
@@ -141,12 +140,25 @@ def _as_tasks(pieces: Sequence[Piece], slots: int) -> list[list[Piece]]:
         while first < piece.last:
             if not room:
                 tasks.append([])
-                room = wanted
+                room = next(sizes)
             last = min(piece.last, first + room)
             tasks[-1].append(piece._replace(first=first, last=last))
             room -= last - first
             first = last
     return tasks
+
+
+def _task_sizes(rows: int, slots: int) -> Iterator[int]:
+    """Rows for each task, in the order in which they are done: all slots together take half of what is left, again and
+    again, so that tasks that end late are short ones, and no slot waits long for another. Few rows are one task a slot.
+    """
+    left = rows
+    while left:
+        share = left if left <= slots * TASK_ROWS_MIN else left // 2
+        size = min(-(-share // slots), TASK_ROWS_MAX)
+        for _ in range(slots):
+            yield min(size, left)
+            left -= min(size, left)
 
 
 def _run(
