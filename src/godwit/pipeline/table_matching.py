@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Matched", "learn", "match_table"]
 
 ROWS_AT_ONCE = 1 << 15  # that are encoded and matched together
-TASK_ROWS_MIN = 125_000  # a task of Python's costs 30 ms besides
+TASK_ROWS_MIN = 125_000  # a task of Python's costs 45 ms besides
 TASK_ROWS_MAX = 2_000_000  # so that progress is seen, and what is tried again is not all
 ROWS_LEARNT = 256  # or some more
 PAIRS_WRITTEN = 1 << 21  # in a row group, from which on it is written
@@ -152,9 +152,9 @@ def _task_sizes(rows: int, slots: int) -> Iterator[int]:
     """Rows for each task, in the order in which they are done: all slots together take half of what is left, again and
     again, so that tasks that end late are short ones, and no slot waits long for another. Few rows are one task a slot.
     """
-    left = rows
+    left, shortest = rows, max(TASK_ROWS_MIN, rows // (8 * slots))
     while left:
-        share = left if left <= slots * TASK_ROWS_MIN else left // 2
+        share = left if left <= slots * shortest else left // 2
         size = min(-(-share // slots), TASK_ROWS_MAX)
         for _ in range(slots):
             yield min(size, left)
