@@ -1,18 +1,30 @@
 """Predictors: at which broker will a publisher turn up next? Asked by PREFETCHING when a connection closes.
 
-*Theory.* A predictor is a pure function that brokers hold: who has gone, from which broker, and after which of its
-greetings. `Itineraries` knows the future, as the paper assumes. `MovementModel` knows how often clients went from one
-broker to another, and answers with the likeliest; it is read from a file that whoever watches clients move can write:
+*Theory.* A predictor is a pure function that brokers hold: who has gone, from which broker, after which of its
+greetings, and at which broker it was before, if that is known. `Itineraries` knows the future, as the paper assumes.
+`MovementModel` knows how often clients went from one broker to another, and answers with the likeliest; it is read from
+a file that whoever watches clients move can write:
 
-    {"transitions": {"b1": {"b2": 0.7, "b0": 0.3}, "b2": {"b1": 12, "b3": 30}}}
+    {"transitions": {"b1": {"b2": 0.7, "b0": 0.3}, "b2": {"b1": 12, "b3": 30}},
+     "pairs": {"b1": {"b2": {"b3": 28, "b1": 2}}}}
 
-By broker, the brokers that clients go to from there; weights are probabilities, or counts, whatever adds up. `Wrong`
-spoils another predictor's answers at a chosen rate, to see what errors cost.
+`transitions`: by broker, the brokers that clients go to from there; weights are probabilities, or counts, whatever adds
+up. This is a model of first order. `pairs` may be missing, and makes it one of order two: by broker before and broker,
+the brokers that clients go to from there. Its weights are counts, since they say how much the pair is to be trusted;
+what it has seen little of is taken from the first table [Witten and Bell's back-off], as in `pipeline/mobility`:
+
+    P(to | before, here) = λ · n(to) / N  +  (1 − λ) · P(to | here),    λ = N / (N + kinds)
+
+N: how often clients were seen to go on from the pair. kinds: to how many brokers. `Wrong` spoils another predictor's
+answers at a chosen rate, to see what errors cost.
 
 *Rules.*
-1. The same question gets the same answer, in every process: no randomness, and ties are broken by name.
+1. The same question gets the same answer, in every process: no randomness, and ties are broken by name. What is equally
+   likely is found to be: probabilities are reckoned as fractions.
 2. A predictor may be wrong, and may answer None. What a wrong answer costs is bounded by the protocol
    (`publishers.py`), not here.
+3. No predictor names `here`.
+4. Without a broker before, or without a pair of it and `here`, the answer is that of first order.
 
 *Paper.* [pubmob §3] "exploits knowledge of future mobility patterns"; [pubmob §4.1] "PREFETCHING assumes perfect
 mobility prediction".
@@ -21,6 +33,7 @@ mobility prediction".
 import json
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -35,8 +48,11 @@ __all__ = ["Itineraries", "MovementModel", "Predictor", "Wrong", "model_of"]
 class Predictor(Protocol):
     """What a broker asks when a publisher has gone."""
 
-    def next_broker(self, client: NodeId, here: NodeId, visit: int) -> NodeId | None:
-        """Where `client` goes from `here`, where its greeting number `visit` was; None when nothing is known."""
+    def next_broker(self, client: NodeId, here: NodeId, visit: int, before: NodeId | None = None) -> NodeId | None:
+        """Where `client` goes from `here`, where its greeting number `visit` was; None when nothing is known.
+
+        `before`: the last other broker that it was at, if the broker here knows it.
+        """
 
 
 class Itineraries(msgspec.Struct, frozen=True):
@@ -44,7 +60,7 @@ class Itineraries(msgspec.Struct, frozen=True):
 
     visits: Mapping[NodeId, Sequence[NodeId]]
 
-    def next_broker(self, client: NodeId, here: NodeId, visit: int) -> NodeId | None:
+    def next_broker(self, client: NodeId, here: NodeId, visit: int, before: NodeId | None = None) -> NodeId | None:
         """The broker after the visit. A client whose connection broke on the way has greeted more often than moved."""
         visits = self.visits.get(client, ())
         for at in range(min(visit, len(visits)) - 1, -1, -1):
@@ -54,14 +70,33 @@ class Itineraries(msgspec.Struct, frozen=True):
 
 
 class MovementModel(msgspec.Struct, frozen=True):
-    """By broker, how likely clients go from there to which others: the likeliest is the answer."""
+    """By broker, and by broker before and broker, how often clients go to which others: the likeliest is the answer."""
 
     transitions: Mapping[NodeId, Mapping[NodeId, float]]
+    pairs: Mapping[NodeId, Mapping[NodeId, Mapping[NodeId, float]]] = {}
 
-    def next_broker(self, client: NodeId, here: NodeId, visit: int) -> NodeId | None:
+    def next_broker(self, client: NodeId, here: NodeId, visit: int, before: NodeId | None = None) -> NodeId | None:
         """The likeliest next broker; of equally likely ones the first by name."""
-        found = {to: weight for to, weight in self.transitions.get(here, {}).items() if to != here and weight > 0}
+        found = _others(self.transitions.get(here, {}), here)
+        pair = {} if before is None else _others(self.pairs.get(before, {}).get(here, {}), here)
+        found = _backed_off(pair, found) if pair else found
         return min(found, key=lambda to: (-found[to], to)) if found else None
+
+
+def _others(ways: Mapping[NodeId, float], here: NodeId) -> dict[NodeId, Fraction]:
+    """Where anybody has gone to, `here` not among it."""
+    return {to: Fraction(weight) for to, weight in ways.items() if to != here and weight > 0}
+
+
+def _backed_off(pair: Mapping[NodeId, Fraction], first: Mapping[NodeId, Fraction]) -> dict[NodeId, Fraction]:
+    """How likely each is, by pair and first order: (n + kinds · P(to | here)) / (N + kinds), which is the formula."""
+    times, kinds = sum(pair.values(), Fraction(0)), len(pair)
+    all_times = sum(first.values(), Fraction(0)) or Fraction(1)
+    nobody = Fraction(0)
+    return {
+        to: (pair.get(to, nobody) + kinds * first.get(to, nobody) / all_times) / (times + kinds)
+        for to in {**first, **pair}
+    }
 
 
 class Wrong(msgspec.Struct, frozen=True):
@@ -71,9 +106,9 @@ class Wrong(msgspec.Struct, frozen=True):
     rate: float
     brokers: tuple[NodeId, ...]
 
-    def next_broker(self, client: NodeId, here: NodeId, visit: int) -> NodeId | None:
+    def next_broker(self, client: NodeId, here: NodeId, visit: int, before: NodeId | None = None) -> NodeId | None:
         """The other's answer, or a wrong one. Client and visit decide which, by a hash."""
-        answer: NodeId | None = self.predictor.next_broker(client, here, visit)
+        answer: NodeId | None = self.predictor.next_broker(client, here, visit, before)
         digest = sha256(f"{client}\0{visit}".encode()).digest()
         others = [broker for broker in self.brokers if broker not in (answer, here)]
         if not others or int.from_bytes(digest[:8]) >= self.rate * 2**64:
@@ -90,10 +125,22 @@ def model_of(text: str, name: str) -> MovementModel:
     transitions = data.get("transitions") if isinstance(data, dict) else None
     if not isinstance(transitions, dict):
         raise GodwitError(f'{name}: a movement model is {{"transitions": {{broker: {{broker: weight}}}}}}')
-    for broker, ways in transitions.items():
+    _check_ways(transitions, f"{name}: transitions")
+    pairs = data.get("pairs", {})
+    if not isinstance(pairs, dict):
+        raise GodwitError(f"{name}: pairs is no table of brokers before, brokers, and weights of brokers after")
+    for before, ways in pairs.items():
         if not isinstance(ways, dict):
-            raise GodwitError(f"{name}: transitions.{broker} is no table of brokers and weights")
+            raise GodwitError(f"{name}: pairs.{before} is no table of brokers, and weights of brokers after")
+        _check_ways(ways, f"{name}: pairs.{before}")
+    return MovementModel(transitions, pairs)
+
+
+def _check_ways(table: Mapping[str, Any], where: str) -> None:
+    """`GodwitError` unless this is, by broker, a table of brokers and weights."""
+    for broker, ways in table.items():
+        if not isinstance(ways, dict):
+            raise GodwitError(f"{where}.{broker} is no table of brokers and weights")
         for to, weight in ways.items():
-            if type(weight) not in (int, float) or not math.isfinite(weight) or weight < 0:
-                raise GodwitError(f"{name}: transitions.{broker}.{to} is {weight!r}: allowed is a number, 0 or more")
-    return MovementModel(transitions)
+            if type(weight) not in (int, float) or not 0 <= weight < math.inf:
+                raise GodwitError(f"{where}.{broker}.{to} is {weight!r}: allowed is a number, 0 or more")

@@ -30,7 +30,11 @@ it wants to subscribe to is lost while it is away.
 5. A prediction that turns out wrong is withdrawn: the broker where the publisher is, and was not expected, tells the
    one it came from, which tells the one that waits. One that comes back to the broker it has left was not expected
    there either.
-6. A publisher may overtake itself: what it says here does not wait for what it said at the last broker, and may still
+6. Where a publisher was before is what its greeting says: the last broker that it has greeted since it was let in
+   anywhere (`tried`), else the one where it was let in (`home`). A connection that breaks and comes back names this
+   broker as home; then what was known before it broke still holds, if it has not gone for longer than `prefetch_s`.
+   Else it is not known, and a predictor is told so.
+7. A publisher may overtake itself: what it says here does not wait for what it said at the last broker, and may still
    be under way. Clients keep the order and drop what comes too late, on record.
 
 *Paper.* [pubmob §3, §3.1]. *Symbols.* t1 → attached to Broker 1; t2 → teardown, or the next tree, while away; t3 →
@@ -99,6 +103,15 @@ class Present(msgspec.Struct):
     renewed_at: float
     told: dict[str, Filter]  # what its proxies have been told to advertise
     brings: bool  # advertisements, with its greeting
+    before: NodeId | None = None  # where it was before it came here, if that is known
+
+
+class Predicted(msgspec.Struct, frozen=True):
+    """Where a publisher that has left was said to go."""
+
+    to: NodeId
+    attempt: int  # its greeting here
+    before: NodeId | None  # where it was before it came here
 
 
 class PublisherBroker(FlushingBroker):
@@ -118,7 +131,7 @@ class PublisherBroker(FlushingBroker):
         self.moving = moving
         self.publishers: dict[NodeId, Present] = {}
         self.holdings: dict[NodeId, Holding] = {}
-        self.predicted: dict[NodeId, tuple[NodeId, int]] = {}  # where who left was said to go, after which attempt
+        self.predicted: dict[NodeId, Predicted] = {}
 
     # ------------------------------------------------------------ it comes
 
@@ -134,7 +147,8 @@ class PublisherBroker(FlushingBroker):
             message = structs.replace(message, session="", received=0)  # a new session is what it asks for
         known = {} if message.origin == "" else (brought or self._everything())
         renewed_at = message.renewed_at if message.origin else now
-        present = Present(message.mode, message.origin or self.name, renewed_at, known, bool(brought))
+        before = self._before(message)
+        present = Present(message.mode, message.origin or self.name, renewed_at, known, bool(brought), before)
         self.publishers[client] = present
         effects = super()._on_attach(connection, message, now)
         if self.sessions.client_of(connection) != client:  # there was no room
@@ -153,6 +167,14 @@ class PublisherBroker(FlushingBroker):
         if message.mode == "proxy":
             effects = self._renewed_when_due(session, present, effects, now)
         return effects
+
+    def _before(self, message: Attach) -> NodeId | None:
+        """Where a publisher that comes was before; None when nobody knows. Rule 6."""
+        last = message.tried[-1] if message.tried else message.home
+        if last != self.name:
+            return last or None
+        known = self.publishers.get(message.client) or self.predicted.get(message.client)
+        return None if known is None else known.before
 
     def _adopt(self, session: Session, brought: dict[str, Filter], effects: list[Effect], now: float) -> None:
         """Let a new session begin with the advertisements of the last one."""
@@ -194,7 +216,7 @@ class PublisherBroker(FlushingBroker):
         if present.mode == "proxy":
             effects.append(StopTimer(("renew", client)))
         if present.mode in PREFETCHING:
-            effects += self._predict(session, now)
+            effects += self._predict(session, present.before, now)
         if present.mode in DELAYED:
             until = now + self.moving.delay_s
             effects += self._hold_for(client, Holding("delayed", self._said(session), session.attempt, until), now)
@@ -220,14 +242,14 @@ class PublisherBroker(FlushingBroker):
         if held is None or held.kind != "delayed" or self.sessions.session(client or "") is not None:
             super()._tell_context(client, effects, now)
 
-    def _predict(self, session: Session, now: float) -> list[Effect]:
+    def _predict(self, session: Session, before: NodeId | None, now: float) -> list[Effect]:
         """Tell the broker that a publisher will come to, to build its tree. [pubmob §3: Prefetching]"""
         client, attempt = session.client, session.attempt
         predictor, said = self.moving.predictor, self._said(session)
-        to = None if predictor is None else predictor.next_broker(client, self.name, attempt)
+        to = None if predictor is None else predictor.next_broker(client, self.name, attempt, before)
         if to is None or not self._knows(to) or not said or len(self.predicted) >= HOLDINGS_MAX:
             return []
-        self.predicted[client] = (to, attempt)
+        self.predicted[client] = Predicted(to, attempt, before)
         timer = StartTimer(("predicted", client), now + self.moving.prefetch_s)
         return [timer, *self._send_to(to, Prefetch(client, to, attempt, _advertisements(client, said)), now)]
 
@@ -327,11 +349,11 @@ class PublisherBroker(FlushingBroker):
 
     def _withdraw(self, client: NodeId, attempt: int, now: float) -> list[Effect]:
         """The publisher has been seen again: who was told that it would come need not wait any longer. Rule 5."""
-        to, when = self.predicted.get(client, ("", attempt))
-        if when >= attempt:
+        said = self.predicted.get(client)
+        if said is None or said.attempt >= attempt:
             return []
         del self.predicted[client]
-        return [StopTimer(("predicted", client)), *self._send_to(to, Withdraw(client, to, attempt), now)]
+        return [StopTimer(("predicted", client)), *self._send_to(said.to, Withdraw(client, said.to, attempt), now)]
 
     # ------------------------------------------------------------ holding
 

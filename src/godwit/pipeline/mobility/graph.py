@@ -3,7 +3,7 @@
 | file | is | who reads it |
 |---|---|---|
 | `movement.json` | `places` with [lon, lat], `edges`, one way | scenarios: `walking.graph`, `roaming.file`; brokers |
-| `model.json` | `transitions`: by place, how often clients went on to which others | `model_file` of a scenario |
+| `model.json` | by place, and by place before and place, how often clients went on where | `model_file` of a scenario |
 | `dwell.json` | by place, how long clients stay, in seconds | people, to choose Δ (`dwell_s`) |
 | `proxies.json` | by client, the fewest places that hold so much of its time | people, to choose `proxies` |
 
@@ -12,6 +12,8 @@
 2. The same visits give the same files, byte for byte: all is in order of name.
 3. A proxy set is the smallest there is: places are taken by time, the longest first, until the share is reached; of
    equally long ones the first by name.
+4. A model has at most `PAIRS_MAX` ways through a pair of places. If there are more, the rarest are left out: all that
+   were seen fewer times than the fewest that lets the rest fit in. What is left out is predicted by first order.
 
 *Paper.* Movement graph: [rebeca §5.1, Fig. 7]. Next broker and proxies: [pubmob §3].
 """
@@ -27,10 +29,11 @@ from godwit.pipeline.mobility.cells import Places
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["PLACES_MAX", "check_share", "model", "movement", "proxies", "rows", "write"]
+__all__ = ["PLACES_MAX", "check_share", "commonest", "model", "movement", "proxies", "rows", "write"]
 
 PLACES_MAX = 100_000  # of a movement graph
 EDGES_MAX = 1_000_000
+PAIRS_MAX = 1_000_000
 
 
 def movement(
@@ -48,12 +51,28 @@ def movement(
     return {"one_way": True, "places": centres, "edges": edges}
 
 
-def model(steps: list[dict[str, Any]]) -> dict[str, Any]:
-    """By place, how often clients went to which others."""
-    found: dict[str, dict[str, int]] = {}
+def model(steps: list[dict[str, Any]], pairs: list[dict[str, Any]]) -> dict[str, Any]:
+    """By place, how often clients went to which others; and by place before and place."""
+    first: dict[str, dict[str, int]] = {}
     for row in steps:
-        found.setdefault(row["place"], {})[row["to"]] = row["count"]
-    return {"transitions": found}
+        first.setdefault(row["place"], {})[row["to"]] = row["count"]
+    second: dict[str, dict[str, dict[str, int]]] = {}
+    for row in pairs:
+        second.setdefault(row["before"], {}).setdefault(row["place"], {})[row["to"]] = row["count"]
+    return {"transitions": first, "pairs": second}
+
+
+def commonest(pairs: "DataFrame", most: int = PAIRS_MAX) -> "DataFrame":
+    """All rows, or as many of those with the highest `count` as there is room for. (rule 4)"""
+    from pyspark.sql import functions as fn
+
+    rows, least = 0, 1
+    for count, number in sorted(pairs.groupBy("count").agg(fn.count("*")).collect(), reverse=True):
+        rows += number
+        if rows > most:
+            least = count + 1
+            break
+    return pairs.where(fn.col("count") >= least)
 
 
 def proxies(visits: "DataFrame", share: float) -> "DataFrame":
@@ -98,6 +117,7 @@ def write(
     *,
     dwells: list[dict[str, Any]],
     steps: list[dict[str, Any]],
+    pairs: list[dict[str, Any]],
     proxy_sets: list[dict[str, Any]],
     share: float,
     steps_min: int,
@@ -105,7 +125,7 @@ def write(
     """Write the four files; what the movement graph holds."""
     graph = movement(places, dwells, steps, steps_min)
     _write(folder / "movement.json", graph)
-    _write(folder / "model.json", model(steps))
+    _write(folder / "model.json", model(steps, pairs))
     seconds = {row["place"]: {name: _rounded(held) for name, held in row.items() if name != "place"} for row in dwells}
     _write(folder / "dwell.json", {"places": seconds})
     _write(folder / "proxies.json", {"share": share, "clients": {row["client"]: row["places"] for row in proxy_sets}})

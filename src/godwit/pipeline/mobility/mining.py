@@ -7,7 +7,7 @@ given, once more for brokers: a place is a place. What comes out, in a folder:
 |---|---|
 | `movement.json`, `model.json`, `dwell.json`, `proxies.json` | see `graph.py` |
 | `accuracy.json` | how well the next place is predicted, baseline beside (`prediction.py`) |
-| `tables/visits`, `tables/transitions`, `tables/stays`, `tables/proxies` | Parquet |
+| `tables/visits`, `tables/transitions`, `tables/pairs`, `tables/stays`, `tables/proxies` | Parquet |
 | `tables/fixes` | the table that files of positions have become, with a quarantine for what could not be read |
 | `movement.png`, `accuracy.png` | plots, where matplotlib is installed |
 | `brokers/` | all of this for brokers, with `coverage.json` and `tables/cells` |
@@ -107,8 +107,10 @@ def _mined(
     _save(visits.visits(fixes), tables / "visits")
     visited = spark.read.parquet(spark_path(tables / "visits"))
     _save(visits.transitions(visited).coalesce(1).sortWithinPartitions("place", "to"), tables / "transitions")
+    _save(visits.pairs(visited).coalesce(1).sortWithinPartitions("before", "place", "to"), tables / "pairs")
     _save(graph.proxies(visited, settings.proxy_share).coalesce(1).sortWithinPartitions("client"), tables / "proxies")
     steps = graph.rows(spark.read.parquet(spark_path(tables / "transitions")), "place", "to")
+    pairs = graph.commonest(spark.read.parquet(spark_path(tables / "pairs")))
     proxy_sets = graph.rows(spark.read.parquet(spark_path(tables / "proxies")), "client")
     dwells = graph.rows(visits.dwells(visited), "place")
     if not steps:
@@ -120,6 +122,7 @@ def _mined(
         places,
         dwells=dwells,
         steps=steps,
+        pairs=graph.rows(pairs, "before", "place", "to"),
         proxy_sets=proxy_sets,
         share=settings.proxy_share,
         steps_min=settings.steps_min,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-__all__ = ["PARTS", "dwells", "placed", "transitions", "visits", "visits_of"]
+__all__ = ["PARTS", "dwells", "pairs", "placed", "transitions", "visits", "visits_of"]
 
 QUANTILES = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 PARTS = (0.56, 0.7)
@@ -115,6 +115,17 @@ def transitions(visits: "DataFrame") -> "DataFrame":
 
     counts = (fn.count("*").alias("count"), fn.countDistinct("client").alias("clients"))
     return visits.where("to is not null").groupBy("place", "to").agg(*counts)
+
+
+def pairs(visits: "DataFrame") -> "DataFrame":
+    """How often clients that had come from a place went on to another: `before`, `place`, `to`, `count`."""
+    from pyspark.sql import functions as fn
+
+    return (
+        visits.where("before is not null and to is not null")
+        .groupBy("before", "place", "to")
+        .agg(fn.count("*").alias("count"))
+    )
 
 
 def dwells(visits: "DataFrame") -> "DataFrame":
