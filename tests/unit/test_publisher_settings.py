@@ -48,6 +48,9 @@ def test_the_predictor_is_perfect_or_wrong_at_a_rate_or_a_model(tmp_path: Path):
     assert predictor() == Itineraries({"p": ("a", "b")})
     assert isinstance(predictor(wrong_rate=0.2), Wrong)
     assert predictor(predictor="model", model_file=str(file)) == MovementModel({"a": {"b": 2, "c": 1}})
+    file.write_text('{"transitions": {"a": {"b": 2}}, "pairs": {"c": {"a": {"b": 1}}}}')
+    wanted = MovementModel({"a": {"b": 2}}, {"c": {"a": {"b": 1}}})
+    assert predictor(predictor="model", model_file=str(file)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -58,6 +61,14 @@ def test_the_predictor_is_perfect_or_wrong_at_a_rate_or_a_model(tmp_path: Path):
         ('{"transitions": {"a": 5}}', "transitions.a is no table"),
         ('{"transitions": {"a": {"b": -1}}}', "transitions.a.b is -1: allowed is a number, 0 or more"),
         ('{"transitions": {"a": {"b": NaN}}}', "transitions.a.b is nan"),
+        ('{"transitions": {"a": {"b": true}}}', "transitions.a.b is True"),
+        ('{"transitions": {}, "pairs": []}', "model.json: pairs is no table of brokers before"),
+        ('{"transitions": {}, "pairs": null}', "pairs is no table of brokers before"),
+        ('{"transitions": {}, "pairs": {"a": 1}}', "pairs.a is no table of brokers, and weights"),
+        ('{"transitions": {}, "pairs": {"a": {"b": 1}}}', "pairs.a.b is no table of brokers and weights"),
+        ('{"transitions": {}, "pairs": {"a": {"b": {"c": -1}}}}', "pairs.a.b.c is -1: allowed is a number, 0 or more"),
+        ('{"transitions": {}, "pairs": {"a": {"b": {"c": Infinity}}}}', "pairs.a.b.c is inf"),
+        ('{"pairs": {}}', "a movement model is"),
     ],
 )
 def test_a_model_that_is_none_says_what_is_wrong(text: str, reason: str):
