@@ -98,6 +98,28 @@ def test_the_better_model_sees_where_they_come_from_and_the_baseline_does_not(
     assert models["all"]["log_loss"] < models["first order"]["log_loss"] / 2
 
 
+def test_the_model_knows_where_they_come_from_and_the_rarest_ways_go_first_when_there_is_no_room(
+    spark: "SparkSession", mined: tuple[Path, dict[str, Any]]
+) -> None:
+    out, _ = mined
+    model = model_of((out / "model.json").read_text(), "model.json")
+    assert [model.next_broker("c", "1,1", 1, before) for before in ("0,1", "1,0")] == ["2,1", "1,2"]
+    rows = spark.read.parquet(str(out / "tables" / "visits")).toArrow().to_pylist()
+    slow = Counter((row["before"], row["place"], row["to"]) for row in rows if row["before"] and row["to"])
+    found = {
+        (before, here, to): count
+        for before, ways in model.pairs.items()
+        for here, after in ways.items()
+        for to, count in after.items()
+    }
+    assert found == slow == {("0,1", "1,1", "2,1"): 2 * LAPS, ("1,0", "1,1", "1,2"): 2 * LAPS}
+    counts = spark.createDataFrame(
+        [("a", "b", f"c{n}", n) for n in (1, 1, 2, 3, 3)], "before string, place string, to string, count int"
+    )
+    kept = {most: sorted(row["count"] for row in graph.commonest(counts, most).collect()) for most in (5, 4, 3, 2, 1)}
+    assert kept == {5: [1, 1, 2, 3, 3], 4: [2, 3, 3], 3: [2, 3, 3], 2: [3, 3], 1: []}
+
+
 def test_dwell_times_and_proxy_sets_are_those_of_a_slow_reckoning(
     spark: "SparkSession", mined: tuple[Path, dict[str, Any]]
 ) -> None:
@@ -135,6 +157,7 @@ def test_a_placement_of_brokers_is_judged_and_the_simulator_reads_what_comes_out
     assert config.predictor == model_of(file.read_text(), "model.json")
     assert config.predictor is not None
     assert config.predictor.next_broker("c", "b0", 1) == "b1"
+    assert json.loads(file.read_text())["pairs"] == {"b0": {"b1": {"b2": 2 * LAPS}}}  # others come from nowhere
     overlay = star(4)
     roaming = Roaming(model="walk", graph="file", file=str(out / "brokers" / "movement.json"))
     assert movement_graph(roaming, overlay, overlay.brokers) == {"b0": ["b1"], "b1": ["b2", "b3"], "b2": [], "b3": []}

@@ -336,7 +336,7 @@ def test_the_baseline_answers_as_the_brokers_model_does(
 ) -> None:
     seen, asked = ([row for row in rows if row[1] != row[2]] for rows in (seen, asked))
     rows = sorted(Counter((here, to) for _, here, to in seen).items())
-    text = json.dumps(graph.model([{"place": here, "to": to, "count": count} for (here, to), count in rows]))
+    text = json.dumps(graph.model([{"place": here, "to": to, "count": count} for (here, to), count in rows], []))
     model = model_of(text, "model.json")
     right = sum(model.next_broker("c", here, 1) == to for _, here, to in asked)
     if not seen or not asked:
@@ -400,13 +400,18 @@ def test_the_files_are_read_by_those_whom_they_are_for(tmp_path: Path) -> None:
     ]
     dwells = [{"place": f"{n},0", "visits": 5, "mean_s": 1.0 / 3, "median_s": None} for n in range(3)]
     proxy_sets = [{"client": "c", "places": ["1,0", "0,0"]}]
-    graph.write(tmp_path, cells, dwells=dwells, steps=steps, proxy_sets=proxy_sets, share=0.9, steps_min=2)
+    pairs = [
+        {"before": "0,0", "place": "1,0", "to": "2,0", "count": 4},
+        {"before": "2,0", "place": "1,0", "to": "0,0", "count": 1},
+    ]
+    graph.write(tmp_path, cells, dwells=dwells, steps=steps, pairs=pairs, proxy_sets=proxy_sets, share=0.9, steps_min=2)
     movement = parse((tmp_path / "movement.json").read_text())
     assert isinstance(movement, RoadNetwork)
     assert (movement.after("0,0"), movement.after("1,0"), movement.after("2,0")) == (("1,0",), ("2,0",), ())
     assert movement.place_at(Point(0.8, 0.3)) == "1,0"
     model = model_of((tmp_path / "model.json").read_text(), "model.json")
     assert [model.next_broker("c", place, 1) for place in ("0,0", "1,0", "2,0")] == ["1,0", "2,0", None]
+    assert [model.next_broker("c", "1,0", 1, before) for before in ("0,0", "2,0")] == ["2,0", "0,0"]
     assert json.loads((tmp_path / "dwell.json").read_text())["places"]["1,0"] == {
         "visits": 5,
         "mean_s": 0.333,

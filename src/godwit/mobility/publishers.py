@@ -32,7 +32,7 @@ it wants to subscribe to is lost while it is away.
    there either.
 6. Where a publisher was before is what its greeting says: the last broker that it has greeted since it was let in
    anywhere (`tried`), else the one where it was let in (`home`). A connection that breaks and comes back names this
-   broker as home; then what was known before it broke still holds, if it has not gone for longer than `prefetch_s`.
+   broker as home; then what was known before it broke still holds, for as long as the prediction that was made then.
    Else it is not known, and a predictor is told so.
 7. A publisher may overtake itself: what it says here does not wait for what it said at the last broker, and may still
    be under way. Clients keep the order and drop what comes too late, on record.
