@@ -20,7 +20,7 @@ answers at a chosen rate, to see what errors cost.
 
 *Rules.*
 1. The same question gets the same answer, in every process: no randomness, and ties are broken by name. What is equally
-   likely is found to be: probabilities are reckoned as fractions.
+   likely is found to be: nothing is rounded.
 2. A predictor may be wrong, and may answer None. What a wrong answer costs is bounded by the protocol
    (`publishers.py`), not here.
 3. No predictor names `here`.
@@ -79,24 +79,26 @@ class MovementModel(msgspec.Struct, frozen=True):
         """The likeliest next broker; of equally likely ones the first by name."""
         found = _others(self.transitions.get(here, {}), here)
         pair = {} if before is None else _others(self.pairs.get(before, {}).get(here, {}), here)
-        found = _backed_off(pair, found) if pair else found
-        return min(found, key=lambda to: (-found[to], to)) if found else None
+        likely: Mapping[NodeId, float | Fraction] = _backed_off(pair, found) if pair else found
+        return min(likely, key=lambda to: (-likely[to], to)) if likely else None
 
 
-def _others(ways: Mapping[NodeId, float], here: NodeId) -> dict[NodeId, Fraction]:
+def _others(ways: Mapping[NodeId, float], here: NodeId) -> Mapping[NodeId, float]:
     """Where anybody has gone to, `here` not among it."""
-    return {to: Fraction(weight) for to, weight in ways.items() if to != here and weight > 0}
+    return {to: weight for to, weight in ways.items() if to != here and weight > 0}
 
 
-def _backed_off(pair: Mapping[NodeId, Fraction], first: Mapping[NodeId, Fraction]) -> dict[NodeId, Fraction]:
-    """How likely each is, by pair and first order: (n + kinds · P(to | here)) / (N + kinds), which is the formula."""
-    times, kinds = sum(pair.values(), Fraction(0)), len(pair)
-    all_times = sum(first.values(), Fraction(0)) or Fraction(1)
-    nobody = Fraction(0)
-    return {
-        to: (pair.get(to, nobody) + kinds * first.get(to, nobody) / all_times) / (times + kinds)
-        for to in {**first, **pair}
-    }
+def _backed_off(pair: Mapping[NodeId, float], first: Mapping[NodeId, float]) -> Mapping[NodeId, int | Fraction]:
+    """How likely each is, by pair and first order: n · all + kinds · weight, the formula times all · (N + kinds)."""
+    seen = {to: _exact(count) for to, count in pair.items()}
+    usual = {to: _exact(weight) for to, weight in first.items()}
+    everybody, kinds = sum(usual.values()) or 1, len(seen)
+    return {to: seen.get(to, 0) * everybody + kinds * usual.get(to, 0) for to in {**usual, **seen}}
+
+
+def _exact(weight: float) -> int | Fraction:
+    """As it is: sums and products of floats are rounded, and then ties are none."""
+    return weight if isinstance(weight, int) else Fraction(weight)
 
 
 class Wrong(msgspec.Struct, frozen=True):
