@@ -18,12 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from godwit.cli.pipeline.ingest_command import Format
-from godwit.cli.reading import cell as cell_of_the_command_line
 from godwit.errors import PipelineError
 from godwit.pipeline import staging, tables
 from godwit.pipeline.columns import form_of_values, joined
 from godwit.pipeline.formats import splits, xml_rows
-from godwit.pipeline.formats.rows import Options, cell, in_microseconds
+from godwit.pipeline.formats.rows import Options, in_microseconds
 from godwit.pipeline.ingest import FORMATS, ingest
 from godwit.pipeline.ingest import _runs as runs_of
 from tests.property.strategies import values
@@ -342,11 +341,6 @@ def test_a_packed_file_that_breaks_off_is_told_of(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- small parts
-
-
-@given(st.text("0123456789.-+eE truefalsTRUE", max_size=8) | st.integers().map(str) | st.floats().map(str))
-def test_cells_are_read_as_the_command_line_reads_them(text: str) -> None:
-    assert repr(cell(text)) == repr(cell_of_the_command_line(text))
 
 
 def test_the_command_knows_every_format() -> None:

@@ -36,6 +36,7 @@ import msgspec
 
 from godwit.broker.seen import Seen
 from godwit.errors import EventLogError
+from godwit.files import synced, write_whole
 from godwit.filters.events import Event
 from godwit.filters.lines import line_of
 from godwit.runtime.locking import locked
@@ -110,7 +111,7 @@ class EventLog:
 
     @name.setter
     def name(self, name: str) -> None:
-        _write_whole(self.folder / ABOUT, {**_about(self.folder), "name": name})
+        _say(self.folder / ABOUT, {**_about(self.folder), "name": name})
 
     def append(self, events: Iterable[Event]) -> list[Event]:
         """Write the events that are not there yet: those, once they are on the disk. (rule 1)"""
@@ -150,13 +151,13 @@ class EventLog:
     def _begin(self, segment: int) -> None:
         """Begin a segment; what was seen before it stands beside it."""
         data = [(publisher, highest, bits.hex()) for publisher, highest, bits in self._seen.data()]
-        _write_whole(self.folder / _seen_file(segment), data)
+        _say(self.folder / _seen_file(segment), data)
         if self._file is not None:
             os.close(self._file)
             self._file = None
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
         self._file = os.open(self.folder / segment_file(segment), flags, 0o600)
-        _sync_folder(self.folder)
+        synced([self.folder])
         self._segment, self._bytes = segment, 0
         (self.folder / _seen_file(segment - 1)).unlink(missing_ok=True)
 
@@ -260,7 +261,7 @@ class Publishing:
         """Brokers have all that is before a position, which were so many events more."""
         self.position, self.events = position, self.events + events
         data = {"publisher": self.publisher, "first": self.first, "keeps": self.keeps, "events": self.events}
-        _write_whole(self.folder / PUBLISHED, {**data, **self.position._asdict()})
+        _say(self.folder / PUBLISHED, {**data, **self.position._asdict()})
 
     def close(self) -> None:
         """Let others publish it."""
@@ -284,7 +285,7 @@ def _check_about(folder: Path, *, must_exist: bool = False) -> None:
     if not path.exists():
         if must_exist or (folder.exists() and segments(folder)):
             raise EventLogError(f"{folder} is no event log: there is no {ABOUT} in it")
-        _write_whole(path, {"format": FORMAT})
+        _say(path, {"format": FORMAT})
     elif (found := _about(folder).get("format")) != FORMAT:
         raise EventLogError(f"{path} has format {found}: this version reads {FORMAT}")
 
@@ -296,20 +297,5 @@ def _json(path: Path) -> Any:
         raise EventLogError(f"{path} cannot be read: {error}") from None
 
 
-def _write_whole(path: Path, data: Any) -> None:
-    """Write a file so that there is always the old one or the new one."""
-    fresh = path.with_name(f"{path.name}.new")
-    with fresh.open("wb") as file:
-        file.write(json.dumps(data, ensure_ascii=False).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _say(path: Path, data: Any) -> None:
+    write_whole(path, json.dumps(data, ensure_ascii=False).encode() + b"\n")

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from godwit.errors import BadEvent, PipelineError
+from godwit.filters.cells import cell
 from godwit.filters.events import flattened
-from godwit.pipeline.formats.rows import Bad, Options, Row, cell, refused
+from godwit.pipeline.formats.rows import Bad, Options, Row, refused
 from godwit.pipeline.formats.splits import LINE_BYTES_MAX, BrokenOff, Split, lines
 
 __all__ = ["header", "rows"]

@@ -22,8 +22,9 @@ from typing import Any
 from xml.parsers import expat
 
 from godwit.errors import BadEvent
+from godwit.filters.cells import cell
 from godwit.filters.events import NESTING_MAX, VALUES_MAX, flattened
-from godwit.pipeline.formats.rows import Bad, Options, Row, cell, refused
+from godwit.pipeline.formats.rows import Bad, Options, Row, refused
 from godwit.pipeline.formats.splits import BROKEN, LINE_BYTES_MAX, READ_BYTES, Split, opened
 
 __all__ = ["elements", "rows"]
