@@ -46,6 +46,7 @@ class Row(NamedTuple):
     number: int
     attributes: Attributes
     own: Own | None = None
+    size: int = 0  # about how many bytes it has
 
 
 class Bad(NamedTuple):
