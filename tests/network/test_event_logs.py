@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from time import time
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from godwit.cli import event_logs
 from godwit.cli.event_logs import Capture
+from godwit.cli.main import app
 from godwit.filters.events import Event
 from godwit.runtime import Address, connect
-from godwit.runtime.event_log import EventLog, lines_from
+from godwit.runtime.event_log import EventLog, Keep, lines_from, segments
 from tests.network import warm
 from tests.network.cli_broker import godwit
 from tests.network.mortal import Mortal, nursery
@@ -110,6 +114,39 @@ def test_a_session_that_brokers_have_forgotten_is_said_whenever_that_is(tmp_path
         assert "any more: what was published since is not in the log" in warned
 
     run(scene())
+
+
+def test_what_is_too_old_goes_while_nothing_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_logs, "TIDY_EVERY_S", 0.0)
+    later = [0.0]
+    log = EventLog(tmp_path, keep=Keep(seconds=60.0), now=lambda: time() + later[0])
+    log.append([Event({"n": 1}, "p", 1)])
+
+    class Silent:
+        async def waiting(self, _: int) -> list[Event]:
+            later[0] = 3_600.0
+            await until(lambda: segments(tmp_path) == [2])
+            return []
+
+    silent: Any = Silent()
+    run(Capture(log, is_known=True).take_all(silent, silent, None))
+    log.close()
+    assert held(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["sub", "--keep-days", "3"], "about what a --log keeps"),
+        (["sub", "--log", "x", "--keep-bytes", "7"], "greater than or equal to 1048576"),
+        (["sub", "--log", "x", "--keep-days", "0"], "--keep-days is 0: it must be 0.01 to 36500"),
+        (["pub", "a=1", "--skip-gone"], "about what was taken away from a --log"),
+    ],
+)
+def test_what_cannot_be_kept_is_said(words: list[str], said: str) -> None:
+    ran = CliRunner().invoke(app, words, env={"COLUMNS": "300"})
+    assert ran.exit_code == 2
+    assert said in ran.output
 
 
 # ---------------------------------------------------------------- the same, with every moment chosen and faults planted

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer import Exit
 from typer.testing import CliRunner, Result
 
 from godwit.cli import main
@@ -177,6 +178,69 @@ def test_control_c_while_spark_starts_leaves_with_its_status(monkeypatch: pytest
     monkeypatch.setattr(session, "start", start)
     with pytest.raises(Exception, match=str(STATUS_INTERRUPTED)), session_of("local[2]", "test"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "arguments"),
+    [
+        ("godwit.cli.pipeline.ingest_command", "failing_well", ["ingest", "x", "--format", "csv", "--out", "out"]),
+        ("godwit.pipeline.mobility.reading", "sorted_out", ["mobility", "x", "--out", "out"]),
+        ("godwit.pipeline.subscription_sources", "source_of", ["stream", ".", "--subscriptions", "x", "--out", "out"]),
+    ],
+)
+def test_control_c_before_spark_starts_leaves_with_its_status(
+    monkeypatch: pytest.MonkeyPatch, module: str, name: str, arguments: list[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "start", None)
+    monkeypatch.setattr(f"{module}.{name}", interrupted)
+    ran = run(*arguments)
+    assert (ran.exit_code, ran.stderr) == (STATUS_INTERRUPTED, "stopped\n")
+
+
+# ---------------------------------------------------------------- Spark's own words
+
+
+def test_sparks_own_words_go_when_a_command_ends_and_stay_when_spark_fails(
+    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_log", None)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def logs() -> list[Path]:
+        return list(tmp_path.glob("godwit-spark-*.log"))
+
+    with session_of("local[2]", "test"):
+        assert len(logs()) == 1
+    assert logs() == []
+    with pytest.raises(PipelineError, match="ours"), session_of("local[2]", "test"):
+        raise PipelineError("ours")
+    with pytest.raises(Exit), session_of("local[2]", "test"):
+        raise KeyboardInterrupt
+    assert logs() == []
+    with pytest.raises(PipelineError, match="Path does not exist") as caught, session_of("local[2]", "test") as spark:
+        spark.read.parquet("/nowhere").count()
+    assert str(caught.value).endswith(f" (Spark's own words: {logs()[0]})")
+    session.forget_log()
+
+    def start(*_: object) -> None:
+        session.log_file().write_text("why")
+        raise PipelineError("Spark does not start")
+
+    monkeypatch.setattr(session, "start", start)
+    with pytest.raises(PipelineError, match="does not start"), session_of("local[2]", "test"):
+        pass
+    assert [log.read_text() for log in logs()] == ["why"]
+    session.forget_log()
+
+
+def test_a_radius_without_brokers_is_a_wish_that_nobody_hears(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "start", None)
+    ran = run("mobility", ".", "--out", "out", "--radius", "100")
+    assert (ran.exit_code, ran.stderr.count("\n")) == (STATUS_ERROR, 1)
+    assert "it needs --brokers FILE" in ran.stderr
 
 
 @pytest.mark.slow

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from godwit.filters.events import Event
-from godwit.runtime.event_log import EventLog, lines_from
+from godwit.runtime.event_log import EventLog, Keep, lines_from, segments
 from godwit.trace import Record, TraceWriter
 
 if TYPE_CHECKING:
@@ -109,6 +110,34 @@ def test_a_log_that_is_shorter_than_it_was_ends_the_stream_with_a_sentence(
         run_once(streamed(spark, source), out, checkpoint)
 
 
+def test_what_was_taken_away_unread_ends_the_stream_with_a_sentence_or_is_skipped(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from godwit.pipeline.source import LogStreamReader, _Options
+
+    source, out, checkpoint = tmp_path / "log", tmp_path / "out", tmp_path / "checkpoint"
+    filled(source, range(10), segment_bytes=1)
+    run_once(streamed(spark, source, rows_per_batch="4"), out, checkpoint)
+    bounded = EventLog(source, segment_bytes=1, keep=Keep(seconds=1.0), now=lambda: time() + 2)
+    bounded.close()
+    assert segments(source) == [11]
+    filled(source, range(10, 14), segment_bytes=1)
+    run_once(streamed(spark, source), out, checkpoint)  # all that is gone had been read
+    assert [line["attributes"]["n"] for line in held(out)] == list(range(14))
+    filled(source, range(14, 20), segment_bytes=1)
+    for segment in range(11, 17):
+        (source / f"{segment:08}.jsonl").unlink()
+    with pytest.raises(
+        Exception, match=r"of segment 14 and all of segments 15 to 16 was taken away before it was read"
+    ):
+        run_once(streamed(spark, source), out, checkpoint)
+    run_once(streamed(spark, source, skip_gone="true"), out, checkpoint)
+    assert [line["attributes"]["n"] for line in held(out)] == [*range(14), *range(16, 20)]
+    reader = LogStreamReader(_Options({"log": str(source), "skip_gone": "true"}))  # as Spark has it, in a process apart
+    assert len(reader.partitions({"segment": 14, "bytes": 9}, {"segment": 18, "bytes": 10})) == 2
+    assert "of segments 15 to 16 was taken away before it was read, and is skipped" in capsys.readouterr().err
+
+
 def test_rows_without_a_name_get_that_of_the_log_and_numbers_that_grow(spark: "SparkSession", tmp_path: Path) -> None:
     out = tmp_path / "out"
     frame = spark.range(6, numPartitions=2).selectExpr("id as n", "array(id, id + 1) as several", "null as gone")
@@ -139,6 +168,9 @@ def test_a_trace_is_a_table(spark: "SparkSession", tmp_path: Path) -> None:
         ({"log": "nowhere", "atributes": "n int"}, "has no option 'atributes'"),
         ({"log": "nowhere", "attributes": "n"}, "is no name and form"),
         ({"log": "nowhere", "broker": "127.0.0.1:1"}, "a running broker is read as a stream"),
+        ({"log": "nowhere", "keep_days": "3"}, "keep_bytes and keep_days are for who fills the log"),
+        ({"log": "nowhere", "broker": "b:1", "keep_bytes": "3"}, "keep_bytes is 3: it must be at least 1048576"),
+        ({"log": "nowhere", "skip_gone": "yes"}, "skip_gone is 'yes': it must be true or false"),
         ({"trace": "nowhere"}, "cannot read the trace"),
     ],
 )

@@ -4,13 +4,14 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
 
 from godwit.errors import EventLogError
 from godwit.filters.events import Event
-from godwit.runtime.event_log import START, EventLog, Position, Publishing, lines_from, segments
+from godwit.runtime.event_log import START, EventLog, Keep, Position, Publishing, lines_from, segments
 
 
 def event(n: int, publisher: str = "p") -> Event:
@@ -21,7 +22,7 @@ def events(numbers: Iterable[int]) -> list[Event]:
     return [event(n) for n in numbers]
 
 
-def held(folder: Path, start: Position = START) -> list[int]:
+def held(folder: Path, start: Position | None = None) -> list[int]:
     return [json.loads(line)["attributes"]["n"] for line, _ in lines_from(folder, start)]
 
 
@@ -164,9 +165,11 @@ def test_what_is_gone_from_a_log_before_it_was_read_is_missed(tmp_path: Path) ->
     (tmp_path / "00000001.jsonl").unlink()
     assert held(tmp_path) == [2, 3, 4]  # taken away, the oldest first
     assert held(tmp_path, reached) == [3, 4]
+    with pytest.raises(EventLogError, match="what was behind byte 0 of segment 1 was taken away before it was read"):
+        held(tmp_path, START)
     third = (tmp_path / "00000003.jsonl").read_bytes()
     (tmp_path / "00000003.jsonl").unlink()
-    for start in (START, reached, Position(3, len(third))):
+    for start in (None, reached, Position(3, len(third))):
         with pytest.raises(EventLogError, match="has no segment 3, and it was not read"):
             held(tmp_path, start)
     with pytest.raises(EventLogError, match="has no segment 5, and it was not read"):
@@ -182,3 +185,137 @@ def test_a_log_that_spark_fills_is_not_for_others(tmp_path: Path) -> None:
     (tmp_path / "_log.json").write_text('{"format": 1, "publisher": "spark"}')
     with pytest.raises(EventLogError, match="is a log that Spark fills: take another folder"):
         EventLog(tmp_path)
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+def numbers_in(folder: Path) -> list[int]:
+    """What is in a log, which must be whole from some segment on and up to the last."""
+    found = segments(folder)
+    assert found == list(range(found[0], found[-1] + 1))
+    return held(folder)
+
+
+def size_of(folder: Path) -> int:
+    return sum((folder / f"{n:08}.jsonl").stat().st_size for n in segments(folder))
+
+
+def test_a_log_keeps_about_so_many_bytes_the_newest(tmp_path: Path) -> None:
+    written(tmp_path / "one", [1])
+    line = size_of(tmp_path / "one")
+    log = EventLog(tmp_path / "log", keep=Keep(bytes=20 * line))
+    for n in range(1, 200):
+        log.append([event(n)])
+        found = numbers_in(tmp_path / "log")
+        assert found[-1] == n
+        assert size_of(tmp_path / "log") <= 22 * (line + 4)
+        if n > 20:
+            assert len(found) >= 14  # and not much less
+    log.close()
+    written(tmp_path / "log", [198, 199, 200])  # what was seen is still known
+    assert numbers_in(tmp_path / "log")[-3:] == [198, 199, 200]
+
+
+def test_a_log_without_a_bound_keeps_all(tmp_path: Path) -> None:
+    for n in range(1, 30):
+        written(tmp_path, [n], segment_bytes=1)
+    assert numbers_in(tmp_path) == list(range(1, 30))
+
+
+def test_what_is_too_old_goes_also_while_nothing_comes(tmp_path: Path) -> None:
+    day = 86_400.0
+    at = [time()]
+    log = EventLog(tmp_path, keep=Keep(seconds=8 * day), now=lambda: at[0])
+    for n in range(1, 5):
+        log.append([event(n)])
+        last = tmp_path / f"{segments(tmp_path)[-1]:08}.jsonl"
+        os.utime(last, (at[0], at[0]))
+        at[0] += 2 * day
+    assert segments(tmp_path) == [1, 2, 3, 4]
+    log.tidy()
+    assert numbers_in(tmp_path) == [2, 3, 4]
+    at[0] += 2 * day
+    log.tidy()
+    assert numbers_in(tmp_path) == [3, 4]
+    at[0] += 20 * day
+    log.tidy()
+    assert (numbers_in(tmp_path), segments(tmp_path)) == ([], [5])
+    log.tidy()
+    assert segments(tmp_path) == [5]  # nothing was written: nothing is begun
+    log.append([event(4), event(5)])
+    assert numbers_in(tmp_path) == [5]
+    log.close()
+
+
+def test_who_has_read_what_was_taken_away_goes_on_and_who_has_not_is_told(tmp_path: Path) -> None:
+    log = EventLog(tmp_path, segment_bytes=1)
+    positions = [START]
+    for n in range(1, 6):
+        log.append([event(n)])
+        positions.append(log.end)
+    log.close()
+    EventLog(tmp_path, keep=Keep(bytes=1)).close()  # which keeps but the last segment
+    first = segments(tmp_path)[0]
+    assert first > 4
+    for n, position in enumerate(positions):
+        if n >= first - 1:
+            assert held(tmp_path, position) == list(range(n + 1, 6))
+        else:
+            with pytest.raises(EventLogError, match=rf"what was behind byte {position.bytes} of segment {position[0]}"):
+                held(tmp_path, position)
+    state = Publishing(tmp_path)
+    state.begin("cab", 100, keeps=False)
+    assert state.skip_gone() == ""
+    state.reached(positions[1], 1)
+    assert "segment 1 and all of segments 2 to " in state.skip_gone()
+    assert (state.position, state.events) == (Position(first, 0), 1)
+    state.close()
+
+
+class Killed(BaseException):
+    """The process has ended here."""
+
+
+def test_killed_between_any_two_steps_of_taking_away_the_log_is_whole_from_some_segment_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every step is an `fsync`, a `rename` or an `unlink`: dying before each, one after the other."""
+    died = 0
+    for dies_at in range(200):
+        folder = tmp_path / f"log{dies_at}"
+        written(folder, range(1, 3), segment_bytes=1)
+        for n in range(3, 8):
+            written(folder, [n], segment_bytes=1)
+        reached = [position for _, position in lines_from(folder)]
+        left = [dies_at]
+
+        def step(real: Any, left: list[int] = left) -> Any:
+            def taken(*args: Any, **more: Any) -> Any:
+                if not left[0]:
+                    raise Killed
+                left[0] -= 1
+                return real(*args, **more)
+
+            return taken
+
+        with monkeypatch.context() as patched:
+            for owner, name in ((os, "fsync"), (Path, "replace"), (Path, "unlink")):
+                patched.setattr(owner, name, step(getattr(owner, name)))
+            try:
+                EventLog(folder, keep=Keep(bytes=1)).close()
+            except Killed:
+                died += 1
+        found = numbers_in(folder)
+        assert found == list(range(8 - len(found), 8))
+        for n, position in enumerate(reached, start=1):  # nobody is told less, or more, than what is so
+            if n + 1 >= 8 - len(found):
+                assert held(folder, position) == list(range(n + 1, 8))
+            else:
+                with pytest.raises(EventLogError, match="was taken away before it was read"):
+                    held(folder, position)
+        written(folder, range(1, 10), segment_bytes=1)
+        assert numbers_in(folder) == list(range(8 - len(found), 10))
+        if left[0]:
+            break
+    assert died > 10

@@ -74,9 +74,46 @@ def test_segments_that_are_gone_before_they_were_read_are_missed(tmp_path: Path)
     (log / "00000001.jsonl").unlink()
     assert start_of(log) == Position(2, 0)
     assert numbers(log, start_of(log), end)[-1] == 8
-    for look in (lambda: end_of(log, at), lambda: pieces(log, START, end)):
-        with pytest.raises(PipelineError, match=r"was read up to segment 1, and segments 2 to \d are there"):
+    for look, byte in ((lambda: end_of(log, at), at.bytes), (lambda: pieces(log, START, end), 0)):
+        with pytest.raises(
+            PipelineError, match=rf"what was behind byte {byte} of segment 1 was taken away before it was"
+        ):
             look()
+
+
+def test_what_was_taken_away_is_said_or_skipped_and_what_was_read_is_not_missed(tmp_path: Path) -> None:
+    log = counted(tmp_path, 9, segment_bytes=200)
+    end, ends = end_of(log), {n: Position(n, (log / f"0000000{n}.jsonl").stat().st_size) for n in (1, 2)}
+    taken = [numbers(log, START, ends[n])[-1] + 1 for n in (1, 2)]
+    for n in (1, 2):
+        (log / "_removed.json").write_text(json.dumps([ends[n]]))  # as `EventLog` does it
+        (log / f"0000000{n}.jsonl").unlink()
+        assert numbers(log, ends[n], end) == list(range(taken[n - 1], 9))
+        assert end_of(log, ends[n]) == end
+        assert advanced(log, ends[n], end, 100) == end
+    gone = rf"byte {ends[1].bytes} of segment 1 and all of segments 2 to 2 was taken away .*'skip_gone'"
+    for look in (lambda: end_of(log, ends[1]), lambda: advanced(log, ends[1], end, 1)):
+        with pytest.raises(PipelineError, match=gone):
+            look()
+    for start in (START, ends[1]):
+        found = pieces(log, start, end, skip_gone=True)
+        assert [int(Path(piece.path).stem) for piece in found] == list(range(3, end.segment + 1))
+        assert end_of(log, start, skip_gone=True) == end
+        assert advanced(log, start, end, 1, skip_gone=True).segment == 3
+    assert pieces(log, START, ends[1], skip_gone=True) == []  # a batch of which nothing is left
+    with pytest.raises(PipelineError, match="it is another log now"):
+        end_of(log, Position(99, 0), skip_gone=True)
+
+
+def test_a_segment_that_is_taken_away_under_a_readers_hands_is_said(tmp_path: Path) -> None:
+    log = counted(tmp_path, 3)
+    [piece] = pieces(log, START, end_of(log))
+    reading = batches(piece, Wanted(), 1)
+    assert next(reading).num_rows == 1
+    Path(piece.path).unlink()
+    assert sum(batch.num_rows for batch in reading) == 2  # who has opened it has it
+    with pytest.raises(PipelineError, match=r"00000001\.jsonl was taken away while it was to be read"):
+        list(batches(piece, Wanted(), 1))
 
 
 def test_a_segment_that_is_gone_from_the_middle_is_missed(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from godwit.cli.pipeline.ingest_command import Format
-from godwit.cli.reading import cell as cell_of_the_command_line
 from godwit.errors import PipelineError
+from godwit.pipeline import ingest as ingesting
 from godwit.pipeline import staging, tables
 from godwit.pipeline.columns import form_of_values, joined
-from godwit.pipeline.formats import splits, xml_rows
-from godwit.pipeline.formats.rows import Options, cell, in_microseconds
+from godwit.pipeline.formats import csv_rows, splits, xml_rows
+from godwit.pipeline.formats.rows import Bad, Options, Row, in_microseconds
 from godwit.pipeline.ingest import FORMATS, ingest
 from godwit.pipeline.ingest import _runs as runs_of
 from tests.property.strategies import values
@@ -341,12 +342,122 @@ def test_a_packed_file_that_breaks_off_is_told_of(tmp_path: Path) -> None:
         ingest(run, [str(tmp_path / "a.gz")], Options("jsonl", strict=True), tmp_path / "strict")
 
 
+# ---------------------------------------------------------------- entities of XML
+
+DTD = '<!DOCTYPE f SYSTEM "f.dtd">'
+
+
+def xml_of(tmp_path: Path, text: str, encoding: str = "utf-8") -> tuple[list[Any], list[Any]]:
+    """The rows of a file, and what was refused."""
+    (tmp_path / "x.xml").write_bytes(text.encode(encoding))
+    found = list(xml_rows.rows(splits.Split(str(tmp_path / "x.xml"), "x"), Options("xml", row="r")))
+    return [each for each in found if isinstance(each, Row)], [each for each in found if isinstance(each, Bad)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "latin-1"])
+@pytest.mark.parametrize(
+    "bad", ["<r a='x&foo;y'/>", '<r b="1"\n a="x&foo;y">z</r>', "<r><c d='&foo;'/></r>", "<r>x&foo;y</r>"]
+)
+def test_an_unknown_entity_makes_a_row_bad_wherever_it_stands(tmp_path: Path, bad: str, encoding: str) -> None:
+    head = '<?xml version="1.0" encoding="latin-1"?>' if encoding == "latin-1" else ""
+    text = f"{head}{DTD}\n<f>\n<r a='&uuml;&amp;&#65;>'/>\n{bad}\n<r><![CDATA[&foo;]]><!-- a='&foo;' --></r></f>"
+    rows, refused = xml_of(tmp_path, text, encoding)
+    assert [row.attributes for row in rows] == [{"@a": "ü&A>"}, {"r": "&foo;"}]
+    assert [(each.line, each.reason) for each in refused] == [(4, "bad event: the entity &foo; is not known")]
+
+
+def test_an_unknown_entity_is_found_wherever_the_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in range(1, 40):
+        monkeypatch.setattr(xml_rows, "READ_BYTES", size)
+        twice = '<r a="1&foo;2" b="3"/><r a="4"/>'
+        rows, refused = xml_of(tmp_path, f"{DTD}<f>{twice * 3}</f>")
+        assert [row.attributes for row in rows] == [{"@a": 4}] * 3
+        assert len(refused) == 3
+
+
+@pytest.mark.parametrize("where", ["<r a='{}'/>", "<r>{}</r>"])
+@pytest.mark.parametrize(
+    ("dtd", "entity", "said"),
+    [
+        ("", "&foo;", "undefined entity"),
+        ("", "&#x110000;", "reference to invalid character number"),
+        (DTD, "&#99999999999999;", "reference to invalid character number"),
+        ('<!DOCTYPE f [<!ENTITY foo "bar">]>', "&foo;", "declares the entity 'foo'"),
+        ('<!DOCTYPE f [<!ENTITY foo SYSTEM "file:///etc/passwd">]>', "&foo;", "declares the entity 'foo'"),
+        ('<!DOCTYPE f [<!ENTITY % p SYSTEM "file:///etc/passwd"> %p;]>', "&foo;", "declares the entity 'p'"),
+        ('<!DOCTYPE f [<!ENTITY a "aa"><!ENTITY b "&a;&a;&a;&a;">]>', "&b;", "declares the entity 'a'"),
+    ],
+)
+def test_what_no_entity_may_be_ends_the_file_there(
+    tmp_path: Path, where: str, dtd: str, entity: str, said: str
+) -> None:
+    rows, [refused] = xml_of(tmp_path, f"{dtd}<f><r>1</r>{where.format(entity)}</f>")
+    assert len(rows) <= 1
+    assert said in refused.reason
+
+
+@pytest.mark.parametrize("long", ["<r a='{}'/>", "<!--{}--><r/>", "<r {}='1'/>"])
+def test_a_tag_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: str) -> None:
+    monkeypatch.setattr(xml_rows, "TAG_BYTES_MAX", 10_000)
+    monkeypatch.setattr(xml_rows, "READ_BYTES", 1_000)
+    monkeypatch.setattr(xml_rows, "TEXT_MAX", 5_000)
+    rows, refused = xml_of(tmp_path, f"<f><r>1</r>{long.format('x' * 20_000)}</f>")
+    assert [row.attributes for row in rows] == [{"r": 1}]
+    assert re.search("a tag or comment of 1[0-9],[0-9]+ bytes or more: allowed are 10,000", refused[0].reason)
+    rows, refused = xml_of(tmp_path, f"<f><r a='{'x' * 6_000}'/><r>{'x' * 4_000}</r></f>")
+    assert len(rows) == 1
+    assert refused[0].reason.startswith("bad event: the element has more than")
+
+
+# ---------------------------------------------------------------- rows of many bytes
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (Options("jsonl"), '{{"a": "{}"}}\n'),
+        (Options("csv"), "{}\n"),
+        (Options("padres"), "[a,'{}']\n"),
+        (Options("xml", row="r"), "<r><a>{}</a></r>\n"),
+    ],
+)
+def test_few_rows_of_many_bytes_are_staged_and_written_in_small_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Options, text: str
+) -> None:
+    monkeypatch.setattr(staging, "BATCH_BYTES", 10_000)
+    monkeypatch.setattr(ingesting, "FILE_BYTES_MAX", 20_000)
+    sizes = []
+    flush = staging._Staging.flush
+
+    def noted(self: Any) -> None:
+        sizes.append(len(self.pending))
+        flush(self)
+
+    monkeypatch.setattr(staging._Staging, "flush", noted)
+    before, after = ("a\n", "") if options.format == "csv" else ("<f>", "</f>") if options.format == "xml" else ("", "")
+    (tmp_path / "x").write_text(before + "".join(text.format(f"{n:06}" * 500) for n in range(20)) + after)
+    run: Any = Plain()
+    report = ingest(run, [str(tmp_path / "x")], options, tmp_path / "out")
+    assert report.written == 20
+    assert max(sizes) == 4
+    assert len(tables.files(tmp_path / "out")) >= 3
+    assert [a[:6] for _, a in found(tmp_path / "out", ("sequence", "a"))] == [f"{n:06}" for n in range(20)]
+
+
+def test_a_row_of_csv_is_bounded_on_however_many_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_rows, "LINE_BYTES_MAX", 1_000)
+    lines = '"x\n",' * 400 + '"y"'
+    (tmp_path / "x").write_text(f"a\n1\n{lines}\n2\n")
+    run: Any = Plain()
+    report = ingest(run, [str(tmp_path / "x")], Options("csv"), tmp_path / "out")
+    assert found(tmp_path / "out", ("sequence", "a"))[0] == (2, 1)
+    assert found(tmp_path / "out", ("sequence", "a"))[-1][1] == 2
+    reasons = [reason for _, reason in found(tmp_path / "out" / tables.QUARANTINE, ("line", "reason"))]
+    assert "no CSV: a row of 1,002 bytes or more: allowed are 1,000" in reasons
+    assert report.read == report.written + sum(report.quarantined.values())
+
+
 # ---------------------------------------------------------------- small parts
-
-
-@given(st.text("0123456789.-+eE truefalsTRUE", max_size=8) | st.integers().map(str) | st.floats().map(str))
-def test_cells_are_read_as_the_command_line_reads_them(text: str) -> None:
-    assert repr(cell(text)) == repr(cell_of_the_command_line(text))
 
 
 def test_the_command_knows_every_format() -> None:

@@ -58,7 +58,7 @@ def _appended(fresh: Path, target: Path) -> None:
         file.write(fresh.read_bytes())
 
 
-@pytest.mark.parametrize("step", ["_put_together", "_sync", "_finish"])
+@pytest.mark.parametrize("step", ["_put_together", "synced", "_finish"])
 def test_a_driver_that_dies_at_any_step_leaves_a_batch_wholly_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -5,11 +5,12 @@
    nothing is there twice.
 2. What is published has the same name and numbers however often it is tried: killed at any moment, each event reaches
    each session once.
-3. Losses that brokers know of are said on standard error: what a queue had no room for, a session that was forgotten.
+3. Of what a log was to keep no more than, the oldest goes while it is written, also while nothing comes.
+4. Losses that brokers know of are said on standard error: what a queue had no room for, a session that was forgotten.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ import typer
 
 from godwit.errors import BadEvent, EventLogError, FilterError, GodwitError, Refused
 from godwit.filters.lines import whole_event_of
-from godwit.runtime.event_log import EventLog, Position, Publishing, lines_from
+from godwit.runtime.event_log import EventLog, Keep, Position, Publishing, lines_from
 
 if TYPE_CHECKING:
     from godwit.filters.events import Event
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Capture", "capturing", "publish_log", "publishing"]
 
 BATCH_EVENTS_MAX = 4_096  # written to the disk at once
+TIDY_EVERY_S = 60.0
 PUBLISHED_EVENTS_MAX = 512  # of which brokers may have some before it is written down how far we are
 
 
@@ -46,7 +48,7 @@ class Capture:
         self._is_known = is_known  # the log has been filled before
 
     def attached(self, client: "Connected") -> None:
-        """A broker has let us in, for the first time or again. (rule 3)"""
+        """A broker has let us in, for the first time or again. (rule 4)"""
         if self._is_known and not client.was_known:
             _warn(f"no broker has a session of {self.name} any more: what was published since is not in the log")
         self._is_known = True
@@ -58,20 +60,42 @@ class Capture:
     async def take_all(self, client: "Connected", subscription: "Subscription", wanted: int | None) -> int:
         """Write what comes, up to so many events: how many there were."""
         written = 0
-        while wanted is None or written < wanted:
-            most = BATCH_EVENTS_MAX if wanted is None else min(BATCH_EVENTS_MAX, wanted - written)
-            events = await subscription.waiting(most)
-            if not events:
-                break
-            written += len(self.log.append(events))
-            subscription.take(len(events))  # rule 1
+        with self._tidied():
+            while wanted is None or written < wanted:
+                most = BATCH_EVENTS_MAX if wanted is None else min(BATCH_EVENTS_MAX, wanted - written)
+                events = await subscription.waiting(most)
+                if not events:
+                    break
+                written += len(self.log.append(events))
+                subscription.take(len(events))  # rule 1
         return written
+
+    @contextmanager
+    def _tidied(self) -> Iterator[None]:
+        """Have what is too old taken away now and then. (rule 3)"""
+        if self.log.keep.seconds is None:
+            yield
+            return
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+
+        def tidy() -> None:
+            with suppress(OSError):  # the next event that comes meets it, too, and says so
+                self.log.tidy()
+            timers[0] = loop.call_later(TIDY_EVERY_S, tidy)
+
+        timers = [loop.call_later(TIDY_EVERY_S, tidy)]
+        try:
+            yield
+        finally:
+            timers[0].cancel()
 
 
 @contextmanager
-def capturing(folder: str, name: str, user: str) -> Iterator[Capture]:
+def capturing(folder: str, name: str, user: str, keep: Keep) -> Iterator[Capture]:
     """A log to write to, by a client with this name, or the one that has filled it before."""
-    log = EventLog(Path(folder))
+    log = EventLog(Path(folder), keep=keep)
     try:
         known = log.name
         if name and known and name != known:
@@ -91,10 +115,12 @@ def _warn(text: str) -> None:
 
 
 @contextmanager
-def publishing(folder: str, name: str, user: str) -> Iterator[Publishing]:
+def publishing(folder: str, name: str, user: str, skip_gone: bool) -> Iterator[Publishing]:
     """How far a log is published, by a client with this name, or the one that has published it before."""
     state = Publishing(Path(folder))
     try:
+        if skip_gone and (gone := state.skip_gone()):
+            _warn(f"{folder}: {gone} was taken away before it was published, and is skipped")
         known = state.publisher
         if name and known and name != known:
             raise EventLogError(f"{folder} is published as {known!r} already: say --name {known}, or nothing")

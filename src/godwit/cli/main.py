@@ -34,6 +34,7 @@ from godwit.errors import GodwitError
 __all__ = ["app"]
 
 STATUS_ERROR = 2  # 0 is yes or done, 1 is no
+STATUS_INTERRUPTED = 130
 
 HELP = """\
 Publish/subscribe for things that move.
@@ -79,6 +80,9 @@ class Commands(TyperGroup):
         except GodwitError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(STATUS_ERROR) from None
+        except KeyboardInterrupt:  # where no command says what that means to it
+            typer.echo("stopped", err=True)
+            raise typer.Exit(STATUS_INTERRUPTED) from None
         except BrokenPipeError:  # who read the answers has read enough, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
             raise typer.Exit from None

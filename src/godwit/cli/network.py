@@ -166,7 +166,7 @@ def is_terminal() -> bool:
 
 def assigned(words: list[str]) -> dict[str, Any]:
     """`name=value` as attributes; a number, true and false are such, `name:=JSON` is what the JSON is."""
-    from godwit.cli.reading import cell
+    from godwit.filters.cells import cell
 
     found: dict[str, Any] = {}
     for word in words:

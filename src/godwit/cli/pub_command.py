@@ -62,6 +62,9 @@ def pub(
     log: Annotated[
         str, typer.Option("--log", metavar="DIR", help="Publish what an event log holds, each event once.")
     ] = "",
+    skip_gone: Annotated[
+        bool, typer.Option("--skip-gone", help="With --log: go on though some was taken away before it was published.")
+    ] = False,
     until_eof: Annotated[
         bool,
         typer.Option("--until-eof", help="With --log: stop when standard input ends, as it does with who started us."),
@@ -94,13 +97,15 @@ def pub(
         )
     if until_eof and not log:
         raise typer.BadParameter("--until-eof goes with --log: else standard input may be what is published")
+    if skip_gone and not log:
+        raise typer.BadParameter("--skip-gone is about what was taken away from a --log")
     visitor = Visitor(at, token, user, password, tls, ca)
     ours = assigned(context or [])
     said: dict[str, Any] = {"to": to or None, "retain": retain or None, "clear": clear}
     if log:
         from godwit.cli.event_logs import publishing
 
-        with publishing(log, name, user) as state:
+        with publishing(log, name, user, skip_gone) as state:
             run(_log(visitor, ours, state, said, strict, until_eof))
         return
     if file:

@@ -12,7 +12,6 @@ its attributes, a subscriber's context into its filter.
 """
 
 import csv
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -21,6 +20,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from godwit.errors import BadValue, FilterError, GodwitError
+from godwit.filters.cells import cell
 from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, of_sender, stamped
 from godwit.filters.events import Attributes, Event, event
 from godwit.filters.filters import Filter, all_of
@@ -33,7 +33,6 @@ __all__ = [
     "Named",
     "Subscription",
     "batches",
-    "cell",
     "csv_events",
     "json_events",
     "subscriptions",
@@ -47,11 +46,7 @@ TEXTS_REMEMBERED = 2**16
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 TOO_LONG = f"the line is longer than {LINE_BYTES_MAX:,} bytes"
-NUMBER = re.compile(
-    r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
-)  # as JSON has it: 007 is a text
 BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError)  # what a line may be refused with
-BOOLS = {"true": True, "false": False}
 NO_CONTEXT: Attributes = {}
 OWN_CONTEXT = {
     "filter": "context",
@@ -340,15 +335,6 @@ def _event_of_row(header: list[str], row: list[str], number: int) -> Named:
     return (id if isinstance(id, int | str) and not isinstance(id, bool) else number), event(
         {name: cell(text) for name, text in cells.items()}
     )
-
-
-def cell(text: str) -> bool | int | float | str | None:
-    """A cell: true and false, a number, nothing, or else a text."""
-    if not text:
-        return None
-    if number := NUMBER.fullmatch(text):
-        return float(text) if number["fraction"] else int(text)
-    return BOOLS.get(text.lower(), text)
 
 
 # ---------------------------------------------------------------- batches

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["sub"]
 
 STATUS_NO = 1
+DAY_S = 86_400.0
+KEEP_DAYS_MIN, KEEP_DAYS_MAX = 0.01, 36_500.0
 SUBSCRIPTION = "sub"  # its name in a session that is come back to
 
 
@@ -63,6 +65,13 @@ def sub(
     log: Annotated[
         str, typer.Option("--log", metavar="DIR", help="Write the events to an event log, each once, and print none.")
     ] = "",
+    keep_bytes: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", min=2**20, help="With --log: take its oldest away when it has more."),
+    ] = None,
+    keep_days: Annotated[
+        float | None, typer.Option(metavar="DAYS", help="With --log: take away what was written before that.")
+    ] = None,
     until_eof: Annotated[
         bool, typer.Option("--until-eof", help="Leave when standard input ends, as it does with who started us.")
     ] = False,
@@ -86,12 +95,18 @@ def sub(
     ours = assigned(context or [])
     visitor = Visitor(at, token, user, password, tls, ca)
     came = Came(count)
+    if not log and (keep_bytes is not None or keep_days is not None):
+        raise typer.BadParameter("--keep-bytes and --keep-days are about what a --log keeps")
+    if keep_days is not None and not KEEP_DAYS_MIN <= keep_days <= KEEP_DAYS_MAX:
+        raise typer.BadParameter(f"--keep-days is {keep_days:g}: it must be {KEEP_DAYS_MIN:g} to {KEEP_DAYS_MAX:g}")
     if log:
         if retained:
             raise typer.BadParameter("--retained would be written each time we come: a --log holds what is published")
         from godwit.cli.event_logs import capturing
+        from godwit.runtime.event_log import Keep
 
-        with capturing(log, name, user) as capture:
+        keep = Keep(keep_bytes, None if keep_days is None else keep_days * DAY_S)
+        with capturing(log, name, user, keep) as capture:
             run(_listen(visitor, capture.name, filter, wanted, ours, place, wait, came, until_eof, capture))
     else:
         run(_listen(visitor, name, filter, wanted, ours, place, wait, came, until_eof, None))

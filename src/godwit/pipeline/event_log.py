@@ -9,8 +9,8 @@ that the two share.
 2. A line without its end is being written, and belongs to no position.
 3. Nothing is left out in silence: a value that does not fit the form its column was said to have is an error, or goes
    to the column for the rest.
-4. A log from which something is gone that was not read is an error: the segment that a position is in must be there,
-   and all behind it.
+4. A log from which something is gone that was not read is an error that says what is: the segment that a position is
+   in must be there, or have been read to its end, and all behind it. Who wants that skips what is gone at the front.
 5. Brokers let through any number as the time of an event, and one publisher must not end a stream for everybody: a
    time outside of the years 1 to 9999 is the first or the last second of them.
 """
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -34,9 +34,22 @@ from godwit.pipeline.columns import EXACT_MAX, INT64_MAX, OWN, Form, arrow_type,
 from godwit.pipeline.formats.by_line import of_data
 from godwit.pipeline.formats.rows import MICROSECONDS, YEAR_MAX_US, YEAR_MIN_US, Own, in_microseconds
 
-__all__ = ["START", "Piece", "Position", "Wanted", "advanced", "batches", "end_of", "pieces", "segments", "start_of"]
+__all__ = [
+    "START",
+    "Piece",
+    "Position",
+    "Wanted",
+    "advanced",
+    "batches",
+    "end_of",
+    "gone_before",
+    "pieces",
+    "segments",
+    "start_of",
+]
 
 SEGMENT = re.compile(r"^\d{8}\.jsonl$")
+REMOVED = "_removed.json"  # the last segments that were taken away, and how long they were
 READ_BYTES = 2**20
 PIECE_BYTES_MAX = 8 * 2**20  # that one task reads
 TIMES = ("published_at", "expires_at")
@@ -66,8 +79,11 @@ class Piece:
 # ---------------------------------------------------------------- positions
 
 
-def segments(folder: Path, start: Position | None = None) -> list[int]:
-    """The segments, from a position on if one is given; `PipelineError` when the one that it is in is gone. (rule 4)"""
+def segments(folder: Path, start: Position | None = None, skip_gone: bool = False) -> list[int]:
+    """The segments, from a position on if one is given; `PipelineError` when some that were not read are gone. (rule 4)
+
+    `skip_gone`: but from the first that is there, if the one that the position is in was taken away.
+    """
     try:
         found = sorted(int(path.stem) for path in folder.iterdir() if SEGMENT.match(path.name))
     except FileNotFoundError:
@@ -76,14 +92,38 @@ def segments(folder: Path, start: Position | None = None) -> list[int]:
         raise PipelineError(f"cannot read {folder}: {error.strerror or error}") from None
     if start is None or (start == START and not found):
         return found
-    if start.segment not in found:
+    if not found or start.segment > found[-1]:
         there = f"segments {found[0]} to {found[-1]} are there" if found else "no segment is there"
-        raise PipelineError(f"{folder} was read up to segment {start.segment}, and {there}: what is between is gone")
+        raise PipelineError(f"{folder} was read up to segment {start.segment}, and {there}: it is another log now")
+    if not skip_gone and (gone := gone_before(folder, start, found[0])):
+        raise PipelineError(
+            f"{folder}: {gone} was taken away before it was read; go on with segment {found[0]} by "
+            "option('skip_gone', 'true') or --skip-gone, or begin anew with another checkpoint and output"
+        )
     ahead = [segment for segment in found if segment >= start.segment]
     if ahead[-1] - ahead[0] >= len(ahead):
         missing = next(number for number, segment in enumerate(ahead, start=ahead[0]) if segment != number)
         raise PipelineError(f"{folder} has no segment {missing}, and later ones: what is in it is gone")
     return ahead
+
+
+def gone_before(folder: Path, start: Position, first: int) -> str:
+    """What is gone from the front of a log behind a position, when `first` is there; "": nothing."""
+    if start.segment >= first or (start.segment + 1 == first and start in _removed(folder)):
+        return ""
+    more = f" and all of segments {start.segment + 1} to {first - 1}" if start.segment + 1 < first else ""
+    return f"what was behind byte {start.bytes} of segment {start.segment}{more}"
+
+
+def _removed(folder: Path) -> list[Position]:
+    """Behind the last segments that were taken away."""
+    path = folder / REMOVED
+    try:
+        return [Position(*each) for each in json.loads(path.read_bytes())]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError):
+        raise PipelineError(f"{path} does not say what was taken away") from None
 
 
 def start_of(folder: Path) -> Position:
@@ -95,9 +135,9 @@ def _path(folder: Path, segment: int) -> Path:
     return folder / f"{segment:08}.jsonl"
 
 
-def end_of(folder: Path, start: Position | None = None) -> Position:
+def end_of(folder: Path, start: Position | None = None, skip_gone: bool = False) -> Position:
     """Behind the last whole line; `PipelineError` when that is before a position that was reached."""
-    found = segments(folder, start)
+    found = segments(folder, start, skip_gone)
     end = Position(found[-1], _whole_bytes(_path(folder, found[-1]))) if found else START
     if start is not None and end < start:
         raise PipelineError(
@@ -108,7 +148,7 @@ def end_of(folder: Path, start: Position | None = None) -> Position:
 
 def _whole_bytes(path: Path) -> int:
     """Up to the end of the last whole line of a file."""
-    with path.open("rb") as file:
+    with _opened(path) as file:
         at = file.seek(0, 2)
         while at:
             begin = max(0, at - READ_BYTES)
@@ -120,10 +160,19 @@ def _whole_bytes(path: Path) -> int:
     return 0
 
 
-def advanced(folder: Path, start: Position, end: Position, rows: int) -> Position:
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise PipelineError(f"{path} was taken away while it was to be read: read the log again") from None
+    except OSError as error:
+        raise PipelineError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def advanced(folder: Path, start: Position, end: Position, rows: int, skip_gone: bool = False) -> Position:
     """So many lines behind `start`, but not behind `end`."""
-    for piece in pieces(folder, start, end, None):
-        with Path(piece.path).open("rb") as file:
+    for piece in pieces(folder, start, end, None, skip_gone):
+        with _opened(Path(piece.path)) as file:
             file.seek(piece.start)
             at = piece.start
             while at < piece.end:
@@ -144,10 +193,16 @@ def _behind(data: bytes, lines: int) -> int:
     return at
 
 
-def pieces(folder: Path, start: Position, end: Position, bytes_max: int | None = PIECE_BYTES_MAX) -> list[Piece]:
+def pieces(
+    folder: Path,
+    start: Position,
+    end: Position,
+    bytes_max: int | None = PIECE_BYTES_MAX,
+    skip_gone: bool = False,
+) -> list[Piece]:
     """What is between two positions, for tasks to read: whole lines, of one segment each."""
     found = []
-    for segment in segments(folder, start):
+    for segment in segments(folder, start, skip_gone):
         if segment > end.segment:
             break
         path = _path(folder, segment)
@@ -164,7 +219,7 @@ def _cuts(path: Path, start: int, end: int, bytes_max: int | None) -> Iterator[i
     """Ends of lines between two others, about so many bytes apart."""
     if bytes_max is None or end - start <= bytes_max:
         return
-    with path.open("rb") as file:
+    with _opened(path) as file:
         at = start + bytes_max
         while at < end:
             file.seek(at - 1)
@@ -249,7 +304,7 @@ def batches(piece: Piece, wanted: Wanted, rows_max: int) -> Iterator[Any]:
 def _lines(piece: Piece) -> Iterator[tuple[int, bytes]]:
     """Each line, with the byte at which it begins."""
     try:
-        with Path(piece.path).open("rb") as file:
+        with _opened(Path(piece.path)) as file:
             file.seek(piece.start)
             at = piece.start
             while at < piece.end:

@@ -28,6 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from godwit.errors import PipelineError, SubscriptionError
+from godwit.files import write_whole
 from godwit.filters.filters import Filter
 from godwit.matching import IndexMatcher
 from godwit.matching.counting import count_expanded, expand
@@ -145,7 +146,7 @@ class Index:
                 writer.write_batch(pa.record_batch(held, schema=schema))
             members = sink.getvalue()
             name = f"{_content_hash(fresh, members)}.godwit"
-            _write(path / f"{name}.ids", members)
+            write_whole(path / f"{name}.ids", members, draft=f".{name}.ids.{secrets.token_hex(8)}")
             fresh.replace(path / name)
         finally:
             fresh.unlink(missing_ok=True)
@@ -267,15 +268,3 @@ def _content_hash(matcher: Path, members: Any) -> str:
         while piece := file.read(1 << 20):
             found.update(piece)
     return found.hexdigest()
-
-
-def _write(path: Path, data: Any) -> None:
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with fresh.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)

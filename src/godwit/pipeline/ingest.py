@@ -64,6 +64,7 @@ FORMATS: dict[str, str] = {
 """Each format, and the table that it becomes unless told otherwise."""
 BY_LINE = ("jsonl", "log", "padres", "csv", "fixes")
 FILE_ROWS_MIN, FILE_ROWS_MAX = 2**16, 2**20
+FILE_BYTES_MAX = 2**29  # about, before it is packed: what a task that writes has in memory
 DAYS_MANY, ROWS_OF_A_DAY_FEW = 100, 1_000  # beyond which a file for each day would be a heap of crumbs
 TASKS_PER_CORE = 4
 ELEMENTS_SHOWN = 8
@@ -273,6 +274,8 @@ def _units(
             by_day.setdefault(day, []).append(rows)
     total = sum(rows.count for slices in by_day.values() for rows in slices)
     size = min(max(total // (2 * cores), FILE_ROWS_MIN), FILE_ROWS_MAX)
+    staged_bytes = sum(path.stat().st_size for path in change.staged.iterdir())
+    size = max(min(size, total * FILE_BYTES_MAX // max(staged_bytes, 1)), 1)
     has_days = "day" in TABLES[table]
     flat = has_days and change.is_flat(len(by_day) > DAYS_MANY and total < len(by_day) * ROWS_OF_A_DAY_FEW)
     if flat or not has_days:

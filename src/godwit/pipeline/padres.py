@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from godwit.errors import BadEvent, BadValue, FilterError
+from godwit.filters.cells import number
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, flattened
 from godwit.filters.filters import Filter, all_of, present, some
 from godwit.filters.sets import (
@@ -38,7 +39,6 @@ from godwit.filters.sets import (
     starts_with,
 )
 from godwit.filters.values import Value
-from godwit.pipeline.formats.rows import number
 
 __all__ = ["OPERATORS", "filter_of", "is_filter", "publication"]
 

@@ -102,6 +102,14 @@ def log_file() -> Path:
     return _log
 
 
+def forget_log() -> None:
+    """Remove the file of Spark's own words."""
+    global _log  # noqa: PLW0603 - as above
+    if _log is not None:
+        _log.unlink(missing_ok=True)
+        _log = None
+
+
 def check_java() -> None:
     """`PipelineError` when there is no Java that Spark runs on."""
     home = os.environ.get("JAVA_HOME")

@@ -40,6 +40,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from godwit.errors import BadEvent, GodwitError, PipelineError
+from godwit.files import synced, write_whole
 from godwit.filters.events import Attributes, Event, flattened
 from godwit.filters.language import said_filter
 from godwit.filters.lines import line_of
@@ -174,7 +175,7 @@ def _introduced(target: Target, query: str | None = None) -> dict[str, str]:
     elif target.name and about["publisher"] != target.name:
         raise PipelineError(f"{target.folder} is the log of publisher {about['publisher']!r}, and not {target.name!r}")
     if fresh != about:
-        _save(path, json.dumps(fresh).encode())
+        write_whole(path, json.dumps(fresh).encode() + b"\n")
     return {name: str(value) for name, value in fresh.items()}
 
 
@@ -213,7 +214,7 @@ def _put_together(target: Target, segment: int, messages: Sequence[WriterCommitM
         file.flush()
         os.fsync(file.fileno())
     fresh.rename(folder / f"{segment:08}.jsonl")
-    _sync(folder)
+    synced([folder])
 
 
 def _finish(target: Target) -> None:
@@ -257,25 +258,6 @@ def _ran(command: Sequence[str]) -> tuple[int, str]:
             process.wait()
         said = os.pread(errors.fileno(), ERROR_BYTES_MAX, 0)
     return process.returncode, said.decode(errors="replace").strip().removeprefix("error: ")
-
-
-def _save(path: Path, data: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.new")
-    with fresh.open("wb") as file:
-        file.write(data + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # ---------------------------------------------------------------- the tasks' part

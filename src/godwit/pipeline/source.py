@@ -17,11 +17,13 @@ nothing and doubles nothing.
 | `attributes` | columns for attributes: `price float, tags several text`. Without it: JSON in a column `attributes` |
 | `rest` | a column for the JSON of attributes that have no column, or hold what does not fit theirs |
 | `rows_per_batch` | of a micro-batch, at most |
+| `keep_bytes`, `keep_days` | with `broker`: how much of the log is kept, as `godwit sub --log` has it; else all |
+| `skip_gone` | `true`: go on with what is there when some was taken away unread, with a word in Spark's log |
 | `trace` | instead of all that: the folder of a simulation's trace, as a table `trace` |
 
 *Rules.*
 1. Nothing is left out in silence. A log whose segments are gone before they were read, or a capture that ends, ends the
-   stream with a word.
+   stream with a word. With `skip_gone` the word is a warning.
 2. Who fills the log ends with the reader, however that ends: it holds the other end of its standard input.
 3. No filters are pushed (`session.py`, rule 4).
 
@@ -50,7 +52,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from godwit.errors import PipelineError
-from godwit.pipeline.event_log import Piece, Position, Wanted, advanced, batches, end_of, pieces, start_of
+from godwit.pipeline.event_log import Piece, Position, Wanted, advanced, batches, end_of, gone_before, pieces, start_of
 from godwit.pipeline.session import ROWS_PER_BATCH
 
 if TYPE_CHECKING:
@@ -58,8 +60,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GodwitSource", "register"]
 
-OPTIONS = ("path", "log", "broker", "filter", "name", "ca", "seconds", "attributes", "rest", "rows_per_batch", "trace")
+OPTIONS = (
+    *("path", "log", "broker", "filter", "name", "ca", "seconds", "attributes", "rest", "rows_per_batch", "trace"),
+    *("keep_bytes", "keep_days", "skip_gone"),
+)
 OF_SPARK = ("checkpointlocation", "queryname", "outputmode")  # which hands its own on
+KEEP_BYTES_MIN = 2**20  # as the command has it
 CATCH_UP_S = 5.0
 TAKE_OVER_S = 30.0  # for who fills the log for a reader that was killed to notice
 END_S = 10.0
@@ -137,6 +143,15 @@ class _Options:
         self.checkpoint = said.get("checkpointLocation") or ""
         self.seconds = _number(said, "seconds", CATCH_UP_S)
         self.rows_per_batch = int(_number(said, "rows_per_batch", 0)) or None
+        self.keep = [
+            ("--keep-bytes", int(_number(said, "keep_bytes", 0))),
+            ("--keep-days", _number(said, "keep_days", 0)),
+        ]
+        if 0 < self.keep[0][1] < KEEP_BYTES_MIN:
+            raise PipelineError(f"keep_bytes is {said['keep_bytes']}: it must be at least {KEEP_BYTES_MIN}")
+        if not self.broker and any(kept for _, kept in self.keep):
+            raise PipelineError('keep_bytes and keep_days are for who fills the log: that needs the option "broker"')
+        self.skip_gone = _truth(said, "skip_gone")
         self.wanted = Wanted.parse(said.get("attributes") or "", said.get("rest") or "")
 
     def command(self, word: str, *more: str) -> list[str]:
@@ -151,7 +166,8 @@ class _Options:
 
     def listening(self, *more: str) -> list[str]:
         """The command that fills the log. A filter may begin with a minus, and is no option for that."""
-        return self.command("sub", *more, "--", self.filter)
+        keep = [word for option, kept in self.keep if kept for word in (option, str(kept))]
+        return self.command("sub", *keep, *more, "--", self.filter)
 
     def sink(self) -> Any:
         """The part that a writer needs."""
@@ -172,6 +188,13 @@ def _number(said: Any, name: str, otherwise: float) -> float:
     if number <= 0:
         raise PipelineError(f"{name} is {text!r}: it must be a number above 0")
     return number
+
+
+def _truth(said: Any, name: str) -> bool:
+    text = said.get(name) or "false"
+    if text.lower() not in ("true", "false"):
+        raise PipelineError(f"{name} is {text!r}: it must be true or false")
+    return bool(text.lower() == "true")
 
 
 class _Work(InputPartition):
@@ -231,11 +254,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._capture is None:
                 self._capture = Capture(self.options)
             self._capture.check()
-        end = end_of(self.options.folder, begin)
+        end = end_of(self.options.folder, begin, self.options.skip_gone)
         if self._end is not None:
             end = max(begin, min(end, self._end))
         if isinstance(limit, ReadMaxRows):
-            end = advanced(self.options.folder, begin, end, limit.max_rows)
+            end = advanced(self.options.folder, begin, end, limit.max_rows, self.options.skip_gone)
         return end._asdict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -249,7 +272,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """A task for each few MiB between two positions."""
-        return [_Work(piece) for piece in pieces(self.options.folder, Position(**start), Position(**end))]
+        folder, begin = self.options.folder, Position(**start)
+        found = pieces(folder, begin, Position(**end), skip_gone=self.options.skip_gone)
+        if self.options.skip_gone and (gone := gone_before(folder, begin, start_of(folder).segment)):
+            sys.stderr.write(f"{folder}: {gone} was taken away before it was read, and is skipped\n")  # rule 1
+        return [_Work(piece) for piece in found]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The events of a piece."""

@@ -7,8 +7,8 @@ is parsed once, and no row goes through the JVM.
 
 *Rules.*
 1. Rows of a day stand in the order of files and lines, whichever task read them.
-2. Memory is bounded by `BATCH_ROWS` rows of `COLUMNS_MAX` attributes while reading, and by the size of a file of the
-   table while writing.
+2. Memory is bounded by `BATCH_ROWS` rows of `COLUMNS_MAX` attributes, and by `BATCH_BYTES`, while reading, and by the
+   size of a file of the table while writing. A row of more bytes than a format allows is bad, and is not kept.
 3. Each row of a piece is counted once: as staged, or as bad.
 """
 
@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 BATCH_ROWS = 50_000
+BATCH_BYTES = 2**26  # as they stand in files: a row has up to 2**22
 COLUMNS_MAX = 5_000  # of a table of events, and so of a batch in memory
 DAY_US = 86_400_000_000
 NO_DAY_NUMBER = -(2**31)  # of rows without a time
@@ -135,6 +136,7 @@ class _Staging:
         self.out = Staged(work.split)
         self.pending: list[Any] = []
         self.refused: list[Bad] = []
+        self.bytes = 0  # of pending rows
         self.files = 0
 
     # ---- rows of any format
@@ -158,7 +160,7 @@ class _Staging:
                     kind, _, said = str(error).partition(": ")
                     self.bad(refused(row.line, kind, said, str(row.attributes)))
                     continue
-                self.good(found)
+                self.good(found, row.size)
         except _Stop:
             return
         self.flush()
@@ -206,9 +208,10 @@ class _Staging:
 
     # ---- what becomes of a row
 
-    def good(self, row: Any) -> None:
+    def good(self, row: Any, size: int = 0) -> None:
         self.pending.append(row)
-        if len(self.pending) == BATCH_ROWS:
+        self.bytes += size
+        if len(self.pending) == BATCH_ROWS or self.bytes >= BATCH_BYTES:
             self.flush()
 
     def bad(self, row: Bad) -> None:
@@ -230,7 +233,7 @@ class _Staging:
                 for name, (form, exact) in forms.items():
                     self.out.forms[name] = joined_forms(self.out.forms.get(name), (form, exact))
                 self.save(columns, days)
-            self.pending = []
+            self.pending, self.bytes = [], 0
         if self.refused:
             lines, reasons, texts = zip(*self.refused, strict=True)
             path = self.written(

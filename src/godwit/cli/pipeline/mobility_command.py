@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+from godwit.errors import PipelineError
 
 __all__ = ["mobility"]
 
@@ -58,6 +59,8 @@ def mobility(
         from godwit.pipeline.mobility.reading import sorted_out
         from godwit.pipeline.mobility.staypoints import Staying
 
+        if radius is not None and brokers is None:
+            raise PipelineError("--radius says how far the brokers of a placement reach: it needs --brokers FILE")
         sorted_out(fixes)  # what is wrong with the wish or the files is said before Spark starts
         kind = cells_of(cells)
         settings = Settings(

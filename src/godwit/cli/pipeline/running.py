@@ -2,8 +2,9 @@
 
 *Rules.*
 1. What Spark throws becomes one sentence, in the words of its cause. With `--debug` it is shown whole.
-2. Control-C cancels the jobs, stops the session and leaves with status 130, also while Spark starts.
+2. Control-C cancels the jobs, stops the session and leaves with status 130, also before Spark has started.
 3. The bar is on standard error and only on a terminal; the summary is a table there and a line of JSON on a pipe.
+4. Spark's own words are in a file, which goes when the command ends. When Spark fails it stays, and the error names it.
 """
 
 import json
@@ -11,7 +12,7 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,11 +45,17 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show errors whole, with ev
 @contextmanager
 def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSession]":
     """A Spark session for one command, with a bar that says `what` while jobs run."""
-    spark = None
-    try:
-        with failing_well(debug):
-            from godwit.pipeline.session import log_file, start
+    from godwit.pipeline.session import forget_log, log_file, start
 
+    spark, is_kept = None, False
+
+    def named() -> str:
+        nonlocal is_kept
+        is_kept = True
+        return f" (Spark's own words: {log_file()})"
+
+    try:
+        with failing_well(debug, named):
             logging.basicConfig(filename=log_file())  # where Py4J complains when a call is interrupted
             with _waiting("starting Spark"):
                 spark = start(master, f"godwit {what}")
@@ -65,11 +72,16 @@ def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSessi
         if spark is not None:
             with suppress(Exception):
                 spark.stop()
+        if not is_kept and not (spark is None and log_file().stat().st_size):  # Spark that did not start said why
+            forget_log()
 
 
 @contextmanager
-def failing_well(debug: bool = False) -> Iterator[None]:
-    """What Spark, Arrow or the file system throws, as a `PipelineError` of one sentence; whole with `debug`."""
+def failing_well(debug: bool = False, more: Callable[[], str] = str) -> Iterator[None]:
+    """What Spark, Arrow or the file system throws, as a `PipelineError` of one sentence and `more`; or whole: `debug`.
+
+    What Godwit itself raises is such a sentence already.
+    """
     try:
         yield
     except (GodwitError, typer.Exit, typer.Abort, BrokenPipeError, KeyboardInterrupt):
@@ -78,9 +90,10 @@ def failing_well(debug: bool = False) -> Iterator[None]:
         raise
     except Exception as error:
         room = type(error).__module__.partition(".")[0]
+        where = more()
         if debug or (room not in ("pyspark", "py4j", "pyarrow") and not isinstance(error, OSError)):
             raise
-        raise PipelineError(sentence(error)) from None
+        raise PipelineError(sentence(error) + where) from None
 
 
 def sentence(error: BaseException) -> str:

@@ -47,6 +47,16 @@ def stream(
     broker: Annotated[str, typer.Option(metavar="HOST:PORT", help="Fill the log with what this broker delivers.")] = "",
     filter: Annotated[str, typer.Option(metavar="FILTER", help="What to subscribe to at the broker.")] = "TRUE",
     name: Annotated[str, typer.Option(metavar="NAME", help="The name of the client at the broker.")] = "",
+    keep_bytes: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", min=2**20, help="With --broker: take the oldest of a longer log away."),
+    ] = None,
+    keep_days: Annotated[
+        float | None, typer.Option(metavar="DAYS", help="With --broker: take away what was logged before that.")
+    ] = None,
+    skip_gone: Annotated[
+        bool, typer.Option("--skip-gone", help="Of a log: go on though some was taken away before it was matched.")
+    ] = False,
     attributes: Annotated[
         str, typer.Option(metavar="FORMS", help="Of a log: what attributes hold, 'price float, sym text'; faster.")
     ] = "",
@@ -61,6 +71,8 @@ def stream(
         from godwit.pipeline.streaming import stream as run
         from godwit.pipeline.subscription_sources import source_of
 
+        if not broker and (keep_bytes is not None or keep_days is not None):
+            raise PipelineError("--keep-bytes and --keep-days are for who fills the log: that needs --broker")
         if not broker and not Path(source).exists():
             raise PipelineError(f"there is no {source}")
         wanted = source_of(subscriptions)
@@ -68,9 +80,9 @@ def stream(
         if not broker and (Path(source) / "_godwit.json").exists():
             events: _Table | _Log = _Table(source, files, out)
         else:
-            events = _Log(
-                source, wanted, attributes, {"rows_per_batch": rows, "broker": broker, "filter": filter, "name": name}
-            )
+            options = {"broker": broker, "filter": filter, "name": name, "skip_gone": "true" if skip_gone else ""}
+            options |= {"keep_bytes": str(keep_bytes or ""), "keep_days": str(keep_days or "")}
+            events = _Log(source, wanted, attributes, {"rows_per_batch": rows, **options})
         with session(master, "stream", debug) as spark, _ending() as ending:
             found = run(
                 events.read(spark),

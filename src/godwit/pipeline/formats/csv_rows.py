@@ -6,7 +6,8 @@ reads the header there first; only files without a quote are cut (`splits.counte
 
 *Rules.*
 1. A header names each column, and none twice; blank lines may stand before it.
-2. A row of too few or too many cells is bad; one of too few whose line is blank is none.
+2. A row of more than `LINE_BYTES_MAX` bytes, on however many lines, is bad; what is left of it is read as other rows.
+3. A row of too few or too many cells is bad; one of too few whose line is blank is none.
 """
 
 import csv
@@ -14,8 +15,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from godwit.errors import BadEvent, PipelineError
+from godwit.filters.cells import cell
 from godwit.filters.events import flattened
-from godwit.pipeline.formats.rows import Bad, Options, Row, cell, refused
+from godwit.pipeline.formats.rows import Bad, Options, Row, refused
 from godwit.pipeline.formats.splits import LINE_BYTES_MAX, BrokenOff, Split, lines
 
 __all__ = ["header", "rows"]
@@ -29,6 +31,7 @@ class _Text:
 
     def __init__(self, split: Split) -> None:
         self.number = self.first = split.lines_before
+        self.size = 0  # of the lines taken for a row
         self.faults: list[Bad] = []
         self.texts: list[str] = []
         self._lines = lines(split)
@@ -49,8 +52,11 @@ class _Text:
                 self.faults.append(refused(self.number, "no UTF-8", f"byte {error.start + 1} of the line", line))
                 continue
             if not self.texts:
-                self.first = self.number
+                self.first, self.size = self.number, 0
             self.texts.append(text)
+            self.size += len(line)
+            if self.size > LINE_BYTES_MAX:
+                raise csv.Error(f"a row of {self.size:,} bytes or more: allowed are {LINE_BYTES_MAX:,}")
             return text + "\n"
 
 
@@ -116,4 +122,4 @@ def _row(names: list[str], row: list[str], text: _Text, as_it_is: str) -> Row | 
         )
     except BadEvent as error:
         return refused(text.first, "bad event", error, "\n".join(text.texts))
-    return Row(text.first, text.first, attributes)
+    return Row(text.first, text.first, attributes, size=text.size)

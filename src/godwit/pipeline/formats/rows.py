@@ -10,7 +10,6 @@ user asked for, the same for all formats, and a row that does not fit is a `Bad`
 """
 
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,12 +19,9 @@ from godwit.errors import BadEvent, BadValue
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
 
-__all__ = ["Bad", "Options", "Own", "Row", "Shaper", "cell", "in_microseconds", "number", "own_of", "refused"]
+__all__ = ["Bad", "Options", "Own", "Row", "Shaper", "in_microseconds", "own_of", "refused"]
 
 TEXT_KEPT_MAX = 1_000  # characters of a bad row
-NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")  # as JSON has it
-DIGITS_MAX = 1_000  # of an int: beyond 4,300 Python reads none, and long before it is no value
-BOOLS = {"true": True, "false": False}
 UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MICROSECONDS = 1_000_000
 YEAR_MIN_US, YEAR_MAX_US = -62_135_596_800 * MICROSECONDS, 253_402_300_800 * MICROSECONDS  # the years 1 to 9999
@@ -50,6 +46,7 @@ class Row(NamedTuple):
     number: int
     attributes: Attributes
     own: Own | None = None
+    size: int = 0  # about how many bytes it has
 
 
 class Bad(NamedTuple):
@@ -90,22 +87,6 @@ def refused(line: int, kind: str, error: object, text: str | bytes) -> Bad:
     if isinstance(text, bytes):
         text = text[: 4 * TEXT_KEPT_MAX].decode(errors="replace")
     return Bad(line, f"{kind}: {said}" if said else kind, text[:TEXT_KEPT_MAX])
-
-
-def cell(text: str) -> bool | int | float | str | None:
-    """A cell of a table without types: true and false, a number as JSON has it, nothing, or else a text."""
-    if not text:
-        return None
-    found = number(text)
-    return BOOLS.get(text.lower(), text) if found is None else found
-
-
-def number(text: str) -> int | float | None:
-    """The number that a text is in JSON, or None; one of very many digits is an infinite float, which no event has."""
-    found = NUMBER.fullmatch(text)
-    if found is None:
-        return None
-    return float(text) if found["fraction"] or len(text) > DIGITS_MAX else int(text)
 
 
 class Shaper:

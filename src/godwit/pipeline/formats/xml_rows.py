@@ -8,28 +8,37 @@ without their namespaces, values are read as cells of CSV are.
 *Rules.*
 1. Nothing outside of the file is fetched, and a file that declares entities is refused: so none can blow up or leak.
    Letters that HTML has names for (`&uuml;`) are known, as bibliographies use them: whichever DTD a file names, what is
-   read in its place is the list of these letters.
+   read in its place is the list of these letters. A row with an entity that is not among them is bad: expat passes over
+   such a one within an attribute without a word, so the text of the tag is looked at.
 2. A row within a row belongs to the outer one.
 3. A file that is not well-formed is broken off there: rows before are good, the place is in the quarantine.
 4. A row that grows past `VALUES_MAX` values, `NESTING_MAX` levels or `TEXT_MAX` characters is bad, and does not take
-   more memory, or time, than that.
+   more memory, or time, than that. A tag or comment of more than `TAG_BYTES_MAX` bytes ends the file there.
 """
 
+import codecs
 import html.entities
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from xml.parsers import expat
 
 from godwit.errors import BadEvent
+from godwit.filters.cells import cell
 from godwit.filters.events import NESTING_MAX, VALUES_MAX, flattened
-from godwit.pipeline.formats.rows import Bad, Options, Row, cell, refused
+from godwit.pipeline.formats.rows import Bad, Options, Row, refused
 from godwit.pipeline.formats.splits import BROKEN, LINE_BYTES_MAX, READ_BYTES, Split, opened
 
 __all__ = ["elements", "rows"]
 
 ELEMENTS_NAMED_MAX = 1_000
 TEXT_MAX = LINE_BYTES_MAX  # characters of a row
+TAG_BYTES_MAX = LINE_BYTES_MAX + READ_BYTES
+TAG = re.compile(rb"""<(?:[^<>"']++|"[^"]*+"|'[^']*+')*+>""")
+ENTITY = re.compile(rb"&([^#;&<][^;&<]*);")
+KNOWN = {name[:-1].encode() for name in html.entities.html5 if name.endswith(";")}
+WIDE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}  # by how it begins
 LETTERS = "".join(
     f'<!ENTITY {name[:-1]} "{"".join(f"&#38;#{ord(letter)};" for letter in letters)}">'
     for name, letters in html.entities.html5.items()
@@ -46,10 +55,10 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
             while more:
                 data = file.read(READ_BYTES)
                 more = bool(data)
-                builder.parser.Parse(data, not data)
+                builder.parse(data)
                 yield from builder.found
                 builder.found.clear()
-        except _Declares as error:
+        except (_Declares, _TooLong) as error:
             yield from builder.found
             yield builder.broken_off(str(error))
         except expat.ExpatError as error:
@@ -82,6 +91,10 @@ class _Declares(Exception):
     """The file declares entities."""
 
 
+class _TooLong(Exception):
+    """A tag or a comment takes more memory than it may."""
+
+
 class _Builder:
     """What expat calls, and the rows that come of it."""
 
@@ -90,15 +103,12 @@ class _Builder:
         self.as_it_is = as_it_is  # the attribute whose values are texts
         self.found: list[Row | Bad] = []
         self.number = 0
-        self.parser = parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.StartElementHandler = self.start
-        parser.EndElementHandler = self.end
-        parser.CharacterDataHandler = self.text
-        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
-        parser.ExternalEntityRefHandler = self.external
-        parser.EntityDeclHandler = self.entity
-        parser.SkippedEntityHandler = self.skipped
+        self.decoder: codecs.IncrementalDecoder | None = None
+        self.has_begun = False
+        self._listen(expat.ParserCreate())
+        self.has_dtd = False
+        self.read = bytearray()  # of the file, from the last that expat has told of
+        self.read_from = 0  # the byte at which that begins
         self.declares_letters = False
         self.path: list[str] = []  # within the row; its own element is not in it
         self.texts: list[list[str]] = []  # of each open element of the row
@@ -109,6 +119,39 @@ class _Builder:
         self.line = 0
         self.fault = ""
 
+    def _listen(self, parser: Any) -> None:
+        self.parser = parser
+        parser.buffer_text = True
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.CharacterDataHandler = self.text
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
+        parser.StartDoctypeDeclHandler = self.doctype
+        parser.ExternalEntityRefHandler = self.external
+        parser.EntityDeclHandler = self.entity
+        parser.SkippedEntityHandler = self.skipped
+
+    def parse(self, data: bytes) -> None:
+        """Read on; b"" is the end of the file."""
+        is_last = not data
+        if not self.has_begun:
+            self.has_begun = True
+            if encoding := WIDE.get(data[:2]):  # so that tags can be looked at
+                self.decoder = codecs.getincrementaldecoder(encoding)()
+                self._listen(expat.ParserCreate("utf-8"))
+        if self.decoder is not None:
+            data = self.decoder.decode(data, is_last).encode()
+        self.read += data
+        self.told = self.read_from
+        self.parser.Parse(data, is_last)
+        del self.read[: self.told - self.read_from]
+        self.read_from = self.told
+        if len(self.read) > TAG_BYTES_MAX:
+            raise _TooLong(f"a tag or comment of {len(self.read):,} bytes or more: allowed are {TAG_BYTES_MAX:,}")
+
+    def doctype(self, *_: Any) -> None:
+        self.has_dtd = True
+
     def broken_off(self, reason: str) -> Bad:
         return refused(
             self.parser.CurrentLineNumber, "broken off", f"the file cannot be read from here on ({reason})", ""
@@ -116,6 +159,7 @@ class _Builder:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         name = _bare(name)
+        self.told = self.parser.CurrentByteIndex
         if self.data is None:
             if name != self.row:
                 return
@@ -128,19 +172,33 @@ class _Builder:
         else:
             self.path.append(name)
         self.texts.append([])
+        if attributes and self.has_dtd:
+            self._look_for_entities()
         for key, text in attributes.items():
+            self.length += len(text)
             self.add("/".join([*self.path, f"@{_bare(key)}"]), text)
+        if self.length > TEXT_MAX:
+            self.fault = _too_much()
+
+    def _look_for_entities(self) -> None:
+        """Whether the tag that begins here names an entity that is not known. (rule 1)"""
+        tag = TAG.match(self.read, self.told - self.read_from)
+        for name in ENTITY.findall(tag[0]) if tag else ():
+            if name not in KNOWN:
+                self.fault = f"the entity &{name.decode(errors='replace')}; is not known"
 
     def text(self, data: str) -> None:
+        self.told = max(self.told, self.parser.CurrentByteIndex)
         if not self.texts or self.deeper:
             return
         self.length += len(data)
         if self.length > TEXT_MAX:
-            self.fault = f"the element has more than {TEXT_MAX:,} characters"
+            self.fault = _too_much()
             return
         self.texts[-1].append(data)
 
     def end(self, name: str) -> None:
+        self.told = self.parser.CurrentByteIndex
         if self.data is None:
             return
         if self.deeper:
@@ -157,7 +215,7 @@ class _Builder:
             self.found.append(refused(self.line, "bad event", self.fault, str(data)))
             return
         try:
-            self.found.append(Row(self.line, self.number, flattened(data)))
+            self.found.append(Row(self.line, self.number, flattened(data), size=self.length))
         except BadEvent as error:
             self.found.append(refused(self.line, "bad event", error, str(data)))
 
@@ -185,6 +243,10 @@ class _Builder:
     def skipped(self, name: str, is_parameter: int) -> None:
         if not is_parameter:
             self.fault = f"the entity &{name}; is not known"
+
+
+def _too_much() -> str:
+    return f"the element has more than {TEXT_MAX:,} characters"
 
 
 def _bare(name: str) -> str:
