@@ -1,14 +1,16 @@
 """The ledger of a stream, killed before each thing it does to the disk: the output is the same, and there once."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from godwit.errors import PipelineError
+from godwit.files import synced
 from godwit.pipeline.ledger import (
     KEPT,
     Counts,
@@ -20,6 +22,7 @@ from godwit.pipeline.ledger import (
     file_name,
     first_name_after,
 )
+from tests.unit.disk import recorded
 
 BATCHES = 2
 ROWS = 6
@@ -158,13 +161,60 @@ def test_killed_before_any_change_to_the_disk_every_row_is_there_once(tmp_path: 
 
 def test_a_ledger_that_moves_files_before_it_says_so_is_caught(tmp_path: Path) -> None:
     class Hasty(Ledger):
-        def complete(self, entry: Entry, written: Written) -> Entry:
+        def complete(self, entry: Entry, written: Written, before: Iterable[Path] = ()) -> Entry:
             for source, target in written.files:
-                self._move(self.out / source, self.out / target)
-            return super().complete(entry, written)
+                (self.out / target).parent.mkdir(exist_ok=True)
+                (self.out / target).unlink(missing_ok=True)
+                (self.out / target).hardlink_to(self.out / source)
+            return super().complete(entry, written, before)
 
     wrong = [out for out, _ in kill_points(tmp_path, Hasty) if [(batch, row) for batch, row, _ in rows(out)] != ALL]
     assert wrong
+
+
+def order_faults(done: list[tuple[str, str]], targets: list[str]) -> list[str]:
+    """What was not on the disk when something that relies on it was done."""
+    entry = "_batches/0000000000.json"
+    notes = [place for place, step in enumerate(done) if step == ("rename", entry)]
+    begun, written, complete = notes
+    before, moved = done[:written], done[written:complete]
+    attempt = next((path.rpartition("/")[0] for step, path in before if path.endswith("0.parquet")), "nowhere")
+    faults = [
+        *(f"{path} not written" for path in ("note", "notes") if ("fsync", path) not in before[begun:]),
+        *(f"{n} not written" for n in range(len(targets)) if ("fsync", f"{attempt}/{n}.parquet") not in before),
+        *(["its folder not written"] if ("fsync", attempt) not in before else []),
+        *(["the decision not written"] if ("fsync", "_batches") not in moved[:2] else []),
+    ]
+    for target in targets:
+        folder = target.rpartition("/")[0]
+        at = moved.index(("rename", target))
+        faults += [f"{target}: {path}" for path in (folder, ".") if ("fsync", path) not in moved[at:]]
+    if done[written - 1][0] != "fsync" or done[complete + 1] != ("fsync", "_batches"):
+        faults.append("the entries")
+    return faults
+
+
+def test_when_the_power_ends_what_an_entry_says_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def steps(name: str, kind: Any) -> tuple[list[tuple[str, str]], list[str]]:
+        out = tmp_path / name
+        ledger = Ledger(out)
+        (out / "notes").mkdir(parents=True)
+        (out / "note").touch()
+        with recorded(monkeypatch, out) as done, monkeypatch.context() as patched, ledger.held():
+            if kind is not None:
+                patched.setattr("godwit.pipeline.ledger.synced", kind)
+            entry = ledger.begin(0, STREAM, lambda newest: plan_after(newest, "v"))
+            folder, files = ledger.attempt(entry), []
+            for n in range(2):
+                (folder / f"{n}.parquet").write_text("row\n")
+                files.append((f"{folder.relative_to(out)}/{n}.parquet", f"day={n}/{file_name(0, n)}"))
+            ledger.complete(entry, Written(tuple(files), Counts()), [out / "note", out / "notes"])
+        return done, [target for _, target in files]
+
+    assert order_faults(*steps("right", None)) == []
+    assert len(order_faults(*steps("wrong", lambda paths: None))) == 9  # a planted fault: nothing waits for the disk
+    part = order_faults(*steps("half", lambda paths: synced(list(paths)[:-1])))
+    assert part  # another: the folder is forgotten
 
 
 def test_what_begun_batches_are_matched_with_stays(tmp_path: Path) -> None:
@@ -206,8 +256,11 @@ def test_a_file_that_is_gone_before_it_is_moved_is_said(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     with ledger.held():
         entry = ledger.begin(0, STREAM, lambda newest: plan_after(newest, "v"))
+    files = (("_attempts/x/0.parquet", "day=0/b.parquet"),)
+    with pytest.raises(PipelineError, match=r"0\.parquet was written for batch 0 and is gone"):
+        ledger.complete(entry, Written(files, Counts()))
     with pytest.raises(PipelineError, match=r"is written down in .* and is gone"):
-        ledger.complete(entry, Written((("_attempts/x/0.parquet", "day=0/b.parquet"),), Counts()))
+        ledger._finish(msgspec.structs.replace(entry, state="written", files=files))
 
 
 def test_old_entries_go(tmp_path: Path) -> None:

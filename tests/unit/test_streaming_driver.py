@@ -7,7 +7,7 @@ import pytest
 
 from godwit.errors import PipelineError
 from godwit.filters.language import parse
-from godwit.pipeline.streaming import Stream, stream
+from godwit.pipeline.streaming import Stream, _noted, stream
 from godwit.pipeline.subscription_sources import Fixed
 
 
@@ -60,3 +60,14 @@ def test_seconds_that_are_none_are_refused(tmp_path: Path, name: str, seconds: f
     more: Any = {name: seconds}
     with pytest.raises(PipelineError, match=f"{name} is .*: it must be 0 to 1e.12 seconds"):
         stream(events, Fixed({}), tmp_path / "out", **more)
+
+
+def test_what_spark_noted_of_a_batch_is_on_the_disk_before_it_counts(tmp_path: Path) -> None:
+    there = ["metadata", "offsets/9", "offsets/.9.crc", "sources/0/9.compact", "sources/0/.9.compact.crc", "commits/8"]
+    for name in [*there, "offsets/8", "commits/7", "sources/0/8"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = _noted(tmp_path, 9)
+    assert sorted(found[: len(there)]) == sorted(tmp_path / name for name in there)
+    folders = {tmp_path / name for name in (".", "offsets", "sources", "sources/0", "commits")}
+    assert set(found[len(there) :]) == {*folders, tmp_path.parent}

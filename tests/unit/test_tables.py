@@ -1,8 +1,10 @@
 """Tables on disk: a change is made wholly or not at all, by one writer at a time, never in a foreign folder."""
 
 import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +17,7 @@ from godwit.pipeline import tables
 from godwit.pipeline.columns import Form, form_of_values, from_arrow, joined, to_arrow
 from godwit.pipeline.schemas import about
 from tests.property.strategies import values
+from tests.unit.disk import Step, recorded
 
 
 def made(folder: Path, numbers: list[int], mode: tables.Mode = "new", attribute: str = "n") -> None:
@@ -115,15 +118,15 @@ def test_a_writer_killed_at_any_moment_has_done_all_or_nothing(
         pass
 
     left, states = 0, []
-    steps = {"replace": Path.replace, "unlink": Path.unlink, "write_text": Path.write_text, "mkdir": Path.mkdir}
+    steps: dict[str, Any] = {"replace": Path.replace, "unlink": Path.unlink, "mkdir": Path.mkdir, "fsync": os.fsync}
 
     def counted(step: str) -> object:
-        def take(self: Path, *rest: object, **more: object) -> object:
+        def take(self: Any, *rest: object, **more: object) -> object:
             nonlocal left
             if left == 0:
                 raise Killed
             left -= 1
-            return steps[step](self, *rest, **more)  # type: ignore[operator]
+            return steps[step](self, *rest, **more)
 
         return take
 
@@ -134,7 +137,7 @@ def test_a_writer_killed_at_any_moment_has_done_all_or_nothing(
         left = budget
         with monkeypatch.context() as patch:
             for step in steps:
-                patch.setattr(Path, step, counted(step))
+                patch.setattr(os if step == "fsync" else Path, step, counted(step))
             if not tidies:
                 patch.setattr(shutil, "rmtree", lambda *_, **__: None)
             try:
@@ -196,3 +199,40 @@ def test_an_attribute_with_other_values_is_widened_in_the_files_that_are_there(t
             change.commit(forms)
         [path] = tables.files(folder)
         assert list(from_arrow("n", pq.read_table(path, partitioning=None).column("n").combine_chunks())) == numbers
+
+
+# ---------------------------------------------------------------- the end of the power
+
+
+def order_faults(done: list[Step], file: str) -> list[str]:
+    """What was not on the disk when something that relies on it was done: a file was added to a table."""
+    decided = done.index(("rename", "_commit.json"))
+    gone = len(done) - 1 - done[::-1].index(("unlink", "_commit.json"))
+    new, folder = f"_writing/new/{file}", file.rpartition("/")[0]
+    before, between, after = done[:decided], done[decided : gone + 1], done[gone + 1 :]
+    moved = between[between.index(("rename", file)) :]
+    needed = [
+        *[(before, path) for path in (new, new.rpartition("/")[0], "_writing/new", "_writing", "_commit.json.new")],
+        *[(between[:2], "."), (moved, folder), (moved, "."), (moved, "_godwit.json.new"), (after, ".")],
+    ]
+    faults = [f"{path} in part {part}" for part, (steps, path) in enumerate(needed) if ("fsync", path) not in steps]
+    if ("fsync", new) in before and ("fsync", "_commit.json.new") in before:
+        last = max(place for place, step in enumerate(before) if step[1].startswith("_writing"))
+        if last > before.index(("fsync", "_commit.json.new")):
+            faults.append("the note before the files")
+    return faults
+
+
+def test_when_the_power_ends_what_the_note_says_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def steps(name: str, *, waits: bool) -> list[Step]:
+        folder = tmp_path / name
+        made(folder, [1])
+        with recorded(monkeypatch, folder) as done, monkeypatch.context() as patched:
+            if not waits:
+                patched.setattr(tables, "synced", lambda paths: None)
+            made(folder, [2], "append")
+        return done
+
+    file = "day=2026-11-15/000002-00001.parquet"
+    assert order_faults(steps("right", waits=True), file) == []
+    assert len(order_faults(steps("wrong", waits=False), file)) == 6  # a planted fault: files are not waited for

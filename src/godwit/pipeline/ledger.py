@@ -26,14 +26,15 @@ driver's workers may still write lies in an attempt that no entry names, and is 
 4. One process at a time: a lock that the system lets go when the process ends, however it ends.
 5. Entries carry what all batches until then came to, so old ones can go: `KEPT` stay.
 
-*Limits.* Safe when processes are killed, at any moment. Not when the machine loses power: like Spark's own checkpoint,
-nothing here waits for the disk.
+6. It is so also when the machine loses power: an attempt's files are on the disk before the entry that names them is,
+   they are in their places there before it is `complete`, and what Spark has written down of a batch before it is
+   `written`. Spark waits for no disk, so `complete` is told what it has written (`before`).
 """
 
 import fcntl
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -41,6 +42,7 @@ from typing import Literal
 import msgspec
 
 from godwit.errors import PipelineError
+from godwit.files import synced, write_whole
 
 __all__ = ["Counts", "Entry", "Ledger", "Plan", "Written", "complete_up_to", "file_name", "first_name_after"]
 
@@ -159,8 +161,11 @@ class Ledger:
         folder.mkdir(parents=True)
         return folder
 
-    def complete(self, entry: Entry, written: Written) -> Entry:
-        """Make what an attempt has written the batch. When this returns, readers have it."""
+    def complete(self, entry: Entry, written: Written, before: Iterable[Path] = ()) -> Entry:
+        """Make what an attempt has written the batch. When this returns, readers have it.
+
+        `before`: other files and folders that must be on the disk by then.
+        """
         assert entry.state == "begun"
         newest = max((each for each in (entry.newest_us, written.newest_us) if each is not None), default=None)
         decided = msgspec.structs.replace(
@@ -171,6 +176,11 @@ class Ledger:
             totals=entry.totals + written.counts,
             newest_us=newest,
         )
+        sources = [self.out / source for source, _ in written.files]
+        try:
+            synced([*before, *sources, *dict.fromkeys(path.parent for path in sources)])
+        except FileNotFoundError as error:
+            raise PipelineError(f"{error.filename} was written for batch {entry.batch} and is gone") from None
         self._put(decided)  # from here on it is so
         return self._finish(decided)
 
@@ -192,6 +202,8 @@ class Ledger:
     def _finish(self, entry: Entry) -> Entry:
         for source, target in entry.files:
             self._move(self.out / source, self.out / target)
+        changed = {folder for _, target in entry.files for folder in (self.out / target).parents}
+        synced(sorted((each for each in changed if each.is_relative_to(self.out)), reverse=True))
         done = msgspec.structs.replace(entry, state="complete")
         self._put(done)
         shutil.rmtree(self._attempts, ignore_errors=True)
@@ -215,10 +227,7 @@ class Ledger:
         return self._batches / f"{batch:0{DIGITS}}.json"
 
     def _put(self, entry: Entry) -> None:
-        path = self._path(entry.batch)
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(entry), indent=1))
-        fresh.replace(path)
+        write_whole(self._path(entry.batch), msgspec.json.format(msgspec.json.encode(entry), indent=1))
 
 
 # ---------------------------------------------------------------- for readers

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from godwit.errors import PipelineError
+from godwit.files import write_whole
 from godwit.pipeline.columns import OWN, Form, column_of
 
 if TYPE_CHECKING:
@@ -146,6 +147,4 @@ def write_about(folder: str | Path, found: About) -> None:
         "attributes": {name: str(form) for name, form in sorted(found.attributes.items())},
     }
     path = Path(folder) / ABOUT
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    fresh.replace(path)
+    write_whole(path, (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode())

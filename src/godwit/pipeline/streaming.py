@@ -259,7 +259,7 @@ class Stream:
         numbered = frame.select([each.alias(f"c{place}") for place, each in enumerate(needed.values())])
         reports = numbered.mapInArrow(work.done, REPORT).collect()  # which takes no name with a dot in it
         job_s = time.monotonic() - job
-        done = self._ledger.complete(entry, _written(reports, entry))
+        done = self._ledger.complete(entry, _written(reports, entry), _noted(self.checkpoint, batch))
         self._known.sweep(done.plan.index)
         if self._on_batch is not None:
             self._on_batch(Done(done, time.monotonic() - began, job_s, self._known.trouble))
@@ -438,6 +438,18 @@ def _check_folder(out: Path) -> None:
     if complete_up_to(out) is None and out.is_dir() and any(out.iterdir()):
         what = "holds a table that no stream has made" if (out / ABOUT).exists() else "is not empty"
         raise PipelineError(f"{out} {what}: name another folder")
+
+
+def _noted(checkpoint: Path, batch: int) -> list[Path]:
+    """What Spark has written down before a batch ran: which events are in it, and that the one before is done."""
+    folders = [checkpoint / "offsets", *(checkpoint / "sources").glob("*")]
+    names = [f"{dot}{batch}{more}" for more in ("", ".compact") for dot in ("", ".")]
+    found = [folder / f"{name}.crc" if name[0] == "." else folder / name for folder in folders for name in names]
+    found += [checkpoint / name for name in ("metadata", ".metadata.crc")]
+    found += [checkpoint / "commits" / name for name in (f"{batch - 1}", f".{batch - 1}.crc")]
+    files = [path for path in found if path.exists()]
+    above = dict.fromkeys(folder for path in files for folder in (path.parent, path.parent.parent))
+    return [*files, *above, checkpoint]
 
 
 def _stream_id(checkpoint: Path) -> str:

@@ -3,10 +3,12 @@
 *Theory.* A writer puts its files into `_writing/new` within the table's folder, laid out as they shall stand. Then it
 writes `_commit.json`: which files of the table go, and what `_godwit.json` will say. From here on the change is made:
 renaming the files, removing those that go and writing `_godwit.json` can be done again as often as needed, by whoever
-comes next. A writer that is killed before leaves only a folder `_writing`, which the next one removes.
+comes next. A writer that is killed before leaves only a folder `_writing`, which the next one removes. What
+`_commit.json` says is on the disk before it is there, and what it asks for before it goes.
 
 *Rules.*
-1. A change is there wholly or not at all, also when its writer is killed, interrupted or out of disk at any moment.
+1. A change is there wholly or not at all, also when its writer is killed, interrupted or out of disk at any moment, or
+   the machine out of power.
 2. There is one writer at a time; a second one is refused with a word. Who reads needs no lock.
 3. A folder that is no table of ours is never written into nor removed.
 4. No file is given a name twice in the life of a table, so that a change that is made again does no harm.
@@ -31,6 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from godwit.errors import PipelineError
+from godwit.files import synced, write_whole
 from godwit.pipeline.columns import (
     EXACT_MAX,
     Form,
@@ -149,10 +152,12 @@ class Change:
             "attributes": {name: str(form) for name, form in said.attributes.items()},
             "quarantine": (self.new / QUARANTINE).is_dir(),
         }
-        fresh = self.folder / _UNDECIDED
-        fresh.write_text(json.dumps(data), encoding="utf-8")
-        fresh.replace(self.folder / _COMMIT)
+        written = sorted(self.new.rglob("*"), reverse=True)  # files before the folders that they are in
+        synced([*written, self.new, self.new.parent])
+        assert f"{_COMMIT}.new" == _UNDECIDED
+        write_whole(self.folder / _COMMIT, json.dumps(data).encode())
         _carry_out(self.folder)
+        synced([self.folder.parent])  # which may have got its name just now
 
 
 @contextmanager
@@ -218,15 +223,19 @@ def _carry_out(root: Path) -> None:
         if path.parent != root and path.parent.is_dir() and not any(path.parent.iterdir()):
             path.parent.rmdir()
     new = root / _WRITING / "new"
+    changed = {root}
     for path in sorted(new.rglob("*.parquet")):
         target = root / path.relative_to(new)
         target.parent.mkdir(parents=True, exist_ok=True)
         path.replace(target)
+        changed |= {folder for folder in target.parents if folder.is_relative_to(root)}
+    synced(sorted(changed, reverse=True))
     write_about(root, About(data["table"], attributes=data["attributes"]))
     if data["quarantine"]:
         write_about(root / QUARANTINE, About("quarantine"))
     shutil.rmtree(root / _WRITING, ignore_errors=True)
     (root / _COMMIT).unlink(missing_ok=True)
+    synced([root])  # before there are other files under `_writing` that it would be about
 
 
 def _decided(root: Path) -> dict[str, Any]:
