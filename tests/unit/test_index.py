@@ -577,6 +577,21 @@ def test_a_batch_of_several_blocks_where_tests_are_shared() -> None:
     assert pair.index._turns_round(masks.EVENTS)
 
 
+@pytest.mark.parametrize("most", [1, 50, 5_000])
+def test_very_many_matches_of_a_block_come_in_parts(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(masks, "MATCHES_MAX", most)
+    draw = Random(16)
+    pair = Pair(shared_tests(draw, n) for n in range(300))
+    rows = [shared_row(draw) for _ in range(masks.EVENTS + 40)]
+    assert pair.index._turns_round(len(rows))
+    assert_batch(pair, rows)
+    batch = pair.index._encoded(columns_of(rows), len(rows))
+    pieces = [(len(events), len(numbers)) for events, _, numbers, _ in pair.index._pieces_by_masks(batch)]
+    assert sum(events for events, _ in pieces) == len(rows)
+    assert all(numbers <= most for events, numbers in pieces if events > 1)
+    assert len(pieces) > 2
+
+
 def test_a_batch_of_several_blocks_where_no_test_is_shared() -> None:
     draw = Random(14)
     pair = Pair(

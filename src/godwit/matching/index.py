@@ -345,12 +345,12 @@ class IndexMatcher(Matcher):
             own = np.arange(self._given, dtype=np.int32)
         for first in range(0, batch.length, masks.EVENTS):
             last = min(batch.length, first + masks.EVENTS)
-            starts, numbers, rows, row_masks = turned.block(batch, first, last, own)
-            bits = np.unpackbits(row_masks.view(np.uint8), axis=1, bitorder="little") if len(rows) else row_masks
-            doubts: dict[int, list[int]] = {}
-            for place, event in zip(*np.nonzero(bits), strict=True):
-                doubts.setdefault(int(event), []).append(int(rows[place]))
-            yield np.arange(first, last), starts, numbers, doubts
+            for low, high, starts, numbers, rows, row_masks in turned.block(batch, first, last, own):
+                bits = np.unpackbits(row_masks.view(np.uint8), axis=1, bitorder="little") if len(rows) else row_masks
+                doubts: dict[int, list[int]] = {}
+                for place, event in zip(*np.nonzero(bits[:, low:high]), strict=True):
+                    doubts.setdefault(int(event), []).append(int(rows[place]))
+                yield np.arange(first + low, first + high), starts, numbers, doubts
 
     def _busiest_first(self, batch: Batch) -> Longs:
         """Events that visit the same bucket one after the other, so that it is still near."""
