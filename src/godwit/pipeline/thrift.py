@@ -11,7 +11,7 @@ every field of theirs, and writes those that he does not know as he found them.
 
 from typing import Any
 
-__all__ = ["BINARY", "I32", "I64", "LIST", "STRUCT", "Struct", "ThriftError", "read", "written"]
+__all__ = ["BINARY", "I32", "I64", "LIST", "STRUCT", "Struct", "ThriftError", "read", "varint", "written"]
 
 TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
 RAW_BYTES = {I8: 1, DOUBLE: 8}  # kept as bytes
