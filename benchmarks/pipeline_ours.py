@@ -23,6 +23,7 @@ from godwit.pipeline import matching
 from godwit.pipeline.arrow_columns import Reader
 from godwit.pipeline.columns import column_of
 from godwit.pipeline.index import IndexFile, OpenIndex, save_index
+from godwit.pipeline.parquet_lists import ListWriter
 from godwit.pipeline.table_matching import match_table
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ CLOCKS: dict[str, list[tuple[Any, str]]] = {
     "columns": [(Reader, "read")],
     "encode": [(IndexMatcher, "_encoded")],
     "match": [(OpenIndex, "counts"), (OpenIndex, "parts")],
-    "write": [(pq.ParquetWriter, each) for each in ("write_table", "write_batch", "write", "close")],
+    "write": [(ListWriter, "write"), (ListWriter, "close")],
 }
 """What a worker does, and where its clocks are; `encode` is part of `match`, and taken off it."""
 

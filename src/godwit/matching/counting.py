@@ -41,12 +41,12 @@ def count_many(order, event_starts, codes, multi_event_starts, multi_slots, mult
 
 
 @compiled
-def count_expanded(numbers, starts, member_starts, offsets):
-    """Where each event's members start, when each number found stands for the members it has."""
+def count_expanded(numbers, starts, weights, offsets):
+    """Where each event's members start, when each number found stands for as many members as it weighs."""
     total = offsets[0]
     for event in range(len(starts) - 1):
-        for at in range(starts[event], starts[event + 1]):
-            total += member_starts[numbers[at] + 1] - member_starts[numbers[at]]
+        for number in numbers[starts[event] : starts[event + 1]]:
+            total += weights[number]
         offsets[event + 1] = total
 
 

@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
     events: Longs
     offsets: npt.NDArray[np.int32]
-    members: npt.NDArray[np.int32]
+    members: npt.NDArray[Any]  # unsigned, of as many bytes as the last of them needs
 
 
 class Index:
@@ -233,6 +233,7 @@ class OpenIndex:
         self.starts: Longs = starts.to_numpy()  # where the members of each number start
         self.weights: Longs = np.diff(self.starts)
         self.attributes = matcher.attributes
+        self._narrow = np.min_scalar_type(max(0, len(ids) - 1))
 
     def counts(self, columns: Columns, length: int) -> Longs:
         """How many subscriptions each event of a batch matches."""
@@ -242,14 +243,14 @@ class OpenIndex:
         """The matches of a batch, piece by piece, in any order of events; only of events that have some."""
         for events, starts, numbers in self.matcher.parts(columns, length):
             offsets = np.zeros(len(starts), dtype=np.int64)
-            count_expanded(numbers, starts, self.starts, offsets)
+            count_expanded(numbers, starts, self.weights, offsets)
             first = 0
             while first < len(events):
                 fits = int(np.searchsorted(offsets, offsets[first] + PAIRS_MAX, side="right")) - 1
                 last = min(len(events), max(first + 1, fits))
                 here = offsets[first : last + 1] - offsets[first]
                 if here[-1]:
-                    members = np.empty(here[-1], dtype=np.int32)
+                    members = np.empty(here[-1], dtype=self._narrow)
                     expand(numbers[starts[first] : starts[last]], self.starts, members)
                     some = np.diff(here) > 0
                     kept = np.concatenate(([0], here[1:][some]))
