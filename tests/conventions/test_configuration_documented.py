@@ -26,7 +26,8 @@ def keys(kind: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str, str]
         for struct in inner:
             yield from keys(struct, (*path, name))
         if path and not (inner and inner[0] is hint):
-            default = field.default if field.default is not msgspec.NODEFAULT else None
+            made = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else None
+            default = field.default if field.default is not msgspec.NODEFAULT else made
             yield ".".join(path), name, "required" if field.required else f"`{json.dumps(default)}`"
 
 

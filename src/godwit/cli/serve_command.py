@@ -116,7 +116,7 @@ def _answer(data: dict[str, Any], text: str) -> None:
 def _flags(
     named: "dict[str, tuple[tuple[str, ...], str | None]]", neighbours: list[str], changes: list[str]
 ) -> "list[Change]":
-    from godwit.runtime.configuration import Change
+    from godwit.runtime.configuration import Change, key_path
 
     found = [Change(flag, path, text) for flag, (path, text) in named.items() if text is not None]
     for said in neighbours:
@@ -128,9 +128,7 @@ def _flags(
         key, equals, text = said.partition("=")
         if not equals or not all(key.split(".")):
             raise typer.BadParameter(f"{SET} {said}: it must be KEY=VALUE, as in limits.window=16")
-        section, _, rest = key.partition(".")
-        parts = [rest] if section in ("neighbours", "places") else rest.split(".")
-        found.append(Change(f"{SET} {key}", (section, *(part for part in parts if part)), text))
+        found.append(Change(f"{SET} {key}", key_path(key), text))
     return found
 
 

@@ -82,6 +82,15 @@ class MovementModel(msgspec.Struct, frozen=True):
         likely: Mapping[NodeId, float | Fraction] = _backed_off(pair, found) if pair else found
         return min(likely, key=lambda to: (-likely[to], to)) if likely else None
 
+    def seen_from(self, here: NodeId) -> "MovementModel":
+        """What of it the broker `here` can ever ask: it answers that broker as the whole does."""
+        pairs = {before: {here: ways[here]} for before, ways in self.pairs.items() if here in ways}
+        return MovementModel({here: self.transitions[here]} if here in self.transitions else {}, pairs)
+
+    def to_text(self) -> str:
+        """As JSON, which `model_of` reads as the same."""
+        return json.dumps({"transitions": self.transitions, "pairs": self.pairs}, ensure_ascii=False, sort_keys=True)
+
 
 def _others(ways: Mapping[NodeId, float], here: NodeId) -> Mapping[NodeId, float]:
     """Where anybody has gone to, `here` not among it."""

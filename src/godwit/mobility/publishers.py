@@ -50,7 +50,7 @@ import msgspec
 from msgspec import structs
 
 from godwit.broker.broker import EVERYTHING, BrokerConfig
-from godwit.broker.effects import Effect, Heard, StartTimer, StopTimer, Tell, TimerDue, Trace
+from godwit.broker.effects import Effect, Heard, Reconfigured, StartTimer, StopTimer, Tell, TimerDue, Trace
 from godwit.broker.messages import Advertise, Attach, Attached, Bye, NodeId, Request
 from godwit.broker.session import Session
 from godwit.broker.sessions import Removed
@@ -59,14 +59,15 @@ from godwit.mobility.graph_roaming import FlushingBroker
 from godwit.mobility.locations import Movements
 from godwit.mobility.messages import Prefetch, Proxy, Withdraw
 from godwit.mobility.modes import MODES
-from godwit.mobility.predictors import Predictor
+from godwit.mobility.predictors import Predictor, model_of
 from godwit.mobility.ways import Handler
 from godwit.trace import Record
 
-__all__ = ["Holding", "PublisherBroker", "PublisherConfig"]
+__all__ = ["Holding", "PublisherBroker", "PublisherConfig", "PublisherSettings", "Resettled"]
 
 HOLDINGS_MAX = 10_000
 RENEWALS = 3  # in a lease
+PROXIES_MAX = 16  # of a publisher, where they are listed
 DELAYED = ("delayed", "prefetching+delayed")
 PREFETCHING = ("prefetching", "prefetching+delayed")
 
@@ -84,6 +85,36 @@ class PublisherConfig(msgspec.Struct, frozen=True):
     def proxies_of(self, origin: NodeId) -> tuple[NodeId, ...]:
         """Who are the proxies of a publisher that came to `origin` first."""
         return self.nearest.get(origin, (origin,))[: self.proxies]
+
+
+_DEFAULT = PublisherConfig()
+
+
+class PublisherSettings(msgspec.Struct, frozen=True):
+    """The same as plain data: what a journal keeps, and a machine is made of again."""
+
+    delay_s: float = _DEFAULT.delay_s
+    prefetch_s: float = _DEFAULT.prefetch_s
+    lease_s: float = _DEFAULT.lease_s
+    proxies: dict[NodeId, tuple[NodeId, ...]] = {}  # by broker that a publisher came to first; else that one alone
+    model: str = ""  # a movement model, as JSON; "": nothing is predicted
+
+    def config(self) -> PublisherConfig:
+        """As brokers use it."""
+        return PublisherConfig(
+            self.delay_s,
+            self.prefetch_s,
+            self.lease_s,
+            proxies=PROXIES_MAX,
+            nearest=self.proxies,
+            predictor=model_of(self.model, "the movement model") if self.model else None,
+        )
+
+
+class Resettled(Reconfigured, frozen=True):
+    """As `Reconfigured`, and these settings for publishers that move. Who is held for already is so until its time."""
+
+    publishers: PublisherSettings
 
 
 class Holding(msgspec.Struct):
@@ -132,6 +163,11 @@ class PublisherBroker(FlushingBroker):
         self.publishers: dict[NodeId, Present] = {}
         self.holdings: dict[NodeId, Holding] = {}
         self.predicted: dict[NodeId, Predicted] = {}
+
+    def on_resettled(self, input: Resettled, now: float) -> list[Effect]:
+        """Have these settings from now on."""
+        self.moving = input.publishers.config()
+        return self.on_reconfigured(input, now)
 
     # ------------------------------------------------------------ it comes
 
@@ -418,6 +454,7 @@ class PublisherBroker(FlushingBroker):
     HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
         **FlushingBroker.HANDLERS,
         Heard: on_heard,
+        Resettled: on_resettled,
     }
 
 

@@ -6,7 +6,7 @@ must be there, keys that need each other) is checked by hand.
 
 *Rules.*
 1. Flags go before the environment, that before the file, and the file before the defaults: key by key, and in
-   `neighbours` and `places` name by name.
+   `neighbours`, `places` and `publishers.proxies` name by name.
 2. No key is ever ignored, neither in the file nor in the environment: one that is not known is a fault.
 3. All faults are told at once. Each names file and line, or variable, or flag; the key; and what is allowed.
 4. A path in the file is meant from the file's folder, any other from the current one.
@@ -27,21 +27,23 @@ import msgspec
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.limits import WINDOW, Limits
 from godwit.broker.links import LinkConfig
-from godwit.errors import BadValue, ConfigurationError
+from godwit.errors import BadValue, ConfigurationError, GodwitError
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mobility.locations import Movements
 from godwit.mobility.movement_graphs import Drift, Movement, parse
+from godwit.mobility.predictors import model_of
+from godwit.mobility.publishers import PROXIES_MAX, PublisherSettings
 from godwit.mqtt.exchange import Settings
 from godwit.runtime.rates import Traffic
-from godwit.runtime.sections import Neighbour, Settled
+from godwit.runtime.sections import Neighbour, PublishersSection, Settled
 from godwit.runtime.tcp import Address
 from godwit.simulator import settings
 
-__all__ = ["Change", "Configuration", "Made", "address_of", "load"]
+__all__ = ["Change", "Configuration", "Made", "address_of", "key_path", "load"]
 
 PREFIX = "GODWIT_"
 PARTS = "__"
-NAMED = ("neighbours", "places")  # sections whose keys are names that people give
+NAMED = (("neighbours",), ("places",), ("publishers", "proxies"))  # tables whose keys are names that people give
 FOLDERS: tuple[settings.Path, ...] = (("journal", "folder"),)
 FILES: tuple[settings.Path, ...] = (
     ("tls", "certificate"),
@@ -50,7 +52,9 @@ FILES: tuple[settings.Path, ...] = (
     ("links", "secret"),
     ("security", "users"),
     ("security", "token_key"),
+    ("publishers", "model"),
 )
+MODEL_BYTES_MAX = 64 * 2**20  # a million ways through pairs of places have room in it
 GRAPH_SUFFIXES = (".json", ".toml")
 AT_LINE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 PORT_MAX = 65_535
@@ -74,6 +78,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     config: BrokerConfig
     places: dict[str, str | float]
     steps: Literal["bound", "paper", "anything"]
+    publishers: PublisherSettings = PublisherSettings()  # journals of before have none, and this held
 
     def movements(self) -> Movements:
         """How the attributes of clients can change from one moment to the next."""
@@ -152,6 +157,7 @@ class Configuration:
             config=self.broker_config(),
             places={name: _ground(said) for name, said in self.settled.places.items()},
             steps=self.settled.broker.steps,
+            publishers=_moving(self.settled.publishers, self.name),
         )
 
     def address(self, listener: str) -> Address | None:
@@ -178,6 +184,18 @@ def _ground(said: str | float) -> str | float:
 
 def _movement(said: str | float) -> Movement:
     return parse(said) if isinstance(said, str) else Drift(said)
+
+
+def _moving(said: PublishersSection, here: str) -> PublisherSettings:
+    """What is said of publishers that move, with what the model's file knows of this broker. Faults: GodwitError."""
+    model = ""
+    if said.model:
+        with Path(said.model).open("rb") as file:
+            data = file.read(MODEL_BYTES_MAX + 1)
+        if len(data) > MODEL_BYTES_MAX:
+            raise BadValue(f"{said.model} is too long: allowed are {MODEL_BYTES_MAX:,} bytes")
+        model = model_of(data.decode(), said.model).seen_from(here).to_text()
+    return PublisherSettings(said.delay_s, said.prefetch_s, said.lease_s, said.proxies, model)
 
 
 def address_of(text: str) -> Address:
@@ -274,10 +292,19 @@ def _environment(environment: Mapping[str, str]) -> Iterator[Change]:
     """The variables that are meant for us: those with two underscores."""
     for variable, text in environment.items():
         if variable.startswith(PREFIX) and PARTS in variable:
-            section, *keys = variable.removeprefix(PREFIX).split(PARTS)
-            section = section.lower()
-            path = (section, *(keys if section in NAMED else [key.lower() for key in keys]))
-            yield Change(variable, path, text)
+            parts = variable.removeprefix(PREFIX).split(PARTS)
+            small = tuple(part.lower() for part in parts)
+            known = next((named for named in NAMED if small[: len(named)] == named), small)
+            yield Change(variable, (*known, *parts[len(known) :]), text)
+
+
+def key_path(key: str) -> settings.Path:
+    """The path that a key with dots is; what people name may have dots of its own."""
+    for named in NAMED:
+        table = f"{'.'.join(named)}."
+        if key.startswith(table):
+            return (*named, key.removeprefix(table))
+    return tuple(key.split("."))
 
 
 def _put(data: dict[str, Any], path: settings.Path, value: Any) -> None:
@@ -326,7 +353,7 @@ def _is_union(hint: Any) -> bool:
 
 def _meaning(settled: Settled, where: settings.Where) -> Iterator[str]:
     """Faults of a configuration whose values all have the right form."""
-    for check in (_broker_faults, _address_faults, _origin_faults, _file_faults, _tls_faults, _place_faults):
+    for check in CHECKS:
         yield from check(settled, where)
 
 
@@ -459,16 +486,42 @@ def _place_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
             yield f"{where(('places', name))} is {said!r}: {error}"
 
 
+def _publisher_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+    for origin, proxies in settled.publishers.proxies.items():
+        at = where(("publishers", "proxies", origin))
+        for name in (origin, *proxies):
+            if not _is_broker_name(name):
+                yield f"{at}: {name!r} is the name of no broker; allowed is what broker.name can be"
+        if len(set(proxies)) < len(proxies) or len(proxies) > PROXIES_MAX:
+            yield f"{at} is {list(proxies)!r}: allowed are up to {PROXIES_MAX} brokers, each once, the nearest first"
+    at = where(("publishers", "model"))
+    try:
+        _moving(settled.publishers, settled.broker.name)
+    except OSError:  # `_file_faults` says why
+        return
+    except UnicodeDecodeError:
+        yield f"{at}: {settled.publishers.model} is not UTF-8"
+    except GodwitError as error:
+        yield f"{at}: {error}"
+
+
+CHECKS = (
+    _broker_faults,
+    _address_faults,
+    _origin_faults,
+    _file_faults,
+    _tls_faults,
+    _place_faults,
+    _publisher_faults,
+)
+
+
 # ---------------------------------------------------------------- writing
 
 
 def _toml(data: dict[str, Any], path: settings.Path = ()) -> str:
     """Plain data as TOML, section by section."""
-    plain = {
-        key: value
-        for key, value in data.items()
-        if not isinstance(value, dict) or (len(path) == 1 and path[0] in NAMED)
-    }
+    plain = {key: value for key, value in data.items() if not isinstance(value, dict) or path in NAMED}
     lines = [f"{_key(key)} = {_text((*path, key), value)}" for key, value in plain.items()]
     parts = ["\n".join([f"[{'.'.join(_key(str(part)) for part in path)}]", *lines])] if path else []
     parts += [_toml(value, (*path, key)).rstrip("\n") for key, value in data.items() if key not in plain]

@@ -50,6 +50,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
+from godwit.mobility.publishers import Resettled
 from godwit.runtime.journal import Journal
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record
@@ -461,7 +462,8 @@ def _input(entry: Entry) -> Input:
 
 
 _DECODERS: dict[str, Any] = {
-    kind.__name__: msgspec.msgpack.Decoder(kind) for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured)
+    kind.__name__: msgspec.msgpack.Decoder(kind)
+    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, Resettled)
 }
 
 

@@ -14,6 +14,7 @@ import msgspec
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.broker.spcf import CONTEXTS_MAX
+from godwit.mobility.publishers import PublisherSettings
 from godwit.mqtt.exchange import Settings
 from godwit.runtime.journal import Durability
 from godwit.runtime.rates import Traffic
@@ -30,12 +31,15 @@ __all__ = [
     "LogSection",
     "MqttSection",
     "Neighbour",
+    "PublishersSection",
     "SecuritySection",
     "Settled",
     "TlsSection",
 ]
 
 _LIMITS, _LINK, _MQTT, _TRAFFIC = Limits(), LinkConfig(), Settings(), Traffic()
+_MOVING = PublisherSettings()
+YEAR_S = 31_536_000
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -183,6 +187,16 @@ class LogSection(msgspec.Struct, frozen=True, kw_only=True):
     format: Literal["auto", "text", "json"] = "auto"
 
 
+class PublishersSection(msgspec.Struct, frozen=True, kw_only=True):
+    """What brokers do for publishers that are on their way. All brokers of a network should say the same."""
+
+    delay_s: Annotated[float, msgspec.Meta(ge=0, le=YEAR_S)] = _MOVING.delay_s
+    prefetch_s: Annotated[float, msgspec.Meta(ge=0, le=YEAR_S)] = _MOVING.prefetch_s
+    lease_s: Annotated[float, msgspec.Meta(ge=1, le=YEAR_S)] = _MOVING.lease_s
+    proxies: dict[str, tuple[Text, ...]] = {}
+    model: str = ""  # a file
+
+
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """The whole configuration of a broker."""
 
@@ -198,3 +212,4 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     http: HttpSection = HttpSection()
     log: LogSection = LogSection()
     places: dict[str, str | Annotated[float, msgspec.Meta(ge=0)]] = {}
+    publishers: PublishersSection = PublishersSection()

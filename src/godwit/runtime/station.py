@@ -8,8 +8,8 @@ function in `LISTENERS`, which is given the station and an address and answers w
 2. Who stops a station loses nothing: what has come is handled and written, clients are told, and the journal ends with
    a snapshot. A station that is killed loses no more than its durability says.
 3. The machine of a journal is made as it was made when the journal began (`Made`): what is replayed gives the same
-   state only so. More neighbours, and other bounds, are an input like any other (`Reconfigured`); other changes of what
-   the machine is made of are refused.
+   state only so. More neighbours, other bounds, and other settings for publishers that move are an input like any other
+   (`Resettled`); other changes of what the machine is made of are refused.
 4. A listener that nobody has asked for, and that cannot be had, is left out with a word; one that was asked for is a
    fault.
 """
@@ -27,12 +27,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from godwit.broker.effects import Reconfigured
 from godwit.errors import ConfigurationError, GodwitError, JournalError
 from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.matching.index import IndexMatcher
 from godwit.mobility import MobileBroker
+from godwit.mobility.predictors import MovementModel
+from godwit.mobility.publishers import Resettled
 from godwit.runtime.admission import Door, OpenDoor
 from godwit.runtime.configuration import Configuration, Made, address_of
 from godwit.runtime.journal import Journal, new_incarnation
@@ -48,6 +49,8 @@ __all__ = ["Listening", "Station"]
 
 LOGGED = {"fault": "warning", "lost": "warning", "died": "warning", "refused": "info", "session_ended": "debug"}
 """The kinds of records that are logged, and at which level."""
+
+NO_MODEL = MovementModel({}).to_text()
 
 
 class Unavailable(GodwitError):
@@ -130,10 +133,12 @@ class Station:
         durability = configuration.settled.journal.durability
         if durability == "memory":
             new = configuration.made(new_incarnation())
+            self._log_model(new)
             return Node(lambda: _machine(new), on_record=self._on_record, on_trouble=self._on_trouble)
         journal = Journal(configuration.folder, configuration.name, durability)
-        wanted = configuration.made(journal.incarnation)
         try:
+            wanted = configuration.made(journal.incarnation)
+            self._log_model(wanted)
             made = _recalled(journal, "made")
             if made is None:
                 made = wanted
@@ -146,8 +151,9 @@ class Station:
                 )
             first = made
             node = Node(lambda: _machine(first), journal, on_record=self._on_record, on_trouble=self._on_trouble)
-            if (now.neighbours, now.config.limits) != (wanted.neighbours, wanted.config.limits):
-                node.tell(Reconfigured(wanted.neighbours, wanted.config.limits))
+            resettled = _resettled(wanted)
+            if _resettled(now) != resettled:
+                node.tell(resettled)
                 await node.quiet()
                 _remember(journal, "now", wanted)  # last: should it be missing, the machine is told again
             return node
@@ -159,6 +165,12 @@ class Station:
             raise JournalError(
                 f"{journal.folder} cannot be replayed by this version: {type(error).__name__}: {error}"
             ) from error
+
+    def _log_model(self, made: Made) -> None:
+        """A model of other places than brokers would predict nothing, and say nothing."""
+        if made.publishers.model == NO_MODEL:
+            file = self.configuration.settled.publishers.model
+            self.log.warning("no model", reason=f"{file} does not say where clients go from {made.name}")
 
     # ------------------------------------------------------------ while it runs
 
@@ -294,7 +306,19 @@ def _warm_up() -> None:
 
 
 def _machine(made: Made) -> MobileBroker:
-    return MobileBroker(made.name, made.neighbours, made.config, made.incarnation, movements=made.movements())
+    return MobileBroker(
+        made.name,
+        made.neighbours,
+        made.config,
+        made.incarnation,
+        movements=made.movements(),
+        moving=made.publishers.config(),
+    )
+
+
+def _resettled(made: Made) -> Resettled:
+    """What of it can be put in force in a machine that was made of something else."""
+    return Resettled(made.neighbours, made.config.limits, made.publishers)
 
 
 def _recalled(journal: Journal, name: str) -> Made | None:

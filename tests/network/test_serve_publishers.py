@@ -1,0 +1,218 @@
+"""Publishers that move between real brokers, which predict where they go by the file that the pipeline writes."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from godwit.mobility.publishers import PublisherConfig
+from godwit.runtime import connect
+from godwit.runtime.station import Station
+from tests.network.http_broker import a_turn
+from tests.network.serving import Served, serving
+from tests.network.test_reconfigured import station
+
+LIMIT_S = 100.0
+WORDS = ("--native", "127.0.0.1:0", "--mqtt", "", "--http", "127.0.0.1:0", "--set", "broker.advertisements=required")
+TO_B2 = {"transitions": {"b1": {"b2": 3, "b9": 2}}}
+BACK_TO_B2 = {"transitions": {"b1": {"b3": 1}}, "pairs": {"b2": {"b1": {"b2": 90}}}}
+
+
+def run(scene: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(scene, LIMIT_S))
+
+
+@asynccontextmanager
+async def row(folder: Path, *more: str) -> AsyncIterator[tuple[Served, Served, Served]]:
+    """Three brokers in a row, each a process."""
+    words = (*WORDS, *more)
+    async with (
+        serving(*words, "--name", "b1", "--neighbour", "b2", folder=folder) as b1,
+        serving(*words, "--name", "b2", "--neighbour", f"b1={b1.native}", "--neighbour", "b3", folder=folder) as b2,
+        serving(*words, "--name", "b3", "--neighbour", f"b2={b2.native}", folder=folder) as b3,
+    ):
+        await b1.log("link up", peer="b2")
+        await b2.log("link up", peer="b3")
+        yield b1, b2, b3
+
+
+Entry = tuple[str, str]
+
+
+async def routes(broker: Served, until: Callable[[set[Entry]], bool]) -> set[Entry]:
+    """The entries of a broker's tables, as table and source (a client here, or a neighbour), once they are so."""
+    async with httpx.AsyncClient(base_url=f"http://{broker.said['http']}", timeout=LIMIT_S, trust_env=False) as client:
+        while True:
+            told = (await client.get("/routes")).json()
+            found = {(entry["table"], entry["from"] or entry["owner"]) for entry in told["entries"]}
+            if told["settled"] and until(found):
+                return found
+            await a_turn()
+
+
+HELD = ("advertisements", "van")
+WANTED_AT_B1, WANTED_AT_B2 = ("subscriptions", "b2"), ("subscriptions", "b3")
+
+
+def advertised(entries: set[Entry]) -> set[Entry]:
+    return {entry for entry in entries if entry[0] == "advertisements"}
+
+
+@pytest.mark.parametrize(("model", "begins"), [(TO_B2, "b1"), (BACK_TO_B2, "b2")])
+def test_the_next_broker_has_the_tree_of_a_publisher_before_it_comes(
+    tmp_path: Path, model: dict[str, Any], begins: str
+) -> None:
+    """By first order; and by the pair of brokers, for one that was at b2 before."""
+    (tmp_path / "model.json").write_text(json.dumps(model))
+
+    async def scene() -> None:
+        async with (
+            row(tmp_path, "--set", "publishers.model=model.json") as (b1, b2, b3),
+            connect(b3.native, name="ann") as ann,
+            connect((b1 if begins == "b1" else b2).native, name="van", mode="prefetching") as van,
+        ):
+            wanted = await ann.subscribe("n >= 0")
+            await van.advertise("n >= 0")
+            if begins == "b2":
+                await van.move(b1.native)
+                await van.attached()
+            await routes(b1, lambda found: WANTED_AT_B1 in found)
+            for n in range(10):
+                van.publish({"n": n})
+            got = [(await wanted.next()).attributes["n"] for _ in range(10)]
+            await van.move()
+            found = await routes(b2, lambda found: advertised(found) == {HELD})  # it is nowhere, and expected here
+            assert WANTED_AT_B2 in found
+            await routes(b1, lambda found: HELD not in found)
+            await van.move(b2.native)
+            for n in range(10, 20):
+                van.publish({"n": n})
+            got += [(await wanted.next()).attributes["n"] for _ in range(10)]
+            van.publish({"n": 20})
+            got.append((await wanted.next()).attributes["n"])  # so nothing came twice in between
+            assert got == list(range(21))
+            await routes(b2, lambda found: advertised(found) == {HELD})  # its session has it now
+
+    run(scene())
+
+
+def test_without_a_model_nobody_has_the_tree(tmp_path: Path) -> None:
+    """The same moves: what the test above waits for does not come by itself."""
+
+    async def scene() -> None:
+        async with (
+            row(tmp_path) as (b1, b2, b3),
+            connect(b3.native, name="ann") as ann,
+            connect(b1.native, name="van", mode="prefetching") as van,
+        ):
+            await ann.subscribe("n >= 0")
+            await van.advertise("n >= 0")
+            await routes(b1, lambda found: WANTED_AT_B1 in found)
+            await van.move()
+            found = await routes(b2, lambda found: not advertised(found))
+            assert HELD not in found
+            await routes(b2, lambda found: WANTED_AT_B2 not in found)  # and nobody waits for its events there
+
+    run(scene())
+
+
+def test_a_broker_that_a_model_names_and_nobody_knows_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text('{"transitions": {"b1": {"mars": 1}}}')
+
+    async def scene() -> None:
+        async with (
+            row(tmp_path, "--set", "publishers.model=model.json") as (b1, b2, _),
+            connect(b1.native, name="van", mode="prefetching") as van,
+        ):
+            [said] = [line["reason"] for line in b2.logged if line["event"] == "no model"]
+            assert said == "model.json does not say where clients go from b2"
+            await van.advertise("n >= 0")
+            await routes(b2, lambda found: ("advertisements", "b1") in found)
+            await van.move()
+            await routes(b2, lambda found: not advertised(found))
+            await van.move(b1.native)
+            await van.attached()
+            assert await b1.stop() == 0
+            assert not [line for line in b1.logged if line["level"] in ("warning", "error")]
+
+    run(scene())
+
+
+def test_proxies_hold_the_tree_of_a_publisher_and_are_told_from_wherever_it_is(tmp_path: Path) -> None:
+    """A proxy that its broker had not heard of yet is told when the lease is renewed, which is soon here."""
+    words = ("--set", "publishers.proxies.b1=['b3', 'b2']", "--set", "publishers.lease_s=3")
+
+    async def scene() -> None:
+        async with (
+            row(tmp_path, *words) as (b1, b2, b3),
+            connect(b1.native, name="van", mode="proxy") as van,
+        ):
+            await van.advertise("n >= 0")
+            for proxy in (b2, b3):
+                await routes(proxy, lambda found: HELD in found)
+            await van.move(b3.native)
+            await van.attached()
+            await routes(b1, lambda found: HELD not in found)
+            await routes(b2, lambda found: HELD in found)
+            await van.unadvertise()
+            for proxy in (b2, b3):  # b3 knows whom the publisher's first broker had chosen
+                await routes(proxy, lambda found: not advertised(found))
+
+    run(scene())
+
+
+# ---------------------------------------------------------------- started again
+
+
+def moving(found: Station) -> PublisherConfig:
+    config = found.node.machine.moving  # type: ignore[attr-defined]
+    assert isinstance(config, PublisherConfig)
+    return config
+
+
+def predicted(found: Station) -> str | None:
+    predictor = moving(found).predictor
+    return None if predictor is None else predictor.next_broker("van", "b1", 1)
+
+
+def test_a_broker_that_is_started_again_predicts_as_it_is_told_then(tmp_path: Path) -> None:
+    """From its journal alone, from a copy of it as a crash leaves it, and by other settings than before."""
+    file = tmp_path / "model.json"
+
+    async def scene() -> None:
+        for to in ("b2", "b3", "b2"):
+            file.write_text(json.dumps({"transitions": {"b1": {to: 1}}}))
+            for _ in range(2):  # the second time there is nothing new
+                async with station(tmp_path, "b1", publishers__model=str(file), publishers__lease_s="50") as b1:
+                    assert (predicted(b1), moving(b1).lease_s) == (to, 50.0)
+                    shutil.copytree(tmp_path / "b1", tmp_path / "killed" / "b1")
+                async with station(
+                    tmp_path / "killed", "b1", publishers__model=str(file), publishers__lease_s="50"
+                ) as b1:
+                    assert (predicted(b1), moving(b1).lease_s) == (to, 50.0)
+                shutil.rmtree(tmp_path / "killed")
+        async with station(tmp_path, "b1") as b1:
+            assert (predicted(b1), moving(b1).lease_s) == (None, PublisherConfig().lease_s)
+
+    run(scene())
+
+
+def test_what_a_model_says_of_other_brokers_is_nothing_new(tmp_path: Path) -> None:
+    file = tmp_path / "model.json"
+
+    async def scene() -> None:
+        numbers = []
+        for count in (1, 2):
+            file.write_text(json.dumps({"transitions": {"b1": {"b2": 1}, "b7": {"b8": count}}}))
+            async with station(tmp_path, "b1", publishers__model=str(file)) as b1:
+                assert b1.node.journal is not None
+                numbers.append(b1.node.journal.number)
+        assert numbers == [0, 0]
+
+    run(scene())
