@@ -3,7 +3,7 @@
 | file | is | who reads it |
 |---|---|---|
 | `movement.json` | `places` with [lon, lat], `edges`, one way | scenarios: `walking.graph`, `roaming.file`; brokers |
-| `model.json` | by place, and by place before and place, how often clients went on where | `model_file` of a scenario |
+| `model.json` | by place, and by place before and place, where clients went | `model_file`; `publishers.model` of brokers |
 | `dwell.json` | by place, how long clients stay, in seconds | people, to choose Δ (`dwell_s`) |
 | `proxies.json` | by client, the fewest places that hold so much of its time | people, to choose `proxies` |
 
