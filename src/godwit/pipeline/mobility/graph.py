@@ -3,7 +3,7 @@
 | file | is | who reads it |
 |---|---|---|
 | `movement.json` | `places` with [lon, lat], `edges`, one way | scenarios: `walking.graph`, `roaming.file`; brokers |
-| `model.json` | by place, and by place before and place, where clients went | `model_file`; `publishers.model` of brokers |
+| `model.json` | by place, and by place before and place, where clients went | `model_file`, `publishers.model` |
 | `dwell.json` | by place, how long clients stay, in seconds | people, to choose Δ (`dwell_s`) |
 | `proxies.json` | by client, the fewest places that hold so much of its time | people, to choose `proxies` |
 
