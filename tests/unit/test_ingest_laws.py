@@ -121,7 +121,7 @@ def test_no_row_is_lost_and_every_planted_fault_is_named(
     assert [(Path(file).name, line) for file, line in found(out / tables.QUARANTINE, ("file", "line"))] == bad
 
 
-def found(folder: Path, names: tuple[str, str]) -> list[tuple[Any, Any]]:
+def found(folder: Path, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
     rows = []
     for path in tables.files(folder):
         table = pq.read_table(path, partitioning=None)

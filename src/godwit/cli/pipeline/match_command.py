@@ -46,9 +46,9 @@ def match(
         learn(index, events)
         file = index.save()
         reading = time.monotonic() - began
+        began = time.monotonic()
     try:
         with session(master, "match", debug) as spark:
-            began = time.monotonic()
             _start_workers(spark, file)
             starting = time.monotonic() - began
             began = time.monotonic()
@@ -66,19 +66,23 @@ def match(
     }
     if out:
         rows |= {"out": out, "files": done.files}
-    rows |= {"seconds_index": round(reading, 3), "seconds_to_start_workers": round(starting, 3)}
+    rows |= {"seconds_index": round(reading, 3), "seconds_to_start": round(starting, 3)}
     rows["seconds_match"] = round(matching, 3)
     rows["events_per_second"] = round(done.events / matching)
     show_summary("match", rows)
 
 
 def _start_workers(spark: "SparkSession", file: "IndexFile") -> None:
-    """Have every worker start and open the index, so that what this takes is not taken for matching."""
+    """Have every worker start, open the index and match an event, so that what this takes is not taken for matching."""
 
     def opened(batches: Iterator[Any]) -> Iterator[Any]:
-        from godwit.pipeline import table_matching  # noqa: F401 - loaded before the index, as workers freeze then
+        import pyarrow as pa
 
-        file.open()
+        from godwit.pipeline import table_matching  # noqa: F401 - before the index is opened, for workers freeze then
+        from godwit.pipeline.arrow_columns import Reader
+
+        nothing = pa.record_batch({"publisher": pa.nulls(1)})
+        file.open().counts(Reader(file.attributes).read(nothing), 1)
         yield from batches
 
     slots = spark.sparkContext.defaultParallelism
