@@ -1,7 +1,12 @@
-"""The README shows one event and says which filters match it and which do not: each of them does as it says."""
+"""The README shows one event and says which filters match it and which do not: each of them does as it says.
+
+And the placement of brokers that the pipeline's guide prints is the one that ships.
+"""
 
 import json
 import re
+
+import pytest
 
 from godwit.filters.events import Event, event
 from godwit.filters.language import parse
@@ -36,6 +41,13 @@ def test_each_filter_of_the_readme_does_as_it_says() -> None:
     assert len(filters_under(README, "matches")) >= MATCHING_AT_LEAST
     assert len(filters_under(README, "does not match")) >= FAILING_AT_LEAST
     assert faults(README) == []
+
+
+def test_the_placement_that_ships_is_the_one_that_the_guide_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (ROOT / "docs" / "guides" / "pipeline.md").read_text(encoding="utf-8")
+    [block] = (each for each in re.findall(r"^```py\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL) if "airport" in each)
+    exec(block, {})
+    assert capsys.readouterr().out == (ROOT / "examples" / "placement.csv").read_text(encoding="utf-8")
 
 
 def planted(matching: str, failing: str) -> str:

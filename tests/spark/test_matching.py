@@ -155,6 +155,7 @@ def test_the_command_counts_and_writes(
     for found in (counted, written):
         assert (found["events"], found["subscriptions"], found["matched_events"]) == (300, 60, len(quotes))
         assert found["pairs"] == sum(len(ids) for _, ids in quotes)
+        assert {"seconds_index", "seconds_to_start", "seconds_match"} <= found.keys()
     assert written["files"] == len(tables.files(tmp_path / "out"))
 
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from godwit.cli.pipeline.ingest_command import Format
-from godwit.errors import PipelineError
+from godwit.errors import BadValue, PipelineError
 from godwit.pipeline import ingest as ingesting
 from godwit.pipeline import staging, tables
 from godwit.pipeline.columns import form_of_values, joined
@@ -121,7 +121,7 @@ def test_no_row_is_lost_and_every_planted_fault_is_named(
     assert [(Path(file).name, line) for file, line in found(out / tables.QUARANTINE, ("file", "line"))] == bad
 
 
-def found(folder: Path, names: tuple[str, str]) -> list[tuple[Any, Any]]:
+def found(folder: Path, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
     rows = []
     for path in tables.files(folder):
         table = pq.read_table(path, partitioning=None)
@@ -154,7 +154,7 @@ def test_what_is_lost_on_purpose_is_noticed(tmp_path: Path, monkeypatch: pytest.
             Options("jsonl"),
             r"none of the 2 rows of .*x could be read as jsonl; the first, x:1: no JSON",
         ),
-        ("<a><b/></a>", Options("xml", row="c"), r"no element <c> in .*x; of its elements the first are a, b"),
+        ("<a><b/></a>", Options("xml", row="c"), r"no element <c> in .*x; elements like rows are a, b"),
         ("<a><b/>", Options("xml", row="b", strict=True), r"x:1: broken off: .*not well-formed: no element found"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', Options("xml", row="a"), "declares the entity 'b'"),
         ("x", Options("trace"), "is no trace"),
@@ -513,3 +513,71 @@ def test_each_line_is_in_one_piece_with_its_number(
         pieces = splits.splits([path], 1, by_line=True)
         counts = [splits.counted(each)[0] for each in pieces]
         assert [line for each in splits.numbered(pieces, counts) for line in splits.lines(each)] == whole
+
+
+# ---------------------------------------------------------------- what a bad row says of itself
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "row", "line"),
+    [
+        (Options("csv", time="t"), 'a,t\n1,2026-11-15\n3,"not a\ntime"\n', '3,"not a\ntime"', 3),
+        (Options("jsonl", time="t"), '{"t": 1}\n{"t":  "not a\\ntime"}\n', '{"t":  "not a\\ntime"}', 2),
+        (Options("padres", time="t"), "[t,1]\n[t,'not a time']\n", "[t,'not a time']", 2),
+        (Options("xml", row="r", time="@t"), '<f><r t="1"/>\n<r  t="not a time"/> </f>', '<r  t="not a time"/>', 2),
+        (Options("xml", row="r", time="t"), "<f><r><t>1</t></r><r><t>no</t>\n</r ></f>", "<r><t>no</t>\n</r >", 1),
+    ],
+)
+@pytest.mark.parametrize("at_once", [1, 3, 2**20])
+def test_the_quarantine_has_the_row_as_it_stands_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Options, text: str, row: str, line: int, at_once: int
+) -> None:
+    monkeypatch.setattr(xml_rows, "READ_BYTES", at_once)
+    (tmp_path / "a").write_text(text)
+    run: Any = Plain()
+    report = ingest(run, [str(tmp_path / "a")], options, tmp_path / "out")
+    assert (report.written, report.quarantined) == (1, {"no time": 1})
+    [held] = found(tmp_path / "out" / tables.QUARANTINE, ("line", "reason", "text"))
+    assert (held[0], held[2]) == (line, row)
+    assert "is not as ISO 8601 has it, like 2026-11-15T18:00:00Z" in held[1]
+    assert report.first_bad == f"a:{line}: {held[1]}"
+
+
+@pytest.mark.parametrize("at_once", [100, 2**20])
+def test_of_a_long_row_its_beginning_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(xml_rows, "READ_BYTES", at_once)
+    (tmp_path / "a").write_text(f"<f><r><t>1</t></r><r><t>{'no' * 10_000}</t></r></f>")
+    run: Any = Plain()
+    ingest(run, [str(tmp_path / "a")], Options("xml", row="r", time="t"), tmp_path / "out")
+    [(reason, text)] = found(tmp_path / "out" / tables.QUARANTINE, ("reason", "text"))
+    assert text == ("<r><t>" + "no" * 500)[:1_000]
+    assert len(reason) < 200
+
+
+@pytest.mark.parametrize(
+    ("held", "format", "said"),
+    [
+        ("soon", "%d-%b-%y", "'soon' is not as '%d-%b-%y' has it"),
+        ("28-Dec-04 noon", "%d-%b-%y", "'28-Dec-04 noon' is not as '%d-%b-%y' has it"),
+        ("soon", "%Q", "'%Q' is no format of times: "),
+        ("soon", "ms", "'soon' is no number of ms since 1970"),
+    ],
+)
+def test_what_is_no_time_is_said_in_our_words(held: str, format: str, said: str) -> None:
+    with pytest.raises(BadValue, match=f"no time: {re.escape(said)}"):
+        in_microseconds(held, format)
+
+
+@pytest.mark.parametrize(
+    ("text", "likely"),
+    [
+        ("<a><v/><x:b>1</x:b><x:b>2</x:b><r><c>1</c></r><r><c>2</c><c>3</c></r></a>", ["r"]),
+        ('<a><h/><o><i k="1"/><i k="2"/></o><o><i k="3"/></o></a>', ["i", "o"]),
+        ("<a><b/></a>", ["a", "b"]),
+        ("<a><b><c/></b><b>", ["b"]),
+        ("no XML", []),
+    ],
+)
+def test_elements_like_rows_come_again_and_hold_something(tmp_path: Path, text: str, likely: list[str]) -> None:
+    (tmp_path / "a").write_text(text)
+    assert xml_rows.elements(str(tmp_path / "a")) == likely

@@ -4,7 +4,7 @@ What others have published is shown, never obeyed: a character that does not pri
 """
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,12 +23,11 @@ def safe(text: str) -> str:
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
-def text_of(event: "Event") -> "Text":
-    """An event for people: when, who, what, and in which context."""
+def text_of(event: "Event", *, has_day: bool = False) -> "Text":
+    """An event for people: when, who, what, and in which context. Of one of the past the day is shown, too, in UTC."""
     from rich.text import Text
 
-    at = datetime.fromtimestamp(event.published_at).strftime("%H:%M:%S.%f")[:-3] if event.published_at else "--:--:--"
-    text = Text.assemble((at, "dim"), "  ", (safe(event.publisher), "bold cyan"), " ")
+    text = Text.assemble((_when(event.published_at, has_day), "dim"), "  ", (safe(event.publisher), "bold cyan"), " ")
     sender: list[tuple[str, Any]] = []
     for name, value in event.attributes.items():
         if name.startswith(SENDER):
@@ -42,6 +41,14 @@ def text_of(event: "Event") -> "Text":
         for name, value in sender:
             _append(text, name, value)
     return text
+
+
+def _when(at: float | None, has_day: bool) -> str:
+    if not at:
+        return "--:--:--"
+    if has_day:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return datetime.fromtimestamp(at).strftime("%H:%M:%S.%f")[:-3]
 
 
 def _append(text: "Text", name: str, value: Any) -> None:

@@ -82,6 +82,7 @@ class Report:
     days: int = 0
     attributes: dict[str, Form] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)  # by step
+    first_bad: str = ""  # of what is quarantined: file, line and reason
 
 
 def ingest(
@@ -127,6 +128,7 @@ def ingest(
         change.commit(forms)
         clock.done("commit")
     bad = sum((each.bad for each in staged), Counter[str]())
+    first = next(((each.split.path, each.first_bad) for each in staged if each.first_bad is not None), None)
     return Report(
         table,
         len(paths),
@@ -136,6 +138,7 @@ def ingest(
         len({day for each in staged for day, _ in each.days if day != NO_DAY_NUMBER}),
         forms,
         clock.steps,
+        "" if first is None else f"{Path(first[0]).name}:{first[1].line}: {first[1].reason}",
     )
 
 
@@ -241,8 +244,8 @@ def _check(staged: Sequence[Staged], paths: Sequence[Path], options: Options) ->
     read = sum(each.read for each in staged)
     if not read and options.format == "xml":
         names = elements(str(paths[0]))
-        there = f"the first are {', '.join(names[:ELEMENTS_SHOWN])}" if names else "there are none"
-        raise PipelineError(f"there is no element <{options.row}> in {where}; of its elements {there}")
+        there = f"elements like rows are {', '.join(names[:ELEMENTS_SHOWN])}" if names else "it has no elements"
+        raise PipelineError(f"there is no element <{options.row}> in {where}; {there}")
     if not read:
         raise PipelineError(f"{where} is empty: there is nothing to write")
     if read == sum(each.bad.total() for each in staged):

@@ -158,7 +158,7 @@ class _Staging:
                         found = (row.number, attributes, row.own, when)
                 except BadValue as error:
                     kind, _, said = str(error).partition(": ")
-                    self.bad(refused(row.line, kind, said, str(row.attributes)))
+                    self.bad(refused(row.line, kind, said, row.text))
                     continue
                 self.good(found, row.size)
         except _Stop:

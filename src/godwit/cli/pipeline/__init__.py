@@ -21,9 +21,9 @@ def _pipeline() -> None:
     pass
 
 
-app.command("dryrun")(dryrun_command.dryrun)
 app.command("ingest")(ingest_command.ingest)
 app.command("match")(match_command.match)
+app.command("stream", short_help="Match events as they come.")(stream_command.stream)
+app.command("dryrun", short_help="Show what a filter would have matched.")(dryrun_command.dryrun)
 app.command("mobility")(mobility_command.mobility)
-app.command("analyse")(analyse_command.analyse)
-app.command("stream")(stream_command.stream)
+app.command("analyse", short_help="Reckon from traces what runs came to.")(analyse_command.analyse)

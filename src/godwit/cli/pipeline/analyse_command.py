@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["analyse"]
 
 DRAWN_MAX = 8  # runs in one figure
+DIGITS = 6  # of a number that is none of a count
 POINTS = 100  # of a distribution, or of a curve over time
 SHOWN = {
     "published": "published",
@@ -58,12 +59,19 @@ def analyse(
         from godwit.reproduce.tables import CONTROL
 
         trace = analytics.read(spark, analytics.find(traces, from_s))
-        found = analytics.summaries(trace, CONTROL)
+        found = _rounded(analytics.summaries(trace, CONTROL))
         if out is not None:
             _write(Path(out), trace, found)
     _show(found)
     if out is not None:
         typer.echo(f"deliveries, runs.json and figures: {out}", err=True)
+
+
+def _rounded(value: Any) -> Any:
+    """The same with fewer digits: the last ones of a sum depend on the order in which Spark adds."""
+    if isinstance(value, Mapping):
+        return {name: _rounded(held) for name, held in value.items()}
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def _show(found: Mapping[str, Mapping[str, Any]]) -> None:

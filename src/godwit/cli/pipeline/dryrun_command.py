@@ -123,7 +123,7 @@ def _draw(found: "DryRun") -> None:
     if found.sample:
         console.print(Text(f"the first {len(found.sample)} of {found.matched:,}:", style="dim"))
     for event in found.sample:
-        console.print(text_of(event), soft_wrap=True)
+        console.print(text_of(event, has_day=True), soft_wrap=True)
 
 
 def bars(days: Sequence["Day"]) -> list[str]:

@@ -1,5 +1,6 @@
 """`godwit pipeline ingest`: files of many formats become a table."""
 
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from godwit.pipeline.tables import Mode
 
 __all__ = ["ingest"]
+
+RATE_ROWS_MIN = 10_000
 
 
 class Format(StrEnum):
@@ -36,16 +39,18 @@ class Table(StrEnum):
 
 
 def ingest(
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Files, or folders of files.")],
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, or folders of files.")],
     format: Annotated[Format, typer.Option(help="What the files are.")],
     out: Annotated[str, typer.Option(metavar="TABLE", help="The folder of the table.")],
-    table: Annotated[Table | None, typer.Option(help="What rows become, where a format leaves that open.")] = None,
+    table: Annotated[
+        Table | None, typer.Option(help="What rows become: jsonl, csv, xml, padres and log may become fixes.")
+    ] = None,
     time: Annotated[str, typer.Option(metavar="ATTRIBUTE", help="What says when an event was published.")] = "",
     time_format: Annotated[
         str, typer.Option(metavar="FORMAT", help="Of that: as strptime has it, or s, ms, us, ns since 1970.")
     ] = "",
     map: Annotated[
-        list[str] | None, typer.Option(metavar="OLD=NEW", help="Another name for an attribute; none leaves it out.")
+        list[str] | None, typer.Option(metavar="OLD=NEW", help="Another name for an attribute; OLD= leaves it out.")
     ] = None,
     point: Annotated[
         list[str] | None, typer.Option(metavar="LON,LAT=NAME", help="Two attributes that are one point.")
@@ -160,6 +165,8 @@ def _show(report: "Report", out: str) -> None:
         "quarantined": sum(report.quarantined.values()),
         **{f"quarantined_{kind.replace(' ', '_')}": count for kind, count in report.quarantined.items()},
     }
+    if report.quarantined:
+        rows |= {"quarantine": f"{out}/_quarantine", "quarantined_first": report.first_bad}
     if report.days:
         rows["days"] = report.days
     if report.attributes:
@@ -167,4 +174,20 @@ def _show(report: "Report", out: str) -> None:
     total = sum(report.seconds.values())
     rows |= {f"seconds_{step}": round(seconds, 3) for step, seconds in report.seconds.items()}
     rows |= {"seconds": round(total, 3), "rows_per_second": round(report.read / total)}
-    show_summary("ingest", rows)
+    show_summary("ingest", _for_people(report, rows) if sys.stdout.isatty() else rows)
+    if report.quarantined and sys.stdout.isatty():
+        from godwit.cli.showing import safe
+
+        typer.echo(f"What could not be read is in {out}/_quarantine. The first: {safe(report.first_bad)}", err=True)
+
+
+def _for_people(report: "Report", rows: dict[str, object]) -> dict[str, object]:
+    """The same without what is said below the table, and with reasons as they are; a rate of few rows says nothing."""
+    shown: dict[str, object] = {}
+    for name, value in rows.items():
+        if name == "quarantined":
+            shown["not read"] = value
+            shown |= {f"  {kind}": count for kind, count in report.quarantined.items()}
+        elif not name.startswith("quarantine") and (name != "rows_per_second" or report.read >= RATE_ROWS_MIN):
+            shown[name] = value
+    return shown

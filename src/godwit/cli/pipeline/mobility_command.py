@@ -16,7 +16,7 @@ def mobility(
     fixes: Annotated[
         list[str],
         typer.Argument(
-            metavar="FIXES...",
+            metavar="FIXES",
             help="Tables of fixes, CSV files with time, id, lon and lat, cabspotting's text, or folders of these.",
         ),
     ],

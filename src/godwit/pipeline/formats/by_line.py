@@ -52,7 +52,7 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
             except GodwitError as error:
                 yield refused(number, "bad event", error, line)
             else:
-                yield Row(number, number, attributes, own, len(line))
+                yield Row(number, number, attributes, own, len(line), line)
     except BrokenOff as error:
         yield refused(number + 1, "broken off", f"the file cannot be read from here on ({error})", "")
 

@@ -36,6 +36,11 @@ class _Text:
         self.texts: list[str] = []
         self._lines = lines(split)
 
+    @property
+    def row(self) -> str:
+        """The lines taken for a row, as they stand in the file."""
+        return "\n".join(self.texts)
+
     def __iter__(self) -> "_Text":
         return self
 
@@ -91,7 +96,7 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
         try:
             row = next(reader, None)
         except csv.Error as error:
-            yield refused(text.first, "no CSV", error, "\n".join(text.texts))
+            yield refused(text.first, "no CSV", error, text.row)
             row = []
         except BrokenOff as error:
             yield refused(text.number + 1, "broken off", f"the file cannot be read from here on ({error})", "")
@@ -104,14 +109,14 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
         if row and is_whole:
             yield _row(names, row, text, options.text)
         elif row:
-            yield refused(text.first, "no CSV", "a line within the row cannot be read", "\n".join(text.texts))
+            yield refused(text.first, "no CSV", "a line within the row cannot be read", text.row)
         text.texts.clear()
 
 
 def _row(names: list[str], row: list[str], text: _Text, as_it_is: str) -> Row | Bad:
     if len(row) != len(names):
         reason = f"{len(row)} cells where the header has {len(names)} columns"
-        return refused(text.first, "cells", reason, "\n".join(text.texts))
+        return refused(text.first, "cells", reason, text.row)
     try:
         attributes = flattened(
             {
@@ -121,5 +126,5 @@ def _row(names: list[str], row: list[str], text: _Text, as_it_is: str) -> Row | 
             }
         )
     except BadEvent as error:
-        return refused(text.first, "bad event", error, "\n".join(text.texts))
-    return Row(text.first, text.first, attributes, size=text.size)
+        return refused(text.first, "bad event", error, text.row)
+    return Row(text.first, text.first, attributes, size=text.size, text=text.row)

@@ -22,7 +22,7 @@ from pyarrow import csv
 from godwit.errors import BadValue
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
-from godwit.pipeline.formats.rows import MICROSECONDS, Bad, in_microseconds, refused
+from godwit.pipeline.formats.rows import HELD_SHOWN_MAX, MICROSECONDS, Bad, in_microseconds, refused
 from godwit.pipeline.formats.splits import BROKEN, LINE_BYTES_MAX, BrokenOff, Split, lines, opened
 
 __all__ = ["Fix", "at_once", "by_line", "client_of", "fix_of"]
@@ -90,13 +90,20 @@ def _fix(client: str, line: bytes) -> Fix:
     parts = line.split()
     if len(parts) != 4:
         raise ValueError(f"{len(parts)} numbers where a fix has 4: latitude, longitude, occupied, seconds")
-    point = Point(float(parts[1]), float(parts[0]))
+    point = Point(_number(parts[1]), _number(parts[0]))
     if parts[2] not in (b"0", b"1"):
         raise ValueError(f"occupied is {parts[2].decode(errors='replace')!r}: it must be 0 or 1")
-    seconds = float(parts[3])
+    seconds = _number(parts[3])
     if not (math.isfinite(seconds) and 0 <= seconds <= SECONDS_MAX):
         raise ValueError(f"the time is {seconds}: it must be in seconds since 1970")
     return Fix(client, round(seconds * MICROSECONDS), point.lon, point.lat, parts[2] == b"1")
+
+
+def _number(part: bytes) -> float:
+    try:
+        return float(part)
+    except ValueError:
+        raise ValueError(f"{part[:HELD_SHOWN_MAX].decode(errors='replace')!r} is no number") from None
 
 
 def fix_of(attributes: Attributes, when: int | None, client: str) -> Fix:

@@ -5,7 +5,7 @@ user asked for, the same for all formats, and a row that does not fit is a `Bad`
 
 *Rules.*
 1. Whatever a file holds, each of its rows comes out once, as a `Row` or as a `Bad`.
-2. A reason is `what: more of it`; rows are counted by `what`.
+2. A reason is `what: more of it`, in our own words; rows are counted by `what`. The text is what stands in the file.
 3. A time without a zone is UTC.
 """
 
@@ -22,6 +22,9 @@ from godwit.filters.values import Point
 __all__ = ["Bad", "Options", "Own", "Row", "Shaper", "in_microseconds", "own_of", "refused"]
 
 TEXT_KEPT_MAX = 1_000  # characters of a bad row
+TEXT_BYTES_MAX = 4 * TEXT_KEPT_MAX  # that these take at most
+HELD_SHOWN_MAX = 60
+EXAMPLE = "2026-11-15T18:00:00Z"
 UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MICROSECONDS = 1_000_000
 YEAR_MIN_US, YEAR_MAX_US = -62_135_596_800 * MICROSECONDS, 253_402_300_800 * MICROSECONDS  # the years 1 to 9999
@@ -47,6 +50,7 @@ class Row(NamedTuple):
     attributes: Attributes
     own: Own | None = None
     size: int = 0  # about how many bytes it has
+    text: str | bytes = ""  # as it stands in the file, or how that begins
 
 
 class Bad(NamedTuple):
@@ -85,7 +89,7 @@ def refused(line: int, kind: str, error: object, text: str | bytes) -> Bad:
     """A bad row, its reason in one line and its text cut short."""
     said = " ".join(str(error).split())
     if isinstance(text, bytes):
-        text = text[: 4 * TEXT_KEPT_MAX].decode(errors="replace")
+        text = text[:TEXT_BYTES_MAX].decode(errors="replace")
     return Bad(line, f"{kind}: {said}" if said else kind, text[:TEXT_KEPT_MAX])
 
 
@@ -163,9 +167,19 @@ def _in_microseconds(held: Any, format: str) -> int:
         raise ValueError(f"{held!r} is no time")
     if format in UNITS:
         raise ValueError(f"{held!r} is no number of {format} since 1970")
-    if format:
-        return _microseconds_of(datetime.strptime(held, format))
-    return _microseconds_of(datetime.fromisoformat(held))
+    try:
+        return _microseconds_of(datetime.strptime(held, format) if format else datetime.fromisoformat(held))
+    except ValueError as error:
+        raise ValueError(_no_time(held, format, str(error))) from None
+
+
+def _no_time(held: str, format: str, said: str) -> str:
+    shown = repr(held if len(held) <= HELD_SHOWN_MAX else f"{held[:HELD_SHOWN_MAX]}…")
+    if not format:
+        return f"{shown} is not as ISO 8601 has it, like {EXAMPLE}; --time-format says how it is written"
+    if "directive" in said or "stray" in said:
+        return f"{format!r} is no format of times: {said}"
+    return f"{shown} is not as {format!r} has it"
 
 
 def _scaled(number: float, unit: int) -> int:

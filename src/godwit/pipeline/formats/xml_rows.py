@@ -27,7 +27,7 @@ from xml.parsers import expat
 from godwit.errors import BadEvent
 from godwit.filters.cells import cell
 from godwit.filters.events import NESTING_MAX, VALUES_MAX, flattened
-from godwit.pipeline.formats.rows import Bad, Options, Row, refused
+from godwit.pipeline.formats.rows import TEXT_BYTES_MAX, Bad, Options, Row, refused
 from godwit.pipeline.formats.splits import BROKEN, LINE_BYTES_MAX, READ_BYTES, Split, opened
 
 __all__ = ["elements", "rows"]
@@ -70,21 +70,34 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
 
 
 def elements(path: str) -> list[str]:
-    """The names of elements in a file, the commonest first: what could be asked for as a row."""
+    """Names of elements that could be asked for as a row: those that come again next to each other and hold more than
+    a text, the commonest first; all of them where there are no such.
+    """
     found: Counter[str] = Counter()
+    again: set[str] = set()
+    holding: set[str] = set()
+    open_ones: list[tuple[str, set[str]]] = [("", set())]  # the name of each, and those of the elements in it
     parser = expat.ParserCreate()
 
-    def start(name: str, _: Any) -> None:
-        if len(found) < ELEMENTS_NAMED_MAX:
-            found[_bare(name)] += 1
+    def start(name: str, attributes: Any) -> None:
+        name, (outer, siblings) = _bare(name), open_ones[-1]
+        holding.update([outer, name] if attributes else [outer])
+        if name in siblings:
+            again.add(name)
+        siblings.add(name)
+        open_ones.append((name, set()))
+        if name in found or len(found) < ELEMENTS_NAMED_MAX:
+            found[name] += 1
 
     parser.StartElementHandler = start
+    parser.EndElementHandler = lambda _: open_ones.pop()
     try:
         with opened(path) as file:
             parser.Parse(file.read(READ_BYTES), False)
     except (expat.ExpatError, *BROKEN, ValueError):
         pass
-    return [name for name, _ in found.most_common()]
+    likely = [name for name, _ in found.most_common() if name in again and name in holding]
+    return likely or list(found)
 
 
 class _Declares(Exception):
@@ -117,6 +130,8 @@ class _Builder:
         self.deeper = 0  # open elements below the deepest level that is read
         self.length = 0  # of the row's texts
         self.line = 0
+        self.begins = 0  # the byte at which the row does
+        self.head = b""  # of the row, as it stands in the file
         self.fault = ""
 
     def _listen(self, parser: Any) -> None:
@@ -144,6 +159,8 @@ class _Builder:
         self.read += data
         self.told = self.read_from
         self.parser.Parse(data, is_last)
+        if self.data is not None:
+            self._keep_head(self.read_from + len(self.read))
         del self.read[: self.told - self.read_from]
         self.read_from = self.told
         if len(self.read) > TAG_BYTES_MAX:
@@ -164,7 +181,7 @@ class _Builder:
             if name != self.row:
                 return
             self.data, self.values, self.length, self.fault = {}, 0, 0, ""
-            self.line = self.parser.CurrentLineNumber
+            self.line, self.begins, self.head = self.parser.CurrentLineNumber, self.told, b""
         elif self.deeper or len(self.path) == NESTING_MAX:
             self.deeper += 1
             self.fault = f"the element is nested deeper than {NESTING_MAX} levels"
@@ -211,13 +228,22 @@ class _Builder:
             return
         data, self.data = self.data, None
         self.number += 1
+        here = self.told - self.read_from
+        is_tag = self.read.startswith(b"</", here)  # else the row was one tag, and it ends here
+        self._keep_head(self.read_from + (self.read.find(b">", here) + 1 if is_tag else here))
         if self.fault:
-            self.found.append(refused(self.line, "bad event", self.fault, str(data)))
+            self.found.append(refused(self.line, "bad event", self.fault, self.head))
             return
         try:
-            self.found.append(Row(self.line, self.number, flattened(data), size=self.length))
+            self.found.append(Row(self.line, self.number, flattened(data), size=self.length, text=self.head))
         except BadEvent as error:
-            self.found.append(refused(self.line, "bad event", error, str(data)))
+            self.found.append(refused(self.line, "bad event", error, self.head))
+
+    def _keep_head(self, until: int) -> None:
+        """Keep how the row begins, of what was read up to a byte: the buffer forgets it."""
+        done = self.begins + len(self.head)
+        last = min(until, self.begins + TEXT_BYTES_MAX)
+        self.head += bytes(self.read[done - self.read_from : last - self.read_from]) if last > done else b""
 
     def add(self, name: str, text: str) -> None:
         value = cell(text) if name != self.as_it_is else text or None
