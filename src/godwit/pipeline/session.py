@@ -4,6 +4,10 @@
 descriptors they were born with. So descriptors 1 and 2 lead to a log file while the JVM is launched, and back here
 afterwards: whatever Spark says goes to that file for good, and what a command prints is its own.
 
+PySpark waits for a file in which its JVM says where it listens. When that waiting is interrupted it removes the folder,
+the JVM fails to write the file, and stays for good. So the JVM is begun in a process group of its own, which is ended
+here.
+
 *Rules.*
 1. Whatever keeps Spark from starting is a `PipelineError` of one sentence that says what to do: no Java, too old a
    Java, no pyspark, a master that does not answer.
@@ -11,6 +15,7 @@ afterwards: whatever Spark says goes to that file for good, and what a command p
 3. Times are UTC, and names of columns keep their case: `Price` and `price` are two attributes.
 4. A Python data source never has filters pushed into it (`pushFilters`): Spark 4.3 then keeps the pushed reader for
    later queries, which get too few rows.
+5. Who interrupts the start, by Control-C or by any exception that is no `Exception`, leaves no process behind.
 
 *Profile.* A session takes 4 to 6 s, of which the JVM is most; `-XX:TieredStopAtLevel=1` halves the first job of a
 short-lived session and is for tests only. Sockets of the file system instead of TCP take a Python task from 29 to
@@ -20,31 +25,38 @@ short-lived session and is for tests only. Sockets of the file system instead of
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JAVA_MIN", "ROWS_PER_BATCH", "java_version", "log_file", "settings", "start"]
+__all__ = ["JAVA_MIN", "ROWS_PER_BATCH", "check_master", "java_version", "log_file", "settings", "start"]
 
 JAVA_MIN = 17
 JAVA_ANSWERS_WITHIN_S = 30
 ROWS_PER_BATCH = 50_000  # of Arrow, between the JVM and Python
 SHUFFLE_PARTITIONS = 4  # of a stream with state, which are never coalesced
+MASTER = re.compile(
+    r"local|local\[\s*([1-9]\d*|\*)\s*(,\s*\d+\s*)?\]|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"|yarn|spark://[^\s/:]+:\d+(,[^\s/:]+:\d+)*|(?!spark:)[a-z][a-z0-9+.-]*://\S+"
+)
 
 _log: Path | None = None
 
 
 def start(master: str = "local[*]", name: str = "godwit", more: Mapping[str, str] | None = None) -> "SparkSession":
     """A session at `master`, the running one if there is one. `more` are settings of Spark's own."""
+    check_master(master)
     try:
         from pyspark.errors import PySparkException
         from pyspark.logger import PySparkLogger
@@ -61,7 +73,7 @@ def start(master: str = "local[*]", name: str = "godwit", more: Mapping[str, str
     for key, value in {**settings(), **(more or {})}.items():
         builder = builder.config(key, value)
     try:
-        with _elsewhere(log_file()):
+        with _elsewhere(log_file()), _ending_when_interrupted():
             session = builder.getOrCreate()
         PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True  # it prints what is raised besides
         return session
@@ -110,6 +122,15 @@ def forget_log() -> None:
         _log = None
 
 
+def check_master(master: str) -> None:
+    """`PipelineError` when that is no master URL: Spark takes seconds to say so, and says less."""
+    if MASTER.fullmatch(master) is None:
+        raise PipelineError(
+            f"--master is {master!r}, which is no master URL: allowed are local[2], local[*], spark://HOST:PORT, yarn "
+            "and k8s://URL"
+        )
+
+
 def check_java() -> None:
     """`PipelineError` when there is no Java that Spark runs on."""
     home = os.environ.get("JAVA_HOME")
@@ -152,6 +173,54 @@ def _elsewhere(file: Path) -> Iterator[None]:
             os.dup2(old, descriptor)
             os.close(old)
         os.close(target)
+
+
+@contextmanager
+def _ending_when_interrupted() -> Iterator[None]:
+    """Within, what PySpark launches is ended when there is an interrupt. (rule 5)"""
+    from pyspark import SparkContext, java_gateway
+
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen):  # type: ignore[type-arg]  # of bytes or of texts, as PySpark likes
+        """A process in a group of its own, that is noted before anything can interrupt."""
+
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            with _interrupted_later():
+                super().__init__(*arguments, **more, process_group=0)
+                begun.append(self)
+
+    gateway: Any = java_gateway
+    before, gateway.Popen = gateway.Popen, Noted
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            for process in begun:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+            if begun:
+                SparkContext._gateway = SparkContext._jvm = None  # who tries again launches another
+        raise
+    finally:
+        gateway.Popen = before
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Control-C within comes when it is over: between a process that has begun and its number being known, say."""
+    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _said(error: BaseException) -> str:

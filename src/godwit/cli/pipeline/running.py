@@ -47,7 +47,7 @@ def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSessi
     """A Spark session for one command, with a bar that says `what` while jobs run."""
     from godwit.pipeline.session import forget_log, log_file, start
 
-    spark, is_kept = None, False
+    spark, is_kept, is_interrupted = None, False, False
 
     def named() -> str:
         nonlocal is_kept
@@ -63,6 +63,7 @@ def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSessi
             with _bar(spark, what):
                 yield spark
     except KeyboardInterrupt:
+        is_interrupted = True
         if spark is not None:
             with suppress(Exception):  # an interrupted call leaves the connection to the JVM in any state
                 spark.sparkContext.cancelAllJobs()
@@ -72,7 +73,8 @@ def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSessi
         if spark is not None:
             with suppress(Exception):
                 spark.stop()
-        if not is_kept and not (spark is None and log_file().stat().st_size):  # Spark that did not start said why
+        failed = spark is None and not is_interrupted and log_file().stat().st_size  # and said why
+        if not is_kept and not failed:
             forget_log()
 
 
