@@ -62,6 +62,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, mode: tables.Mo
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(PipelineError, match="no table of ours, and not empty"):
         made(tmp_path, [1], mode)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
@@ -82,17 +83,36 @@ def test_a_table_of_another_kind_is_not_added_to(tmp_path: Path) -> None:
         pass
 
 
-def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "new"
+def test_only_a_table_that_more_is_added_to_speaks_of_that(tmp_path: Path) -> None:
+    with tables.changing(tmp_path, "matches") as change:
+        change.commit()
+    with pytest.raises(PipelineError, match="already: --overwrite replaces it"):
+        tables.check(tmp_path, "matches")
+
+
+def test_what_others_put_below_a_table_is_not_of_it_and_stays(tmp_path: Path) -> None:
+    made(tmp_path, [1])
+    beside = tmp_path / "city" / "trace.parquet"
+    beside.parent.mkdir()
+    pq.write_table(pa.table({"at": [1.0]}), beside)
+    assert rows(tmp_path) == [1]
+    made(tmp_path, [2], "overwrite")
+    assert rows(tmp_path) == [2]
+    assert beside.exists()
+
+
+@pytest.mark.parametrize("folder", ["new", "new/deep/within"])
+def test_what_fails_leaves_nothing(tmp_path: Path, folder: str) -> None:
+    root = tmp_path / folder
 
     def fail() -> None:
-        with tables.changing(folder, "events") as change:
+        with tables.changing(root, "events") as change:
             tables.save(pa.table({"n": [1]}), change.place())
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
-    assert not folder.exists()
+    assert not any(tmp_path.iterdir())
 
 
 def test_there_is_one_writer_at_a_time(tmp_path: Path) -> None:

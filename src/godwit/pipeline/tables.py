@@ -10,7 +10,8 @@ comes next. A writer that is killed before leaves only a folder `_writing`, whic
 1. A change is there wholly or not at all, also when its writer is killed, interrupted or out of disk at any moment, or
    the machine out of power.
 2. There is one writer at a time; a second one is refused with a word. Who reads needs no lock.
-3. A folder that is no table of ours is never written into nor removed.
+3. A folder that is no table of ours is never written into nor removed, nor is what others put below a table. A table
+   that does not come to be leaves no folder behind that was not there.
 4. No file is given a name twice in the life of a table, so that a change that is made again does no harm.
 5. An attribute that gets other values than before has its column widened in all files; a file may lack the column of
    an attribute that none of its events has, and readers take it for missing.
@@ -24,7 +25,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -56,6 +57,7 @@ __all__ = [
     "Change",
     "Mode",
     "changing",
+    "check",
     "column",
     "files",
     "read",
@@ -67,6 +69,7 @@ __all__ = [
 Mode = Literal["new", "append", "overwrite"]
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows without a time, as Spark calls it
 QUARANTINE = "_quarantine"
+GROWING = ("events", "fixes", "trace")  # tables that more is added to
 GROUP_ROWS = 2**17
 _WRITING, _COMMIT, _LOCK = "_writing", "_commit.json", "_lock"
 _UNDECIDED = f"{_COMMIT}.new"
@@ -98,13 +101,13 @@ def column(name: str) -> "Column":
 
 
 def files(folder: str | Path) -> list[Path]:
-    """The Parquet files of a table, in order."""
+    """The Parquet files of a table, in order: those in its folder and in those of its days, as Spark reads them.
+
+    What else is below is not of the table.
+    """
     root = Path(folder)
-    return sorted(
-        path
-        for path in root.rglob("*.parquet")
-        if not any(part.startswith(("_", ".")) for part in path.relative_to(root).parts)
-    )
+    found = [*root.glob("*.parquet"), *root.glob("day=*/*.parquet")]
+    return sorted(path for path in found if not path.name.startswith(("_", ".")))
 
 
 # ---------------------------------------------------------------- changes
@@ -164,10 +167,8 @@ class Change:
 def changing(folder: str | Path, table: str, mode: Mode = "new") -> Iterator[Change]:
     """A change of the table in a folder, that is undone unless it is committed."""
     root = Path(folder)
-    for above in root.resolve().parents:
-        if (above / ABOUT).exists() and not root.resolve().relative_to(above).parts[0].startswith("_"):
-            raise PipelineError(f"{folder} is within the table {above}, whose rows these would be: take another folder")
-    made = not root.exists()
+    check(root, table, mode)  # before there is a lock in it
+    made = [each for each in (root, *root.parents) if not each.exists()]
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -183,6 +184,26 @@ def changing(folder: str | Path, table: str, mode: Mode = "new") -> Iterator[Cha
                 shutil.rmtree(root / _WRITING, ignore_errors=True)
                 if made and not (root / ABOUT).exists():
                     shutil.rmtree(root, ignore_errors=True)
+                    for above in made[1:]:
+                        with suppress(OSError):  # somebody else has put something there
+                            above.rmdir()
+
+
+def check(folder: str | Path, table: str, mode: Mode = "new") -> None:
+    """`PipelineError` when such a change cannot be made in a folder, as far as can be seen. Nothing is touched."""
+    root = Path(folder)
+    for above in root.resolve().parents:
+        if (above / ABOUT).exists() and not root.resolve().relative_to(above).parts[0].startswith("_"):
+            raise PipelineError(f"{folder} is within the table {above}, whose rows these would be: take another folder")
+    if (root / _COMMIT).exists():  # what is decided says what will be there, and is carried out first
+        return
+    if (root / ABOUT).exists():
+        if mode == "new":
+            more = "--append adds to it, " if table in GROWING else ""
+            raise PipelineError(f"there is a table in {root} already: {more}--overwrite replaces it")
+        about(root, table if mode == "append" else None)
+    elif root.is_dir() and (others := sorted({path.name for path in root.iterdir()} - {_WRITING, _LOCK, _UNDECIDED})):
+        raise PipelineError(f"{root} is no table of ours, and not empty ({others[0]}, …): nothing is written to it")
 
 
 def finish(folder: str | Path) -> None:
@@ -195,15 +216,9 @@ def finish(folder: str | Path) -> None:
 
 
 def _begun(root: Path, table: str, mode: Mode) -> Change:
+    check(root, table, mode)
     (root / _UNDECIDED).unlink(missing_ok=True)
-    others = [path.name for path in root.iterdir() if path.name not in (_WRITING, _LOCK)]
-    before = None
-    if (root / ABOUT).exists():
-        if mode == "new":
-            raise PipelineError(f"there is a table in {root} already: --append adds to it, --overwrite replaces it")
-        before = about(root, table if mode == "append" else None)
-    elif others:
-        raise PipelineError(f"{root} is no table of ours, and not empty ({others[0]}, …): nothing is written to it")
+    before = about(root) if (root / ABOUT).exists() else None
     shutil.rmtree(root / _WRITING, ignore_errors=True)
     known = [*files(root), *files(root / QUARANTINE)]
     numbers = [int(found[1]) for path in known if (found := _NUMBERED.fullmatch(path.name))]
