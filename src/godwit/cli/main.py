@@ -6,35 +6,40 @@ Each command has a module of its own, and this one only puts them under their na
 
 import os
 import sys
-from typing import Annotated, Any
-
-import typer
-from typer.core import TyperGroup
-
-from godwit import __version__
-from godwit.cli import (
-    admin_command,
-    bench_command,
-    demo_command,
-    explain_command,
-    filter_command,
-    match_command,
-    pipeline,
-    pub_command,
-    reproduce_command,
-    say_command,
-    serve_command,
-    simulate_command,
-    sub_command,
-    tour_command,
-    user_command,
-)
-from godwit.errors import GodwitError
-
-__all__ = ["app"]
 
 STATUS_ERROR = 2  # 0 is yes or done, 1 is no
 STATUS_INTERRUPTED = 130
+
+try:
+    from typing import Annotated, Any
+
+    import typer
+    from typer.core import TyperGroup
+
+    from godwit import __version__
+    from godwit.cli import (
+        admin_command,
+        bench_command,
+        demo_command,
+        explain_command,
+        filter_command,
+        match_command,
+        pipeline,
+        pub_command,
+        reproduce_command,
+        say_command,
+        serve_command,
+        simulate_command,
+        sub_command,
+        tour_command,
+        user_command,
+    )
+    from godwit.errors import GodwitError
+except KeyboardInterrupt:  # it takes some tenths of a second, and who has mistyped is faster
+    sys.stderr.write("stopped\n")
+    sys.exit(STATUS_INTERRUPTED)
+
+__all__ = ["app"]
 
 HELP = """\
 Publish/subscribe for things that move.
@@ -73,6 +78,13 @@ a line. Exit status: 0 for yes or done, 1 for no, 2 for an error.
 class Commands(TyperGroup):
     """The root group: an error that Godwit raises on purpose becomes one message and an exit status."""
 
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Read the command line."""
+        try:
+            return super().make_context(*arguments, **more)
+        except KeyboardInterrupt:
+            raise _stopped() from None
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named."""
         try:
@@ -81,14 +93,29 @@ class Commands(TyperGroup):
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(STATUS_ERROR) from None
         except KeyboardInterrupt:  # where no command says what that means to it
-            typer.echo("stopped", err=True)
-            raise typer.Exit(STATUS_INTERRUPTED) from None
+            raise _stopped() from None
         except BrokenPipeError:  # who read the answers has read enough, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
             raise typer.Exit from None
 
 
-app = typer.Typer(
+def _stopped() -> typer.Exit:
+    typer.echo("stopped", err=True)
+    return typer.Exit(STATUS_INTERRUPTED)
+
+
+class App(typer.Typer):
+    """The commands; who interrupts them before they are known has stopped as well."""
+
+    def __call__(self, *arguments: Any, **more: Any) -> Any:
+        """Do what the command line says."""
+        try:
+            return super().__call__(*arguments, **more)
+        except KeyboardInterrupt:
+            sys.exit(_stopped().exit_code)
+
+
+app = App(
     name="godwit",
     cls=Commands,
     help=HELP,

@@ -35,7 +35,7 @@ decides which filter was asked for last, or whether an event came out of order. 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,23 +95,38 @@ class Source:
 
 
 def find(paths: Iterable[str | Path], from_s: float | None = None) -> list[Source]:
-    """The traces in these folders and below them; a run is called as its folder is, with more of its path if need be.
+    """The traces in these folders and below them, and the tables of traces; both where they are side by side.
 
-    Measurements begin at `from_s`; unless told, after the warm-up that the run's scenario had.
+    A run is called as its folder is, with more of its path if need be. Measurements begin at `from_s`; unless told,
+    after the warm-up that the run's scenario had. What cannot be read, or is there twice, is a `PipelineError`.
     """
-    found: list[Source] = []
+    given: dict[Path, Path] = {}
     files: dict[Path, None] = {}
     for each in map(Path, paths):
         if (each / schemas.ABOUT).exists():
             schemas.about(each, "trace")
-            found.append(Source(each, from_s=from_s or 0.0))
-            continue
         here = [each] if each.is_file() else sorted(each.rglob(traces.FILE))
-        if not here:
-            raise PipelineError(f"{each} has no {traces.FILE} in it" if each.exists() else f"there is no {each}")
+        below = [about.parent for about in sorted(each.rglob(schemas.ABOUT)) if _is_of_traces(about.parent)]
+        if not here and not below:
+            raise PipelineError(
+                f"{each} has no {traces.FILE} in it, and no table of traces" if each.exists() else f"there is no {each}"
+            )
+        given.update({table.resolve(): table for table in below})
         files.update(dict.fromkeys(file.resolve() for file in here))
+    for file in files:
+        _check(file)
     runs = _names(list(files))
-    return found + [Source(file, run, _warmup_s(file) if from_s is None else from_s) for file, run in runs.items()]
+    _refuse_twice(list(given.values()), {run: file.parent for file, run in runs.items()})
+    return [Source(table, from_s=from_s or 0.0) for table in given.values()] + [
+        Source(file, run, _warmup_s(file) if from_s is None else from_s) for file, run in runs.items()
+    ]
+
+
+def _is_of_traces(folder: Path) -> bool:
+    try:
+        return schemas.about(folder).table == "trace"
+    except PipelineError:  # of a newer Godwit, or nothing that can be read
+        return False
 
 
 def _names(files: Sequence[Path]) -> dict[Path, str]:
@@ -150,7 +165,6 @@ def read(spark: "SparkSession", sources: Sequence[Source]) -> "DataFrame":
         run = fn.coalesce("run", fn.raise_error(fn.concat(fn.lit("nobody knows the run of "), "path")))  # none is lost
         table = table.join(fn.broadcast(known), "path", "left").withColumn("run", run)
         parts.append(table.select("run", *columns, "place", "from_s"))
-    named = {each.run for each in files}
     for each in sources:
         if not each.run:
             order = Window.partitionBy("run").orderBy("at", "_file", "_row")
@@ -159,8 +173,6 @@ def read(spark: "SparkSession", sources: Sequence[Source]) -> "DataFrame":
             table = table.select(
                 "*", fn.col("_metadata.file_path").alias("_file"), fn.col("_metadata.row_index").alias("_row")
             )
-            if len(sources) > 1:
-                _refuse_twice(table, each.path, named)
             table = table.withColumn("place", fn.row_number().over(order).cast("bigint"))
             parts.append(table.select("run", *columns, "place", fn.lit(each.from_s).alias("from_s")))
     found = parts[0]
@@ -169,12 +181,22 @@ def read(spark: "SparkSession", sources: Sequence[Source]) -> "DataFrame":
     return found
 
 
-def _refuse_twice(table: "DataFrame", path: Path, named: set[str]) -> None:
-    """`PipelineError` when a run of a table is among those `named` already, two would be one; else it is now."""
-    for run in sorted(row.run for row in table.select("run").distinct().collect()):
-        if run in named:
-            raise PipelineError(f"the run {run!r} is in {path} and in another of what is to be read: leave one out")
-        named.add(run)
+def _refuse_twice(given: Sequence[Path], named: dict[str, Path]) -> None:
+    """`PipelineError` when a run of a table is in another too, or among those `named`: two would be one."""
+    if len(given) + len(named) < 2:
+        return
+    for table in given:
+        tables.finish(table)
+        there: dict[str, None] = {}
+        for file in tables.files(table):
+            column = pq.read_table(file, columns=["run"], partitioning=None, read_dictionary=["run"]).column("run")
+            there.update(dict.fromkeys(column.unique().to_pylist()))
+        for run in sorted(there):
+            if run in named:
+                raise PipelineError(
+                    f"the run {run!r} is in the table {table} and in {named[run]}: take one of them away, or rename it"
+                )
+            named[run] = table
 
 
 def _known(spark: "SparkSession", files: Sequence[Source]) -> "DataFrame":
@@ -430,8 +452,14 @@ def residues(trace: "DataFrame") -> "DataFrame":
 # ---------------------------------------------------------------- all of it, run by run
 
 
-def summaries(trace: "DataFrame", messages: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What each run comes to, by its name: only what it has any of. `messages` are the types that count as control."""
+def summaries(
+    trace: "DataFrame", messages: Iterable[str], tell: Callable[[str], None] = lambda _: None
+) -> dict[str, dict[str, Any]]:
+    """What each run comes to, by its name: only what it has any of. `messages` are the types that count as control.
+
+    `tell` is called with a word for what is reckoned, when that begins.
+    """
+    tell("reading")
     runs: dict[str, dict[str, Any]] = {}
     rows: dict[str, dict[str, int]] = {}
     for row in kinds(trace).orderBy("run", "kind").collect():
@@ -440,20 +468,25 @@ def summaries(trace: "DataFrame", messages: Iterable[str]) -> dict[str, dict[str
         runs[run] = {"rows": sum(counts.values()), "published": counts.get("published", 0)}
     there = {kind for counts in rows.values() for kind in counts}
     if "delivered" in there:
+        tell("deliveries")
         for row in delivered(trace).collect():
             runs[row.run] |= {"deliveries": row.deliveries, "again": row.again, "out_of_order": row.out_of_order}
         for row in latency(trace).collect():
             shown = {f"p{100 * share:g}": value for share, value in zip(SHARES, row.quantiles, strict=True)}
             runs[row.run]["latency_s"] = {"mean": row["mean"], **shown}
     if "probed" in there:
+        tell("probes")
         for row in probe_ratios(measured(probes(trace))).orderBy("run", "number").collect():
             runs[row.run].setdefault("probe_ratios", {})[row.number] = row.ratio
     if "link_up" in there:
+        tell("moves")
         for row in measured(moves(trace)).groupBy("run").count().collect():
             runs[row.run]["moves"] = row["count"]
     if "handled" in there:
+        tell("messages")
         _add_control(runs, control(trace, messages).orderBy("run", "message").collect())
     if "table" in there:
+        tell("tables")
         sizes = table_sizes(trace).groupBy("run", "table").agg(fn.sum("average").alias("entries"))
         for row in sizes.orderBy("run", "table").collect():
             runs[row.run].setdefault("entries", {})[row.table] = row.entries

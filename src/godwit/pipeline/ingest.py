@@ -30,8 +30,9 @@ import pyarrow.parquet as pq
 from godwit.errors import PipelineError
 from godwit.pipeline import tables
 from godwit.pipeline.columns import Form
+from godwit.pipeline.formats import csv_rows
 from godwit.pipeline.formats.rows import Options
-from godwit.pipeline.formats.splits import Split, counted, numbered, sources, splits
+from godwit.pipeline.formats.splits import BROKEN_OFF, Split, counted, names, numbered, sources, splits
 from godwit.pipeline.formats.xml_rows import elements
 from godwit.pipeline.schemas import TABLES
 from godwit.pipeline.staging import (
@@ -50,7 +51,7 @@ from godwit.trace import FILE as TRACE_FILE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FORMATS", "Report", "ingest", "table_of"]
+__all__ = ["FORMATS", "Report", "check", "ingest", "table_of"]
 
 FORMATS: dict[str, str] = {
     "jsonl": "events",
@@ -92,8 +93,9 @@ def ingest(
     out: str | Path,
     mode: tables.Mode = "new",
     table: str = "",
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Make a table of files, or add them to one."""
+    """Make a table of files, or add them to one. `tell` hears what is done just now."""
     table = table_of(options, table)
     paths = _traces(given) if table == "trace" else sources(given)
     clock = _Clock()
@@ -104,6 +106,7 @@ def ingest(
         return spark.sparkContext.parallelize(items, slices).map(function).collect() if items else []
 
     with tables.changing(out, table, mode) as change:
+        tell("reading")
         pieces = _pieces(paths, options, table, cores, run)
         clock.done("plan")
         folder = str(change.staged.absolute())
@@ -112,6 +115,7 @@ def ingest(
         if change.before is not None:
             _refuse_twice(change.folder, table, {each.publisher for each in pieces})
         clock.done("read")
+        tell("writing")
         found = _forms(staged)
         check_columns(
             len({*found, *(change.before.attributes if change.before else ())}), f"{change.folder}, all in all,"
@@ -140,6 +144,22 @@ def ingest(
         clock.steps,
         "" if first is None else f"{Path(first[0]).name}:{first[1].line}: {first[1].reason}",
     )
+
+
+def check(given: Sequence[str], options: Options, out: str | Path, mode: tables.Mode = "new", table: str = "") -> None:
+    """`PipelineError` when `ingest` could only fail, as far as can be seen without Spark. Nothing is changed."""
+    table = table_of(options, table)
+    paths = _traces(given) if table == "trace" else sources(given)
+    tables.check(out, table, mode)
+    if mode == "append":
+        tables.finish(out)
+        _refuse_twice(Path(out), table, set(_runs(paths) if table == "trace" else names(paths)))
+    if not all(path.is_file() for path in paths):  # a pipe can be read but once
+        return
+    if not any(path.stat().st_size for path in paths):
+        raise PipelineError(f"{_where(paths)} is empty: there is nothing to write")
+    if options.format == "csv":
+        csv_rows.header(str(paths[0]), options.delimiter)
 
 
 def table_of(options: Options, table: str = "") -> str:
@@ -186,7 +206,9 @@ def _pieces(
 ) -> list[Split]:
     found = splits(paths, cores * TASKS_PER_CORE, by_line=options.format in BY_LINE)
     if table == "trace":
-        return [Split(each.path, run_name) for each, run_name in zip(found, _runs(paths), strict=True)]
+        return [
+            Split(each.path, run_name, given=each.given) for each, run_name in zip(found, _runs(paths), strict=True)
+        ]
     cut = [each for each in found if each.end is not None]
     if not cut:
         return found
@@ -194,7 +216,7 @@ def _pieces(
     if options.format == "csv":
         quoted = {each.path for each, (_, quotes) in counts.items() if quotes}  # where a row may take several lines
         found = [each for each in found if each.path not in quoted or not each.start]
-        found = [Split(each.path, each.publisher) if each.path in quoted else each for each in found]
+        found = [Split(each.path, each.publisher, given=each.given) if each.path in quoted else each for each in found]
     return numbered(found, [counts[each][0] if each in counts else 0 for each in found])
 
 
@@ -236,11 +258,11 @@ def _check(staged: Sequence[Staged], paths: Sequence[Path], options: Options) ->
     for each in staged:
         if each.failed:
             raise PipelineError(each.failed)
-    faults = [(each.split.path, each.first_bad) for each in staged if each.first_bad is not None]
+    faults = [(each.split, each.first_bad) for each in staged if each.first_bad is not None]
     if options.strict and faults:
-        path, bad = faults[0]
-        raise PipelineError(f"{path}:{bad.line}: {bad.reason}")
-    where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+        split, bad = faults[0]
+        raise PipelineError(f"{split.given}:{bad.line}: {bad.reason}")
+    where = _where(paths)
     read = sum(each.read for each in staged)
     if not read and options.format == "xml":
         names = elements(str(paths[0]))
@@ -249,11 +271,18 @@ def _check(staged: Sequence[Staged], paths: Sequence[Path], options: Options) ->
     if not read:
         raise PipelineError(f"{where} is empty: there is nothing to write")
     if read == sum(each.bad.total() for each in staged):
-        path, bad = faults[0]
+        split, bad = faults[0]
+        if all(each.bad.keys() <= {BROKEN_OFF} for each in staged):
+            said = bad.reason.removeprefix(f"{BROKEN_OFF}: ")
+            raise PipelineError(f"{where} is broken, from line {bad.line} on: {said}")
         raise PipelineError(
             f"none of the {read:,} rows of {where} could be read as {options.format}; the first, "
-            f"{Path(path).name}:{bad.line}: {bad.reason}"
+            f"{Path(split.path).name}:{bad.line}: {bad.reason}"
         )
+
+
+def _where(paths: Sequence[Path]) -> str:
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 # ---------------------------------------------------------------- what is written

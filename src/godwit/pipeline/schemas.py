@@ -135,8 +135,13 @@ def about(folder: str | Path, table: str | None = None) -> About:
     if found.version > VERSION or found.table not in TABLES:
         raise PipelineError(f"{folder} is a table of {found.table}, version {found.version}: newer than this Godwit")
     if table is not None and found.table != table:
-        raise PipelineError(f"{folder} is a table of {found.table}, and what is wanted is one of {table}")
+        raise PipelineError(f"{folder} is a table of {_all(found.table)}, and what is wanted is one of {_all(table)}")
     return found
+
+
+def _all(table: str) -> str:
+    """What is in a table, in words."""
+    return "traces" if table == "trace" else table
 
 
 def write_about(folder: str | Path, found: About) -> None:

@@ -54,13 +54,18 @@ def analyse(
     For each run: deliveries, those that came twice or out of order, how long they took; the share of probes that
     arrived; moves, and messages of control for each; entries in brokers' tables; events that came in vain.
     """
-    with running.session(master, "analyse", debug) as spark:
-        from godwit.pipeline import analytics
+    with running.failing_well(debug):
+        from godwit.pipeline import analytics, tables
         from godwit.reproduce.tables import CONTROL
 
-        trace = analytics.read(spark, analytics.find(traces, from_s))
-        found = _rounded(analytics.summaries(trace, CONTROL))
+        sources = analytics.find(traces, from_s)  # what is wrong with the wish is said before Spark starts
         if out is not None:
+            tables.check(Path(out) / "deliveries", "deliveries", "overwrite")
+    with running.session(master, "analyse", debug) as spark:
+        trace = analytics.read(spark, sources)
+        found = _rounded(analytics.summaries(trace, CONTROL, running.tell))
+        if out is not None:
+            running.tell("writing")
             _write(Path(out), trace, found)
     _show(found)
     if out is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary, tell
 
 if TYPE_CHECKING:
     from godwit.filters.filters import Filter
@@ -20,6 +20,7 @@ BARS_MAX = 40
 BAR_WIDTH = 40
 EIGHTHS = " ▏▎▍▌▋▊▉"
 NO_DAY = "no time"
+EXAMPLES = {"location": {"lon": 8.54, "lat": 47.378}}  # of what a context may hold; of other names, a number
 
 
 def dryrun(
@@ -45,10 +46,12 @@ def dryrun(
         from godwit.pipeline.dryrun import dry_run, matching
 
         started = time.monotonic()
+        tell("counting")
         found = dry_run(spark, events, wanted, sample)
         if out:
             from godwit.pipeline.tables import read, write
 
+            tell("writing")
             write(matching(read(spark, events, "events"), wanted), out, "events", "overwrite" if overwrite else "new")
         seconds = time.monotonic() - started
     _show(found, wanted, round(seconds, 3), out)
@@ -56,13 +59,18 @@ def dryrun(
 
 def _wanted(text: str, context: str | None) -> "Filter":
     from godwit.cli.filter_command import bound
-    from godwit.errors import Unbound
+    from godwit.errors import PipelineError
     from godwit.filters.language import read
     from godwit.filters.references import is_open, references_of
 
     found = bound(read(text), context)
     if is_open(found):
-        raise Unbound(*map(str, references_of(found)))
+        open_ones = list(references_of(found))
+        example = json.dumps({each.name: EXAMPLES.get(each.name, 4) for each in open_ones})
+        raise PipelineError(
+            f"the filter refers to the subscriber's {', '.join(map(str, open_ones))}: say what that is, as in "
+            f"--context '{example}'"
+        )
     return found
 
 
@@ -70,12 +78,16 @@ def _check_out(events: str, out: str, overwrite: bool) -> None:
     from pathlib import Path
 
     from godwit.errors import PipelineError
+    from godwit.pipeline import tables
     from godwit.pipeline.schemas import ABOUT
 
-    if out and not overwrite and Path(out, ABOUT).exists():
-        raise PipelineError(f"there is a table in {out} already: --overwrite replaces it")
-    if out and Path(out).resolve() == Path(events).resolve():
+    if not out:
+        return
+    if Path(out).resolve() == Path(events).resolve():
         raise PipelineError(f"--out is {out}, which is the table that is read: take another folder")
+    if not overwrite and Path(out, ABOUT).exists():
+        raise PipelineError(f"there is a table in {out} already: --overwrite replaces it")
+    tables.check(out, "events", "overwrite" if overwrite else "new")
 
 
 def _show(found: "DryRun", wanted: "Filter", seconds: float, out: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary, tell
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -79,9 +79,8 @@ def ingest(
         return
     with failing_well(debug):
         from godwit.pipeline.formats.rows import Options
-        from godwit.pipeline.formats.splits import sources as files_of
+        from godwit.pipeline.ingest import check
         from godwit.pipeline.ingest import ingest as run
-        from godwit.pipeline.ingest import table_of
 
         options = Options(
             format=format.value,
@@ -94,11 +93,10 @@ def ingest(
             strict=strict,
         )
         wanted = table.value if table else ""
-        table_of(options, wanted)  # what is wrong with the wish or the files is said before Spark starts
-        files_of(sources)
         mode = _mode(append, overwrite)
+        check(sources, options, out, mode, wanted)  # what is wrong with the wish is said before Spark starts
     with session(master, "ingest", debug) as spark:
-        report = run(spark, sources, options, out, mode, wanted)
+        report = run(spark, sources, options, out, mode, wanted, tell)
     _show(report, out)
 
 

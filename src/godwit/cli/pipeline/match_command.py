@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary, tell
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def match(
     Without --out the pairs are counted, which takes a fraction of the time.
     """
     with failing_well(debug):
+        from godwit.pipeline import tables
         from godwit.pipeline.index import Index
         from godwit.pipeline.schemas import about
         from godwit.pipeline.subscriptions import read_subscriptions
@@ -41,6 +43,11 @@ def match(
         if out and count:
             raise PipelineError("--out writes the matches and --count only counts them: take one")
         about(events, "events")  # what is wrong with the wish is said before Spark starts
+        if out and Path(out).resolve() == Path(events).resolve():
+            raise PipelineError(f"--out is {out}, which is the table that is read: take another folder")
+        if out:
+            tables.check(out, "matches", "overwrite" if overwrite else "new")
+        tell("reading the subscriptions")
         began = time.monotonic()
         index = Index(read_subscriptions(subscriptions))
         learn(index, events)
@@ -51,6 +58,7 @@ def match(
         with session(master, "match", debug) as spark:
             _start_workers(spark, file)
             starting = time.monotonic() - began
+            tell("matching")
             began = time.monotonic()
             done = match_table(spark, events, file, out or None, "overwrite" if overwrite else "new")
             matching = time.monotonic() - began

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary, tell
 from godwit.errors import PipelineError
 
 __all__ = ["mobility"]
@@ -73,7 +73,7 @@ def mobility(
         )
     with session(master, "mobility", debug) as spark:
         started = time.perf_counter()
-        summary = mine(spark, fixes, out, settings)
+        summary = mine(spark, fixes, out, settings, tell)
     ended = time.perf_counter()
     summary |= {"seconds": round(ended - started, 1), "seconds_to_start": round(started - began, 1), "out": str(out)}
     show_summary("mobility", summary)

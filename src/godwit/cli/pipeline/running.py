@@ -3,7 +3,8 @@
 *Rules.*
 1. What Spark throws becomes one sentence, in the words of its cause. With `--debug` it is shown whole.
 2. Control-C cancels the jobs, stops the session and leaves with status 130, also before Spark has started.
-3. The bar is on standard error and only on a terminal; the summary is a table there and a line of JSON on a pipe.
+3. What it is about just now, `tell` says: beside the bar on a terminal, a line on standard error else. The bar is
+   there only on a terminal; the summary is a table there and a line of JSON on a pipe.
 4. Spark's own words are in a file, which goes when the command ends. When Spark fails it stays, and the error names it.
 """
 
@@ -12,7 +13,7 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,10 +24,11 @@ from godwit.errors import GodwitError, PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Debug", "Master", "failing_well", "session", "show_summary"]
+__all__ = ["Debug", "Master", "failing_well", "session", "show_summary", "tell"]
 
 STATUS_INTERRUPTED = 130
 LOOK_EVERY_S = 0.2
+TASKS_COUNTED_MIN = 3  # of fewer a bar would stand still, and then be full
 TRACEBACK = "Traceback (most recent call last):"
 CAUSE = re.compile(r"^(?:\s*Caused by)?: [\w.$]+: (?P<said>.+)$", re.MULTILINE)
 ERROR_CLASS = re.compile(r"\[(?P<name>[A-Z][A-Z0-9_.]+)\]\s*")
@@ -129,45 +131,67 @@ def _caused(text: str) -> str:
     return next(iter(clear[-1:] or causes[-1:]), "")
 
 
+# ---------------------------------------------------------------- what it is about just now
+
+_shown: list[Callable[[str], None]] = []  # where a word is put while there is a bar
+
+
+def tell(word: str) -> None:
+    """Say what begins now: reading, matching, writing."""
+    if _shown:
+        _shown[-1](word)
+    elif not sys.stderr.isatty():
+        typer.echo(word, err=True)
+
+
 @contextmanager
-def _waiting(text: str) -> Iterator[None]:
+def _waiting(word: str) -> Iterator[None]:
     if not sys.stderr.isatty():
+        tell(word)
         yield
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(text):
+    with Console(stderr=True).status(word):
         yield
 
 
 @contextmanager
 def _bar(spark: "SparkSession", what: str) -> Iterator[None]:
-    """A bar of the tasks that Spark says are done, while there is a terminal to show it."""
+    """A bar of the tasks that Spark says are done, with a word of `tell`, while there is a terminal to show it."""
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task, over = progress.add_task(what, total=None), threading.Event()
+        task, over = progress.add_task(what, total=None, tasks=""), threading.Event()
 
         def look() -> None:
             tracker = spark.sparkContext.statusTracker()
             while not over.wait(LOOK_EVERY_S):
                 stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                done = [(each.numCompletedTasks, each.numTasks) for each in stages if each is not None]
-                if done:
-                    progress.update(task, completed=sum(a for a, _ in done), total=sum(b for _, b in done))
+                progress.update(task, **progress_of([each for each in stages if each is not None]))
 
         looking = threading.Thread(target=look, daemon=True)
         looking.start()
+        _shown.append(lambda word: progress.update(task, description=f"{what}: {word}"))
         try:
             yield
         finally:
+            _shown.pop()
             over.set()
             looking.join()
+
+
+def progress_of(stages: Sequence[Any]) -> dict[str, Any]:
+    """How far stages of Spark are, as a bar has it: one that only moves where there are too few tasks to count."""
+    done, total = sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
+    if total < TASKS_COUNTED_MIN:
+        return {"completed": 0, "total": None, "tasks": ""}
+    return {"completed": done, "total": total, "tasks": f"{done:,} of {total:,} tasks"}
 
 
 def show_summary(title: str, rows: Mapping[str, Any]) -> None:

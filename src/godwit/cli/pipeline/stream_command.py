@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary
+from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary, tell
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -96,10 +96,11 @@ def stream(
                 on_batch=_Telling(),
             )
             events.note()
+            tell("matching")
             while not found.wait(0.0):
                 if ending.wait(LOOK_EVERY_S):
                     found.stop()
-            _show_totals(out)
+        _show_totals(out)
 
 
 class _Table:

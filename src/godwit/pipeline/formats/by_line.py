@@ -17,7 +17,7 @@ from godwit.errors import BadEvent, GodwitError
 from godwit.filters.contexts import SENDER
 from godwit.filters.events import Attributes, flattened
 from godwit.pipeline.formats.rows import Bad, Options, Own, Row, own_of, refused
-from godwit.pipeline.formats.splits import LINE_BYTES_MAX, BrokenOff, Split, lines
+from godwit.pipeline.formats.splits import BROKEN_OFF, LINE_BYTES_MAX, BrokenOff, Split, lines
 from godwit.pipeline.padres import publication
 
 __all__ = ["LOG_FIELDS", "of_data", "of_json", "rows"]
@@ -54,7 +54,7 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
             else:
                 yield Row(number, number, attributes, own, len(line), line)
     except BrokenOff as error:
-        yield refused(number + 1, "broken off", f"the file cannot be read from here on ({error})", "")
+        yield refused(number + 1, BROKEN_OFF, f"the file cannot be read from here on ({error})", "")
 
 
 def of_json(line: bytes) -> Parsed:

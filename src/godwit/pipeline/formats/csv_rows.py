@@ -18,7 +18,7 @@ from godwit.errors import BadEvent, PipelineError
 from godwit.filters.cells import cell
 from godwit.filters.events import flattened
 from godwit.pipeline.formats.rows import Bad, Options, Row, refused
-from godwit.pipeline.formats.splits import LINE_BYTES_MAX, BrokenOff, Split, lines
+from godwit.pipeline.formats.splits import BROKEN_OFF, LINE_BYTES_MAX, BrokenOff, Split, lines
 
 __all__ = ["header", "rows"]
 
@@ -65,26 +65,28 @@ class _Text:
             return text + "\n"
 
 
-def header(path: str, delimiter: str) -> list[str]:
-    """The names of the columns of a file; [] when it is empty."""
-    text = _Text(Split(path, ""))
+def header(path: str, delimiter: str, given: str = "") -> list[str]:
+    """The names of the columns of a file; [] when it is empty. `given` is what the user calls it."""
+    text, given = _Text(Split(path, "")), given or path
     try:
         found = next(filter(None, csv.reader(text, delimiter=delimiter, strict=True)), [])
-    except (csv.Error, BrokenOff) as error:
-        raise PipelineError(f"{path}:{text.number}: the header cannot be read: {error}") from None
+    except BrokenOff as error:
+        raise PipelineError(f"{given} is broken, or not packed as its name says: {error}") from None
+    except csv.Error as error:
+        raise PipelineError(f"{given}:{text.number}: the header cannot be read: {error}") from None
     for fault in text.faults:
-        raise PipelineError(f"{path}:{fault.line}: the header cannot be read: {fault.reason}")
+        raise PipelineError(f"{given}:{fault.line}: the header cannot be read: {fault.reason}")
     for place, name in enumerate(found, start=1):
         if not name or name in found[: place - 1]:
             raise PipelineError(
-                f"{path}:{text.number}: column {place} of the header is {name!r}: each needs a name of its own"
+                f"{given}:{text.number}: column {place} of the header is {name!r}: each needs a name of its own"
             )
     return found
 
 
 def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
     """The rows of a file, or of a piece of one without quotes."""
-    names = header(split.path, options.delimiter)
+    names = header(split.path, options.delimiter, split.given)
     if not names:
         return
     text = _Text(split)
@@ -99,7 +101,7 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
             yield refused(text.first, "no CSV", error, text.row)
             row = []
         except BrokenOff as error:
-            yield refused(text.number + 1, "broken off", f"the file cannot be read from here on ({error})", "")
+            yield refused(text.number + 1, BROKEN_OFF, f"the file cannot be read from here on ({error})", "")
             row = None
         is_whole = all(fault.line < text.first for fault in text.faults)
         yield from text.faults

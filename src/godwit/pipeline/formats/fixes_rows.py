@@ -23,7 +23,7 @@ from godwit.errors import BadValue
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
 from godwit.pipeline.formats.rows import HELD_SHOWN_MAX, MICROSECONDS, Bad, in_microseconds, refused
-from godwit.pipeline.formats.splits import BROKEN, LINE_BYTES_MAX, BrokenOff, Split, lines, opened
+from godwit.pipeline.formats.splits import BROKEN, BROKEN_OFF, LINE_BYTES_MAX, BrokenOff, Split, lines, opened
 
 __all__ = ["Fix", "at_once", "by_line", "client_of", "fix_of"]
 
@@ -83,7 +83,7 @@ def by_line(split: Split) -> Iterator[tuple[int, Fix] | Bad]:
                 except ValueError as error:
                     yield refused(number, "no fix", error, line)
     except BrokenOff as error:
-        yield refused(number + 1, "broken off", f"the file cannot be read from here on ({error})", "")
+        yield refused(number + 1, BROKEN_OFF, f"the file cannot be read from here on ({error})", "")
 
 
 def _fix(client: str, line: bytes) -> Fix:
@@ -110,13 +110,17 @@ def fix_of(attributes: Attributes, when: int | None, client: str) -> Fix:
     """The fix that a row of another format says; `BadValue` when it does not."""
     if when is None:
         if (at := attributes.get("at")) is None:
-            raise BadValue("no fix: there is no 'at', which says when it was; --time names the attribute that does")
+            raise BadValue(
+                "no fix: there is no 'at', which says when it was; `ingest --table fixes --time NAME` says what does"
+            )
         when = in_microseconds(at)
     position: Any = attributes.get("position")
     lon: Any = attributes.get("lon", getattr(position, "lon", None))
     lat: Any = attributes.get("lat", getattr(position, "lat", None))
     if lon is None or lat is None:
-        raise BadValue("no fix: there are no 'lon' and 'lat'; --map gives names of the file these names")
+        raise BadValue(
+            "no fix: there are no 'lon' and 'lat'; `ingest --table fixes --map OLD=NEW` calls what the file has so"
+        )
     try:
         point = Point(lon, lat)
     except BadValue as error:

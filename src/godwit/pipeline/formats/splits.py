@@ -23,7 +23,20 @@ from typing import IO, Any
 
 from godwit.errors import PipelineError
 
-__all__ = ["BROKEN", "COMPRESSED", "BrokenOff", "Split", "counted", "lines", "numbered", "opened", "sources", "splits"]
+__all__ = [
+    "BROKEN",
+    "BROKEN_OFF",
+    "COMPRESSED",
+    "BrokenOff",
+    "Split",
+    "counted",
+    "lines",
+    "names",
+    "numbered",
+    "opened",
+    "sources",
+    "splits",
+]
 
 LINE_BYTES_MAX = 4 * 2**20
 SPLIT_BYTES_MIN = 4 * 2**20
@@ -31,6 +44,7 @@ SPLIT_BYTES_MAX = 64 * 2**20
 READ_BYTES = 2**20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)  # what a file raises that cannot be read, or unpacked, further
+BROKEN_OFF = "broken off"  # what the rest of such a file is counted as, a single bad row
 COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -40,13 +54,17 @@ class BrokenOff(Exception):
 
 @dataclass(frozen=True)
 class Split:
-    """A piece of a file: its bytes from `start` up to `end`, or all of it. `lines_before` are before `start`."""
+    """A piece of a file: its bytes from `start` up to `end`, or all of it. `lines_before` are before `start`.
+
+    `given` is the path as the user wrote it, for what is said of the file.
+    """
 
     path: str
     publisher: str
     start: int = 0
     end: int | None = None
     lines_before: int = 0
+    given: str = ""
 
 
 def sources(given: Sequence[str]) -> list[Path]:
@@ -76,15 +94,19 @@ def sources(given: Sequence[str]) -> list[Path]:
     return list(found)
 
 
+def names(paths: Sequence[Path]) -> list[str]:
+    """What each file is called: by its name, or by its whole path where two would be called the same."""
+    found = [path.name for path in paths]
+    return found if len(set(found)) == len(found) else [path.as_posix() for path in paths]
+
+
 def splits(paths: Sequence[Path], tasks: int, *, by_line: bool) -> list[Split]:
     """The pieces of files, in order: about so many `tasks` where files are large and read by line."""
-    names = [path.name for path in paths]
-    publishers = names if len(set(names)) == len(names) else [path.as_posix() for path in paths]
     sizes = [path.stat().st_size for path in paths]
     wanted = min(max(sum(sizes) // max(tasks, 1) + 1, SPLIT_BYTES_MIN), SPLIT_BYTES_MAX)
     found = []
-    for path, publisher, size in zip(paths, publishers, sizes, strict=True):
-        whole = Split(str(path.absolute()), publisher)
+    for path, publisher, size in zip(paths, names(paths), sizes, strict=True):
+        whole = Split(str(path.absolute()), publisher, given=str(path))
         pieces = -(-size // wanted)
         if not by_line or path.suffix in COMPRESSED or pieces < 2:
             found.append(whole)

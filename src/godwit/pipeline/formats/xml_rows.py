@@ -28,7 +28,7 @@ from godwit.errors import BadEvent
 from godwit.filters.cells import cell
 from godwit.filters.events import NESTING_MAX, VALUES_MAX, flattened
 from godwit.pipeline.formats.rows import TEXT_BYTES_MAX, Bad, Options, Row, refused
-from godwit.pipeline.formats.splits import BROKEN, LINE_BYTES_MAX, READ_BYTES, Split, opened
+from godwit.pipeline.formats.splits import BROKEN, BROKEN_OFF, LINE_BYTES_MAX, READ_BYTES, Split, opened
 
 __all__ = ["elements", "rows"]
 
@@ -171,7 +171,7 @@ class _Builder:
 
     def broken_off(self, reason: str) -> Bad:
         return refused(
-            self.parser.CurrentLineNumber, "broken off", f"the file cannot be read from here on ({reason})", ""
+            self.parser.CurrentLineNumber, BROKEN_OFF, f"the file cannot be read from here on ({reason})", ""
         )
 
     def start(self, name: str, attributes: dict[str, str]) -> None:

@@ -48,10 +48,9 @@ class Cleaning:
     gap_s: float = 300.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.speed_max_kmh < float("inf") and 0 < self.gap_s < float("inf")):
-            raise PipelineError(
-                f"a speed of {self.speed_max_kmh:g} km/h and a gap of {self.gap_s:g} s: both must be above 0"
-            )
+        for what, held, unit in (("speed", self.speed_max_kmh, "km/h"), ("gap", self.gap_s, "s")):
+            if not 0 < held < float("inf"):
+                raise PipelineError(f"a {what} of {held:g} {unit}: it must be above 0")
 
 
 def marked(fixes: "DataFrame", cleaning: Cleaning) -> "DataFrame":

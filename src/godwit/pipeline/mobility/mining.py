@@ -54,22 +54,31 @@ class Settings:
         graph.check_share(self.proxy_share)
 
 
-def mine(spark: "SparkSession", sources: Sequence[str], out: Path, settings: Settings) -> dict[str, Any]:
-    """Mine fixes, write the files, and say in numbers what was found."""
+def mine(
+    spark: "SparkSession",
+    sources: Sequence[str],
+    out: Path,
+    settings: Settings,
+    tell: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Mine fixes, write the files, and say in numbers what was found. `tell` hears what is done just now."""
     if (out / ABOUT).exists():
         raise PipelineError(f"{out} is a table, and files of others are not put into it: take another --out")
+    tell("reading positions")
     read, unread = reading.read(spark, sources, out / "tables" / "fixes")
     fixes = marked(read, settings.cleaning).persist()
     try:
+        tell("cleaning")
         summary, usual_s = _accounted(fixes, unread)
+        tell("stay points")
         stays = staypoints.stay_points(fixes, settings.staying)
         _save(stays, out / "tables" / "stays")
         summary["stay_points"] = spark.read.parquet(spark_path(out / "tables" / "stays")).count()
         in_cells = visits.placed(fixes.where("trip is not null").drop("fault"), settings.cells)
-        summary |= _mined(spark, in_cells, settings.cells, out, settings, usual_s)
+        summary |= _mined(spark, in_cells, settings.cells, out, settings, usual_s, tell)
         if settings.brokers is not None:
             at_brokers = visits.placed(in_cells.withColumnRenamed("place", "cell"), settings.brokers).persist()
-            found = _mined(spark, at_brokers, settings.brokers, out / "brokers", settings, usual_s)
+            found = _mined(spark, at_brokers, settings.brokers, out / "brokers", settings, usual_s, tell)
             summary |= {f"brokers_{name}": held for name, held in found.items()}
             summary |= _covered(spark, at_brokers, out / "brokers")
             at_brokers.unpersist()
@@ -100,10 +109,17 @@ def _accounted(fixes: "DataFrame", unread: int) -> tuple[dict[str, Any], float]:
 
 
 def _mined(
-    spark: "SparkSession", fixes: "DataFrame", places: Places, out: Path, settings: Settings, usual_s: float
+    spark: "SparkSession",
+    fixes: "DataFrame",
+    places: Places,
+    out: Path,
+    settings: Settings,
+    usual_s: float,
+    tell: Callable[[str], None],
 ) -> dict[str, Any]:
     """Visits and all that follows from them, for cells or for brokers."""
     tables = out / "tables"
+    tell("visits")
     _save(visits.visits(fixes), tables / "visits")
     visited = spark.read.parquet(spark_path(tables / "visits"))
     _save(visits.transitions(visited).coalesce(1).sortWithinPartitions("place", "to"), tables / "transitions")
@@ -127,6 +143,7 @@ def _mined(
         share=settings.proxy_share,
         steps_min=settings.steps_min,
     )
+    tell("predicting")
     keyed = prediction.contexts(visited, places, usual_s)
     found = prediction.accuracy(keyed, sorted(made["places"]))
     _write_json(out / "accuracy.json", found)

@@ -44,8 +44,9 @@ class Staying:
     stay_s: float = 1_200.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.radius_m < float("inf") and 0 < self.stay_s < float("inf")):
-            raise PipelineError(f"a stay within {self.radius_m:g} m for {self.stay_s:g} s: both must be above 0")
+        for what, held, unit in (("within", self.radius_m, "m"), ("for", self.stay_s, "s")):
+            if not 0 < held < float("inf"):
+                raise PipelineError(f"a stay {what} {held:g} {unit}: it must be above 0")
 
 
 def stay_points(marked: "DataFrame", staying: Staying) -> "DataFrame":
