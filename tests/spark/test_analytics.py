@@ -4,6 +4,7 @@ Sixty drawn runs are one table, and each question is asked once for all of them.
 """
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -277,11 +278,25 @@ def test_a_path_over_folders_above_loses_no_row(
 def test_two_runs_of_one_name_are_not_taken_for_one(spark: "SparkSession", tmp_path: Path) -> None:
     write(tmp_path / "one", [(0.0, "b0", Record("link_up", "b1"))])
     ingest(spark, [str(tmp_path / "one")], Options("trace"), tmp_path / "table")
-    with pytest.raises(PipelineError, match=r"the run 'one' is in .*table and in another"):
-        analytics.read(spark, analytics.find([tmp_path / "one", tmp_path / "table"]))
+    ingest(spark, [str(tmp_path / "one")], Options("trace"), tmp_path / "other")
+    for other in ("one", "other"):
+        with pytest.raises(PipelineError, match=rf"the run 'one' is in the table .* and in .*{other}: take one of"):
+            analytics.find([tmp_path / other, tmp_path / "table"])
 
 
-def test_what_is_no_trace_is_named(spark: "SparkSession", tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", ["table", ""])
+def test_a_run_beside_the_files_of_a_table_is_read_too(spark: "SparkSession", tmp_path: Path, given: str) -> None:
+    for name in ("one", "table/two"):
+        write(tmp_path / name, [(0.0, "b0", Record("link_up", "b1"))])
+    (tmp_path / "table").rename(tmp_path / "aside")
+    ingest(spark, [str(tmp_path / "one")], Options("trace"), tmp_path / "table")
+    (tmp_path / "aside" / "two").rename(tmp_path / "table" / "two")
+    shutil.rmtree(tmp_path / "one")
+    found = analytics.read(spark, analytics.find([tmp_path / given]))
+    assert sorted(row.run for row in found.select("run").collect()) == ["one", "two"]
+
+
+def test_what_is_no_trace_is_named(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -291,10 +306,10 @@ def test_what_is_no_trace_is_named(spark: "SparkSession", tmp_path: Path) -> Non
         analytics.find([tmp_path])
     pq.write_table(pa.table({"price": [1]}), tmp_path / "trace.parquet")
     with pytest.raises(PipelineError, match=r"is no trace: its columns are price"):
-        analytics.read(spark, analytics.find([tmp_path]))
+        analytics.find([tmp_path])
     (tmp_path / "trace.parquet").write_text("no Parquet")
     with pytest.raises(PipelineError, match="cannot read the trace"):
-        analytics.read(spark, analytics.find([tmp_path]))
+        analytics.find([tmp_path])
 
 
 # ---------------------------------------------------------------- the command

@@ -7,17 +7,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from typer import Exit
 from typer.testing import CliRunner, Result
 
 from godwit.cli import main
-from godwit.cli.pipeline.running import STATUS_INTERRUPTED, failing_well, sentence
+from godwit.cli.pipeline.running import STATUS_INTERRUPTED, failing_well, progress_of, sentence, tell
 from godwit.cli.pipeline.running import session as session_of
 from godwit.errors import BadEvent, PipelineError
-from godwit.pipeline import session
+from godwit.pipeline import session, tables
+from godwit.trace import Record, TraceWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,9 +121,11 @@ def test_a_command_ends_with_its_summary_as_a_line_of_json(kept: Kept, tmp_path:
     summary = json.loads(ran.stdout)
     assert (summary["read"], summary["written"], summary["quarantined"], summary["quarantined_no_JSON"]) == (2, 1, 1, 1)
     assert kept.stopped == 1
-    ran = run("ingest", source, "--format", "jsonl", "--out", tmp_path / "out", "--append", "--strict")
+    ran = run("ingest", source, "--format", "jsonl", "--out", tmp_path / "out", "--overwrite", "--strict")
     assert (ran.exit_code, kept.stopped) == (STATUS_ERROR, 2)
-    assert ran.stderr.startswith(f"error: {source}:2: no JSON: ")
+    words = ran.stderr.splitlines()
+    assert words[:2] == ["starting Spark", "reading"]
+    assert words[2].startswith(f"error: {source}:2: no JSON: ")
 
 
 @pytest.mark.parametrize(
@@ -147,6 +151,56 @@ def test_a_wrong_wish_is_one_sentence_before_spark_starts(
     assert ran.stderr.startswith(f"error: {said}")
 
 
+def table_of(folder: Path, table: str) -> None:
+    with tables.changing(folder, table) as change:
+        if table == "trace":
+            tables.save(pa.table({"run": ["city"]}), change.place())
+        change.commit()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("analyse nowhere", "there is no nowhere"),
+        ("analyse mine", "mine has no trace.parquet in it, and no table of traces"),
+        ("analyse events", "events is a table of events, and what is wanted is one of traces"),
+        ("analyse run --out mine/..", "deliveries is no table of ours, and not empty"),
+        ("ingest empty --format jsonl --out out", "empty is empty: there is nothing to write"),
+        ("ingest a.csv --format csv --out mine", "mine is no table of ours, and not empty (hello.txt, …)"),
+        ("ingest a.csv --format csv --out events", "already: --append adds to it, --overwrite replaces it"),
+        ("ingest a.csv --format csv --out traces --append", "traces is a table of traces, and what is wanted"),
+        ("ingest run --format trace --out traces --append", "the table has a run 'city' already: rename the folder"),
+        ("ingest no.csv.gz --format csv --out out", "no.csv.gz is broken, or not packed as its name says: Not a gzip"),
+        ("match --events events --subscriptions s --out events", "which is the table that is read"),
+        ("match --events events --subscriptions s --out matches", "matches already: --overwrite replaces it"),
+        ("dryrun events --filter x>1 --out mine", "mine is no table of ours, and not empty"),
+        ("dryrun events --filter x>my.limit", """as in --context '{"limit": 4}'"""),
+        ("ingest a.csv --format csv --out out --master nonsense", "'nonsense', which is no master URL"),
+    ],
+)
+def test_what_can_be_seen_without_spark_is_said_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("subprocess.Popen", None)  # with which neither Java nor Spark starts
+    for table, kind in (("events", "events"), ("traces", "trace"), ("matches", "matches")):
+        table_of(Path(table), kind)
+    for folder in ("mine", "deliveries"):
+        Path(folder).mkdir()
+        Path(folder, "hello.txt").write_text("hello")
+    with TraceWriter(Path("run", "city"), {}) as sink:
+        sink.write(0.0, "b0", Record("link_up", "b1"))
+    for name, text in (("empty", ""), ("a.csv", "a\n1\n"), ("no.csv.gz", "a\n1\n"), ("s", "")):
+        Path(name).write_text(text)
+    before = sorted(tmp_path.rglob("*"))
+    ran = run(*arguments.split())
+    words = [line for line in ran.stderr.splitlines() if line != "starting Spark"]
+    assert (ran.exit_code, len(words)) == (STATUS_ERROR, 1)
+    assert words[0].startswith("error: ")
+    assert said in words[0]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_what_a_disk_refuses_is_one_sentence() -> None:
     with pytest.raises(PipelineError, match=r"^/x: Permission denied$"), failing_well():
         raise PermissionError(13, "Permission denied", "/x")
@@ -168,7 +222,7 @@ def test_control_c_cancels_stops_and_leaves_with_its_status(kept: Kept, capsys: 
     with pytest.raises(Exception, match=str(STATUS_INTERRUPTED)) as caught:
         interrupted()
     assert getattr(caught.value, "exit_code", None) == STATUS_INTERRUPTED
-    assert (kept.stopped, capsys.readouterr().err) == (1, "stopped\n")
+    assert (kept.stopped, capsys.readouterr().err) == (1, "starting Spark\nstopped\n")
 
 
 def test_control_c_while_spark_starts_leaves_with_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +252,35 @@ def test_control_c_before_spark_starts_leaves_with_its_status(
     monkeypatch.setattr(f"{module}.{name}", interrupted)
     ran = run(*arguments)
     assert (ran.exit_code, ran.stderr) == (STATUS_INTERRUPTED, "stopped\n")
+
+
+# ---------------------------------------------------------------- what it is about just now
+
+
+class Stage(NamedTuple):
+    numCompletedTasks: int  # noqa: N815 - as Spark has it
+    numTasks: int  # noqa: N815
+
+
+def test_a_bar_counts_tasks_where_there_are_some_and_else_only_moves() -> None:
+    assert progress_of([]) == progress_of([Stage(0, 1)]) == progress_of([Stage(1, 2)])
+    assert progress_of([Stage(1, 2)])["total"] is None
+    assert progress_of([Stage(2, 8), Stage(0, 1_000)]) == {"completed": 2, "total": 1_008, "tasks": "2 of 1,008 tasks"}
+
+
+def test_on_a_terminal_a_word_is_beside_the_bar_and_on_a_pipe_it_is_a_line(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with session_of("local[2]", "test"):
+        tell("reading")
+    assert capsys.readouterr().err == "starting Spark\nreading\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with session_of("local[2]", "test"):
+        tell("matching")
+    shown = capsys.readouterr().err
+    assert "test: matching" in shown
+    assert "starting Spark" in shown
 
 
 # ---------------------------------------------------------------- Spark's own words
@@ -272,7 +355,7 @@ def test_a_real_run_that_is_interrupted_leaves_no_table(tmp_path: Path) -> None:
                 process.wait()
                 break
         assert process.stderr is not None
-        assert process.stderr.read() == "stopped\n"
+        assert process.stderr.read().splitlines() == ["starting Spark", "reading", "stopped"]
     assert process.returncode == STATUS_INTERRUPTED
     assert not out.exists()
 

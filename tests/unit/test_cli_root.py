@@ -1,5 +1,8 @@
 """The root of the command line: help, version, and errors as one message and an exit status."""
 
+import subprocess
+import sys
+
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -33,6 +36,40 @@ def test_an_error_raised_on_purpose_is_one_message_and_status_2() -> None:
 
     shown = CliRunner().invoke(app, ["fail"])
     assert (shown.exit_code, shown.output) == (main.STATUS_ERROR, "error: NaN is not a value\n")
+
+
+INTERRUPTED_WHILE_IT_LOADS = """
+import builtins
+load = builtins.__import__
+
+def interrupted(name, *more):
+    if name == "{name}":
+        raise KeyboardInterrupt
+    return load(name, *more)
+
+builtins.__import__ = interrupted
+from godwit.cli.main import app
+"""
+
+
+@pytest.mark.parametrize("name", ["typer", "godwit.cli", "godwit.errors"])
+def test_control_c_while_the_command_line_loads_is_a_word_and_status_130(name: str) -> None:
+    code = INTERRUPTED_WHILE_IT_LOADS.replace("{name}", name)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
+    assert (ran.returncode, ran.stderr) == (main.STATUS_INTERRUPTED, "stopped\n")
+
+
+@pytest.mark.parametrize("place", ["typer.main.get_command", "godwit.cli.main.TyperGroup.make_context"])
+def test_control_c_before_a_command_is_known_is_a_word_and_status_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupted)
+    with pytest.raises(SystemExit, match=str(main.STATUS_INTERRUPTED)):
+        main.app(["--version"])
+    assert capsys.readouterr().err == "stopped\n"
 
 
 @pytest.mark.parametrize("word", ["no-such-command", "--no-such-option"])

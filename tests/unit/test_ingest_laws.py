@@ -3,6 +3,7 @@
 Jobs run in this process: what is asked is what becomes of rows, not whether Spark runs.
 """
 
+import bz2
 import gzip
 import json
 import lzma
@@ -340,6 +341,34 @@ def test_a_packed_file_that_breaks_off_is_told_of(tmp_path: Path) -> None:
     assert 1_000 < report.written < 20_000
     with pytest.raises(PipelineError, match="broken off"):
         ingest(run, [str(tmp_path / "a.gz")], Options("jsonl", strict=True), tmp_path / "strict")
+
+
+@pytest.mark.parametrize("format", ["jsonl", "padres", "fixes"])
+def test_of_a_file_of_which_nothing_can_be_unpacked_that_is_what_is_said(tmp_path: Path, format: str) -> None:
+    (tmp_path / "a.bz2").write_bytes(bz2.compress(b"1 2 0 1000\n" * 1_000)[:40])
+    run: Any = Plain()
+    with pytest.raises(PipelineError, match=r"^.*a\.bz2 is broken, from line 1 on: .* \(Compressed file ended before"):
+        ingest(run, [str(tmp_path / "a.bz2")], Options(format), tmp_path / "out")
+
+
+def test_a_file_is_called_as_the_user_calls_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").mkdir()
+    for name, text in (("a/a.csv", "n\n1\n"), ("a/b.csv.gz", "n\n2\n"), ("c.csv", "n\n3,4\n")):
+        Path(name).write_text(text)
+    run: Any = Plain()
+    with pytest.raises(PipelineError, match=r"^a/b\.csv\.gz is broken, or not packed as its name says: Not a gzipped"):
+        ingest(run, ["a"], Options("csv"), "out")
+    with pytest.raises(PipelineError, match=r"^c\.csv:2: cells: 2 cells"):
+        ingest(run, ["c.csv"], Options("csv", strict=True), "out")
+
+
+def test_positions_by_other_names_are_for_ingest(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("time,longitude,latitude\n2026-11-15,8.5,47.4\n")
+    run: Any = Plain()
+    with pytest.raises(PipelineError, match=r"no 'lon' and 'lat'; `ingest --table fixes --map OLD=NEW` calls"):
+        ingest(run, [str(tmp_path / "a.csv")], Options("csv", time="time"), tmp_path / "zz" / "tables", "new", "fixes")
+    assert not (tmp_path / "zz").exists()
 
 
 # ---------------------------------------------------------------- entities of XML
