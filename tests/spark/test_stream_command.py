@@ -2,11 +2,13 @@
 
 import json
 import signal
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from godwit.cli.pipeline import app, stream_command
@@ -70,7 +72,13 @@ def test_an_event_log_is_matched_without_saying_what_it_holds(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, wanted, out = tmp_path / "log", tmp_path / "wanted.jsonl", tmp_path / "out"
-    monkeypatch.setattr(stream_command, "session", lambda *_: nullcontext(spark))
+
+    @contextmanager
+    def session(*_: object) -> "Iterator[SparkSession]":
+        yield spark
+        typer.echo('{"events": "over"}')  # the bar is drawn until then
+
+    monkeypatch.setattr(stream_command, "session", session)
     found, filters = streams.events(60), streams.filters()
     write_subscriptions(wanted, **{id: to_text(filter) for id, filter in filters.items()})
     log = EventLog(folder)
@@ -81,7 +89,7 @@ def test_an_event_log_is_matched_without_saying_what_it_holds(
         ["stream", str(folder), "--subscriptions", str(wanted), "--out", str(out), "--once", "--rows", "25"],
     )
     assert said.exit_code == 0, said.output
-    assert [json.loads(line)["events"] for line in said.stdout.splitlines()] == [25, 25, 10, 60]
+    assert [json.loads(line)["events"] for line in said.stdout.splitlines()] == [25, 25, 10, "over", 60]
     assert streams.collected(read_matches(spark, out)) == streams.matches(found, filters)
 
 

@@ -429,6 +429,7 @@ def test_the_files_are_read_by_those_whom_they_are_for(tmp_path: Path) -> None:
         (["--proxy-share", "1.1"], "a share of 1.1 of the time"),
         (["--brokers", "none.csv"], "none.csv: No such file"),
         (["absent"], "there is no absent"),
+        (["--out", "cab.txt"], "cab.txt is no folder: take another --out"),
     ],
 )
 def test_a_wish_that_cannot_be_met_is_one_sentence_before_spark_starts(

@@ -55,12 +55,13 @@ def mobility(
     with failing_well(debug):
         from godwit.pipeline.mobility.cells import brokers_of, cells_of
         from godwit.pipeline.mobility.cleaning import Cleaning
-        from godwit.pipeline.mobility.mining import Settings, mine
+        from godwit.pipeline.mobility.mining import Settings, check_out, mine
         from godwit.pipeline.mobility.reading import sorted_out
         from godwit.pipeline.mobility.staypoints import Staying
 
         if radius is not None and brokers is None:
             raise PipelineError("--radius says how far the brokers of a placement reach: it needs --brokers FILE")
+        check_out(out)
         sorted_out(fixes)  # what is wrong with the wish or the files is said before Spark starts
         kind = cells_of(cells)
         settings = Settings(

@@ -34,7 +34,7 @@ from godwit.pipeline.tables import spark_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Settings", "mine"]
+__all__ = ["Settings", "check_out", "mine"]
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,7 @@ def mine(
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Mine fixes, write the files, and say in numbers what was found. `tell` hears what is done just now."""
-    if (out / ABOUT).exists():
-        raise PipelineError(f"{out} is a table, and files of others are not put into it: take another --out")
+    check_out(out)
     tell("reading positions")
     read, unread = reading.read(spark, sources, out / "tables" / "fixes")
     fixes = marked(read, settings.cleaning).persist()
@@ -85,6 +84,14 @@ def mine(
     finally:
         fixes.unpersist()
     return summary
+
+
+def check_out(out: Path) -> None:
+    """`PipelineError` when files are not to be put into a folder, or cannot be."""
+    if (out / ABOUT).exists():
+        raise PipelineError(f"{out} is a table, and files of others are not put into it: take another --out")
+    if out.exists() and not out.is_dir():
+        raise PipelineError(f"{out} is no folder: take another --out")
 
 
 def _accounted(fixes: "DataFrame", unread: int) -> tuple[dict[str, Any], float]:
