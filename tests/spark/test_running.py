@@ -167,6 +167,7 @@ def table_of(folder: Path, table: str) -> None:
         ("analyse run --out mine/..", "deliveries is no table of ours, and not empty"),
         ("ingest empty --format jsonl --out out", "empty is empty: there is nothing to write"),
         ("ingest a.csv --format csv --out mine", "mine is no table of ours, and not empty (hello.txt, …)"),
+        ("ingest a.csv --format csv --out empty", "cannot write a table to empty: it is no folder"),
         ("ingest a.csv --format csv --out events", "already: --append adds to it, --overwrite replaces it"),
         ("ingest a.csv --format csv --out traces --append", "traces is a table of traces, and what is wanted"),
         ("ingest run --format trace --out traces --append", "the table has a run 'city' already: rename the folder"),

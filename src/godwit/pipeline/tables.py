@@ -195,6 +195,8 @@ def check(folder: str | Path, table: str, mode: Mode = "new") -> None:
     for above in root.resolve().parents:
         if (above / ABOUT).exists() and not root.resolve().relative_to(above).parts[0].startswith("_"):
             raise PipelineError(f"{folder} is within the table {above}, whose rows these would be: take another folder")
+    if root.exists() and not root.is_dir():
+        raise PipelineError(f"cannot write a table to {folder}: it is no folder")
     if (root / _COMMIT).exists():  # what is decided says what will be there, and is carried out first
         return
     if (root / ABOUT).exists():
