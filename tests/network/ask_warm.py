@@ -16,7 +16,8 @@ def ask(
     request = {"words": list(words), "folder": folder, "environment": dict(environment)}
     said = json.dumps(request).encode() + b"\n"
     sent = socket.send_fds(told, [said], files)
-    told.sendall(said[sent:])
+    if sent < len(said):  # who sends nothing to a command that has ended already has a broken pipe
+        told.sendall(said[sent:])
 
 
 def main() -> None:
