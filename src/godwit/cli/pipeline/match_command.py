@@ -56,6 +56,7 @@ def match(
         began = time.monotonic()
     try:
         with session(master, "match", debug) as spark:
+            tell("starting the workers")
             _start_workers(spark, file)
             starting = time.monotonic() - began
             tell("matching")
