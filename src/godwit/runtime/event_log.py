@@ -175,6 +175,8 @@ class EventLog:
         is_old = keep.seconds is not None and self._bytes > 0 and now - self._begun_at >= keep.seconds / PARTS
         if self._bytes >= self.segment_bytes or is_old:
             self._begin(self._segment + 1)
+        if keep == Keep():  # all: then there may be very many segments, and this is asked with each batch
+            return
         total = sum(each.bytes for each in self._finished)
         while self._finished:
             oldest = self._finished[0]
