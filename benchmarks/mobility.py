@@ -25,14 +25,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measuring import one_core, this_machine
 from benchmarks.reporting import Row, json_line, print_tables
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.mobility.modes import MODES
 from godwit.mobility.predictors import Itineraries
-from godwit.mobility.publishers import PublisherConfig
+from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.reproduce.tables import CONTROL
 from godwit.simulator.topologies import Overlay, balanced_tree, leaves, random_tree
 from godwit.simulator.world import World
@@ -72,7 +72,7 @@ class Town:
         nearest = {place: self._nearest(place, set(places)) for place in places} if mode == "proxy" else {}
         moving = PublisherConfig(nearest=nearest, predictor=Itineraries(self.visits))
         for name in overlay.brokers:
-            make = partial(MobileBroker, name, beside[name], config, moving=moving)
+            make = partial(mobile_broker, name, beside[name], config, moving=moving)
             self.world.add_broker(name, make, journaled=False)
         for link in overlay.links:
             self.world.wire(link.a, link.b, link.latency_s, None)

@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.filters import event, parse
 from godwit.matching import IndexMatcher
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.runtime import Journal, Node, Server
 from godwit.runtime.garbage import tend_garbage
 from godwit.runtime.mqtt_gateway import Gateway
@@ -39,7 +39,7 @@ async def serve(said: dict[str, Any]) -> None:
     journal = None if durability == "memory" else Journal(Path(said["folder"]) / name, name, durability)
     neighbours = {peer: Address("127.0.0.1", port) if port else None for peer, port in said["neighbours"].items()}
     costs = dict.fromkeys(neighbours, 1.0)
-    node = Node(lambda: MobileBroker(name, costs, BrokerConfig(limits=LIMITS)), journal)
+    node = Node(lambda: mobile_broker(name, costs, BrokerConfig(limits=LIMITS)), journal)
     if said.get("watch", True):
         Watching(node)  # as every broker has that answers HTTP; what it keeps is bounded
     warm_up()

@@ -15,12 +15,12 @@ import sys
 import traceback
 from pathlib import Path
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Heard, Opened
 from godwit.broker.messages import Attach, Publish, Request, Subscribe
 from godwit.filters.events import Event
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.runtime import Address, Journal, Node, Server, node, tcp
 from godwit.runtime.journal import new_incarnation
 from godwit.runtime.mqtt_gateway import Gateway
@@ -79,7 +79,7 @@ async def main(said: argparse.Namespace) -> None:
     incarnation = new_incarnation() if journal is None else journal.incarnation
     costs = dict.fromkeys(neighbours, 1.0)
     running = Node(
-        lambda: MobileBroker(name, costs, BrokerConfig(), incarnation),
+        lambda: mobile_broker(name, costs, BrokerConfig(), incarnation),
         journal,
         on_trouble=lambda text: tell(f"trouble: {text}"),
     )
@@ -95,7 +95,7 @@ async def main(said: argparse.Namespace) -> None:
 
 def warm_up() -> None:
     """Have the kernels of matching loaded, which would take each broker a second."""
-    broker, event = MobileBroker("b", {}, BrokerConfig()), Event({"n": 1}, "c", 1)
+    broker, event = mobile_broker("b", {}, BrokerConfig()), Event({"n": 1}, "c", 1)
     messages = (Attach("c"), Request(1, Subscribe(("c", "s"), parse("n >= 0"))), Request(2, Publish(event)))
     broker.handle(Opened("1"), 1.0)
     for message in messages:

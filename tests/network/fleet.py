@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.runtime import client as client_module
 from godwit.runtime import dialling, tcp
 from godwit.runtime.client import Connected, connect
@@ -173,8 +173,8 @@ class Station:
         self.records[record.kind] += 1
 
     @property
-    def machine(self) -> MobileBroker:
-        assert isinstance(self.node.machine, MobileBroker)
+    def machine(self) -> Broker:
+        assert isinstance(self.node.machine, Broker)
         return self.node.machine
 
     async def stop(self) -> None:
@@ -270,7 +270,7 @@ async def fleet(
         beside[a][b] = beside[b][a] = 1.0
 
     def maker(name: str) -> Callable[[], Machine]:
-        return lambda: MobileBroker(name, beside[name], config)
+        return lambda: mobile_broker(name, beside[name], config)
 
     try:
         for name, neighbours in beside.items():

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.limits import Limits
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.runtime.client import Connected, Subscription, connect
 from godwit.runtime.journal import Journal
 from godwit.runtime.node import Node
@@ -45,7 +45,7 @@ class Guarded:
         config = BrokerConfig(asserted=ASSERTED, limits=Limits(session_expiry_s=None))
         journal = None if folder is None else Journal(folder / name, name, "relaxed")
         self.node = Node(
-            lambda: MobileBroker(name, dict.fromkeys(neighbours, 1.0), config),
+            lambda: mobile_broker(name, dict.fromkeys(neighbours, 1.0), config),
             journal,
             on_trouble=self.trouble.append,
         )

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import msgspec
 
-from godwit.broker.broker import BrokerConfig
-from godwit.mobility import MobileBroker
+from godwit.broker.config import BrokerConfig
+from godwit.mobility import mobile_broker
 from godwit.runtime.admission import OpenDoor
 from godwit.runtime.http import HttpServer
 from godwit.runtime.journal import Journal
@@ -48,7 +48,7 @@ async def start(
 ) -> Running:
     neighbours = neighbours or {}
     journal = journal or (None if folder is None else Journal(folder / name, name, "relaxed"))
-    node = Node(lambda: MobileBroker(name, dict.fromkeys(neighbours, 1.0), config), journal)
+    node = Node(lambda: mobile_broker(name, dict.fromkeys(neighbours, 1.0), config), journal)
     server = Server(name, node, neighbours, door=door)
     http = HttpServer(node, server, door or OpenDoor(), **more)
     native, web = await server.listen("127.0.0.1", 0), await http.listen("127.0.0.1", 0)

@@ -12,8 +12,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from godwit.broker.broker import BrokerConfig
-from godwit.mobility import MobileBroker
+from godwit.broker.config import BrokerConfig
+from godwit.mobility import mobile_broker
 from godwit.mqtt import Settings
 from godwit.runtime.journal import Journal
 from godwit.runtime.mqtt_gateway import Gateway
@@ -59,7 +59,7 @@ async def start(
     around = neighbours or {}
     journal = None if folder is None else Journal(folder / name, name, "relaxed")
     faults: list[str] = []
-    node = Node(lambda: MobileBroker(name, dict.fromkeys(around, 1.0), config), journal, on_trouble=faults.append)
+    node = Node(lambda: mobile_broker(name, dict.fromkeys(around, 1.0), config), journal, on_trouble=faults.append)
     server = Server(name, node, around)
     await server.listen("127.0.0.1", 0)
     gateway = Gateway(node, broker_name=name, settings=settings)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import godwit
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.client import ClientConfig
 from godwit.errors import GodwitError, NotConnected, Refused, SubscriptionError
 from godwit.filters.references import LOCATION
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.runtime import Address, Node, Server, State, connect
 from godwit.runtime import client as driver
 from godwit.runtime.dialling import address
@@ -23,7 +23,7 @@ from tests.network.test_native import Running, a_turn, linked, run, start, take,
 
 async def small_broker(**limits: Any) -> Running:
     """A broker that allows little."""
-    node = Node(lambda: MobileBroker("b1", {}, BrokerConfig(limits=Limits(**limits))))
+    node = Node(lambda: mobile_broker("b1", {}, BrokerConfig(limits=Limits(**limits))))
     server = Server("b1", node, {})
     return Running("b1", node, server, await server.listen("127.0.0.1", 0))
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Effect
 from godwit.filters.events import Event
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from tests.network.fleet import fleet, hasten, run
 
 
@@ -35,7 +35,7 @@ def test_a_fault_in_the_machine_costs_a_start_and_nothing_else(
     config = BrokerConfig()
     makes = {
         "b0": lambda: Fragile("b0", {"b1": 1.0}, config),
-        "b1": lambda: MobileBroker("b1", {"b0": 1.0}, config),
+        "b1": lambda: mobile_broker("b1", {"b0": 1.0}, config),
     }
 
     async def scene() -> None:
@@ -64,7 +64,7 @@ def test_without_a_journal_a_fault_in_the_machine_costs_only_who_has_sent_what_i
     config = BrokerConfig()
     makes = {
         "b0": lambda: Fragile("b0", {"b1": 1.0}, config),
-        "b1": lambda: MobileBroker("b1", {"b0": 1.0}, config),
+        "b1": lambda: mobile_broker("b1", {"b0": 1.0}, config),
     }
 
     async def scene() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.messages import QueueRules
 from godwit.runtime.client import Connected, connect
 from tests.network.http_broker import Running, Source, a_turn, broker, run, start

@@ -7,7 +7,7 @@ import httpx
 import msgspec
 import pytest
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.errors import PeerFault
 from godwit.runtime.admission import Credentials, Principal
 from godwit.runtime.client import connect

@@ -2,7 +2,7 @@
 
 import pytest
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.runtime.client import connect
 from tests.network.mqtt_devices import Device, one_broker, properties, property_of, run
 

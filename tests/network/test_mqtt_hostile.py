@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from godwit.broker.broker import BrokerConfig
-from godwit.mobility import MobileBroker
+from godwit.broker.config import BrokerConfig
+from godwit.mobility import mobile_broker
 from godwit.mqtt import Connect, Pingreq, Publish, Settings, Subscribe, Subscription, encode
 from godwit.runtime.mqtt_gateway import Gateway
 from godwit.runtime.node import Node
@@ -38,7 +38,7 @@ PIECES = st.lists(
 async def bombard(pieces: list[bytes], cuts: list[int]) -> None:
     """Say all this to a gateway, cut anywhere; its node has no trouble, and goes on."""
     troubles: list[str] = []
-    node = Node(lambda: MobileBroker("b1", {}, BrokerConfig()), on_trouble=troubles.append)
+    node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()), on_trouble=troubles.append)
     gateway = Gateway(node)
     out = bytearray()
     connection = gateway.open(out.extend, lambda: None, "127.0.0.1")

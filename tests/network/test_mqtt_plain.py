@@ -2,8 +2,9 @@
 
 import pytest
 
+from godwit.broker.broker import Broker
 from godwit.broker.messages import Received
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.mqtt import Connect, Pubcomp, Pubrec, Subscribe, Subscription, encode
 from godwit.runtime.admission import Principal
 from godwit.runtime.inner import Inner
@@ -147,7 +148,7 @@ def test_of_a_client_that_is_gone_before_it_is_let_in_no_session_stays(tmp_path)
             assert "ghost" in station.gateway.clients
             connection.connection_lost()
             await station.node.quiet()
-            assert isinstance(station.node.machine, MobileBroker)
+            assert isinstance(station.node.machine, Broker)
             assert station.node.machine.sessions.session("ghost") is None
 
     run(scene)
@@ -169,7 +170,7 @@ def test_what_a_client_is_done_with_is_confirmed_though_it_does_not_read(tmp_pat
             connection.data_received(encode(Pubrec(1), 4))
             connection.data_received(encode(Pubcomp(1), 4))
             await station.node.quiet()
-            assert isinstance(station.node.machine, MobileBroker)
+            assert isinstance(station.node.machine, Broker)
             session = station.node.machine.sessions.session("ann")
             assert session is not None
             assert "rel/1" not in session.notes

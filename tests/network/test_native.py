@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.errors import PeerFault
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.runtime.admission import Credentials, Principal
 from godwit.runtime.client import Connected, connect
 from godwit.runtime.journal import Journal
@@ -37,7 +37,7 @@ async def start(
     name: str, neighbours: dict[str, Address | None], folder: Path | None = None, port: int = 0, **more: Any
 ) -> Running:
     journal = None if folder is None else Journal(folder / name, name, "relaxed")
-    node = Node(lambda: MobileBroker(name, dict.fromkeys(neighbours, 1.0), CONFIG), journal)
+    node = Node(lambda: mobile_broker(name, dict.fromkeys(neighbours, 1.0), CONFIG), journal)
     server = Server(name, node, neighbours, **more)
     address = await server.listen("127.0.0.1", port)
     server.dial_all()

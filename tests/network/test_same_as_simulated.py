@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.broker import Broker
 from godwit.broker.effects import Effect
 from godwit.broker.messages import EntryId
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.runtime.client import Connected
 from godwit.simulator.inspection import is_quiet
 from godwit.simulator.ledger import EventId
@@ -208,7 +209,7 @@ def test_so_it_is_for_other_seeds(name: str, seed: int) -> None:
 def test_brokers_that_deliver_too_much_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     deliver = MobileBroker._deliver
 
-    def to_all(broker: MobileBroker, event: Event, wanting: list[EntryId], effects: list[Effect], now: float) -> None:
+    def to_all(broker: Broker, event: Event, wanting: list[EntryId], effects: list[Effect], now: float) -> None:
         wanting = [(session.client, name) for session in broker.sessions for name in session.subscriptions]
         deliver(broker, event, wanting, effects, now)
 

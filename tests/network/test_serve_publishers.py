@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from godwit.mobility.publishers import PublisherConfig
+from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.runtime import connect
 from godwit.runtime.station import Station
 from tests.network.http_broker import a_turn

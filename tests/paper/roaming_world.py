@@ -3,12 +3,12 @@
 from functools import partial
 from typing import Any
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Effect, Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker, Movements
-from godwit.mobility.publishers import PublisherConfig
+from godwit.mobility import mobile_broker, Movements
+from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.simulator.world import World
 from godwit.trace import Record
 
@@ -32,7 +32,7 @@ class Roaming:
             beside.setdefault(a, {})[b] = 1.0
             beside.setdefault(b, {})[a] = 1.0
         for name, neighbours in beside.items():
-            make = partial(MobileBroker, name, neighbours, BrokerConfig(**config), movements=movements, moving=moving)
+            make = partial(mobile_broker, name, neighbours, BrokerConfig(**config), movements=movements, moving=moving)
             self.world.add_broker(name, make, journaled=True)
         for a, b in pairs:
             self.world.wire(a, b, LATENCY_S, None)
@@ -49,9 +49,9 @@ class Roaming:
         self.got.setdefault(client, []).append(notify.event.id)
         self.times.setdefault(client, []).append((notify.event.published_at or 0.0, now))
 
-    def broker(self, name: str) -> MobileBroker:
+    def broker(self, name: str) -> Broker:
         machine = self.world.nodes[name].machine
-        assert isinstance(machine, MobileBroker)
+        assert isinstance(machine, Broker)
         return machine
 
     def client(self, name: str) -> Client:

@@ -16,7 +16,7 @@ from godwit.client.client import Client
 from godwit.client.connections import ConnectionLog
 from godwit.filters.events import Event
 from godwit.mobility import Movements, line
-from godwit.mobility.handoffs import COLLECT_AGAIN_S, LOG_MAX, _take_in
+from godwit.mobility.attach_policies.carry import COLLECT_AGAIN_S, LOG_MAX, _take_in
 from godwit.mobility.messages import AskWishes, Collect, Relocate, Wishes
 from tests.paper.roaming_world import LATENCY_S, Roaming
 

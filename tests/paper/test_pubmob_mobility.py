@@ -13,7 +13,7 @@ from godwit.broker.effects import Heard, Opened, TimerDue
 from godwit.broker.messages import Advertise, Attach, Frame, Subscribe, Unadvertise, Unsubscribe
 from godwit.mobility.messages import Over, Prefetch, Proxy, Withdraw
 from godwit.mobility.predictors import Itineraries, MovementModel, Wrong, model_of
-from godwit.mobility.publishers import PublisherConfig
+from godwit.mobility.publisher_presence import PublisherConfig
 from tests.paper.roaming_world import LATENCY_S, Roaming
 
 TREE = "R-A R-B A-C A-D B-E B-F C-L1 C-L2 D-L3 D-L4 E-L5 E-L6 F-L7 F-L8"

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -19,7 +19,7 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Attached, NodeId
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.trace import Record
 
 NAMES = ("a", "b", "c")
@@ -34,7 +34,7 @@ class RoamingNetwork:
         near: dict[NodeId, dict[NodeId, float]] = {name: {} for name in NAMES}
         for one, other in LINKS:
             near[one][other] = near[other][one] = 1.0
-        self.brokers = {name: MobileBroker(name, near[name], BrokerConfig(**config)) for name in NAMES}
+        self.brokers = {name: mobile_broker(name, near[name], BrokerConfig(**config)) for name in NAMES}
         self.pending: deque[tuple[NodeId, Any]] = deque()
         self.told: list[tuple[NodeId, str, Any]] = []
         self.open: dict[tuple[NodeId, str], None] = {}  # clients' connections

@@ -12,7 +12,7 @@ from godwit.broker.gossip_messages import Dwelling, Fact, Kept
 from godwit.broker.messages import Attach, Delivery, Publish, Request, Retain, Subscribe
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from tests.property.roaming_network import NAMES, RoamingNetwork
 
 FAMILIES = st.sampled_from(["tree", "graph"])
@@ -89,7 +89,7 @@ class Net(RoamingNetwork):
         for peer in near:
             self.break_link(name, peer)
         self.timers = {key: at for key, at in self.timers.items() if key[0] != name}
-        self.brokers[name] = MobileBroker(name, near, self.brokers[name].config, self.lives[name])
+        self.brokers[name] = mobile_broker(name, near, self.brokers[name].config, self.lives[name])
 
 
 steps = st.lists(

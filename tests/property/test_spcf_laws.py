@@ -348,7 +348,7 @@ FLUSHES = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 99)), min_size=1
 
 @given(FLUSHES)
 def test_what_is_published_after_a_flush_goes_where_that_came_from(script) -> None:
-    """What graph_roaming.py rests on."""
+    """What transfer_barrier.py rests on."""
     run_flushes(script)
 
 

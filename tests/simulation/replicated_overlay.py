@@ -12,7 +12,7 @@ from godwit.broker import Broker, BrokerConfig, Limits
 from godwit.broker.effects import Notify
 from godwit.client import Client, ClientConfig, MergeBounds, ReplicaConfig, ReplicatedClient
 from godwit.filters import parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.simulator.replication import EventId, History
 from godwit.simulator.world import World
 from godwit.trace import Record
@@ -72,7 +72,7 @@ class Overlay:
             advertisements=random.choice(["off", "optional"]),
             limits=Limits(window=random.choice([2, 64])),
         )
-        make: Any = random.choice([Broker, MobileBroker])
+        make: Any = random.choice([Broker, mobile_broker])
         leaves = (*self.replicas, *(f"b{source}" for source in self.sources))
         for name in ("hub", *leaves):
             neighbours = dict.fromkeys(leaves, 1.0) if name == "hub" else {"hub": 1.0}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from godwit.broker.broker import Broker
 from godwit.broker import reductions
 from godwit.broker.channels import Channels
 from godwit.broker.effects import Effect
@@ -27,7 +28,7 @@ from godwit.client.client import Client, ClientConfig
 from godwit.filters import algebra
 from godwit.mobility.graph_roaming import FlushingBroker
 from godwit.mobility.messages import Replay
-from godwit.mobility.roaming import MobileBroker
+from godwit.mobility.mobile_broker import mobile_broker
 from godwit.simulator import stage
 from godwit.simulator.ledger import Ledger
 from godwit.simulator.scenario import Scenario, with_changes
@@ -196,7 +197,7 @@ def lets_publishers_in_early(patch: pytest.MonkeyPatch) -> None:
     """A client comes in before all that it has said elsewhere has come."""
     intact = MobileBroker.ANSWERS[Replay]
 
-    def on_replay(self: MobileBroker, peer: str, message: Replay, now: float) -> list[Effect]:
+    def on_replay(self: Broker, peer: str, message: Replay, now: float) -> list[Effect]:
         return intact(self, peer, structs.replace(message, has_published=False), now)
 
     patch.setitem(MobileBroker.ANSWERS, Replay, on_replay)

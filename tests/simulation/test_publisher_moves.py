@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from godwit.broker.effects import Effect
-from godwit.mobility.publishers import PublisherBroker
+from godwit.mobility.publisher_presence import PublisherPresence
 from godwit.simulator import named
 from godwit.simulator.run import Simulation, run
 from godwit.simulator.scenario import Scenario, with_changes

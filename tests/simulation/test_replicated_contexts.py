@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Notify
 from godwit.client import Client, ReplicaConfig, ReplicatedClient
 from godwit.filters.filters import Filter
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.simulator.world import World
 
 BROKERS = ("b1", "b2", "b3", "b4")
@@ -34,8 +34,8 @@ class House:
         for name in BROKERS:
             beside = {b if a == name else a: 1.0 for a, b in LINKS if name in (a, b)}
 
-            def make(life: int, name: str = name, beside: dict[str, float] = beside) -> MobileBroker:
-                return MobileBroker(name, beside, FAMILIES[family], life)
+            def make(life: int, name: str = name, beside: dict[str, float] = beside) -> Broker:
+                return mobile_broker(name, beside, FAMILIES[family], life)
 
             self.world.add_broker(name, make, journaled=False)
         for a, b in LINKS:

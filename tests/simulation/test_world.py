@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.broker import Broker
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,

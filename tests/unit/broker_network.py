@@ -5,7 +5,8 @@ No time passes unless a test asks for it; what is under way is delivered first i
 
 import msgspec
 
-from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.broker import Broker
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,

@@ -4,7 +4,7 @@ import itertools
 from collections import deque
 from typing import Any
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -23,7 +23,7 @@ from godwit.broker.effects import (
 from godwit.broker.messages import Quench
 from godwit.client import Client, ClientConfig
 from godwit.filters.events import Attributes, Event
-from godwit.mobility import MobileBroker, Movements
+from godwit.mobility import mobile_broker, Movements
 from godwit.trace import Record
 
 STEPS_MAX = 100_000
@@ -38,7 +38,7 @@ class Edge:
         for one, other in itertools.pairwise(brokers):
             beside[one][other] = beside[other][one] = 1.0
         self.brokers = {
-            name: MobileBroker(name, neighbours, self.config, movements=movements)
+            name: mobile_broker(name, neighbours, self.config, movements=movements)
             for name, neighbours in beside.items()
         }
         self.clients: dict[str, Client] = {}

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from godwit.broker import messages
-from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.broker import Broker
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -50,7 +51,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.filters import EVERYTHING, FALSE, TRUE, Event, Some, all_of, event, parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from tests.unit.broker_network import BrokerNetwork
 
 S = ("ann", "s")
@@ -504,7 +505,7 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize("made", [Broker, MobileBroker])
+@pytest.mark.parametrize("made", [Broker, mobile_broker])
 @pytest.mark.parametrize("name", CONFIGS)
 @settings(max_examples=100)
 @given(steps=STEPS)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.broker.reductions import REDUCTIONS

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.broker import Broker
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Closed, Effect, Heard, Opened, Tell, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Accepted, Attach, Attached, Bye, Context, Publish, Quench, Receipt, Refused, Request

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Arrived, Effect, LinkUp, Send
 from godwit.broker.messages import Ack, Context, Frame, Goodbye, Hello
 from godwit.client.client import Client
 from godwit.filters.language import parse
-from godwit.mobility import Drift, MobileBroker, Movements, line
+from godwit.mobility import Drift, Movements, line, mobile_broker
 from godwit.mobility.location_tree import LocationTree
 from godwit.mobility.locations import OneOf
 from godwit.mobility.messages import Changed, Follow, Unfollow
@@ -221,8 +221,8 @@ def test_news_is_passed_on_for_as_long_as_times_are_told_that_it_makes_a_differe
 # ------------------------------------------------------------ what no honest neighbour sends
 
 
-def two_brokers() -> MobileBroker:
-    broker = MobileBroker("B1", {"B2": 1.0}, BrokerConfig(), movements=STREET)
+def two_brokers() -> Broker:
+    broker = mobile_broker("B1", {"B2": 1.0}, BrokerConfig(), movements=STREET)
     broker.handle(LinkUp("B2"), 0.0)
     broker.handle(Arrived("B2", Hello(1, 0, 0, 1, False)), 0.01)
     broker.handle(Arrived("B2", Hello(1, 1, 0, 1, True)), 0.02)
@@ -286,7 +286,7 @@ def test_an_answer_that_waits_for_the_next_acknowledgement_is_not_taken_for_a_sl
 
 
 def test_where_no_time_is_known_anything_is_possible() -> None:
-    broker = MobileBroker("B1", {"B2": 1.0}, BrokerConfig(), movements=STREET)
+    broker = mobile_broker("B1", {"B2": 1.0}, BrokerConfig(), movements=STREET)
     broker.handle(LinkUp("B2"), 0.0)
     broker.handle(Arrived("B2", Hello(1, 0, 0, 1, False)), 0.01)
     broker.handle(Arrived("B2", Frame(1, 0, structs.replace(GOOD, link_s=None))), 0.05)

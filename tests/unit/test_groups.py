@@ -9,7 +9,7 @@ from godwit.broker.effects import LinkDown, LinkUp
 from godwit.broker.messages import Attach, Bye, Delivery, Publish, Request, Subscribe, Unsubscribe
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from tests.property.roaming_network import LINKS, RoamingNetwork
 
 FILTER = parse("x > 0")
@@ -126,7 +126,7 @@ def test_what_a_past_life_of_a_broker_said_of_its_members_is_over():
     net.join("a", "m1")
     net.join("c", "m2")
     net.timers = {key: at for key, at in net.timers.items() if key[0] != "a"}
-    net.brokers["a"] = MobileBroker("a", {"b": 1.0}, net.brokers["a"].config, 2)
+    net.brokers["a"] = mobile_broker("a", {"b": 1.0}, net.brokers["a"].config, 2)
     assert ("a", "b") in LINKS
     net.put("b", LinkDown("a"))
     net.pending += [("a", LinkUp("b")), ("b", LinkUp("a"))]

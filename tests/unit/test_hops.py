@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.broker import Broker
+from godwit.broker.config import BrokerConfig
 from godwit.broker.hop_messages import (
     ContextBegins,
     ContextEnds,

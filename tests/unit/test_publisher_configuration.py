@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from godwit.cli.serve_command import _flags
 from godwit.mobility.predictors import MovementModel, model_of
-from godwit.mobility.publishers import PROXIES_MAX, PublisherConfig, PublisherSettings, Resettled
+from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherConfig, PublisherSettings, Resettled
 from godwit.runtime import configuration
 from godwit.runtime.configuration import Configuration, Made, load
 from godwit.runtime.sections import PublishersSection

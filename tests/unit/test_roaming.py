@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.checking import is_number, is_whole, shown
 from godwit.broker.effects import Arrived, Close, Closed, Heard, LinkUp, Opened, Tell, TimerDue, Trace
 from godwit.broker.limits import Limits
@@ -35,9 +35,9 @@ from godwit.broker.messages import (
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker, graph_roaming
+from godwit.mobility import mobile_broker, graph_roaming
 from godwit.mobility.checking import WISHES_MAX
-from godwit.mobility.handoffs import LOG_MAX
+from godwit.mobility.attach_policies.carry import LOG_MAX
 from godwit.mobility.messages import (
     AskWishes,
     Brokers,
@@ -84,9 +84,9 @@ HUGE: Any = 10**5_000  # no float, and Python does not even write it down
 ITEM = Waiting(1, event({"x": 1}, publisher="p", sequence=1), ("a",), 0.0)
 
 
-def joined(**config: Any) -> MobileBroker:
+def joined(**config: Any) -> Broker:
     """A broker whose two neighbours have greeted it."""
-    broker = MobileBroker("here", {"left": 1.0, "right": 1.0}, BrokerConfig(**config))
+    broker = mobile_broker("here", {"left": 1.0, "right": 1.0}, BrokerConfig(**config))
     for peer in ("left", "right"):
         broker.handle(LinkUp(peer), 0.0)
         broker.handle(Arrived(peer, Hello(1, 0, 0, 1, heard=True)), 0.0)
@@ -220,9 +220,9 @@ def test_whatever_comes_the_broker_never_raises(kind, data):
     assert broker.links["right"].open
 
 
-def joined_in_a_graph() -> MobileBroker:
+def joined_in_a_graph() -> Broker:
     """A broker of the graph family whose neighbour has greeted it, and has started its channel."""
-    broker = MobileBroker("here", {"left": 1.0}, BrokerConfig(family="graph", advertisements="off"))
+    broker = mobile_broker("here", {"left": 1.0}, BrokerConfig(family="graph", advertisements="off"))
     broker.handle(LinkUp("left"), 0.0)
     broker.handle(Arrived("left", Hello(1, 0, 0, 1, heard=True)), 0.0)
     broker.handle(Arrived("left", Frame(1, 0, LinkState("left", 1, 2, {"here": 1.0}))), 0.0)
@@ -366,7 +366,7 @@ def test_answers_that_nobody_waits_for_are_kept_for_a_while_and_bounded(monkeypa
 
 def test_a_client_that_comes_twice_and_wants_less_the_second_time_begins_with_that() -> None:
     """It has dropped its wish to unsubscribe with the lost session: nobody else would take the subscription back."""
-    broker = MobileBroker("here", {"there": 1.0}, BrokerConfig())
+    broker = mobile_broker("here", {"there": 1.0}, BrokerConfig())
     greeting = Attach("ann", 3, "gone/1/1", attempt=2, home="gone", since=1, wanted=(Subscribe(("ann", "s"), TRUE),))
     broker.handle(Opened("c1"), 0.0)
     broker.handle(Heard("c1", greeting), 0.0)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.broker import Broker
+from godwit.broker.config import BrokerConfig
 from godwit.broker.context_table import SPANS_MAX, OwnContexts
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Heard, Opened
 from godwit.broker.messages import Advertise, Attach, Attached, Bye, Context, Request, Subscribe
 from godwit.broker.spcf import SpcfRouting

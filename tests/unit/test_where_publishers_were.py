@@ -4,11 +4,12 @@ import pickle
 
 import pytest
 
+from godwit.broker.broker import Broker
 from godwit.broker.effects import Closed, Heard, Opened
 from godwit.broker.messages import Attach
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.mobility.predictors import MovementModel
-from godwit.mobility.publishers import PublisherConfig
+from godwit.mobility.publisher_presence import PublisherConfig
 from tests.paper.roaming_world import LATENCY_S, Roaming
 
 STREET = "b0-b1 b1-b2 b2-b3 b3-b4"
@@ -102,7 +103,7 @@ def test_who_greets_another_in_vain_and_comes_back_has_been_there(street: Roamin
     assert last_question(street) == ("b2", "b3")
 
 
-def greeted(broker: MobileBroker, connection: str, **said: object) -> None:
+def greeted(broker: Broker, connection: str, **said: object) -> None:
     broker.handle(Opened(connection), 100.0)
     attach = Attach("P", mode="prefetching", **said)  # type: ignore[arg-type]
     broker.handle(Heard(connection, attach), 100.0)

@@ -22,7 +22,7 @@ from godwit.broker.messages import (
 )
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from tests.property.roaming_network import LINKS, RoamingNetwork
 
 FAMILIES = ("tree", "graph")
@@ -75,7 +75,7 @@ class Net(RoamingNetwork):
         before = self.brokers[name]
         near = {peer: 1.0 for link in LINKS if name in link for peer in link if peer != name}
         self.timers = {key: at for key, at in self.timers.items() if key[0] != name}
-        self.brokers[name] = MobileBroker(name, near, before.config, 2)
+        self.brokers[name] = mobile_broker(name, near, before.config, 2)
         for peer in near:
             self.put(peer, LinkDown(name))
         for peer in near:

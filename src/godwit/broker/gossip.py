@@ -28,10 +28,15 @@ import msgspec
 from msgspec import structs
 
 from godwit.broker.checking import check_event, is_whole, shown
+from godwit.broker.component import Handlers
+from godwit.broker.effects import Effect, Trace
 from godwit.broker.gossip_messages import Dwelling, Fact, Kept, Known, Member
+from godwit.broker.host import Host
+from godwit.broker.links import Link
 from godwit.broker.messages import NodeId
 from godwit.broker.queues import event_size
 from godwit.errors import PeerFault
+from godwit.trace import Record
 
 __all__ = ["GROUPS", "RETAINED", "WHEREABOUTS", "Bound", "Gossip", "Value", "check_known", "stamp_of"]
 
@@ -68,6 +73,9 @@ class _Entry(msgspec.Struct):
 class Gossip:
     """All tables of a broker."""
 
+    label = "gossip"
+    host: Host
+
     def __init__(self, name: NodeId, bounds: dict[str, Bound]) -> None:
         self.name = name
         self.bounds = bounds
@@ -76,6 +84,16 @@ class Gossip:
         self._entries: dict[Key, _Entry] = {}  # the latest change last
         self._tombstones: dict[Key, None] = {}  # likewise
         self._told: dict[NodeId, tuple[int, int]] = {}  # by neighbour: its life, and up to which serial it was told
+
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        return Handlers(
+            messages={Known: self.on_known},
+            on_link_open=lambda peer, effects, now: self._tell(host.links[peer], effects, now),
+            on_link_dead=self.forget_told,
+            on_sessions_settled=self.spread,
+        )
 
     def __len__(self) -> int:
         """How many entries there are, tombstones among them."""
@@ -165,6 +183,36 @@ class Gossip:
         entry = self._entries.get((table, key))
         if entry is not None and entry.fact.value is not None:
             self._store(structs.replace(entry.fact, value=None), entry.via)
+
+    # ------------------------------------------------------------ between brokers
+
+    def on_known(self, peer: NodeId, message: Known, now: float) -> list[Effect]:
+        """A neighbour tells what it knows: keep what is news, and pass it on."""
+        check_known(message)
+        effects: list[Effect] = []
+        news: list[Fact] = []
+        for fact in message.facts:
+            is_new, reason = self.learn(peer, fact)
+            if is_new:
+                news.append(fact)
+            elif reason is not None:
+                effects.append(Trace(Record("lost", peer, "Known", detail=reason)))
+        for fact in news:
+            if (on_fact := self.host.facts.get(fact.table)) is not None:
+                on_fact(fact, effects, now)
+        if news:
+            self.spread(effects, now)
+        return effects
+
+    def spread(self, effects: list[Effect], now: float) -> None:
+        """Tell every neighbour that can be reached what it has not been told."""
+        for link in self.host.links.values():
+            if link.open:
+                self._tell(link, effects, now)
+
+    def _tell(self, link: Link, effects: list[Effect], now: float) -> None:
+        for known in self.untold(link.peer, link.peer_incarnation):
+            link.send(known, effects, now)  # type: ignore[arg-type]
 
     # ------------------------------------------------------------ telling
 

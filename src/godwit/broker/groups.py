@@ -23,13 +23,17 @@ queues the event, the others drop it.
 
 from hashlib import blake2b
 
+from godwit.broker.component import Handlers
+from godwit.broker.effects import Effect, Trace
 from godwit.broker.gossip import GROUPS, Gossip
 from godwit.broker.gossip_messages import Fact, Member
+from godwit.broker.host import Host
 from godwit.broker.messages import EntryId, NodeId, Subscribe
 from godwit.broker.session import Session
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import to_text
+from godwit.trace import Record
 
 __all__ = ["Groups"]
 
@@ -46,12 +50,33 @@ Place = tuple[NodeId, NodeId, str]
 class Groups:
     """Who shares events with whom, and who gets which."""
 
+    label = "groups"
+    host: Host | None = None
+
     def __init__(self, gossip: Gossip) -> None:
         self._gossip = gossip
         self._broker = gossip.name
         self.local: dict[EntryId, Group] = {}  # members here
         self._of: dict[NodeId, dict[str, Group]] = {}  # the same, by client
         self._members: dict[Group, dict[Place, bool]] = {}  # everywhere, and whether their clients are there
+
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        return Handlers(
+            facts={GROUPS: lambda fact, effects, now: self.on_fact(fact, now)},
+            on_session_changed=self._on_session_changed,
+        )
+
+    def _on_session_changed(self, client: NodeId, effects: list[Effect], now: float) -> None:
+        assert self.host is not None
+        reason = self.settle(client, self.host.sessions.session(client), now)
+        if reason is not None:
+            effects.append(Trace(Record("lost", client, "Known", detail=reason)))
+        self.host.intercept_local(self.label, self._choose if self.local else None)
+
+    def _choose(self, event: Event, ids: list[EntryId], effects: list[Effect], now: float) -> list[EntryId]:
+        return self.chosen(event, ids)
 
     def members(self, share: str, filter: Filter) -> dict[Place, bool]:
         """Who is in a group, and who of them is there."""

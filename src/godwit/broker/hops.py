@@ -71,7 +71,7 @@ from godwit.broker.hop_messages import (
     check_hop_message,
 )
 from godwit.broker.messages import EntryId, Message, NodeId
-from godwit.broker.routing import Answer, Forward, Local
+from godwit.broker.routing import Answer, Demand, Forward, Local
 from godwit.broker.topology import shortest_path_trees
 from godwit.errors import PeerFault
 from godwit.filters.contexts import content_part, context_of, key_of, sender_part
@@ -451,6 +451,11 @@ class HopRouting:
         assert isinstance(message, ContextEnds)
         self._check_down(peer, message.broker)
         return self._end(message)
+
+    def demand_of(self, message: Any) -> Demand | None:
+        if type(message) is ContextPacket:
+            return None
+        return Demand(message.filter) if type(message) is SubscribePacket else Demand()
 
     def _check_down(self, peer: NodeId, source: Any) -> None:
         """`PeerFault` when this does not come from where the tree of `source` has it come from."""

@@ -31,9 +31,12 @@ brokers, c_all is the OR of what its border broker knows, which is what its bord
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
+from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey
-from godwit.broker.messages import Quench
+from godwit.broker.host import Host
+from godwit.broker.messages import Attach, Context, Quench
 from godwit.filters.algebra import covers
 from godwit.filters.contexts import without_sender
 from godwit.filters.filters import TRUE, Filter, any_of
@@ -52,6 +55,9 @@ Wanted = Callable[[], Iterable[Filter]]
 class Quenching:
     """The combined filter, and the sources that hold it."""
 
+    label = "quenching"
+    host: Host
+
     def __init__(self, size_max: int = 256, delay_s: float = 1.0) -> None:
         assert size_max >= 1
         self.held: Filter | None = None  # what the sources have; None when it must be made anew
@@ -61,6 +67,24 @@ class Quenching:
         self._missed: list[Filter] = []  # subscriptions that came while nobody held the filter
         self._merged = 0  # how many filters there were the last time
         self._is_due = False  # the timer runs
+
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        return Handlers(
+            timers={QUENCH_TIMER[0]: lambda key, now: self.on_timer_due(host.routing.wanted)},
+            requests={Context: self._on_context_request},
+            on_welcome=self._on_welcome,
+            on_unlinked=self.detach,
+            on_demand_added=lambda filter, now: self.on_added(filter),
+            on_demand_removed=self.on_removed,
+        )
+
+    def _on_welcome(self, connection: str, message: Attach) -> list[Effect]:
+        return self.attach(connection, self.host.routing.wanted) if message.quench else []
+
+    def _on_context_request(self, connection: str, wish: Any, effects: list[Effect], now: float) -> None:
+        effects += self.on_context(connection, self.host.routing.wanted, now)
 
     def attach(self, connection: str, wanted: Wanted) -> list[Effect]:
         """A source asks for the combined filter. Its `Attached` must come after these effects. [mobile §3.2]"""

@@ -21,10 +21,13 @@ the events of the table that it matches, marked with the attribute `retained`.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, Tell
-from godwit.broker.gossip import RETAINED, Gossip
+from godwit.broker.gossip import RETAINED, Bound, Gossip
 from godwit.broker.gossip_messages import Fact, Kept
-from godwit.broker.messages import Subscribe
+from godwit.broker.host import Host
+from godwit.broker.limits import Limits
+from godwit.broker.messages import Retain, Subscribe
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Session
 from godwit.filters.events import ATTRIBUTES_MAX, Event
@@ -40,11 +43,36 @@ TOPIC = "topic"
 class Retained:
     """The retained events, by key and by topic."""
 
+    label = "retained"
+    host: Host
+
     def __init__(self, gossip: Gossip) -> None:
         self._gossip = gossip
         self._events: dict[str, Event] = {}
         self._topics: dict[str, dict[str, None]] = {}  # the keys of each
         self._due: Ranking[str] = Ranking()
+
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        host.sessions.retained = self
+        return Handlers(
+            requests={Retain: self._on_retain, Subscribe: self._on_subscribe},
+            facts={RETAINED: lambda fact, effects, now: self.on_fact(fact, now)},
+            on_limits=self._on_limits,
+        )
+
+    def _on_retain(self, connection: str, wish: Retain, effects: list[Effect], now: float) -> None:
+        self.put(wish.key, None if wish.clear else wish.event, now)
+        self._gossip.spread(effects, now)
+
+    def _on_subscribe(self, connection: str, wish: Subscribe, effects: list[Effect], now: float) -> None:
+        session = self.host.sessions.session(wish.id[0]) if wish.retained else None
+        if session is not None:
+            effects += self.begin(session, wish, now)
+
+    def _on_limits(self, limits: Limits) -> None:
+        self._gossip.bounds[RETAINED] = Bound(limits.retained_max, limits.retained_bytes_max)
 
     def __len__(self) -> int:
         return len(self._events)

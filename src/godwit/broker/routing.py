@@ -23,7 +23,7 @@ from godwit.broker.messages import EntryId, Message, NodeId
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 
-__all__ = ["Answer", "Forward", "Handed", "Local", "Met", "Routing"]
+__all__ = ["Answer", "Demand", "Forward", "Handed", "Local", "Met", "Routing"]
 
 
 class Forward(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +52,12 @@ class Met(msgspec.Struct, frozen=True, gc=False):
 
     broker: NodeId
     again: bool
+
+
+class Demand(msgspec.Struct, frozen=True, gc=False):
+    """What is wanted in the network has changed: by this filter more, if there is one, and perhaps by others less."""
+
+    added: Filter | None = None
 
 
 Answer = Forward | Local | Handed | Met | StartTimer | StopTimer | Trace
@@ -83,6 +89,9 @@ class Routing(Protocol):
 
     def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
         """A message came from the neighbour `peer`."""
+
+    def demand_of(self, message: Message) -> Demand | None:
+        """How a message that came has changed what is wanted; None: not at all."""
 
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         """The link to `peer` is open."""

@@ -42,7 +42,7 @@ events in; what it let in before is still delivered.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from sys import intern
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 from msgspec import structs
@@ -76,7 +76,6 @@ from godwit.broker.messages import (
 )
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
-from godwit.broker.retained import Retained
 from godwit.broker.session import Binding, Session
 from godwit.errors import PeerFault
 from godwit.filters.contexts import SENDER, checked_context, why_too_large
@@ -100,6 +99,13 @@ class Removed(msgspec.Struct, frozen=True):
     effects: tuple[Effect, ...] = ()
 
 
+class Retaining(Protocol):
+    """Knows what there is room for among retained events. (`retained.py`)"""
+
+    def why_not(self, key: str, event: Event, now: float) -> str | None:
+        """Why an event cannot be retained; None: it can."""
+
+
 def unmeant(client: NodeId, event: Event) -> Trace:
     """The record that an event was not for a client, in its context of that moment."""
     detail = "its context is not whom the event is to"
@@ -121,7 +127,7 @@ class Sessions:
         self.advertisements = advertisements
         self.broker = broker
         self.binding: Binding | None = None  # None: filters on the client's own context mean nothing here
-        self.retained: Retained | None = None  # None: nobody says what there is room for
+        self.retained: Retaining | None = None  # None: nobody says what there is room for
         self.asserted = asserted  # what of contexts no client says itself
         self._stamps = tuple((name, intern(SENDER + name)) for name in asserted)
         self._vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is

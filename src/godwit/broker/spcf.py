@@ -27,7 +27,7 @@ each client is of whom they have told a subscription. The exact test of `to` is 
    whenever it tells everything from the start.
 7. Nothing that another broker says of an unknown context, client or class does any harm.
 
-*Moving.* `graph_roaming.py` needs this: an event that a broker X publishes after it has taken N's `Flush` goes to N, if
+*Moving.* `transfer_barrier.py` needs this: an event that a broker X publishes after it has taken N's `Flush` goes to N, if
 it matches what N had subscribed to before it sent the `Flush`. N tells only those X that are in D. Say X publishes it
 from its context k. If N's `Told` for k has not come, X awaits N and sends it the event. If it has come, N knew k when
 it sent that. If N has subscribed since, X was in D then, and heard of it before the `Flush`. If N had subscribed

@@ -43,7 +43,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.reductions import REDUCTIONS, Change, Outgoing, intersects
-from godwit.broker.routing import Answer, Forward, Local
+from godwit.broker.routing import Answer, Demand, Forward, Local
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
@@ -270,6 +270,9 @@ class TreeRouting:
             case Synced(what=what) if what in (ADVERTISEMENTS, SUBSCRIPTIONS):
                 return self.on_synced(what, peer, now)
         raise PeerFault(f"sends a {kind.__name__}, which brokers of a tree do not exchange")
+
+    def demand_of(self, message: Message) -> Demand | None:
+        return Demand(message.filter) if type(message) is Subscribe else Demand()
 
     def _check(self, id: Any, filter: Any, entries: dict[EntryId, Filter]) -> None:
         check_id(id)

@@ -82,7 +82,7 @@ from godwit.filters.filters import Filter
 from godwit.filters.language import said_filter
 from godwit.filters.references import LOCATION, is_open
 from godwit.filters.values import Value
-from godwit.mobility.handoffs import SEEN_WINDOW
+from godwit.mobility.attach_policies.carry import SEEN_WINDOW
 from godwit.mobility.messages import MoveOut, Strike
 from godwit.mobility.modes import ASKING, MODES
 from godwit.trace import Record
@@ -366,7 +366,7 @@ class Client:
 
     @property
     def _begins_anew(self) -> bool:
-        """Whether each connection begins a session: so it is for publishers, the ways of `mobility/publishers.py`."""
+        """Whether each connection begins a session: so it is for publishers, the ways of `mobility/publisher_presence.py`."""
         return self.config.mode in MODES and MODES[self.config.mode].for_publishers
 
     def _to_bring(self) -> tuple[Subscribe | Advertise, ...]:

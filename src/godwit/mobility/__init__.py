@@ -13,6 +13,7 @@ Pure machines, as all protocols here.
 from godwit.mobility.adhoc import AdHocNode
 from godwit.mobility.device import AdHocConfig
 from godwit.mobility.locations import Movements, steps
+from godwit.mobility.mobile_broker import mobile_broker
 from godwit.mobility.movement_graphs import (
     Drift,
     MovementGraph,
@@ -23,19 +24,18 @@ from godwit.mobility.movement_graphs import (
     parse,
     road_network,
 )
-from godwit.mobility.roaming import MobileBroker
 
 __all__ = [
     "AdHocConfig",
     "AdHocNode",
     "Drift",
-    "MobileBroker",
     "MovementGraph",
     "Movements",
     "RoadNetwork",
     "from_edges",
     "grid",
     "line",
+    "mobile_broker",
     "parse",
     "road_network",
     "steps",

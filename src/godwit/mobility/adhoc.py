@@ -47,7 +47,7 @@ from zlib import crc32
 
 from msgspec import structs
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,

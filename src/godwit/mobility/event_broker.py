@@ -16,9 +16,10 @@ together, each publisher's events in their order.
 
 from typing import Any
 
-from godwit.broker.broker import Broker, BrokerConfig
+from godwit.broker.broker import Broker
 from godwit.broker.checking import shown
-from godwit.broker.effects import Effect, StartTimer, Trace
+from godwit.broker.config import BrokerConfig
+from godwit.broker.effects import Effect, Input, StartTimer, Trace
 from godwit.broker.links import Link
 from godwit.broker.messages import Attach, NodeId, Subscribe, Unsubscribe, Waiting
 from godwit.broker.reductions import Covering
@@ -37,41 +38,19 @@ REPLAY_ITEMS = 64  # in one message
 PARTS_MAX = 10_000  # that one event broker hands over
 
 
-class GrowingTree(TreeRouting):
-    """A tree to which neighbours come and from which they go. They begin with nothing, so nobody waits for them."""
-
-    def join(self, peer: NodeId) -> list[Answer]:
-        """Tell a new neighbour what is wanted here and behind the others."""
-        out = self.out_subs[peer] = Covering(f"{self.name}/{peer}", 0.0)
-        self.out_ads[peer] = Covering(f"{self.name}/{peer}", 0.0)
-        answers: list[Answer] = []
-        for source, entries in self.in_subs.items():
-            for id, filter in entries.items():
-                changes = out.add((source, id), id, filter)
-                answers += [
-                    Forward(peer, Unsubscribe(told) if wanted is None else Subscribe(told, wanted))
-                    for told, wanted in changes
-                ]
-        self.in_subs[peer], self.in_ads[peer] = {}, {}
-        self.told_all["subscriptions"][peer] = None
-        self.neighbours = (*self.neighbours, peer)
-        return answers
-
-    def part(self, peer: NodeId) -> list[Answer]:
-        """Forget a neighbour, and all that it wanted."""
-        answers = [answer for id in list(self.in_subs[peer]) for answer in self.on_unsubscribe(id, peer)]
-        del self.in_subs[peer], self.in_ads[peer], self.out_subs[peer], self.out_ads[peer]
-        del self.told_all["subscriptions"][peer]
-        self.neighbours = tuple(name for name in self.neighbours if name != peer)
-        return answers
-
-
-class EventBroker(Broker):
+class EventBroker:
     """A broker that stands alone, for a while, or is joined to others that come and go."""
 
     def __init__(self, name: NodeId, config: BrokerConfig, incarnation: int) -> None:
-        super().__init__(name, {}, config, incarnation)
-        self.routing = self._tree = GrowingTree(name, (), incarnation=incarnation, advertised=False)
+        self.name = name
+        self.config = config
+        self._tree = TreeRouting(name, (), incarnation=incarnation, advertised=False)
+        self._broker = Broker(name, {}, config, incarnation, make_routing=lambda *_: self._tree)
+        self.sessions = self._broker.sessions
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take one input, as every broker does."""
+        return self._broker.handle(input, now)
 
     def handed_over(self, to: NodeId) -> list[Replay]:
         """All sessions, as another event broker takes them. They stay here, too."""
@@ -112,7 +91,7 @@ class EventBroker(Broker):
         before = self.sessions.session(client)
         if before is not None:
             older, removed = self.sessions.release(client, now, "two sessions of the client become one")
-            effects += self._without(removed, now)
+            effects += self._broker.withdraw(removed, now)
             lease_s = max(lease_s, (older.ends_at or now + lease_s) - now)
             session.attempt = attempt
             session = self._union(*sorted((older, session), key=lambda one: one.attempt), now=now)
@@ -120,7 +99,7 @@ class EventBroker(Broker):
         else:
             self.sessions.welcome(session, None, None, now)
         for name, subscribe in session.subscriptions.items():
-            self._carry_out(self.routing.subscribe((client, name), subscribe.filter, now), effects, now)
+            self._broker.carry_out(self._tree.subscribe((client, name), subscribe.filter, now), effects, now)
         record = Record("relocated", client, number=len(session.queue), detail=self.name)
         effects += [Trace(record), *self.sessions.adopt(session, None, Attach(client, attempt=attempt), now)]
         return effects + self.end_lease(client, now + lease_s)
@@ -145,26 +124,26 @@ class EventBroker(Broker):
 
     def is_joined(self, peer: NodeId) -> bool:
         """Whether this is a neighbour."""
-        return peer in self.links
+        return peer in self._broker.links
 
     def join(self, peer: NodeId, link: Link, now: float) -> list[Effect]:
         """From now on `peer` is a neighbour, over a link that is open: tell it what everybody here wants."""
         effects: list[Effect] = []
-        self.links[peer] = link
-        self._carry_out(self._tree.join(peer), effects, now)
+        self._broker.links[peer] = link
+        self._broker.carry_out(_grow(self._tree, peer), effects, now)
         return effects
 
     def part(self, peer: NodeId, now: float) -> list[Effect]:
         """From now on it is none."""
         effects: list[Effect] = []
-        if self.links.pop(peer, None) is not None:
-            self._carry_out(self._tree.part(peer), effects, now)
+        if self._broker.links.pop(peer, None) is not None:
+            self._broker.carry_out(_prune(self._tree, peer), effects, now)
         return effects
 
     def on_trunk(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
         """A neighbour wants or says something."""
         effects: list[Effect] = []
-        self._carry_out(self.routing.on_message(peer, message, now), effects, now)
+        self._broker.carry_out(self._tree.on_message(peer, message, now), effects, now)
         return effects
 
     def lost_with(self, client: NodeId) -> list[Effect]:
@@ -172,6 +151,33 @@ class EventBroker(Broker):
         session = self.sessions.session(client)
         events = [] if session is None else session.queue.events()
         return [Trace(Record("lost", client, "", *event.id, detail="the lease is over")) for event in events]
+
+
+def _grow(tree: TreeRouting, peer: NodeId) -> list[Answer]:
+    """Tell a new neighbour what is wanted here and behind the others. It begins with nothing, so nobody waits for it."""
+    out = tree.out_subs[peer] = Covering(f"{tree.name}/{peer}", 0.0)
+    tree.out_ads[peer] = Covering(f"{tree.name}/{peer}", 0.0)
+    answers: list[Answer] = []
+    for source, entries in tree.in_subs.items():
+        for id, filter in entries.items():
+            changes = out.add((source, id), id, filter)
+            answers += [
+                Forward(peer, Unsubscribe(told) if wanted is None else Subscribe(told, wanted))
+                for told, wanted in changes
+            ]
+    tree.in_subs[peer], tree.in_ads[peer] = {}, {}
+    tree.told_all["subscriptions"][peer] = None
+    tree.neighbours = (*tree.neighbours, peer)
+    return answers
+
+
+def _prune(tree: TreeRouting, peer: NodeId) -> list[Answer]:
+    """Forget a neighbour, and all that it wanted."""
+    answers = [answer for id in list(tree.in_subs[peer]) for answer in tree.on_unsubscribe(id, peer)]
+    del tree.in_subs[peer], tree.in_ads[peer], tree.out_subs[peer], tree.out_ads[peer]
+    del tree.told_all["subscriptions"][peer]
+    tree.neighbours = tuple(name for name in tree.neighbours if name != peer)
+    return answers
 
 
 def check_part(parts: list[Replay], part: Replay) -> None:

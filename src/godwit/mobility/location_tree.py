@@ -29,7 +29,7 @@ from typing import Any
 
 from godwit.broker.checking import check_dwell, check_filter, check_id, check_size, check_values, shown
 from godwit.broker.messages import EntryId, Message, NodeId
-from godwit.broker.routing import Answer, Forward
+from godwit.broker.routing import Answer, Demand, Forward
 from godwit.broker.tree import ENTRIES_MAX, HERE, SUBSCRIPTIONS, TreeRouting
 from godwit.errors import PeerFault
 from godwit.filters.contexts import AUTHORS
@@ -261,6 +261,13 @@ class LocationTree(TreeRouting):
             self._refresh(peer, FOLLOWED, told.id)
             return self._drop(peer, told.id)
         return super().on_message(peer, message, now)
+
+    def demand_of(self, message: Message) -> Demand | None:
+        """Sources hear of open filters once, as wanted in any state."""
+        told: Any = message
+        if type(told) is Changed:
+            return None
+        return Demand(self.movements.weakest(told.filter)) if type(told) is Follow else super().demand_of(message)
 
     def _on_followed(self, peer: NodeId, id: EntryId, filter: Filter, told: Follow | Changed) -> list[Answer]:
         before, delay_s = self.followed[peer].get(id), self.delays.get(peer)

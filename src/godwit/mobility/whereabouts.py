@@ -26,229 +26,221 @@ the client has not confirmed.
 *Paper.* [mobile §4.3] the old broker is asked what the client wants. *Departures.* There the client says where it was.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import structs
 
-from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, Trace
-from godwit.broker.gossip import WHEREABOUTS, stamp_of
+from godwit.broker.component import Handlers
+from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
+from godwit.broker.gossip import WHEREABOUTS, Gossip, stamp_of
 from godwit.broker.gossip_messages import Dwelling, Fact
+from godwit.broker.host import Host
 from godwit.broker.messages import Attach, Bye, NodeId
 from godwit.broker.session import Session
-from godwit.mobility.messages import Over, Relocate
+from godwit.mobility.arrival import Arrival, Step
+from godwit.mobility.relocation import Relocation
 from godwit.trace import Record
 
-if TYPE_CHECKING:
-    from godwit.mobility.arrivals import Arrival
-    from godwit.mobility.roaming import MobileBroker
-
-__all__ = [
-    "NAMED_WAIT_S",
-    "announce",
-    "attach",
-    "begin_anew",
-    "on_fact",
-    "on_over",
-    "on_wait_due",
-    "resumed",
-    "say_over",
-    "send_away",
-]
+__all__ = ["NAMED_WAIT_S", "Desk", "Whereabouts"]
 
 NAMED_WAIT_S = 10.0
 ASK_RARELY_S = 120.0  # for a session that was asked for, when its client has gone
 WAIT_TIMER = "named"
 
 
-# ------------------------------------------------------------ a client comes
+class Desk(Protocol):
+    """Where clients attach. (`attaching.py`)"""
+
+    def come(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """A client that says where its session is comes, or one for which that is known."""
 
 
-def attach(broker: "MobileBroker", connection: str, message: Attach, now: float) -> list[Effect]:
-    """A client says its name: go on with its session, wherever that is, or begin one."""
-    client = message.client
-    effects: list[Effect] = []
-    filled = _filled_in(broker, message, now)
-    if message.fresh_start:
-        effects += _end_here(broker, filled, now)
-        filled = structs.replace(filled, home="", session="", since=filled.attempt)
-    effects += broker._come(connection, filled, now)
-    if client in broker.arrivals:
-        effects.append(StartTimer((WAIT_TIMER, client), now + NAMED_WAIT_S))
-    return effects
+class Whereabouts:
+    """Knows where the sessions of clients are that bring their name alone."""
 
+    label = "whereabouts"
+    host: Host
+    desk: Desk
 
-def _filled_in(broker: "MobileBroker", message: Attach, now: float) -> Attach:
-    """The greeting of a client that remembers all that the brokers know of it. (rule 1)"""
-    client = message.client
-    session, arrival = broker.sessions.session(client), broker.arrivals.get(client)
-    known: Dwelling | None = broker.gossip.value(WHEREABOUTS, client)
-    attempt = max(_attempts(broker, client, now))
-    brought = Attach(client, quench=message.quench, attempt=attempt, mode=message.mode, context=message.context)
-    if session is not None:
-        return structs.replace(resumed(brought, session), home=broker.name, since=attempt)
-    if arrival is not None:
-        return structs.replace(brought, session=arrival.attach.session, home=arrival.attach.home, since=attempt)
-    if known is None:
-        return structs.replace(brought, since=attempt)
-    return structs.replace(brought, session=known.session, home=known.home, since=known.attempt)
+    def __init__(self, relocation: Relocation, gossip: Gossip) -> None:
+        self.relocation = relocation
+        self.gossip = gossip
+        relocation.vary("named", self)
 
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        return Handlers(
+            timers={WAIT_TIMER: self._on_wait_due},
+            facts={WHEREABOUTS: self.on_fact},
+            on_session_changed=self._announce,
+        )
 
-def _attempts(broker: "MobileBroker", client: NodeId, now: float) -> list[int]:
-    """The attempts that a client could be at now, by all that is known here."""
-    session, arrival, fact = (
-        broker.sessions.session(client),
-        broker.arrivals.get(client),
-        broker.gossip.fact(WHEREABOUTS, client),
-    )
-    found = [stamp_of(now), 1, broker.had.get(client, 0) + 1]
-    if fact is not None:
-        found.append(fact.stamp // 2 + 1)
-    if session is not None:
-        found.append(session.attempt + 1)
-    if arrival is not None:
-        found.append(arrival.attach.attempt + 1)
-        if arrival.next is not None:
-            found.append(arrival.next.attempt + 1)
-    return found + [each[client].attempt + 1 for each in (broker.moved, broker.leaving) if client in each]
+    def snapshot(self) -> None:
+        """Nothing is kept: the table is one of those that brokers share (`gossip.py`)."""
 
+    def restore(self, state: None) -> None:
+        """Nothing to take over."""
 
-def _end_here(broker: "MobileBroker", message: Attach, now: float) -> list[Effect]:
-    """The client wants to begin anew: nothing that is here, or comes here, is for it any more."""
-    client, reason = message.client, "the client begins anew"
-    effects: list[Effect] = []
-    arrival, session = broker.arrivals.get(client), broker.sessions.session(client)
-    if arrival is not None:
-        effects += _hung_up(broker, arrival, reason)
-        effects += broker._forget(arrival, now)
-    if session is not None:
-        if session.connection is not None:
-            effects += broker.quenching.detach(session.connection)
-        effects += broker._stay(client, message.attempt, now)
-        effects += broker._without(broker.sessions.end(client, now, reason), now, client)
-    return effects
+    # ------------------------------------------------------------ a client comes
 
-
-def resumed(attach: Attach, session: Session) -> Attach:
-    """The greeting for a session that has come: what was not confirmed is told again. (rule 1)"""
-    if attach.mode != "named":
-        return attach
-    received, receipt = session.queue.confirmed_up_to(), session.last_receipt()
-    return structs.replace(attach, session=session.name, received=received, receipt=receipt)
-
-
-# ------------------------------------------------------------ nobody answers
-
-
-def on_wait_due(broker: "MobileBroker", client: NodeId, now: float) -> list[Effect]:
-    """A client has waited for long enough. (rule 4)"""
-    arrival = broker.arrivals.get(client)
-    if arrival is None or arrival.attach.mode != "named" or arrival.connection is None:
-        return []
-    if arrival.parts:  # it is coming
-        return [StartTimer((WAIT_TIMER, client), now + NAMED_WAIT_S)]
-    return send_away(broker, arrival, now, waits_on=arrival.asks > 0)
-
-
-def send_away(broker: "MobileBroker", arrival: "Arrival", now: float, *, waits_on: bool = False) -> list[Effect]:
-    """Tell the client who does not answer; `waits_on`: its session may be on its way to here."""
-    client, home = arrival.attach.client, arrival.attach.home
-    fact, expiry_s = broker.gossip.fact(WHEREABOUTS, client), broker.config.limits.session_expiry_s
-    is_old = fact is not None and expiry_s is not None and stamp_of(now) - fact.stamp // 2 > stamp_of(expiry_s)
-    if is_old and arrival.connection is not None:
-        return begin_anew(broker, arrival, now)
-    effects = _hung_up(broker, arrival, f"the session of {client} is at {home}, which does not answer")
-    if waits_on:
+    def greet(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """A client says its name: go on with its session, wherever that is, or begin one."""
+        client = message.client
+        effects: list[Effect] = []
+        filled = self._filled_in(message, now)
+        if message.fresh_start:
+            effects += self._end_here(filled, now)
+            filled = structs.replace(filled, home="", session="", since=filled.attempt)
+        effects += self.desk.come(connection, filled, now)
+        if client in self.relocation.arrivals:
+            effects.append(StartTimer((WAIT_TIMER, client), now + NAMED_WAIT_S))
         return effects
-    is_over = expiry_s is not None and stamp_of(now) - arrival.attach.attempt > stamp_of(expiry_s)
-    if not arrival.asks or arrival.is_superseded or is_over:
-        return effects + broker._forget(arrival, now)
-    arrival.gives_up_at = now + ASK_RARELY_S  # what came for it meanwhile is kept: the session may still come
-    return [*effects, *broker._ask(arrival, now), StartTimer(("relocate", client), arrival.gives_up_at)]
+
+    def attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """With a greeting that is filled in, as in the mode `ask`."""
+        return self.relocation.attach(connection, message, now)
+
+    def _filled_in(self, message: Attach, now: float) -> Attach:
+        """The greeting of a client that remembers all that the brokers know of it. (rule 1)"""
+        client = message.client
+        session, arrival = self.host.sessions.session(client), self.relocation.arrivals.get(client)
+        known: Dwelling | None = self.gossip.value(WHEREABOUTS, client)
+        attempt = max(self._attempts(client, now))
+        brought = Attach(client, quench=message.quench, attempt=attempt, mode=message.mode, context=message.context)
+        if session is not None:
+            return structs.replace(self.resume(brought, session), home=self.host.name, since=attempt)
+        if arrival is not None:
+            return structs.replace(brought, session=arrival.attach.session, home=arrival.attach.home, since=attempt)
+        if known is None:
+            return structs.replace(brought, since=attempt)
+        return structs.replace(brought, session=known.session, home=known.home, since=known.attempt)
+
+    def _attempts(self, client: NodeId, now: float) -> list[int]:
+        """The attempts that a client could be at now, by all that is known here."""
+        relocation = self.relocation
+        session, arrival = self.host.sessions.session(client), relocation.arrivals.get(client)
+        fact = self.gossip.fact(WHEREABOUTS, client)
+        found = [stamp_of(now), 1, relocation.had.get(client, 0) + 1]
+        if fact is not None:
+            found.append(fact.stamp // 2 + 1)
+        if session is not None:
+            found.append(session.attempt + 1)
+        if arrival is not None:
+            found.append(arrival.attach.attempt + 1)
+            if arrival.next is not None:
+                found.append(arrival.next.attempt + 1)
+        gone = (relocation.moved.get(client), relocation.barrier.leaving(client))
+        return found + [question.attempt + 1 for question in gone if question is not None]
+
+    def _end_here(self, message: Attach, now: float) -> list[Effect]:
+        """The client wants to begin anew: nothing that is here, or comes here, is for it any more."""
+        client, reason, host = message.client, "the client begins anew", self.host
+        effects: list[Effect] = []
+        arrival, session = self.relocation.arrivals.get(client), host.sessions.session(client)
+        if arrival is not None:
+            effects += _hang_up(arrival, reason)
+            effects += self.relocation.forget(arrival, now)
+        if session is not None:
+            if session.connection is not None:
+                effects += host.unlink(session.connection)
+            effects += self.relocation.barrier.stay(client, message.attempt, now)
+            effects += host.withdraw(host.sessions.end(client, now, reason), now, client)
+        return effects
+
+    def resume(self, attach: Attach, session: Session) -> Attach:
+        """The greeting for a session that has come: what was not confirmed is told again. (rule 1)"""
+        received, receipt = session.queue.confirmed_up_to(), session.last_receipt()
+        return structs.replace(attach, session=session.name, received=received, receipt=receipt)
+
+    # ------------------------------------------------------------ nobody answers
+
+    def _on_wait_due(self, key: TimerKey, now: float) -> list[Effect]:
+        """A client has waited for long enough. (rule 4)"""
+        arrival = self.relocation.arrivals.get(key[1])
+        if arrival is None or arrival.attach.mode != "named" or arrival.connection is None:
+            return []
+        if arrival.parts:  # it is coming
+            return [StartTimer((WAIT_TIMER, key[1]), now + NAMED_WAIT_S)]
+        return self._send_away(arrival, now, waits_on=arrival.asks > 0)
+
+    def on_no_answer(self, arrival: Arrival, now: float) -> list[Effect]:
+        """No part of the session has come in time."""
+        return self._send_away(arrival, now, waits_on=False)
+
+    def _send_away(self, arrival: Arrival, now: float, *, waits_on: bool) -> list[Effect]:
+        """Tell the client which broker does not answer; `waits_on`: its session may be on its way to here."""
+        client, home = arrival.attach.client, arrival.attach.home
+        fact, expiry_s = self.gossip.fact(WHEREABOUTS, client), self.host.config.limits.session_expiry_s
+        is_old = fact is not None and expiry_s is not None and stamp_of(now) - fact.stamp // 2 > stamp_of(expiry_s)
+        if is_old and arrival.connection is not None:
+            return self.begin_without(arrival, now)
+        effects = _hang_up(arrival, f"the session of {client} is at {home}, which does not answer")
+        if waits_on:
+            return effects
+        is_over = expiry_s is not None and stamp_of(now) - arrival.attach.attempt > stamp_of(expiry_s)
+        if not arrival.asks or arrival.is_superseded or is_over:
+            return effects + self.relocation.forget(arrival, now)
+        arrival.gives_up_at = now + ASK_RARELY_S  # what came for it meanwhile is kept: the session may still come
+        effects += self.relocation.ask(arrival, now)
+        return [*effects, StartTimer(("relocate", client), arrival.gives_up_at)]
+
+    def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
+        """The session is lost: begin another. (rule 4)"""
+        connection, attach = arrival.connection, arrival.attach
+        effects: list[Effect] = [StopTimer((WAIT_TIMER, attach.client))]
+        effects += self.relocation.forget(arrival, now, Step.GIVE_UP)
+        if connection is None:
+            return effects
+        self.host.sessions.vouch(connection, arrival.asserted or {})
+        began = structs.replace(attach, home="", since=attach.attempt, session=attach.session or "unknown")
+        return effects + self.desk.come(connection, began, now)
+
+    # ------------------------------------------------------------ the table
+
+    def _announce(self, client: NodeId, effects: list[Effect], now: float) -> None:
+        """A session has begun, come, gone or ended here: say so, or end it when there is a later one. (rules 2, 3)"""
+        name, relocation = self.host.name, self.relocation
+        session = self.host.sessions.session(client)
+        fact = self.gossip.fact(WHEREABOUTS, client)
+        known = None if fact is None else fact.value
+        if session is None or not session.named:
+            moved = relocation.moved.get(client)
+            if fact is None or not isinstance(known, Dwelling) or known.home != name:
+                return
+            is_given = moved is not None and moved.attempt > known.attempt
+            if (is_given and session is None) or client in relocation.arrivals:
+                return
+            self.gossip.put(WHEREABOUTS, (client,), None, now, fact.stamp + 1)
+            return
+        if fact is not None and (fact.stamp, fact.by) > (2 * session.attempt + 1, name):
+            effects += self._end_earlier(session, fact, now)
+            return
+        if isinstance(known, Dwelling) and (known.home, known.attempt) == (name, session.attempt):
+            return
+        here = Dwelling(name, session.name, session.attempt)
+        reason = self.gossip.put(WHEREABOUTS, (client,), here, now, 2 * session.attempt)
+        if reason is not None:
+            effects.append(Trace(Record("lost", client, "Known", detail=reason)))
+
+    def on_fact(self, fact: Fact, effects: list[Effect], now: float) -> None:
+        """Another broker has the client's session: an earlier one here ends. (rule 3)"""
+        name, session = self.host.name, self.host.sessions.session(fact.key[0])
+        if session is None or not session.named or not isinstance(fact.value, Dwelling) or fact.value.home == name:
+            return
+        if (fact.stamp, fact.by) > (2 * session.attempt, name):
+            effects += self._end_earlier(session, fact, now)
+
+    def _end_earlier(self, session: Session, fact: Fact, now: float) -> list[Effect]:
+        host = self.host
+        effects: list[Effect] = [] if session.connection is None else host.unlink(session.connection)
+        effects += self.relocation.barrier.stay(session.client, fact.stamp // 2, now)
+        where = f" at {fact.value.home}" if isinstance(fact.value, Dwelling) else ""
+        ended = host.sessions.end(session.client, now, f"the client has a later session{where}")
+        return effects + host.withdraw(ended, now, session.client)
 
 
-def _hung_up(broker: "MobileBroker", arrival: "Arrival", reason: str) -> list[Effect]:
+def _hang_up(arrival: Arrival, reason: str) -> list[Effect]:
     connection, arrival.connection = arrival.connection, None
     effects: list[Effect] = [StopTimer((WAIT_TIMER, arrival.attach.client))]
     return effects if connection is None else [*effects, Tell(connection, Bye(reason)), Close(connection, reason)]
-
-
-def begin_anew(broker: "MobileBroker", arrival: "Arrival", now: float) -> list[Effect]:
-    """The session is lost: begin another. (rule 4)"""
-    connection, attach = arrival.connection, arrival.attach
-    effects: list[Effect] = [StopTimer((WAIT_TIMER, attach.client)), *broker._forget(arrival, now)]
-    if connection is None:
-        return effects
-    broker.sessions.vouch(connection, arrival.asserted or {})
-    began = structs.replace(attach, home="", since=attach.attempt, session=attach.session or "unknown")
-    return effects + broker._come(connection, began, now)
-
-
-# ------------------------------------------------------------ the table
-
-
-def announce(broker: "MobileBroker", client: NodeId, effects: list[Effect], now: float) -> None:
-    """A session has begun, come, gone or ended here: say so, or end it when there is a later one. (rules 2, 3)"""
-    session = broker.sessions.session(client)
-    fact = broker.gossip.fact(WHEREABOUTS, client)
-    known = None if fact is None else fact.value
-    if session is None or not session.named:
-        moved = broker.moved.get(client)
-        if fact is None or not isinstance(known, Dwelling) or known.home != broker.name:
-            return
-        is_given = moved is not None and moved.attempt > known.attempt
-        if (is_given and session is None) or client in broker.arrivals:
-            return
-        broker.gossip.put(WHEREABOUTS, (client,), None, now, fact.stamp + 1)
-        return
-    if fact is not None and (fact.stamp, fact.by) > (2 * session.attempt + 1, broker.name):
-        effects += _end_earlier(broker, session, fact, now)
-        return
-    if isinstance(known, Dwelling) and (known.home, known.attempt) == (broker.name, session.attempt):
-        return
-    here = Dwelling(broker.name, session.name, session.attempt)
-    reason = broker.gossip.put(WHEREABOUTS, (client,), here, now, 2 * session.attempt)
-    if reason is not None:
-        effects.append(Trace(Record("lost", client, "Known", detail=reason)))
-
-
-def on_fact(broker: "MobileBroker", fact: Fact, effects: list[Effect], now: float) -> None:
-    """Somebody else has the client's session: an earlier one here ends. (rule 3)"""
-    session = broker.sessions.session(fact.key[0])
-    if session is None or not session.named or not isinstance(fact.value, Dwelling) or fact.value.home == broker.name:
-        return
-    if (fact.stamp, fact.by) > (2 * session.attempt, broker.name):
-        effects += _end_earlier(broker, session, fact, now)
-
-
-def _end_earlier(broker: "MobileBroker", session: Session, fact: Fact, now: float) -> list[Effect]:
-    effects: list[Effect] = [] if session.connection is None else broker.quenching.detach(session.connection)
-    effects += broker._stay(session.client, fact.stamp // 2, now)
-    where = f" at {fact.value.home}" if isinstance(fact.value, Dwelling) else ""
-    ended = broker.sessions.end(session.client, now, f"the client has a later session{where}")
-    return effects + broker._without(ended, now, session.client)
-
-
-# ------------------------------------------------------------ clients that know where they have been
-
-
-def say_over(broker: "MobileBroker", attach: Attach, now: float) -> list[Effect]:
-    """The client's session is here: where it has been meanwhile another may have begun."""
-    effects: list[Effect] = []
-    for other in dict.fromkeys((*attach.tried, attach.home)) if attach.tried else ():
-        if other != broker.name and broker._knows(other):
-            effects += broker._send_to(other, Over(attach.client, other, attach.attempt, broker.name), now)
-    return effects
-
-
-def on_over(broker: "MobileBroker", peer: NodeId, message: Over, now: float) -> list[Effect]:
-    """A session that the client never heard of, or has given up, ends."""
-    if message.to != broker.name:
-        return broker._send_to(message.to, message, now)
-    session = broker.sessions.session(message.client)
-    if session is None or session.attempt >= message.attempt or message.client in broker.arrivals:
-        return []
-    effects: list[Effect] = [] if session.connection is None else broker.quenching.detach(session.connection)
-    effects += broker._stay(message.client, message.attempt, now)
-    broker._remember_moved(Relocate(message.client, broker.name, message.by, message.attempt))
-    ended = broker.sessions.end(message.client, now, f"the client has another session at {message.by}")
-    return effects + broker._without(ended, now, message.client)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Notify
 from godwit.client.client import Client
 from godwit.filters.language import parse
 from godwit.mobility.locations import Movements, steps
+from godwit.mobility.mobile_broker import mobile_broker
 from godwit.mobility.movement_graphs import Drift, from_edges
-from godwit.mobility.roaming import MobileBroker
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.figures import lines
 from godwit.reproduce.runs import traced
@@ -163,7 +163,7 @@ def _shop(reduction: str, seed: int, until_s: float, sink: TraceSink) -> None:
     links = list(pairwise(names))
     beside = {name: {a if b == name else b: 1.0 for a, b in links if name in (a, b)} for name in names}
     for name in names:
-        make = partial(MobileBroker, name, beside[name], config, movements=movements)
+        make = partial(mobile_broker, name, beside[name], config, movements=movements)
         world.add_broker(name, make, journaled=False)
     for a, b in links:
         world.wire(a, b, 0.02, None)

@@ -1,11 +1,11 @@
 """The runtime: the same machines on real sockets and disks. So far the native protocol, its journal and its client.
 
 >>> import asyncio
->>> from godwit.broker.broker import BrokerConfig
->>> from godwit.mobility import MobileBroker
+>>> from godwit.broker.config import BrokerConfig
+>>> from godwit.mobility import mobile_broker
 >>> from godwit.runtime import Node, Server, connect
 >>> async def scene() -> str:
-...     node = Node(lambda: MobileBroker("b1", {}, BrokerConfig()))
+...     node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()))
 ...     server = Server("b1", node, {})
 ...     address = await server.listen("127.0.0.1", 0)
 ...     async with connect(address, name="ann") as ann, connect(address, name="van 7") as van:

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.limits import WINDOW, Limits
 from godwit.broker.links import LinkConfig
 from godwit.errors import BadValue, ConfigurationError, GodwitError
@@ -32,7 +32,7 @@ from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mobility.locations import Movements
 from godwit.mobility.movement_graphs import Drift, Movement, parse
 from godwit.mobility.predictors import model_of
-from godwit.mobility.publishers import PROXIES_MAX, PublisherSettings
+from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherSettings
 from godwit.mqtt.exchange import Settings
 from godwit.runtime.rates import Traffic
 from godwit.runtime.sections import Neighbour, PublishersSection, Settled

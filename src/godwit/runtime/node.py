@@ -50,7 +50,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.mobility.publishers import Resettled
+from godwit.mobility.publisher_presence import Resettled
 from godwit.runtime.journal import Journal
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record

@@ -14,7 +14,7 @@ import msgspec
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.broker.spcf import CONTEXTS_MAX
-from godwit.mobility.publishers import PublisherSettings
+from godwit.mobility.publisher_presence import PublisherSettings
 from godwit.mqtt.exchange import Settings
 from godwit.runtime.journal import Durability
 from godwit.runtime.rates import Traffic

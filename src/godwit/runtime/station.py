@@ -27,13 +27,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from godwit.broker.broker import Broker
 from godwit.errors import ConfigurationError, GodwitError, JournalError
 from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.matching.index import IndexMatcher
-from godwit.mobility import MobileBroker
+from godwit.mobility import mobile_broker
 from godwit.mobility.predictors import MovementModel
-from godwit.mobility.publishers import Resettled
+from godwit.mobility.publisher_presence import Resettled
 from godwit.runtime.admission import Door, OpenDoor
 from godwit.runtime.configuration import Configuration, Made, address_of
 from godwit.runtime.journal import Journal, new_incarnation
@@ -305,8 +306,8 @@ def _warm_up() -> None:
     matcher.match(event({"price": 1}))
 
 
-def _machine(made: Made) -> MobileBroker:
-    return MobileBroker(
+def _machine(made: Made) -> Broker:
+    return mobile_broker(
         made.name,
         made.neighbours,
         made.config,

@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
+from godwit.broker.broker import Broker
 from godwit.broker.graph import GraphRouting
 from godwit.broker.hop_messages import ContextPacket
 from godwit.broker.messages import Packet, Publish
 from godwit.broker.spcf import SpcfRouting
 from godwit.client.client import Client
 from godwit.filters.contexts import may_match
+from godwit.mobility.attach_policies.carry import Carry
 from godwit.mobility.messages import Collected, Replay
-from godwit.mobility.roaming import MobileBroker
+from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.relocation import Relocation
 from godwit.simulator.ledger import EventId
 from godwit.simulator.topologies import Overlay
 
@@ -38,14 +41,15 @@ Taken = Callable[[str, str], int]
 """`taken(a, b)`: the number of the last message from broker a that broker b has taken, and will not forget."""
 
 
-def waiting(broker: MobileBroker, overlay: Overlay, taken: Taken) -> Iterator[tuple[str, Any]]:
+def waiting(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[tuple[str, Any]]:
     """Each message in an outbox of `broker`, with the neighbour that has still to take it; "": held back by routing."""
     for peer, link in broker.links.items():
         if link.outbox:
             for message in islice(link.outbox, max(taken(broker.name, peer) - link.first + 1, 0), None):
                 yield peer, message
+    routes = broker.component(OverlayRoutes)
     is_complete = isinstance(broker.routing, GraphRouting) and not _unmet(broker.routing, overlay)
-    for _, message in (*broker.held, *(("", message) for unsent in broker.unsent.values() for message in unsent)):
+    for _, message in (*routes.held, *(("", message) for unsent in routes.unsent.values() for message in unsent)):
         yield "", message
     for message in broker.routing.held_back():
         if not (is_complete and type(message) is Publish):  # an early event is kept for whom a newborn has not met
@@ -65,7 +69,7 @@ def _event_of(message: Any) -> EventId | None:
     return message.event.id if type(message) in (Publish, ContextPacket) else None
 
 
-def events_on_the_way(broker: MobileBroker, overlay: Overlay, taken: Taken) -> Iterator[EventId]:
+def events_on_the_way(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[EventId]:
     """The events that `broker` has in hand for other brokers."""
     for _, message in waiting(broker, overlay, taken):
         id = _event_of(message)
@@ -73,7 +77,7 @@ def events_on_the_way(broker: MobileBroker, overlay: Overlay, taken: Taken) -> I
             yield id
 
 
-def events_at_stake(broker: MobileBroker, overlay: Overlay, taken: Taken) -> dict[EventId, dict[str, None]]:
+def events_at_stake(broker: Broker, overlay: Overlay, taken: Taken) -> dict[EventId, dict[str, None]]:
     """The events that `broker` has in hand, and at which brokers each would be missed if they died with it."""
     found: dict[EventId, dict[str, None]] = {}
     for peer, message in waiting(broker, overlay, taken):
@@ -101,16 +105,16 @@ def _behind(peer: str, broker: str, overlay: Overlay) -> tuple[str, ...]:
     return tuple(found)
 
 
-Others = Callable[[str], MobileBroker | None]
+Others = Callable[[str], Broker | None]
 """Another broker, or None if it has lost its memory."""
 
 
-def events_queued(broker: MobileBroker, others: Others) -> Iterator[tuple[str, EventId]]:
+def events_queued(broker: Broker, others: Others) -> Iterator[tuple[str, EventId]]:
     """Client and event, for all that waits in a session, or in one on its way, for its client's confirmation."""
     for session in broker.sessions:
         for event in session.queue.events():
             yield session.client, event.id
-    for client, arrival in broker.arrivals.items():
+    for client, arrival in broker.component(Relocation).arrivals.items():
         for event, _ in arrival.buffer:
             yield client, event.id
     for replay in _replays(broker, others):
@@ -118,13 +122,14 @@ def events_queued(broker: MobileBroker, others: Others) -> Iterator[tuple[str, E
             yield replay.client, item.event.id
 
 
-def _replays(broker: MobileBroker, others: Others) -> Iterator[Replay | Collected]:
+def _replays(broker: Broker, others: Others) -> Iterator[Replay | Collected]:
     """The parts of sessions that `broker` has in hand. In a graph only who has sent them can do so again."""
-    for arrival in broker.arrivals.values():
+    for arrival in broker.component(Relocation).arrivals.values():
         yield from arrival.parts
     outboxes = (link.outbox for link in broker.links.values() if link.outbox)
-    held = (message for _, message in broker.held)
-    for message in chain(*outboxes, held, *broker.unsent.values()):
+    routes = broker.component(OverlayRoutes)
+    held = (message for _, message in routes.held)
+    for message in chain(*outboxes, held, *routes.unsent.values()):
         if type(message) is Replay or type(message) is Collected:
             yield message
     if isinstance(broker.routing, GraphRouting):
@@ -134,7 +139,7 @@ def _replays(broker: MobileBroker, others: Others) -> Iterator[Replay | Collecte
                 yield carried
 
 
-def _has_come(packet: Packet, target: MobileBroker | None) -> bool:
+def _has_come(packet: Packet, target: Broker | None) -> bool:
     """Whether `target` has a packet that is for it, in its turn or early."""
     if target is None or not isinstance(target.routing, GraphRouting):
         return False
@@ -145,16 +150,19 @@ def _has_come(packet: Packet, target: MobileBroker | None) -> bool:
     return number < incoming.next or number in incoming.held
 
 
-def sessions_at(broker: MobileBroker, others: Others) -> dict[str, None]:
+def sessions_at(broker: Broker, others: Others) -> dict[str, None]:
     """The clients whose session `broker` has in hand: here, expected, or passing through."""
     passing = (replay.client for replay in _replays(broker, others))
-    return dict.fromkeys([*(session.client for session in broker.sessions), *broker.arrivals, *passing])
+    arriving = broker.component(Relocation).arrivals
+    return dict.fromkeys([*(session.client for session in broker.sessions), *arriving, *passing])
 
 
-def is_quiet(broker: MobileBroker, overlay: Overlay, taken: Taken) -> bool:
+def is_quiet(broker: Broker, overlay: Overlay, taken: Taken) -> bool:
     """Whether no message of control waits in `broker`, its tables are whole, and it knows who is there."""
     routing = broker.routing
-    if broker.arrivals or broker.collecting or broker.news or not routing.is_settled():
+    if broker.component(Relocation).arrivals or broker.component(Carry).collecting:
+        return False
+    if broker.component(OverlayRoutes).news or not routing.is_settled():
         return False
     if isinstance(routing, GraphRouting) and _unmet(routing, overlay):
         return False
@@ -166,7 +174,7 @@ def is_answered(client: Client) -> bool:
     return (client.connection is None or client.is_attached) and not client.has_unanswered_changes()
 
 
-def idle_entries(broker: MobileBroker) -> int:
+def idle_entries(broker: Broker) -> int:
     """How many subscriptions of others `broker` holds that none of its clients' contexts may match."""
     routing = broker.routing
     if not isinstance(routing, SpcfRouting):
@@ -180,12 +188,12 @@ def idle_entries(broker: MobileBroker) -> int:
     )
 
 
-def entries_in(broker: MobileBroker) -> int:
+def entries_in(broker: Broker) -> int:
     """All entries in the tables of `broker`, sessions counted."""
     return sum(broker.routing.sizes().values()) + len(broker.sessions)
 
 
-def queue_lengths(brokers: Iterable[MobileBroker]) -> dict[str, int]:
+def queue_lengths(brokers: Iterable[Broker]) -> dict[str, int]:
     """By kind of queue, the longest of it in any of these brokers."""
     longest = {"outbox": 0, "session": 0}
     for broker in brokers:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from godwit.mobility.predictors import Itineraries, Predictor, Wrong, model_of
-from godwit.mobility.publishers import PublisherConfig
+from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.simulator.roaming_settings import Roaming
 
 __all__ = ["publisher_config"]

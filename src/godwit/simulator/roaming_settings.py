@@ -33,7 +33,7 @@ PublisherMode = Literal["relocate", "named", "standard", "prefetching", "proxy",
 
 
 class PublisherMoves(msgspec.Struct, frozen=True, kw_only=True):
-    """What the modes for publishers need [pubmob §4.1]; `mobility/publishers.py` says what they do with it."""
+    """What the modes for publishers need [pubmob §4.1]; `mobility/publisher_presence.py` says what they do with it."""
 
     delay_s: Seconds = 10.0  # delayed: how long the last broker goes on
     proxies: Annotated[int, msgspec.Meta(ge=1, le=BROKERS_MAX)] = 5  # proxy: so many along the street

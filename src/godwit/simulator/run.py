@@ -18,7 +18,11 @@ from typing import Any
 
 import msgspec
 
-from godwit.mobility.roaming import MobileBroker
+from godwit.broker.broker import Broker
+from godwit.mobility.attach_policies.carry import Carry
+from godwit.mobility.publisher_presence import PublisherPresence
+from godwit.mobility.relocation import Relocation
+from godwit.mobility.transfer_barrier import GraphBarrier
 from godwit.simulator.adhoc_run import ad_hoc_run
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
 from godwit.simulator.faults import drawn_faults
@@ -147,7 +151,7 @@ class Simulation(Misfortune):
         if self.world.now < self.scenario.ends_s:
             self.world.at(self.world.now + PROBE_S, self._probe)
 
-    def _record_tables(self, brokers: list[MobileBroker]) -> None:
+    def _record_tables(self, brokers: list[Broker]) -> None:
         """Write down which tables have grown or shrunk."""
         for broker in brokers:
             for table, size in broker.routing.sizes().items():
@@ -163,8 +167,9 @@ class Simulation(Misfortune):
                 f"{type(message).__name__} {f'for {peer}' if peer else 'held back'}"
                 for peer, message in waiting(broker, self.overlay, taken=lambda *_: 0)  # all must be acknowledged
             ]
-            left += [f"the session of {client} is not here yet" for client in broker.arrivals]
-            left += [f"{', '.join(asked.brokers)} about {client}" for client, asked in broker.collecting.items()]
+            left += [f"the session of {client} is not here yet" for client in broker.component(Relocation).arrivals]
+            collecting = broker.component(Carry).collecting
+            left += [f"{', '.join(asked.brokers)} about {client}" for client, asked in collecting.items()]
             left += [f"event {id} for client {client}" for client, id in events_queued(broker, self._other)]
             if not node.alive:
                 self._violate("settles", f"the broker is down after {when}", name)
@@ -193,8 +198,10 @@ class Simulation(Misfortune):
         for name in self.overlay.brokers:
             left = {table: size for table, size in self.broker(name).routing.sizes().items() if size}
             broker = self.broker(name)
-            kept: dict[str, Sized] = {"sessions": broker.sessions, "leaving": broker.leaving, "flushed": broker.flushed}
-            kept["holdings"] = broker.holdings
+            kept: dict[str, Sized] = {"sessions": broker.sessions}
+            if isinstance(barrier := broker.component(Relocation).barrier, GraphBarrier):
+                kept |= {"leaving": barrier.departing, "flushed": barrier.flushed}
+            kept["holdings"] = broker.component(PublisherPresence).holdings
             left |= {what: len(those) for what, those in kept.items() if len(those)}
             self.entries_left += sum(left.values())
             if left:

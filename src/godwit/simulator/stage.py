@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from functools import partial
 from random import Random
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.broker import Broker
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Notify
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
@@ -13,8 +14,8 @@ from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
 from godwit.filters.references import LOCATION
 from godwit.mobility.locations import Movements
+from godwit.mobility.mobile_broker import mobile_broker
 from godwit.mobility.modes import MODES
-from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.context_settings import ROLE
 from godwit.simulator.inspection import (
     events_on_the_way,
@@ -156,7 +157,7 @@ class Stage:
         moving = publisher_config(scenario.clients.roaming, places_of(scenario, self.overlay), self._visits())
         world.size_of = sizes(network.control_bytes, network.event_bytes)
         for name in self.overlay.brokers:
-            make = partial(MobileBroker, name, beside[name], config, movements=self.movements, moving=moving)
+            make = partial(mobile_broker, name, beside[name], config, movements=self.movements, moving=moving)
             world.add_broker(name, make, journaled=journaled, sync_s=network.disk_sync_ms / 1_000)
         for link in self.overlay.links:
             world.wire(link.a, link.b, link.latency_s, link.bandwidth_bps)
@@ -185,10 +186,10 @@ class Stage:
             bps = None if network.client_bandwidth_kbps is None else network.client_bandwidth_kbps * 1_000
             self.world.wire(name, broker, network.client_latency_ms / 1_000, bps)
 
-    def broker(self, name: str) -> MobileBroker:
+    def broker(self, name: str) -> Broker:
         """The machine of a broker that is up."""
         machine = self.world.nodes[name].machine
-        assert isinstance(machine, MobileBroker)
+        assert isinstance(machine, Broker)
         return machine
 
     def client(self, name: str) -> Client:
@@ -203,7 +204,7 @@ class Stage:
         return {**said, **self.ledger.asserted.get(name, {})}
 
     def begins_anew(self, name: str) -> bool:
-        """Whether each connection of this client begins a session (mobility/publishers.py)."""
+        """Whether each connection of this client begins a session (mobility/publisher_presence.py)."""
         mode = self.ledger.modes.get(name)
         return mode is not None and mode.for_publishers
 
@@ -216,7 +217,7 @@ class Stage:
         is_safe = receiver not in self.without_disk and len(node.journal) == node.durable
         return link.received if is_known and is_safe else 0
 
-    def _other(self, name: str) -> MobileBroker | None:
+    def _other(self, name: str) -> Broker | None:
         """The machine of a broker, unless it has lost its memory."""
         return None if name in self.without_disk else self.broker(name)
 

@@ -44,32 +44,33 @@ It does not say what a wrong prediction comes to; here it is withdrawn.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from godwit.broker.broker import EVERYTHING, BrokerConfig
-from godwit.broker.effects import Effect, Heard, Reconfigured, StartTimer, StopTimer, Tell, TimerDue, Trace
-from godwit.broker.messages import Advertise, Attach, Attached, Bye, NodeId, Request
+from godwit.broker.broker import EVERYTHING
+from godwit.broker.component import Handlers, Relayed
+from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
+from godwit.broker.host import Host
+from godwit.broker.limits import Limits
+from godwit.broker.messages import Advertise, Attach, Attached, NodeId, Unadvertise
 from godwit.broker.session import Session
-from godwit.broker.sessions import Removed
 from godwit.filters.filters import TRUE, Filter
-from godwit.mobility.graph_roaming import FlushingBroker
-from godwit.mobility.locations import Movements
+from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Prefetch, Proxy, Withdraw
-from godwit.mobility.modes import MODES
 from godwit.mobility.predictors import Predictor, model_of
-from godwit.mobility.ways import Handler
+from godwit.mobility.relocation import Relocation
 from godwit.trace import Record
 
-__all__ = ["Holding", "PublisherBroker", "PublisherConfig", "PublisherSettings", "Resettled"]
+__all__ = ["PUBLISHER_MODES", "Holding", "PublisherConfig", "PublisherPresence", "PublisherSettings", "Resettled"]
 
 HOLDINGS_MAX = 10_000
 RENEWALS = 3  # in a lease
 PROXIES_MAX = 16  # of a publisher, where they are listed
 DELAYED = ("delayed", "prefetching+delayed")
 PREFETCHING = ("prefetching", "prefetching+delayed")
+PUBLISHER_MODES = ("standard", "prefetching", "proxy", "delayed", "prefetching+delayed")
 
 
 class PublisherConfig(msgspec.Struct, frozen=True):
@@ -111,9 +112,13 @@ class PublisherSettings(msgspec.Struct, frozen=True):
         )
 
 
-class Resettled(Reconfigured, frozen=True):
-    """As `Reconfigured`, and these settings for publishers that move. Who is held for already is so until its time."""
+class Resettled(msgspec.Struct, frozen=True):
+    """As `Reconfigured`, and these settings for publishers that move. A publisher that is advertised for already is so
+    until its time.
+    """
 
+    neighbours: dict[NodeId, float]
+    limits: Limits
     publishers: PublisherSettings
 
 
@@ -145,52 +150,70 @@ class Predicted(msgspec.Struct, frozen=True):
     before: NodeId | None  # where it was before it came here
 
 
-class PublisherBroker(FlushingBroker):
-    """A broker whose publishers move."""
+class PublisherPresence:
+    """The publishers that are here, and the advertisements that are held for others."""
 
-    def __init__(
-        self,
-        name: NodeId,
-        neighbours: Mapping[NodeId, float],
-        config: BrokerConfig,
-        incarnation: int = 1,
-        *,
-        movements: Movements | None = None,
-        moving: PublisherConfig = PublisherConfig(),  # noqa: B008 (it is frozen)
-    ) -> None:
-        super().__init__(name, neighbours, config, incarnation, movements=movements)
-        self.moving = moving
+    label = "publisher presence"
+    host: Host
+
+    def __init__(self, relocation: Relocation, config: PublisherConfig) -> None:
+        self.relocation = relocation
+        self.routes = relocation.routes
+        self.config = config
         self.publishers: dict[NodeId, Present] = {}
         self.holdings: dict[NodeId, Holding] = {}
         self.predicted: dict[NodeId, Predicted] = {}
 
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        return Handlers(
+            relayed={
+                Prefetch: Relayed(self.on_prefetch, check_move),
+                Proxy: Relayed(self.on_proxy, check_move),
+                Withdraw: Relayed(self.on_withdraw, check_move),
+            },
+            inputs={Resettled: self.on_resettled},
+            timers={
+                "holding": self._on_holding_due,
+                "predicted": self._on_predicted_due,
+                "renew": self._on_renew_due,
+            },
+            requests={Advertise: self._on_advertised, Unadvertise: self._on_advertised},
+            on_attach=self._on_attach,
+            on_detach=self._on_detach,
+            on_leave=self._on_leave,
+            on_session_ended=self._on_session_ended,
+            keeps_advertisements=self._held_for,
+            keeps_context=self._keeps_context,
+            brings_advertisements=self._brings_advertisements,
+        )
+
     def on_resettled(self, input: Resettled, now: float) -> list[Effect]:
         """Have these settings from now on."""
-        self.moving = input.publishers.config()
-        return self.on_reconfigured(input, now)
+        self.config = input.publishers.config()
+        return self.host.reconfigure(input.neighbours, input.limits, now)
 
     # ------------------------------------------------------------ it comes
 
-    def _on_attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+    def attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
         """A publisher comes, with what it advertises. [pubmob §3: movein]"""
-        if not MODES[message.mode].for_publishers:
-            self.publishers.pop(message.client, None)
-            return super()._on_attach(connection, message, now)
-        client = message.client
+        message = self.relocation.redirected(message)
+        host, client = self.host, message.client
         brought = {wish.id[1]: wish.filter for wish in message.wanted if type(wish) is Advertise}
-        is_new = self.sessions.session(client) is None
+        is_new = host.sessions.session(client) is None
         if is_new:
             message = structs.replace(message, session="", received=0)  # a new session is what it asks for
         known = {} if message.origin == "" else (brought or self._everything())
         renewed_at = message.renewed_at if message.origin else now
         before = self._before(message)
-        present = Present(message.mode, message.origin or self.name, renewed_at, known, bool(brought), before)
+        present = Present(message.mode, message.origin or host.name, renewed_at, known, bool(brought), before)
         self.publishers[client] = present
-        effects = super()._on_attach(connection, message, now)
-        if self.sessions.client_of(connection) != client:  # there was no room
+        effects = host.attach(connection, message, now)
+        if host.sessions.client_of(connection) != client:  # there was no room
             del self.publishers[client]
             return effects
-        session = self.sessions.session(client)
+        session = host.sessions.session(client)
         assert session is not None
         if is_new:
             self._adopt(session, brought, effects, now)
@@ -198,41 +221,46 @@ class PublisherBroker(FlushingBroker):
         if held is not None and held.kind != "proxy":
             self._let_go(client, effects, now)  # rule 2
         effects += self._withdraw(client, message.attempt, now)
-        if message.mode in PREFETCHING and held is None and message.home != self.name and self._knows(message.home):
-            effects += self._send_to(message.home, Withdraw(client, message.home, message.attempt), now)  # rule 5
+        home = message.home
+        if message.mode in PREFETCHING and held is None and home != host.name and self.routes.knows(home):
+            effects += self.routes.send_to(home, Withdraw(client, home, message.attempt), now)  # rule 5
         if message.mode == "proxy":
             effects = self._renewed_when_due(session, present, effects, now)
         return effects
 
+    def _on_attach(self, message: Attach) -> None:
+        """A client that comes in another mode is none of these publishers any more."""
+        if message.mode not in PUBLISHER_MODES:
+            self.publishers.pop(message.client, None)
+
     def _before(self, message: Attach) -> NodeId | None:
         """Where a publisher that comes was before; None when nobody knows. Rule 6."""
         last = message.tried[-1] if message.tried else message.home
-        if last != self.name:
+        if last != self.host.name:
             return last or None
         known = self.publishers.get(message.client) or self.predicted.get(message.client)
         return None if known is None else known.before
 
     def _adopt(self, session: Session, brought: dict[str, Filter], effects: list[Effect], now: float) -> None:
         """Let a new session begin with the advertisements of the last one."""
-        limits = self.config.limits
+        host, limits = self.host, self.host.config.limits
         if not brought or len(brought) > limits.advertisements_max:
             return
         for name, filter in brought.items():
             if filter.size <= limits.filter_literals_max:
                 session.advertisements[name] = filter
-                self._carry_out(self.routing.advertise((session.client, name), filter, now), effects, now)
+                host.carry_out(host.routing.advertise((session.client, name), filter, now), effects, now)
         session.has_advertised = True
-        self._carry_out(self.routing.unadvertise((session.client, EVERYTHING), now), effects, now)
+        host.carry_out(host.routing.unadvertise((session.client, EVERYTHING), now), effects, now)
 
-    def _advertise_everything(self, client: NodeId, effects: list[Effect], now: float) -> None:
-        """Not for a publisher that brings its advertisements with it."""
+    def _brings_advertisements(self, client: NodeId) -> bool:
+        """Whether a publisher has brought its advertisements with it."""
         present = self.publishers.get(client)
-        if present is None or not present.brings:
-            super()._advertise_everything(client, effects, now)
+        return present is not None and present.brings
 
     def _everything(self) -> dict[str, Filter]:
         """What a client advertises that never does."""
-        return {EVERYTHING: TRUE} if self.config.advertisements == "optional" else {}
+        return {EVERYTHING: TRUE} if self.host.config.advertisements == "optional" else {}
 
     def _said(self, session: Session) -> dict[str, Filter]:
         """What a session advertises."""
@@ -240,92 +268,83 @@ class PublisherBroker(FlushingBroker):
 
     # ------------------------------------------------------------ it goes
 
-    def _gone(self, connection: str, now: float) -> list[Effect]:
+    def _on_detach(self, connection: str, now: float) -> list[Effect] | None:
         """A publisher goes: tear down its tree, or leave it to others. [pubmob §3: moveout]"""
-        client = self.sessions.client_of(connection)
+        host = self.host
+        client = host.sessions.client_of(connection)
         present = None if client is None else self.publishers.pop(client, None)
-        effects = super()._gone(connection, now)
         if client is None or present is None:
-            return effects
-        session = self.sessions.session(client)
+            return None
+        effects = host.keep_session(connection, now)
+        session = host.sessions.session(client)
         assert session is not None
         if present.mode == "proxy":
             effects.append(StopTimer(("renew", client)))
         if present.mode in PREFETCHING:
             effects += self._predict(session, present.before, now)
         if present.mode in DELAYED:
-            until = now + self.moving.delay_s
+            until = now + self.config.delay_s
             effects += self._hold_for(client, Holding("delayed", self._said(session), session.attempt, until), now)
-        return effects + self._without(self.sessions.end(client, now, "the publisher has gone"), now, client)
+        return effects + host.withdraw(host.sessions.end(client, now, "the publisher has gone"), now, client)
 
-    def _without(self, removed: Removed, now: float, ended: NodeId | None = None) -> list[Effect]:
-        """As every broker, but for what a holding holds (rule 1); whose session is over, or elsewhere, is not here."""
-        if ended is None:
-            return super()._without(removed, now)
-        self.publishers.pop(ended, None)
-        held = self.holdings[ended].advertisements if ended in self.holdings else {}
-        ads = tuple(id for id in removed.advertisements if id[1] not in held)
-        kept = Removed(removed.subscriptions, ads, removed.effects)
-        effects = super()._without(kept, now, None if EVERYTHING in held else ended)
-        for name, filter in held.items():  # as the holding has it, which may differ
-            self._carry_out(self.routing.advertise((ended, name), filter, now), effects, now)
-        self._tell_context(ended, effects, now)
-        return effects
+    def _on_session_ended(self, client: NodeId) -> None:
+        self.publishers.pop(client, None)
 
-    def _tell_context(self, client: NodeId | None, effects: list[Effect], now: float) -> None:
-        """As every broker; but who has just left may be back before long, and so its context stays as its tree does."""
-        held = None if client is None else self.holdings.get(client)
-        if held is None or held.kind != "delayed" or self.sessions.session(client or "") is not None:
-            super()._tell_context(client, effects, now)
+    def _held_for(self, client: NodeId) -> Mapping[str, Filter]:
+        """What is advertised here for a client without a session. (rule 1)"""
+        held = self.holdings.get(client)
+        return {} if held is None else held.advertisements
+
+    def _keeps_context(self, client: NodeId) -> bool:
+        """A publisher that has just left may be back before long, and so its context stays as its tree does."""
+        held = self.holdings.get(client)
+        return held is not None and held.kind == "delayed"
 
     def _predict(self, session: Session, before: NodeId | None, now: float) -> list[Effect]:
         """Tell the broker that a publisher will come to, to build its tree. [pubmob §3: Prefetching]"""
         client, attempt = session.client, session.attempt
-        predictor, said = self.moving.predictor, self._said(session)
-        to = None if predictor is None else predictor.next_broker(client, self.name, attempt, before)
-        if to is None or not self._knows(to) or not said or len(self.predicted) >= HOLDINGS_MAX:
+        predictor, said = self.config.predictor, self._said(session)
+        to = None if predictor is None else predictor.next_broker(client, self.host.name, attempt, before)
+        if to is None or not self.routes.knows(to) or not said or len(self.predicted) >= HOLDINGS_MAX:
             return []
         self.predicted[client] = Predicted(to, attempt, before)
-        timer = StartTimer(("predicted", client), now + self.moving.prefetch_s)
-        return [timer, *self._send_to(to, Prefetch(client, to, attempt, _advertisements(client, said)), now)]
+        timer = StartTimer(("predicted", client), now + self.config.prefetch_s)
+        return [timer, *self.routes.send_to(to, Prefetch(client, to, attempt, _advertisements(client, said)), now)]
 
-    def on_heard(self, input: Heard, now: float) -> list[Effect]:
-        """As every broker; and who leaves for good leaves its proxies too."""
-        if type(input.message) is not Bye:
-            return super().on_heard(input, now)
-        client = self.sessions.client_of(input.connection)
-        session = None if client is None else self.sessions.session(client)
-        present = None if client is None else self.publishers.pop(client, None)
-        effects = super().on_heard(input, now)
-        if client is None or present is None or session is None:
+    def _on_leave(self, client: NodeId) -> Callable[[float], list[Effect]] | None:
+        """A publisher that leaves for good leaves its proxies too, once its session has ended."""
+        session, present = self.host.sessions.session(client), self.publishers.pop(client, None)
+        if present is None or session is None:
+            return None
+        attempt = session.attempt
+
+        def let_proxies_go(now: float) -> list[Effect]:
+            effects: list[Effect] = []
+            if present.mode == "proxy":
+                effects.append(StopTimer(("renew", client)))
+                effects += self._tell_proxies(client, present, attempt, {}, now)
+            if client in self.holdings:
+                self._let_go(client, effects, now)
             return effects
-        if present.mode == "proxy":
-            effects.append(StopTimer(("renew", client)))
-            effects += self._tell_proxies(client, present, session.attempt, {}, now)
-        if client in self.holdings:
-            self._let_go(client, effects, now)
-        return effects
+
+        return let_proxies_go
 
     # ------------------------------------------------------------ proxies
 
-    def _on_request(self, connection: str, message: Request, now: float) -> list[Effect]:
-        """As every broker; and proxies hear what a publisher advertises. [pubmob §3: Proxy]"""
-        effects = super()._on_request(connection, message, now)
-        if not self.publishers:
-            return effects
-        client = self.sessions.client_of(connection)
+    def _on_advertised(self, connection: str, wish: Any, effects: list[Effect], now: float) -> None:
+        """Proxies hear what a publisher advertises. [pubmob §3: Proxy]"""
+        client = self.host.sessions.client_of(connection)
         present = None if client is None else self.publishers.get(client)
         if client is not None and present is not None and present.mode == "proxy":
-            session = self.sessions.session(client)
+            session = self.host.sessions.session(client)
             assert session is not None
             if self._said(session) != present.told:
                 effects += self._tell_proxies(client, present, session.attempt, self._said(session), now)
-        return effects
 
     def _renewed_when_due(self, session: Session, present: Present, effects: list[Effect], now: float) -> list[Effect]:
         """Tell the proxies of a publisher that comes what they do not know, or that they are to go on. Rule 4."""
         client, said = session.client, self._said(session)
-        every_s = self.moving.lease_s / RENEWALS
+        every_s = self.config.lease_s / RENEWALS
         told: list[Effect] = []
         if said != present.told or (said and now - present.renewed_at >= every_s):
             told = self._tell_proxies(client, present, session.attempt, said, now)
@@ -337,45 +356,54 @@ class PublisherBroker(FlushingBroker):
     ) -> list[Effect]:
         present.told, present.renewed_at = said, now
         effects: list[Effect] = []
-        for to in self.moving.proxies_of(present.origin):
-            if to == self.name or self._knows(to):
-                effects += self._send_to(to, Proxy(client, to, attempt, _advertisements(client, said)), now)
+        for to in self.config.proxies_of(present.origin):
+            if to == self.host.name or self.routes.knows(to):
+                effects += self.routes.send_to(to, Proxy(client, to, attempt, _advertisements(client, said)), now)
         return effects
 
     def on_proxy(self, peer: NodeId, message: Proxy, now: float) -> list[Effect]:
         """Keep a tree for a publisher, wherever it is; or keep it no longer."""
-        if message.to != self.name:
-            return self._send_to(message.to, message, now)
+        if message.to != self.host.name:
+            return self.routes.send_to(message.to, message, now)
         client, held = message.client, self.holdings.get(message.client)
         if held is not None and message.attempt < held.attempt:  # rule 3
             return []
         said = {advertise.id[1]: advertise.filter for advertise in message.advertisements}
         if said:
-            return self._hold_for(client, Holding("proxy", said, message.attempt, now + self.moving.lease_s), now)
+            return self._hold_for(client, Holding("proxy", said, message.attempt, now + self.config.lease_s), now)
         effects: list[Effect] = []
         if held is not None:
             self._let_go(client, effects, now)
         return effects
 
+    def _on_renew_due(self, key: TimerKey, now: float) -> list[Effect]:
+        """A lease that is used is renewed. (rule 4)"""
+        client = key[1]
+        present, session = self.publishers.get(client), self.host.sessions.session(client)
+        if present is None or session is None:
+            return []
+        effects = self._tell_proxies(client, present, session.attempt, self._said(session), now)
+        return [*effects, StartTimer(("renew", client), now + self.config.lease_s / RENEWALS)]
+
     # ------------------------------------------------------------ the next broker
 
     def on_prefetch(self, peer: NodeId, message: Prefetch, now: float) -> list[Effect]:
         """A publisher is on its way here: build its tree. [pubmob §3: Prefetching]"""
-        if message.to != self.name:
-            return self._send_to(message.to, message, now)
-        session, held = self.sessions.session(message.client), self.holdings.get(message.client)
+        if message.to != self.host.name:
+            return self.routes.send_to(message.to, message, now)
+        session, held = self.host.sessions.session(message.client), self.holdings.get(message.client)
         if max(session.attempt if session else -1, held.attempt if held else -1) > message.attempt:  # rule 3
             return []
         said = {advertise.id[1]: advertise.filter for advertise in message.advertisements}
         if held is not None:  # it has left us, and will be back
             said = {**held.advertisements, **said}
-        until = now + self.moving.prefetch_s
+        until = now + self.config.prefetch_s
         return self._hold_for(message.client, Holding("prefetched", said, message.attempt, until), now)
 
     def on_withdraw(self, peer: NodeId, message: Withdraw, now: float) -> list[Effect]:
-        """A publisher is elsewhere: tell whom we told that it would come, or stop waiting for it. Rule 5."""
-        if message.to != self.name:
-            return self._send_to(message.to, message, now)
+        """A publisher is elsewhere: tell the broker that expects it, or stop waiting for it. Rule 5."""
+        if message.to != self.host.name:
+            return self.routes.send_to(message.to, message, now)
         client, attempt = message.client, message.attempt
         effects = self._withdraw(client, attempt, now)
         held = self.holdings.get(client)
@@ -384,18 +412,23 @@ class PublisherBroker(FlushingBroker):
         return effects
 
     def _withdraw(self, client: NodeId, attempt: int, now: float) -> list[Effect]:
-        """The publisher has been seen again: who was told that it would come need not wait any longer. Rule 5."""
+        """The publisher has been seen again: the broker that expects it need not wait any longer. Rule 5."""
         said = self.predicted.get(client)
         if said is None or said.attempt >= attempt:
             return []
         del self.predicted[client]
-        return [StopTimer(("predicted", client)), *self._send_to(said.to, Withdraw(client, said.to, attempt), now)]
+        withdraw = Withdraw(client, said.to, attempt)
+        return [StopTimer(("predicted", client)), *self.routes.send_to(said.to, withdraw, now)]
+
+    def _on_predicted_due(self, key: TimerKey, now: float) -> list[Effect]:
+        self.predicted.pop(key[1], None)
+        return []
 
     # ------------------------------------------------------------ holding
 
     def _hold_for(self, client: NodeId, holding: Holding, now: float) -> list[Effect]:
         """Advertise for a publisher that is not here; instead of what was held for it before."""
-        before = self.holdings.get(client)
+        host, before = self.host, self.holdings.get(client)
         if before is None and len(self.holdings) >= HOLDINGS_MAX:
             return [Trace(Record("lost", client, "Advertise", detail="too many publishers are advertised for"))]
         effects: list[Effect] = []
@@ -404,58 +437,34 @@ class PublisherBroker(FlushingBroker):
                 self._let_go(client, effects, now)
             return effects
         self.holdings[client] = holding
-        session = self.sessions.session(client)
+        session = host.sessions.session(client)
         here = {} if session is None else self._said(session)
         for name, filter in holding.advertisements.items():
             if name not in here:  # rule 1
-                self._carry_out(self.routing.advertise((client, name), filter, now), effects, now)
+                host.carry_out(host.routing.advertise((client, name), filter, now), effects, now)
         for name in () if before is None else before.advertisements:
             if name not in holding.advertisements and name not in here:
-                self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
+                host.carry_out(host.routing.unadvertise((client, name), now), effects, now)
         return [*effects, StartTimer(("holding", client), holding.until)]
 
     def _let_go(self, client: NodeId, effects: list[Effect], now: float) -> None:
         """Advertise for a publisher no longer; what its session here advertises stays."""
-        holding = self.holdings.pop(client)
-        session = self.sessions.session(client)
+        host, holding = self.host, self.holdings.pop(client)
+        session = host.sessions.session(client)
         here = {} if session is None else self._said(session)
         effects.append(StopTimer(("holding", client)))
         for name in holding.advertisements:
             if name not in here:
-                self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
+                host.carry_out(host.routing.unadvertise((client, name), now), effects, now)
         if session is None:
-            self._tell_context(client, effects, now)
+            host.tell_context(client, effects, now)
 
-    def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
-        """What was held for a while ends; a lease that is used is renewed."""
+    def _on_holding_due(self, key: TimerKey, now: float) -> list[Effect]:
+        """What was held for a while ends. [pubmob §3] "tears down only the extraneous portions\""""
         effects: list[Effect] = []
-        match input.key:
-            case ("holding", client):
-                if client in self.holdings:  # [pubmob §3] "tears down only the extraneous portions"
-                    self._let_go(client, effects, now)
-                return effects
-            case ("predicted", client):
-                self.predicted.pop(client, None)
-                return effects
-            case ("renew", client):
-                present, session = self.publishers.get(client), self.sessions.session(client)
-                if present is not None and session is not None:
-                    effects += self._tell_proxies(client, present, session.attempt, self._said(session), now)
-                    effects.append(StartTimer(("renew", client), now + self.moving.lease_s / RENEWALS))
-                return effects
-        return super().on_timer_due(input, now)
-
-    ANSWERS: ClassVar[dict[type, Handler]] = {
-        **FlushingBroker.ANSWERS,
-        Prefetch: on_prefetch,
-        Proxy: on_proxy,
-        Withdraw: on_withdraw,
-    }
-    HANDLERS: ClassVar[dict[type, Callable[[Any, Any, float], list[Effect]]]] = {
-        **FlushingBroker.HANDLERS,
-        Heard: on_heard,
-        Resettled: on_resettled,
-    }
+        if key[1] in self.holdings:
+            self._let_go(key[1], effects, now)
+        return effects
 
 
 def _advertisements(client: NodeId, said: Mapping[str, Filter]) -> tuple[Advertise, ...]:

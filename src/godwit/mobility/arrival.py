@@ -1,14 +1,22 @@
-"""A client that is here and whose session is not yet: what its new border broker keeps of it meanwhile.
+"""A client that is here and whose session is not yet: what its new border broker keeps of it, and its phases.
+
+*Theory.* `TRANSITIONS` is the life of an arrival. An arrival begins by asking: in the modes that bring nothing, first
+what the client wants, then for the session itself. The session comes in parts. In the graph family it may have to wait
+until all brokers have flushed (`transfer_barrier.py`). Then the client is let in, with its session (`done`) or with a
+new one (`lost`); or the client is elsewhere and nothing stays here (`superseded`).
 
 *Rules.*
 1. What it brings is bounded by the same limits as a session: a wish beyond them is left out. The client says it again
    when it is let in, and hears why not.
 2. A filter that was replaced while the session was on its way is wanted besides the new one, since the session may hold
    either; where both together are too large, the new one alone.
-3. Of what is replayed, as much is kept as a queue may hold. What is left out is on record.
+3. Of what is replayed, as much is kept as a queue may hold. What is left out is recorded.
 4. A client that was let in elsewhere while it was looked for here, and comes again, is looked for anew: what is left of
    the time for the old search is not that of this one, and the session would be given up too early.
+5. Every change of phase is in `TRANSITIONS`; any other is a fault of this program.
 """
+
+from enum import StrEnum
 
 from msgspec import structs
 
@@ -19,11 +27,77 @@ from godwit.broker.session import Binding
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, any_of
 from godwit.filters.references import is_open
-from godwit.mobility.graph_roaming import FlushKey
 from godwit.mobility.messages import Relocate, Replay
 from godwit.mobility.modes import ASKING
 
-__all__ = ["Arrival"]
+__all__ = ["TRANSITIONS", "Arrival", "FlushKey", "Phase", "Step", "diagram"]
+
+FlushKey = tuple[NodeId, int, NodeId]
+"""Client, attempt, and the broker whose `Flush` it is."""
+
+
+class Phase(StrEnum):
+    """How far an arrival is."""
+
+    ASKING_WISHES = "asking wishes"
+    ASKING_SESSION = "asking session"
+    RECEIVING = "receiving"
+    FLUSHING = "flushing"
+    DONE = "done"
+    SUPERSEDED = "superseded"
+    LOST = "lost"
+
+
+class Step(StrEnum):
+    """What moves an arrival from one phase to another."""
+
+    WISHES = "what the client wants is known"
+    PART = "a part of the session came"
+    WHOLE = "the session is whole, and others must flush"
+    FINISH = "go on with the session"
+    GIVE_UP = "go on without the session"
+    FORGET = "the client is elsewhere"
+
+
+TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
+    Phase.ASKING_WISHES: {
+        Step.WISHES: Phase.ASKING_SESSION,
+        Step.PART: Phase.RECEIVING,
+        Step.GIVE_UP: Phase.LOST,
+        Step.FORGET: Phase.SUPERSEDED,
+    },
+    Phase.ASKING_SESSION: {
+        Step.PART: Phase.RECEIVING,
+        Step.GIVE_UP: Phase.LOST,
+        Step.FORGET: Phase.SUPERSEDED,
+    },
+    Phase.RECEIVING: {
+        Step.PART: Phase.RECEIVING,
+        Step.WHOLE: Phase.FLUSHING,
+        Step.FINISH: Phase.DONE,
+        Step.FORGET: Phase.SUPERSEDED,
+    },
+    Phase.FLUSHING: {
+        Step.PART: Phase.RECEIVING,
+        Step.FINISH: Phase.DONE,
+        Step.FORGET: Phase.SUPERSEDED,
+    },
+    Phase.DONE: {},
+    Phase.SUPERSEDED: {},
+    Phase.LOST: {},
+}
+"""By phase, what each step leads to. `diagram` draws it for docs/architecture.md."""
+
+
+def diagram() -> str:
+    """The life of an arrival, as a Mermaid state diagram."""
+    name = {phase: str(phase).replace(" ", "_") for phase in Phase}
+    lines = ["stateDiagram-v2", "    [*] --> asking_wishes: ask, named", "    [*] --> asking_session: other modes"]
+    for phase, steps in TRANSITIONS.items():
+        lines += [f"    {name[phase]} --> {name[after]}: {step}" for step, after in steps.items()]
+        if not steps:
+            lines.append(f"    {name[phase]} --> [*]")
+    return "\n".join(lines)
 
 
 class Arrival:
@@ -47,6 +121,20 @@ class Arrival:
         self.superseded_by: NodeId = ""  # who has told us so
         self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
         self.knows_wishes = attach.mode not in ASKING
+        self.phase = Phase.ASKING_SESSION if self.knows_wishes else Phase.ASKING_WISHES
+
+    def step(self, step: Step) -> None:
+        """Go on to the next phase. (rule 5)"""
+        after = TRANSITIONS[self.phase].get(step)
+        assert after is not None, f"an arrival that is {self.phase}, and {step}"
+        self.phase = after
+
+    def learn(self, wanted: tuple[Subscribe | Advertise, ...]) -> None:
+        """What the client wants is known now."""
+        self.attach = structs.replace(self.attach, wanted=wanted)
+        self.knows_wishes = True
+        if self.phase is Phase.ASKING_WISHES:
+            self.step(Step.WISHES)
 
     def come_again(self, attach: Attach, connection: str, gives_up_at: float) -> bool:
         """The client has come over another connection. Whether it was let in elsewhere since: rule 4."""
@@ -76,6 +164,7 @@ class Arrival:
 
     def take(self, part: Replay, limits: Limits) -> list[Event]:
         """Keep a part of the session. The events that there is no room for. Rule 3."""
+        self.step(Step.PART)
         kept, left = [], list[Event]()
         for item in part.items:
             size = event_size(item.event)

@@ -1,0 +1,73 @@
+"""The dispatch tables of a broker: those of all its components as one.
+
+Each kind of message, client message, timer and input has one handler; each hook has a list, in the order of the
+components.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from godwit.broker.component import Handlers, MessageHandler, Relayed
+
+__all__ = ["Dispatch"]
+
+
+class Dispatch:
+    """What all components of a broker handle. Two that claim the same are a `ValueError`."""
+
+    def __init__(self, joined: Iterable[Handlers]) -> None:
+        every = list(joined)
+        self.relayed: dict[type, Relayed] = _one_each([each.relayed for each in every])
+        self.messages: dict[type, MessageHandler] = _one_each([each.messages for each in every])
+        for relay in (each.relay for each in every if each.relay is not None):
+            self.messages = _one_each([self.messages, dict.fromkeys(self.relayed, relay)])
+        self.client_messages = _one_each([each.client_messages for each in every])
+        self.timers = _one_each([each.timers for each in every])
+        self.inputs = _one_each([each.inputs for each in every])
+        self.facts = _one_each([each.facts for each in every])
+        self.attach = _only_one([each.attach for each in every if each.attach is not None])
+        self.requests = {
+            kind: [each.requests[kind] for each in every if kind in each.requests]
+            for kind in dict.fromkeys(kind for each in every for kind in each.requests)
+        }
+        self.on_attach = [each.on_attach for each in every if each.on_attach is not None]
+        self.on_welcome = [each.on_welcome for each in every if each.on_welcome is not None]
+        self.on_detach = [each.on_detach for each in every if each.on_detach is not None]
+        self.on_unlinked = [each.on_unlinked for each in every if each.on_unlinked is not None]
+        self.on_leave = [each.on_leave for each in every if each.on_leave is not None]
+        self.on_session_ended = [each.on_session_ended for each in every if each.on_session_ended is not None]
+        self.on_session_changed = [each.on_session_changed for each in every if each.on_session_changed is not None]
+        self.on_sessions_settled = [each.on_sessions_settled for each in every if each.on_sessions_settled is not None]
+        self.on_context = [each.on_context for each in every if each.on_context is not None]
+        self.on_demand_added = [each.on_demand_added for each in every if each.on_demand_added is not None]
+        self.on_demand_removed = [each.on_demand_removed for each in every if each.on_demand_removed is not None]
+        self.on_link_open = [each.on_link_open for each in every if each.on_link_open is not None]
+        self.on_link_dead = [each.on_link_dead for each in every if each.on_link_dead is not None]
+        self.on_round_trip = [each.on_round_trip for each in every if each.on_round_trip is not None]
+        self.on_broker_met = [each.on_broker_met for each in every if each.on_broker_met is not None]
+        self.on_limits = [each.on_limits for each in every if each.on_limits is not None]
+        self.keeps_advertisements = [
+            each.keeps_advertisements for each in every if each.keeps_advertisements is not None
+        ]
+        self.keeps_context = [each.keeps_context for each in every if each.keeps_context is not None]
+        self.brings_advertisements = [
+            each.brings_advertisements for each in every if each.brings_advertisements is not None
+        ]
+
+
+def _one_each(tables: list[Mapping[Any, Any]]) -> dict[Any, Any]:
+    """The tables as one; `ValueError` if two of them claim the same key."""
+    merged: dict[Any, Any] = {}
+    for table in tables:
+        for key, handler in table.items():
+            if key in merged:
+                shown = key.__name__ if isinstance(key, type) else repr(key)
+                raise ValueError(f"two components of one broker handle {shown}: one of them must not")
+            merged[key] = handler
+    return merged
+
+
+def _only_one(handlers: list[Any]) -> Any:
+    if len(handlers) > 1:
+        raise ValueError("two components of one broker attach clients: one of them must not")
+    return handlers[0] if handlers else None

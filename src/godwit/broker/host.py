@@ -1,0 +1,104 @@
+"""Host: all that a component may touch of the broker that it is part of."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from godwit.broker.component import LocalHook, Relayed
+from godwit.broker.config import BrokerConfig
+from godwit.broker.effects import Effect
+from godwit.broker.gossip_messages import Fact
+from godwit.broker.limits import Limits
+from godwit.broker.links import Link
+from godwit.broker.messages import Attach, EntryId, NodeId
+from godwit.broker.routing import Answer, Routing
+from godwit.broker.sessions import Removed, Sessions
+from godwit.filters.events import Attributes
+from godwit.filters.filters import Filter
+
+__all__ = ["Host", "OpenFilters"]
+
+Kind = TypeVar("Kind")
+
+
+class OpenFilters(Protocol):
+    """Knows how filters on a client's own state are routed. (`mobility/context_following.py`)"""
+
+    def subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
+        """Let routing know what a client here wants, by an open filter."""
+
+    def weakest(self, filter: Filter) -> Filter:
+        """What a filter matches in any state of its client."""
+
+
+class Host(Protocol):
+    """A broker, as its components see it."""
+
+    name: NodeId
+    incarnation: int
+    config: BrokerConfig
+    links: dict[NodeId, Link]
+    sessions: Sessions
+    routing: Routing
+    relayed: Mapping[type, Relayed]
+    facts: Mapping[str, Callable[[Fact, list[Effect], float], None]]
+    open_filters: OpenFilters | None
+
+    # ------------------------------------------------------------ routing
+
+    def send(self, peer: NodeId, message: Any, effects: list[Effect], now: float) -> None:
+        """Send a message to a neighbour, exactly once and in order."""
+
+    def carry_out(self, answers: list[Answer], effects: list[Effect], now: float) -> None:
+        """Turn answers of the routing family into effects of links and sessions."""
+
+    def subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
+        """Let routing know what a client here wants."""
+
+    def advertise_everything(self, client: NodeId, effects: list[Effect], now: float) -> None:
+        """Let routing know that a client here may publish anything."""
+
+    def set_context(self, client: NodeId, context: Attributes | None, effects: list[Effect], now: float) -> None:
+        """Let routing know the context of a client; None: it is not here, or its context is not known."""
+
+    def tell_context(self, client: NodeId, effects: list[Effect], now: float) -> None:
+        """The same for a client with a session here, or whose session has ended."""
+
+    # ------------------------------------------------------------ sessions
+
+    def attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """Attach a client to its session here, or begin one."""
+
+    def welcome(self, connection: str, message: Attach) -> list[Effect]:
+        """What a client hears before `Attached`."""
+
+    def detach(self, connection: str, now: float) -> list[Effect]:
+        """A connection is gone: ask the components what that means, else keep the session."""
+
+    def keep_session(self, connection: str, now: float) -> list[Effect]:
+        """A connection is gone, and its session stays."""
+
+    def unlink(self, connection: str) -> list[Effect]:
+        """A connection serves no session any more."""
+
+    def withdraw(self, removed: Removed, now: float, ended: NodeId | None = None) -> list[Effect]:
+        """Take what a session no longer holds out of routing; `ended`: the client whose session has ended."""
+
+    def demand_added(self, filter: Filter, now: float) -> list[Effect]:
+        """Somebody wants what this filter matches."""
+
+    def demand_removed(self, now: float) -> list[Effect]:
+        """Somebody wants less."""
+
+    # ------------------------------------------------------------ the rest
+
+    def reconfigure(self, neighbours: Mapping[NodeId, float], limits: Limits, now: float) -> list[Effect]:
+        """Have these neighbours and bounds from now on."""
+
+    def intercept_local(self, component: str, hook: LocalHook | None) -> None:
+        """Let a component see what is delivered here, before sessions do; None: no longer."""
+
+    def when_whole(self, release: Callable[[float], list[Effect]]) -> None:
+        """Call this once, when the routing tables are whole and something has come from a neighbour."""
+
+    def component(self, kind: type[Kind]) -> Kind:
+        """The component of this class; `LookupError` if there is none."""

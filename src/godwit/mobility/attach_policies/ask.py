@@ -1,0 +1,89 @@
+"""The mode `ask`: the client brings its name and where it was. [mobile §4.3]
+
+The new broker asks the old one what the client wants (`AskWishes`, `Wishes`), subscribes, and then relocates the session
+as in the mode `relocate`. Nothing is lost: the question for the session follows the new subscriptions on every link.
+"""
+
+from godwit.broker.component import Handlers, Relayed
+from godwit.broker.effects import Effect
+from godwit.broker.host import Host
+from godwit.broker.messages import Advertise, Attach, NodeId, Subscribe
+from godwit.broker.session import Session
+from godwit.mobility.arrival import Arrival
+from godwit.mobility.checking import check_move
+from godwit.mobility.messages import AskWishes, NotHere, Wishes
+from godwit.mobility.relocation import Relocation
+
+__all__ = ["Ask"]
+
+
+class Ask:
+    """Asks, and says, what a client wants."""
+
+    label = "ask"
+    host: Host
+
+    def __init__(self, relocation: Relocation) -> None:
+        self.relocation = relocation
+        self.routes = relocation.routes
+
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        return Handlers(
+            relayed={
+                AskWishes: Relayed(self.on_ask_wishes, check_move),
+                Wishes: Relayed(self.on_wishes, check_move),
+            }
+        )
+
+    def snapshot(self) -> None:
+        """Nothing is kept: arrivals are the relocation's."""
+
+    def restore(self, state: None) -> None:
+        """Nothing to take over."""
+
+    def attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """As in the mode `relocate`; its first question is another."""
+        return self.relocation.attach(connection, message, now)
+
+    def on_ask_wishes(self, peer: NodeId, message: AskWishes, now: float) -> list[Effect]:
+        """Say what the client wants, or send the question to where that is known. [mobile §4.3]"""
+        if message.home != self.host.name:
+            return self.routes.send_to(message.home, message, now)
+        client, to, attempt = message.client, message.to, message.attempt
+        relocation, session = self.relocation, self.host.sessions.session(client)
+        arrival, moved = relocation.arrivals.get(client), relocation.moved.get(client)
+        latest = session.attempt if session is not None else arrival.attach.attempt if arrival is not None else 0
+        if (session is not None or arrival is not None) and attempt <= latest:
+            return relocation.supersede(message, latest, now)
+        holder = session if session is not None else arrival
+        if holder is not None and (session is not None or arrival is None or arrival.knows_wishes):
+            return self.routes.send_to(to, Wishes(client, to, attempt, _wishes_of(client, holder)), now)
+        if arrival is not None:  # we have asked the same, and not for the session yet: so it is still there
+            home = arrival.attach.home
+            if home in ("", to):
+                return []
+            return self.routes.send_to(home, AskWishes(client, home, to, attempt), now)
+        if moved is not None and moved.to != to:
+            if attempt > moved.attempt:
+                return self.routes.send_to(moved.to, AskWishes(client, moved.to, to, attempt), now)
+            return relocation.supersede(message, moved.attempt, now)
+        return self.routes.send_to(to, NotHere(client, to, attempt), now)
+
+    def on_wishes(self, peer: NodeId, message: Wishes, now: float) -> list[Effect]:
+        """Now it is known what the client wants: subscribe, and ask for its session."""
+        if message.to != self.host.name:
+            return self.routes.send_to(message.to, message, now)
+        arrival = self.relocation.awaited(message)
+        if arrival is None or arrival.knows_wishes:
+            return []
+        arrival.learn(message.wanted)
+        effects: list[Effect] = []
+        self.relocation.expect(arrival, effects, now)
+        return effects + self.relocation.ask(arrival, now)
+
+
+def _wishes_of(client: NodeId, holder: Session | Arrival) -> tuple[Subscribe | Advertise, ...]:
+    advertised = (Advertise((client, name), filter) for name, filter in holder.advertisements.items())
+    return (*holder.subscriptions.values(), *advertised)

@@ -1,0 +1,294 @@
+"""The mode `carry`: the client carries its subscriptions and the log of its connections; new events come at once.
+
+*Theory.* The new broker begins a session with what the client brings and delivers what comes. It asks every broker in
+the log to end the session there and send what it kept (`Collect`, `Collected`), again and again until it has answered;
+what comes late is delivered late. `Strike` tells the client which brokers have answered, and it forgets them.
+
+*Rules.*
+1. Nothing is lost: a question follows the new subscriptions on every link, so that it divides events as a relocation
+   does (`relocation.py`); asked again later it only divides later.
+2. Nothing is doubled: session and client remember the last `SEEN_WINDOW` numbers of each publisher.
+3. What a broker collects for a client that has gone on meanwhile it sends after it, as long as it remembers where.
+4. Of two sessions of one client that ask each other, the one of the later greeting gets the other's events; of equal
+   greetings, the one at the broker whose name is higher.
+5. A broker that does not answer is asked ever more rarely, and not longer than it would keep a session. One that was
+   left twice that long ago is not asked at all: it keeps nothing.
+6. After a move nothing is left at the old broker but the bounded memory of where the client went.
+7. What waited for a subscription goes on waiting for it, in whatever state its client is now: a filter on the client's
+   own state was tested when the event came. Only a subscription that has ended, or whose filter of now matches the
+   event in no state, lets go of it, and that is recorded.
+
+*Paper.* [mobile §4.3]. *Symbols.* EB → broker; ED → client; its log → `Attach.log`.
+*Departures.* The log's times serve only to leave out brokers that can keep nothing any more. Duplicates are found by
+the ids of events and not by times: clocks differ.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import structs
+
+from godwit.broker.component import Handlers, Relayed
+from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
+from godwit.broker.host import Host
+from godwit.broker.messages import Attach, NodeId, Subscribe, Waiting
+from godwit.broker.seen import Seen
+from godwit.broker.session import Session
+from godwit.errors import PeerFault
+from godwit.filters.events import Event
+from godwit.mobility.checking import check_move
+from godwit.mobility.messages import Collect, Collected, Relocate, Strike
+from godwit.mobility.relocation import Relocation
+from godwit.trace import Record
+
+__all__ = ["LOG_MAX", "SEEN_WINDOW", "Carry", "Collecting"]
+
+SEEN_WINDOW = 2**14  # numbers of a publisher; what is further behind counts as come
+LOG_MAX = 16
+ITEMS_MAX = 64  # in one message
+COLLECTING_MAX = 10_000  # clients
+COLLECT_AGAIN_S = 10.0  # then twice as long, and so on, up to
+COLLECT_AGAIN_S_MAX = 600.0
+
+
+class Collecting:
+    """The brokers that may still keep something for a client which is, or was last, here."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[NodeId, int] = {}  # with the attempt of the question
+        self.pause_s = COLLECT_AGAIN_S
+        self.gives_up_at: float | None = None
+
+
+class Carry:
+    """Begins a session at once, and collects what other brokers have kept."""
+
+    label = "carry"
+    host: Host
+
+    def __init__(self, relocation: Relocation) -> None:
+        self.relocation = relocation
+        self.routes = relocation.routes
+        self.collecting: dict[NodeId, Collecting] = {}
+
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        return Handlers(
+            relayed={
+                Collect: Relayed(self.on_collect, check_move),
+                Collected: Relayed(self.on_collected, check_move),
+            },
+            timers={"collect": self._on_collect_due},
+        )
+
+    # ------------------------------------------------------------ a client comes
+
+    def attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """Begin at once with what the client brings, and collect what is elsewhere. [mobile §4.3: "upload it onto…"]"""
+        if self.routes.graph is not None:
+            raise PeerFault("the mode carry is for brokers of a tree")
+        if len(message.log) > LOG_MAX:
+            raise PeerFault(f"Attach.log names {len(message.log)} connections: at most {LOG_MAX} are allowed")
+        session = self.host.sessions.session(message.client)
+        is_new = session is None and message.session == ""
+        if is_new or (session is not None and session.name == message.session) or not self._has_room(session):
+            effects = self.host.attach(connection, message, now)
+        else:
+            effects = self._begin(session, connection, message, now)
+        attached = self.host.sessions.session(message.client)
+        if attached is None:  # there is no room
+            return effects
+        if is_new:
+            attached.seen = self._memory()
+        self.relocation.forget_moved(message.client)
+        return effects + self._collect_from(connection, message, now)
+
+    def _has_room(self, session: Session | None) -> bool:
+        return session is not None or len(self.host.sessions) < self.host.config.limits.sessions_max
+
+    def _memory(self) -> Seen:
+        return Seen(SEEN_WINDOW, self.host.config.limits.seen_publishers_max)
+
+    def _begin(self, old: Session | None, connection: str, message: Attach, now: float) -> list[Effect]:
+        """A session that holds what the client brings; what an older one here still keeps comes into it."""
+        host, client, sessions = self.host, message.client, self.host.sessions
+        session = sessions.new(client)
+        session.seen = self._memory()
+        for wish in message.wanted:
+            if sessions.reason_against(session, wish, now) is not None:
+                continue  # the client will say it again, and hear why not
+            if isinstance(wish, Subscribe):
+                session.subscriptions[wish.id[1]] = wish
+                session.queue.set_rules(wish.id[1], wish.queue, now)
+            else:
+                session.advertisements[wish.id[1]] = wish.filter
+                session.has_advertised = True
+        effects: list[Effect] = []
+        if old is not None:
+            if old.connection is not None:
+                effects += host.unlink(old.connection)
+            old, removed = sessions.release(client, now, "its client has begun another session")
+            effects += removed.effects
+        sessions.welcome(session, message.context, sessions.vouched(connection), now)
+        host.set_context(client, session.whole_context(), effects, now)  # first: what is wanted from it may be unknown
+        effects += host.welcome(connection, message)
+        effects += sessions.adopt(session, connection, structs.replace(message, session="", received=0, receipt=0), now)
+        for subscribe in session.subscriptions.values():
+            effects += host.demand_added(self.relocation.following.weakest(subscribe.filter), now)
+        self.relocation.settle_entries(session if old is None else old, session, effects, now)
+        if old is not None:
+            effects += self._take_in(session, old.queue.waiting(), now)
+            session.seen.join(old.seen.data())
+        return effects
+
+    # ------------------------------------------------------------ what other brokers keep
+
+    def _collect_from(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """Ask the brokers in the client's log, but for those that it left so long ago that they keep nothing. Rule 5"""
+        client, expiry_s = message.client, self.host.config.limits.session_expiry_s
+        others = [entry for entry in message.log if entry.broker != self.host.name]
+        past = [entry.broker for entry in others if expiry_s is not None and now - entry.at > 2 * expiry_s]
+        effects: list[Effect] = [Tell(connection, Strike(tuple(past)))] if past else []
+        collecting = Collecting()  # a broker that was asked before and is not in the log any more has answered
+        collecting.brokers = {entry.broker: message.attempt for entry in others if entry.broker not in past}
+        if not collecting.brokers:
+            return effects if self.collecting.pop(client, None) is None else [*effects, StopTimer(("collect", client))]
+        self.collecting.pop(client, None)
+        self.collecting[client] = collecting
+        collecting.gives_up_at = None if expiry_s is None else now + expiry_s
+        effects += self._ask_all(client, now)
+        if len(self.collecting) > COLLECTING_MAX:
+            effects += self._give_up(next(iter(self.collecting)), "too many clients have something elsewhere")
+        return effects
+
+    def _ask_all(self, client: NodeId, now: float) -> list[Effect]:
+        """Ask who has not answered, and again after a while. [mobile §4.3: "attempt contact … periodically"]"""
+        collecting = self.collecting[client]
+        effects: list[Effect] = [StartTimer(("collect", client), now + collecting.pause_s)]
+        collecting.pause_s = min(2 * collecting.pause_s, COLLECT_AGAIN_S_MAX)
+        for home, attempt in collecting.brokers.items():
+            if self.routes.knows(home):  # it must not overtake what we have still to tell
+                effects += self.routes.send_behind_tables(home, Collect(client, home, self.host.name, attempt), now)
+        return effects
+
+    def _on_collect_due(self, key: TimerKey, now: float) -> list[Effect]:
+        """Some broker has not answered yet."""
+        client = key[1]
+        collecting = self.collecting.get(client)
+        if collecting is None:
+            return []
+        if collecting.gives_up_at is not None and now >= collecting.gives_up_at:
+            return self._give_up(client, "nobody has answered")
+        return self._ask_all(client, now)
+
+    def _give_up(self, client: NodeId, reason: str) -> list[Effect]:
+        """Ask no more; that is recorded."""
+        asked = ", ".join(self.collecting.pop(client).brokers)
+        return [StopTimer(("collect", client)), Trace(Record("lost", client, "Collect", detail=f"{asked}: {reason}"))]
+
+    # ------------------------------------------------------------ between brokers
+
+    def on_collect(self, peer: NodeId, message: Collect, now: float) -> list[Effect]:
+        """The client has a session elsewhere: end the one here, and send what it kept."""
+        host = self.host
+        if message.home != host.name:
+            return self.routes.send_to(message.home, message, now)
+        client, to, attempt = message.client, message.to, message.attempt
+        session = host.sessions.session(client)
+        if session is None:
+            return self._answer(message, [], (), now)
+        if (session.attempt, host.name) > (attempt, to):  # rule 4: it is the other's that is old
+            effects = self._answer(message, [], (), now)
+            return effects + self.routes.send_to(to, Collect(client, to, host.name, session.attempt), now)
+        effects = []
+        if self.collecting.pop(client, None) is not None:  # the broker that asks has the same log, and longer
+            effects.append(StopTimer(("collect", client)))
+        if session.connection is not None:
+            effects += host.unlink(session.connection)
+        session, removed = host.sessions.release(client, now, f"the client has moved to {to}")
+        self.relocation.remember_moved(Relocate(client, message.home, to, attempt))
+        items = session.queue.waiting()
+        effects.append(Trace(Record("replayed", client, number=len(items), detail=f"to {to}")))
+        effects += self._answer(message, items, session.seen.data(), now)
+        return effects + host.withdraw(removed, now, client)
+
+    def _answer(self, question: Collect, items: list[Waiting], seen: tuple[Any, ...], now: float) -> list[Effect]:
+        client, home, to, attempt = question.client, question.home, question.to, question.attempt
+        parts = [tuple(items[at : at + ITEMS_MAX]) for at in range(0, len(items), ITEMS_MAX)] or [()]
+        effects: list[Effect] = []
+        for number, part in enumerate(parts):
+            is_last = number == len(parts) - 1
+            answer = Collected(client, home, to, attempt, attempt, part, seen if is_last else (), is_last)
+            effects += self.routes.send_to(to, answer, now)
+        return effects
+
+    def on_collected(self, peer: NodeId, message: Collected, now: float) -> list[Effect]:
+        """What an old session kept has come: deliver it, or send it after the client (rule 3)."""
+        if message.to != self.host.name:
+            return self.routes.send_to(message.to, message, now)
+        client = message.client
+        session, moved = self.host.sessions.session(client), self.relocation.moved.get(client)
+        effects: list[Effect] = []
+        if session is not None:
+            effects += self._take_in(session, message.items, now)
+            session.seen.join(message.seen)
+        elif moved is not None and moved.attempt > message.latest:
+            if message.items:
+                onward = structs.replace(message, to=moved.to, latest=moved.attempt)
+                effects += self.routes.send_to(moved.to, onward, now)
+        elif message.items:
+            detail = "its client had left before this came"
+            effects.append(Trace(Record("session_ended", client, number=len(message.items), detail=detail)))
+        if message.is_last:
+            effects += self._strike(message, session)
+        return effects
+
+    def _strike(self, message: Collected, session: Session | None) -> list[Effect]:
+        """A broker has answered: do not ask it again, and let the client forget it."""
+        client, home, effects = message.client, message.home, list[Effect]()
+        collecting = self.collecting.get(client)
+        if collecting is None or message.attempt < collecting.brokers.get(home, message.attempt + 1):
+            return effects
+        del collecting.brokers[home]
+        if not collecting.brokers:
+            del self.collecting[client]
+            effects.append(StopTimer(("collect", client)))
+        if session is not None:
+            effects.append(Trace(Record("relocated", client, number=len(session.queue), detail=self.host.name)))
+            if session.connection is not None:
+                effects.append(Tell(session.connection, Strike((home,))))
+        return effects
+
+    def _still_wanting(self, session: Session, item: Waiting) -> tuple[str, ...]:
+        """For which subscriptions an item goes on waiting (rule 7): they may have ended since, or been replaced."""
+        weakest = self.relocation.following.weakest
+        held = (session.subscriptions[name] for name in item.subscriptions if name in session.subscriptions)
+        return tuple(each.id[1] for each in held if weakest(each.filter).matches(item.event))
+
+    def _take_in(self, session: Session, items: Iterable[Waiting], now: float) -> list[Effect]:
+        """Queue what waited elsewhere, if the client still wants it and has not got it here. [mobile §4.3: duplicates]"""
+        effects: list[Effect] = []
+        for item in items:
+            event = item.event
+            names = self._still_wanting(session, item) or _wanting(session, session.subscriptions, event, now)
+            if not names or not session.seen.add(event.publisher, event.sequence):
+                reason = "" if names else "its subscription has ended"
+                session.suppressed += 1
+                record = Record("suppressed", session.client, "", event.publisher, event.sequence, detail=reason)
+                effects.append(Trace(record))
+                continue
+            if session.chain is not None:
+                session.chain.link(session.queue.taken + 1, event)
+            delivery = session.queue.put(event, names, now)
+            if delivery is not None and session.connection is not None:
+                named = delivery if session.chain is None else session.chain.named(delivery)
+                effects.append(Tell(session.connection, named))
+        return effects + session.gone()
+
+
+def _wanting(session: Session, names: Iterable[str], event: Event, now: float) -> tuple[str, ...]:
+    """Which of these want the event, of subscriptions that it did not wait for."""
+    expires = {name: session.subscriptions[name].expires for name in names}
+    current = (name for name, at in expires.items() if at is None or now < at)
+    return tuple(name for name in current if session.wants(name, event))

@@ -1,0 +1,84 @@
+"""Attaching: a client greets, and the policy of its mode says what happens to its session.
+
+*Theory.* `Attach.mode` names a policy (`attach_policies/`). A client whose session is already on its way here goes on
+waiting for it, in whatever mode it comes again; any other is attached by the policy of its mode.
+
+*Rules.*
+1. A greeting is checked before any policy sees it: its form, its mode, what it brings, and that its connection has not
+   greeted before.
+2. A client that waits for its session counts as a session does: without room for one more it is turned away.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from godwit.broker.checking import check_attach, shown
+from godwit.broker.component import Handlers
+from godwit.broker.effects import Close, Effect, Tell
+from godwit.broker.host import Host
+from godwit.broker.messages import Attach, Bye
+from godwit.errors import PeerFault
+from godwit.mobility.checking import check_wanted
+from godwit.mobility.relocation import Relocation
+
+__all__ = ["AttachPolicy", "Attaching", "Greet"]
+
+Greet = Callable[[str, Attach, float], list[Effect]]
+"""`(connection, message, now)`: a client greets."""
+
+
+class AttachPolicy(Protocol):
+    """One way to attach. It is a component, or uses some."""
+
+    def attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """A client comes whose session is not on its way here: attach it, or set its session going."""
+
+
+class Attaching:
+    """The desk where clients greet."""
+
+    label = "attaching"
+    host: Host
+
+    def __init__(
+        self,
+        relocation: Relocation,
+        policies: Mapping[str, AttachPolicy],
+        greeters: Mapping[str, Greet] | None = None,
+    ) -> None:
+        self.relocation = relocation
+        self.policies = dict(policies)
+        self._greeters = dict(greeters or {})  # by mode: what completes a greeting before it comes to the desk
+
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        return Handlers(attach=self.attach)
+
+    def snapshot(self) -> None:
+        """Nothing is kept."""
+
+    def restore(self, state: None) -> None:
+        """Nothing to take over."""
+
+    def attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """A client greets. (rule 1)"""
+        check_attach(message)
+        if message.mode not in self.policies:
+            raise PeerFault(f"Attach.mode is {shown(message.mode)}: allowed are {', '.join(self.policies)}")
+        check_wanted(message, self.host.config.limits)
+        waiting = (arrival.connection for arrival in self.relocation.arrivals.values())
+        if self.host.sessions.client_of(connection) is not None or connection in waiting:
+            raise PeerFault("Attach for the second time on one connection")
+        return self._greeters.get(message.mode, self.come)(connection, message, now)
+
+    def come(self, connection: str, message: Attach, now: float) -> list[Effect]:
+        """A client that says where its session is comes, or one for which that is known. (rule 2)"""
+        client = message.client
+        arrival = self.relocation.arrivals.get(client)
+        if arrival is not None:
+            return self.relocation.attach_again(arrival, connection, message, now)
+        if self.host.sessions.session(client) is None and not self.relocation.has_room():
+            reason = f"this broker has no room for more than {self.host.config.limits.sessions_max} sessions"
+            return [Tell(connection, Bye(reason)), Close(connection, reason)]
+        return self.policies[message.mode].attach(connection, message, now)

@@ -1,0 +1,108 @@
+"""A broker whose clients move: the components of mobility, put together.
+
+`mobile_broker` is the only place that knows them all. The order of the list is the order in which hooks are called.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from godwit.broker.broker import Broker
+from godwit.broker.config import BrokerConfig
+from godwit.broker.families import Checks, routing_of
+from godwit.broker.messages import NodeId
+from godwit.broker.routing import Routing
+from godwit.broker.standard import standard_components
+from godwit.mobility.attach_policies.ask import Ask
+from godwit.mobility.attach_policies.carry import Carry
+from godwit.mobility.attach_policies.explicit import Explicit
+from godwit.mobility.attach_policies.naive import Naive
+from godwit.mobility.attaching import Attaching, AttachPolicy
+from godwit.mobility.context_following import ContextFollowing
+from godwit.mobility.location_tree import LocationTree
+from godwit.mobility.locations import Movements
+from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.publisher_presence import PUBLISHER_MODES, PublisherConfig, PublisherPresence
+from godwit.mobility.relocation import Relocation
+from godwit.mobility.transfer_barrier import GraphBarrier, TreeBarrier
+from godwit.mobility.whereabouts import Whereabouts
+
+__all__ = ["mobile_broker"]
+
+
+def mobile_broker(
+    name: NodeId,
+    neighbours: Mapping[NodeId, float],
+    config: BrokerConfig,
+    incarnation: int = 1,
+    *,
+    movements: Movements | None = None,
+    moving: PublisherConfig = PublisherConfig(),  # noqa: B008 (it is frozen)
+) -> Broker:
+    """A broker whose clients roam, whose publishers move, and which follows its clients' own states."""
+    movements = Movements() if movements is None else movements
+    standard = standard_components(name, config.limits)
+    routes = OverlayRoutes()
+    following = ContextFollowing(movements)
+    has_channels = config.family == "graph" and config.matching == "source"
+    barrier: GraphBarrier | TreeBarrier = GraphBarrier(routes) if has_channels else TreeBarrier(routes)
+    relocation = Relocation(routes, barrier, following, standard.groups)
+    presence = PublisherPresence(relocation, moving)
+    whereabouts = Whereabouts(relocation, standard.gossip)
+    ask, carry, explicit, naive = Ask(relocation), Carry(relocation), Explicit(relocation), Naive(relocation)
+    policies: dict[str, AttachPolicy] = {
+        "relocate": relocation,
+        "ask": ask,
+        "named": whereabouts,
+        "carry": carry,
+        "explicit": explicit,
+        "naive": naive,
+        **dict.fromkeys(PUBLISHER_MODES, presence),
+    }
+    attaching = Attaching(relocation, policies, {"named": whereabouts.greet})
+    whereabouts.desk = attaching
+    return Broker(
+        name,
+        neighbours,
+        config,
+        incarnation,
+        components=[
+            standard.groups,
+            standard.quenching,
+            standard.retained,
+            routes,
+            following,
+            barrier,
+            relocation,
+            ask,
+            carry,
+            explicit,
+            naive,
+            presence,
+            whereabouts,
+            attaching,
+            standard.gossip,
+        ],
+        make_routing=partial(_routing_of, movements),
+    )
+
+
+def _routing_of(
+    movements: Movements,
+    name: NodeId,
+    incarnation: int,
+    neighbours: Mapping[NodeId, float],
+    config: BrokerConfig,
+    checks: Checks,
+) -> Routing:
+    """The family that `config` names; its tree follows the states of clients."""
+    if config.family != "tree":
+        return routing_of(name, incarnation, neighbours, config, checks)
+    return LocationTree(
+        name,
+        neighbours,
+        movements,
+        incarnation=incarnation,
+        reduction=config.reduction,
+        advertised=config.advertisements != "off",
+        excess_max=config.excess_max,
+    )
