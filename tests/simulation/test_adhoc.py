@@ -118,7 +118,7 @@ def test_event_brokers_that_do_not_tell_each_other_what_is_wanted_are_seen(monke
 
 
 def test_clients_that_remove_no_duplicates_are_seen(monkeypatch):
-    monkeypatch.setattr("godwit.broker.seen.Seen.add", lambda self, publisher, sequence: True)
+    monkeypatch.setattr("godwit.seen.Seen.add", lambda self, publisher, sequence: True)
     monkeypatch.setattr(Client, "_acknowledged", lambda self, number: None)
     assert "nothing twice" in laws(met())
 

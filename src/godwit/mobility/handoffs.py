@@ -41,7 +41,6 @@ from msgspec import structs
 
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, Trace
 from godwit.broker.messages import Advertise, Attach, Bye, NodeId, Subscribe, Waiting
-from godwit.broker.seen import Seen
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
@@ -57,6 +56,7 @@ from godwit.mobility.messages import (
     Wishes,
 )
 from godwit.mobility.modes import ASKING
+from godwit.seen import Seen
 from godwit.trace import Record
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from godwit.errors import EventLogError
+from godwit.event_log import START, EventLog, Keep, Position, Publishing, lines_from, segments
 from godwit.filters.events import Event
-from godwit.runtime.event_log import START, EventLog, Keep, Position, Publishing, lines_from, segments
 
 
 def event(n: int, publisher: str = "p") -> Event:

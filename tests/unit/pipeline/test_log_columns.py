@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 
 from godwit.errors import PipelineError
+from godwit.event_log import START, EventLog, Position, lines_from
 from godwit.filters.events import Event
 from godwit.filters.values import Point
 from godwit.pipeline.columns import Form, attributes_of
-from godwit.pipeline.event_log import START, Piece, Position, Wanted, advanced, batches, end_of, pieces, start_of
-from godwit.runtime.event_log import EventLog, lines_from
+from godwit.pipeline.log_columns import Wanted, batches
+from godwit.pipeline.log_pieces import Piece, advanced, end_of, pieces, start_of
 from tests.property.strategies import attributes
 
 NOW = 1_794_700_800.25
@@ -178,7 +179,7 @@ def test_columns_are_those_of_a_table_of_events_and_of_the_attributes_that_were_
 @given(attributes(("a", "b", "publisher")))
 def test_whatever_an_event_holds_comes_out_of_columns_and_rest(attributes: Any) -> None:
     from godwit.filters.events import flattened
-    from godwit.pipeline.event_log import _batch
+    from godwit.pipeline.log_columns import _batch
 
     wanted = Wanted.parse("a float, b several any, publisher text", rest="rest")
     batch = _batch([(attributes, {"publisher": "p", "sequence": 1})], wanted)
