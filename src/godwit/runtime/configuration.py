@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from godwit import settings
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.limits import WINDOW, Limits
 from godwit.broker.links import LinkConfig
@@ -37,7 +38,6 @@ from godwit.mqtt.exchange import Settings
 from godwit.runtime.rates import Traffic
 from godwit.runtime.sections import Neighbour, PublishersSection, Settled
 from godwit.runtime.tcp import Address
-from godwit.simulator import settings
 
 __all__ = ["Change", "Configuration", "Made", "address_of", "key_path", "load"]
 
