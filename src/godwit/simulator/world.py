@@ -23,6 +23,7 @@ from math import ulp
 from random import Random
 from typing import Any, Protocol, get_args
 
+from godwit.adhoc.radio_messages import Beacon, Relayed
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -45,7 +46,6 @@ from godwit.broker.effects import (
 from godwit.broker.hop_messages import HopMessage
 from godwit.broker.messages import Frame, NodeId, Packet
 from godwit.filters.events import Attributes
-from godwit.mobility.adhoc_messages import Beacon, Relayed
 from godwit.simulator.network import Wire, size_of
 from godwit.trace import Record
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
+from godwit.adhoc.adhoc_node import AdHocNode
+from godwit.adhoc.device import LIFE, AdHocConfig
+from godwit.adhoc.event_broker import in_sender_order
+from godwit.adhoc.radio_messages import Beacon, Carried, Hangup, Merge, Poll, Relayed
+from godwit.adhoc.radio_routes import Sightings, Ways
 from godwit.broker.effects import Arrived, Close, LinkDown, LinkUp, Send, StartTimer, TimerDue, Trace
 from godwit.broker.messages import Ack, Attach, Delivery, Frame, Goodbye, Hello, Received, Waiting
 from godwit.client import Client
 from godwit.filters import parse
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
-from godwit.mobility.adhoc import AdHocNode
-from godwit.mobility.adhoc_messages import Beacon, Carried, Hangup, Merge, Poll, Relayed
-from godwit.mobility.adhoc_ways import Sightings, Ways
-from godwit.mobility.device import LIFE, AdHocConfig
-from godwit.mobility.event_broker import in_sender_order
 from godwit.mobility.messages import Replay
 from godwit.simulator.adhoc_world import AdHocWorld, islands_of
 

@@ -4,7 +4,8 @@
 broker for everybody who can be reached. It hears who comes into range and goes (`LinkUp`, `LinkDown`).
 
 *Discovery.* A leader sends beacons; every node passes each on once, so all of an island hear of it, and learn the way
-to it (`ways.py`). A client talks to its event broker over a circuit (`circuits.py`), relayed by whoever lies between.
+to it (`radio_routes.py`). A client talks to its event broker over a circuit (`circuits.py`), relayed by the nodes
+between them.
 
 *Election.* A node that has heard of no leader for a time declares itself one. The time is shorter the higher its
 priority, and differs by name; the first beacon makes the others follow. When two declare at once, they merge.
@@ -47,6 +48,20 @@ from zlib import crc32
 
 from msgspec import structs
 
+from godwit.adhoc.circuits import Circuit
+from godwit.adhoc.device import AdHocConfig, Device
+from godwit.adhoc.event_broker import EventBroker, check_part, whole_sessions
+from godwit.adhoc.radio_messages import (
+    Beacon,
+    Carried,
+    Coordinate,
+    Hangup,
+    Merge,
+    Merged,
+    Poll,
+    check_radio,
+)
+from godwit.adhoc.radio_routes import Rank, Sightings, rank_of
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
@@ -65,20 +80,6 @@ from godwit.broker.effects import (
 )
 from godwit.broker.messages import Attach, Bye, Hello, NodeId, Publish, Request
 from godwit.errors import PeerFault
-from godwit.mobility.adhoc_messages import (
-    Beacon,
-    Carried,
-    Coordinate,
-    Hangup,
-    Merge,
-    Merged,
-    Poll,
-    check_radio,
-)
-from godwit.mobility.adhoc_ways import Rank, Sightings, rank_of
-from godwit.mobility.circuits import Circuit
-from godwit.mobility.device import AdHocConfig, Device
-from godwit.mobility.event_broker import EventBroker, check_part, whole_sessions
 from godwit.mobility.messages import Replay
 from godwit.trace import Record
 

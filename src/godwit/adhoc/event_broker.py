@@ -1,9 +1,9 @@
 """The event broker of an island: a broker whose sessions can be handed over as a whole, and whose neighbours change.
 
-*Theory.* When two islands meet, one event broker gives all its sessions to the other (`adhoc.py`). A session goes with
-its name and its numbers, so its client goes on where it was. When the other holds a session of that client already,
-from an earlier meeting, the two become one: the newer one says what the client wants, and what waits in both is put
-together, each publisher's events in their order.
+*Theory.* When two islands meet, one event broker gives all its sessions to the other (`adhoc_node.py`). A session goes
+with its name and its numbers, so its client goes on where it was. When the other holds a session of that client
+already, from an earlier meeting, the two become one: the newer one says what the client wants, and what waits in both
+is put together, each publisher's events in their order.
 
 *Rules.*
 1. Numbers of a session mean something at one broker only. Who has handed sessions over and does not know whether they
@@ -16,6 +16,7 @@ together, each publisher's events in their order.
 
 from typing import Any
 
+from godwit.adhoc.radio_messages import Merge
 from godwit.broker.broker import Broker, BrokerConfig
 from godwit.broker.checking import shown
 from godwit.broker.effects import Effect, StartTimer, Trace
@@ -26,7 +27,6 @@ from godwit.broker.routing import Answer, Forward
 from godwit.broker.session import Session
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
-from godwit.mobility.adhoc_messages import Merge
 from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Replay
 from godwit.trace import Record

@@ -12,11 +12,11 @@ connection that carries everything in order until it is closed.
 
 from typing import Any
 
+from godwit.adhoc.radio_messages import CircuitId
 from godwit.broker.effects import Effect
 from godwit.broker.links import Link, LinkConfig
 from godwit.broker.messages import Ack, Frame, Goodbye, Hello, NodeId
 from godwit.errors import PeerFault
-from godwit.mobility.adhoc_messages import CircuitId
 from godwit.mobility.messages import Replay
 
 __all__ = ["CIRCUIT_LINK", "Circuit", "named"]

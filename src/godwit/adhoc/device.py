@@ -1,8 +1,8 @@
 """A wireless device: what it passes on, and what client, event broker and circuits inside it say to each other.
 
-*Theory.* Messages to a node that is not in range are relayed: each node on the way knows the next (`ways.py`). What is
-for this node belongs to a circuit (`circuits.py`). A circuit ends at the client here, or at the event broker here; the
-two speak directly when both are on this device. `adhoc.py` decides who leads and who follows.
+*Theory.* Messages to a node that is not in range are relayed: each node on the way knows the next (`radio_routes.py`).
+What is for this node belongs to a circuit (`circuits.py`). A circuit ends at the client here, or at the event broker
+here; the two speak directly when both are on this device. `adhoc_node.py` decides who leads and who follows.
 
 *Rules.*
 1. Effects of the machines inside are carried out in their order, those of one call before those of the next.
@@ -19,6 +19,10 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec import structs
 
+from godwit.adhoc.circuits import Circuit, named
+from godwit.adhoc.event_broker import EventBroker
+from godwit.adhoc.radio_messages import Carried, Hangup, Poll, Relayed, check_body
+from godwit.adhoc.radio_routes import Ways
 from godwit.broker.effects import (
     Close,
     Closed,
@@ -36,10 +40,6 @@ from godwit.broker.effects import (
 from godwit.broker.limits import Limits
 from godwit.broker.messages import NodeId
 from godwit.errors import PeerFault
-from godwit.mobility.adhoc_messages import Carried, Hangup, Poll, Relayed, check_body
-from godwit.mobility.adhoc_ways import Ways
-from godwit.mobility.circuits import Circuit, named
-from godwit.mobility.event_broker import EventBroker
 from godwit.trace import Record
 
 __all__ = ["AdHocConfig", "ClientMachine", "Device"]
@@ -107,7 +107,7 @@ class Device:
         self._todo: deque[tuple[str, Effect]] = deque()
         self._out: list[Effect] = []
 
-    # ------------------------------------------------------------ what adhoc.py decides
+    # ------------------------------------------------------------ what adhoc_node.py decides
 
     def _called(self, source: NodeId, body: Carried | Poll | Hangup, now: float) -> Circuit | None:
         """Somebody may open a circuit to the event broker here."""

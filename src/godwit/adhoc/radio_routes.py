@@ -15,8 +15,8 @@ So ways have no loops.
 
 import msgspec
 
+from godwit.adhoc.radio_messages import Beacon
 from godwit.broker.messages import NodeId
-from godwit.mobility.adhoc_messages import Beacon
 
 __all__ = ["Rank", "Sighting", "Sightings", "Ways", "rank_of"]
 
