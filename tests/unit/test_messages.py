@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from godwit.adhoc import radio_messages as over_the_air
+from godwit.baselines import hop_messages as at_every_hop
 from godwit.broker import effects, messages
 from godwit.broker import gossip_messages as known_by_all
-from godwit.broker import hop_messages as at_every_hop
 from godwit.mobility import messages as about_moves
 from godwit.seen import SeenData
 from tests.paper.roaming_world import Roaming

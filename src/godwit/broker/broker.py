@@ -18,12 +18,12 @@ and sessions, and their effects are this broker's.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-import msgspec
 from msgspec import structs
 
 from godwit.broker.checking import check_attach
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -40,14 +40,11 @@ from godwit.broker.effects import (
     TimerDue,
     Trace,
 )
+from godwit.broker.families import family_name, routing_of
 from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Bound, Gossip, check_known
 from godwit.broker.gossip_messages import Fact, Known
-from godwit.broker.graph import GraphRouting
 from godwit.broker.groups import Groups
-from godwit.broker.hop_messages import ContextPacket, SubscribePacket
-from godwit.broker.hops import HopRouting
-from godwit.broker.limits import Limits
-from godwit.broker.links import Link, LinkConfig
+from godwit.broker.links import Link
 from godwit.broker.messages import (
     Ack,
     Advertise,
@@ -73,7 +70,6 @@ from godwit.broker.quenching import Quenching
 from godwit.broker.retained import Retained
 from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
 from godwit.broker.sessions import Removed, Sessions
-from godwit.broker.spcf import CONTEXTS_MAX, SpcfRouting
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
 from godwit.filters.contexts import key_of
@@ -89,23 +85,6 @@ EVERYTHING = ""
 SESSIONS_KNOWN_MAX = 1_000_000  # in the whole network, of clients that bring their name alone
 MEMBERS_KNOWN_MAX = 1_000_000  # of groups
 TABLE_BYTES_MAX = 2**29
-
-
-class BrokerConfig(msgspec.Struct, frozen=True):
-    """How a broker routes, and its bounds."""
-
-    family: Literal["tree", "graph"] = "tree"
-    reduction: str = "covering"  # tree family: see reductions.py
-    excess_max: float = 0.0  # imperfect merging lets in at most this share besides
-    advertisements: Literal["required", "optional", "off"] = "optional"
-    strategy: Literal["gsf", "spcf"] = "gsf"  # graph family: who hears of a subscription (graph.py, spcf.py)
-    matching: Literal["source", "hops"] = "source"  # graph family: where an event is matched (hops.py)
-    contexts_max: int = CONTEXTS_MAX  # spcf, at the source: contexts that a broker tells of before it sums them up
-    overlay: tuple[tuple[NodeId, NodeId, float], ...] = ()  # matching at hops: every link and its cost
-    expects_strangers: bool = False  # optional advertisements: who comes may publish at once, and be gone
-    asserted: tuple[str, ...] = ()  # the attributes of contexts that the server alone says, and no client
-    link: LinkConfig = LinkConfig()
-    limits: Limits = Limits()
 
 
 class Broker:
@@ -137,13 +116,8 @@ class Broker:
         return Link(peer, self.incarnation, link)
 
     def _new_routing(self, neighbours: Mapping[NodeId, float], incarnation: int) -> Routing:
-        if self.config.family == "graph" and self.config.matching == "hops":
-            return HopRouting(self.name, neighbours, self.config.overlay, strategy=self.config.strategy)
-        if self.config.family == "graph" and self.config.strategy == "spcf":
-            limit = self.config.contexts_max
-            return SpcfRouting(self.name, incarnation, neighbours, further=self.CARRIED, contexts_max=limit)
-        if self.config.family == "graph":
-            return GraphRouting(self.name, incarnation, neighbours, further=self.CARRIED)
+        if family_name(self.config) != "tree":
+            return routing_of(self.name, incarnation, neighbours, self.config, self.CARRIED)
         return self._new_tree(
             neighbours,
             incarnation=incarnation,
@@ -442,9 +416,13 @@ class Broker:
         """Let sources know, as far as they must, what a message changes about what anybody wants. [mobile §3.2]"""
         if type(message) is Packet:
             message = message.message
-        if type(message) in (Subscribe, SubscribePacket):  # of a replaced filter too much stays in for a while
+        if type(message) is Subscribe:  # of a replaced filter too much stays in for a while
             return [*self.quenching.on_added(message.filter), *self.quenching.on_removed(now)]
-        return [] if type(message) in (Publish, ContextPacket) else self.quenching.on_removed(now)
+        demand = None if type(message) is Publish else self.routing.demand_of(message)
+        if demand is None:
+            return []
+        added = [] if demand.added is None else self.quenching.on_added(demand.added)
+        return [*added, *self.quenching.on_removed(now)]
 
     # ------------------------------------------------------------ timers
 

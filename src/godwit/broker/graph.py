@@ -64,7 +64,7 @@ from godwit.broker.messages import (
     Void,
 )
 from godwit.broker.packets import Further, check_packet
-from godwit.broker.routing import Answer, Forward, Handed, Local, Met
+from godwit.broker.routing import Answer, Demand, Forward, Handed, Local, Met
 from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
@@ -181,6 +181,12 @@ class GraphRouting:
         here: list[Any] = self._local_index.match(event) if self.local else []
         return [Local(event, sorted(here))] if here else []
 
+    def local_filter(self, id: EntryId) -> Filter | None:
+        return self.local.get(id)
+
+    def hops_max(self) -> int | None:
+        return self.topology.hops_max()
+
     def wanted(self) -> list[Filter]:
         if self.untold or self.early is not None:  # somebody may want what we have not heard of
             return [TRUE]
@@ -283,6 +289,12 @@ class GraphRouting:
             self.topology.check(message)
             return self.on_link_state(message, peer, now)
         raise PeerFault(f"sends a {type(message).__name__}, which brokers of a graph do not exchange")
+
+    def demand_of(self, message: Message) -> Demand | None:
+        carried: Any = message.message if isinstance(message, Packet) else message
+        if type(carried) is Publish:
+            return None
+        return Demand(carried.filter) if type(carried) is Subscribe else Demand()
 
     def on_link_state(self, state: LinkState, peer: NodeId, now: float) -> list[Answer]:
         """Keep what is newer, pass it on, and see who is new and what has changed. [spcf §3.1]"""

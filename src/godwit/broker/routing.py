@@ -3,7 +3,7 @@
 *Theory.* A broker looks after links and sessions and knows nothing of routes. A routing family knows nothing of frames,
 connections and queues: it is told what clients of this broker want and say (`subscribe`, `publish`, …) and what came
 from a neighbour (`on_message`), and answers with what is to be forwarded to which neighbour and handed to which local
-subscriptions. `tree.py` and `graph.py` are the two families; `hops.py` is the second by the letter of its paper.
+subscriptions. `tree.py` and `graph.py` are the two families; `families.py` has them by name.
 
 *Rules.*
 1. Answers are carried out in their order: what is forwarded to a neighbour first arrives there first. `Handed` and
@@ -23,7 +23,7 @@ from godwit.broker.messages import EntryId, Message, NodeId
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 
-__all__ = ["Answer", "Forward", "Handed", "Local", "Met", "Routing"]
+__all__ = ["Answer", "Demand", "Forward", "Handed", "Local", "Met", "Routing"]
 
 
 class Forward(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +52,12 @@ class Met(msgspec.Struct, frozen=True, gc=False):
 
     broker: NodeId
     again: bool
+
+
+class Demand(msgspec.Struct, frozen=True, gc=False):
+    """What is wanted in the network has changed: by this filter more, if there is one, and perhaps by others less."""
+
+    added: Filter | None = None
 
 
 Answer = Forward | Local | Handed | Met | StartTimer | StopTimer | Trace
@@ -84,6 +90,9 @@ class Routing(Protocol):
     def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
         """A message came from the neighbour `peer`."""
 
+    def demand_of(self, message: Message) -> Demand | None:
+        """How a message that came has changed what is wanted; None: not at all."""
+
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         """The link to `peer` is open."""
 
@@ -98,6 +107,12 @@ class Routing(Protocol):
 
     def on_timer_due(self, key: TimerKey, now: float) -> list[Answer]:
         """A timer of this family has come due."""
+
+    def local_filter(self, id: EntryId) -> Filter | None:
+        """What a client here wants under `id`, as it was said last."""
+
+    def hops_max(self) -> int | None:
+        """How many links lie between this broker and the farthest; None: this family does not know."""
 
     def wanted(self) -> list[Filter]:
         """Every filter that a subscription known here has, from clients and neighbours: for quenching."""

@@ -21,8 +21,6 @@ from typing import Any
 
 from godwit.broker.broker import Broker, BrokerConfig
 from godwit.broker.effects import Arrived, Effect, Trace
-from godwit.broker.graph import GraphRouting
-from godwit.broker.hops import HopRouting
 from godwit.broker.messages import Context, EntryId, NodeId, Subscribe
 from godwit.broker.routing import Routing
 from godwit.filters.filters import Filter
@@ -71,10 +69,9 @@ class FollowingBroker(Broker):
         if isinstance(self.routing, LocationTree):
             self._carry_out(self.routing.follow(id, filter, context.values, dwell_s), effects, now)
             return
-        assert isinstance(self.routing, GraphRouting | HopRouting)
         possible = self.movements.possible(filter, context.values, self._farthest_s(), dwell_s)
         loosened = self.movements.loosened(filter, possible)
-        if self.routing.local.get(id) != loosened:
+        if self.routing.local_filter(id) != loosened:
             self._carry_out(self.routing.subscribe(id, loosened, now), effects, now)
 
     def _on_context(self, connection: str, effects: list[Effect], now: float) -> None:
@@ -91,12 +88,9 @@ class FollowingBroker(Broker):
 
     def _farthest_s(self) -> float | None:
         """The round trip to the broker that is farthest, guessed from the slowest link here; graph family."""
-        assert isinstance(self.routing, GraphRouting | HopRouting)
         known = [link.round_trip_s for link in self.links.values() if link.round_trip_s is not None]
-        if not known:
-            return None
-        routing = self.routing
-        return SLACK * max(known) * (routing if isinstance(routing, HopRouting) else routing.topology).hops_max()
+        hops_max = self.routing.hops_max() if known else None
+        return None if hops_max is None else SLACK * max(known) * hops_max
 
     # ------------------------------------------------------------ neighbours
 

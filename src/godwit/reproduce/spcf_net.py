@@ -28,10 +28,10 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from godwit.broker.bloom import RATE, BloomFilter
+from godwit.baselines.bloom import RATE, BloomFilter
+from godwit.baselines.hops import HopRouting, Key, Pair, Row
 from godwit.broker.effects import StartTimer
 from godwit.broker.graph import GraphRouting
-from godwit.broker.hops import HopRouting, Key, Pair, Row
 from godwit.broker.messages import NodeId
 from godwit.broker.routing import Answer, Forward, Local, Routing
 from godwit.broker.spcf import SpcfRouting

@@ -28,6 +28,7 @@ from godwit import settings
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.limits import WINDOW, Limits
 from godwit.broker.links import LinkConfig
+from godwit.broker.reductions import reductions
 from godwit.errors import BadValue, ConfigurationError, GodwitError
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mobility.locations import Movements
@@ -364,6 +365,9 @@ def _broker_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
             f"{where(('broker', 'name'))} is {broker.name!r}: it is the name of a folder, too; allowed are up to "
             f"{NAME_LENGTH_MAX} characters, no slash or control character, and no dot in front"
         )
+    if broker.reduction not in (known := reductions()):
+        at, near = where(("broker", "reduction")), settings.nearest(broker.reduction, known)
+        yield f"{at} is {broker.reduction!r}: allowed is {', '.join(map(repr, known))}{near}"
     if broker.family != "graph":
         for key, value, default in (("strategy", broker.strategy, "gsf"), ("matching", broker.matching, "source")):
             if value != default:

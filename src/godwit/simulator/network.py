@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from godwit.adhoc.radio_messages import Carried, Relayed
-from godwit.broker.hop_messages import ContextBegins, ContextPacket, SubscribePacket, UnsubscribePacket
+from godwit.baselines.hop_messages import ContextBegins, ContextPacket, SubscribePacket, UnsubscribePacket
 from godwit.broker.messages import (
     Accepted,
     Ack,

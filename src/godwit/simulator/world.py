@@ -24,6 +24,7 @@ from random import Random
 from typing import Any, Protocol, get_args
 
 from godwit.adhoc.radio_messages import Beacon, Relayed
+from godwit.baselines.hop_messages import HopMessage
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -43,7 +44,6 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.broker.hop_messages import HopMessage
 from godwit.broker.messages import Frame, NodeId, Packet
 from godwit.filters.events import Attributes
 from godwit.simulator.network import Wire, size_of

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import Broker, BrokerConfig
-from godwit.broker.hop_messages import (
+from godwit.baselines.hop_messages import (
     ContextBegins,
     ContextEnds,
     ContextPacket,
     SubscribePacket,
     UnsubscribePacket,
 )
-from godwit.broker.hops import HISTORY_MAX, Contexts, HopRouting
+from godwit.baselines.hops import HISTORY_MAX, Contexts, HopRouting
+from godwit.broker.broker import Broker, BrokerConfig
 from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Publish
 from godwit.broker.routing import Forward, Routing
@@ -277,8 +277,8 @@ def test_what_no_honest_neighbour_sends_is_a_fault_and_changes_nothing(message: 
 
 
 def test_what_a_neighbour_can_make_grow_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("godwit.broker.hops.ENTRIES_MAX", 2)
-    monkeypatch.setattr("godwit.broker.hops.CONTEXTS_MAX", 2)
+    monkeypatch.setattr("godwit.baselines.hops.ENTRIES_MAX", 2)
+    monkeypatch.setattr("godwit.baselines.hops.CONTEXTS_MAX", 2)
     routing = HopRouting("b", ["a", "c"], LINE)
     for number in (1, 2):
         routing.on_message("c", ContextBegins("c", number, {}), 0.0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from godwit.broker.bloom import MASK_BITS_MAX, RATE, BloomFilter, shape_of
+from godwit.baselines.bloom import MASK_BITS_MAX, RATE, BloomFilter, shape_of
 
 
 @pytest.mark.parametrize("count", [1, 3, 5, 10, 50, 400])

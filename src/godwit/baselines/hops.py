@@ -60,9 +60,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from godwit.broker.bloom import RATE, BloomFilter
-from godwit.broker.effects import TimerKey
-from godwit.broker.hop_messages import (
+from godwit.baselines.bloom import RATE, BloomFilter
+from godwit.baselines.hop_messages import (
     ContextBegins,
     ContextEnds,
     ContextPacket,
@@ -70,8 +69,9 @@ from godwit.broker.hop_messages import (
     UnsubscribePacket,
     check_hop_message,
 )
+from godwit.broker.effects import TimerKey
 from godwit.broker.messages import EntryId, Message, NodeId
-from godwit.broker.routing import Answer, Forward, Local
+from godwit.broker.routing import Answer, Demand, Forward, Local
 from godwit.broker.topology import shortest_path_trees
 from godwit.errors import PeerFault
 from godwit.filters.contexts import content_part, context_of, key_of, sender_part
@@ -452,6 +452,11 @@ class HopRouting:
         self._check_down(peer, message.broker)
         return self._end(message)
 
+    def demand_of(self, message: Any) -> Demand | None:
+        if type(message) is ContextPacket:
+            return None
+        return Demand(message.filter) if type(message) is SubscribePacket else Demand()
+
     def _check_down(self, peer: NodeId, source: Any) -> None:
         """`PeerFault` when this does not come from where the tree of `source` has it come from."""
         tree = self._trees.get(source) if type(source) is str else None
@@ -488,6 +493,9 @@ class HopRouting:
         """One row of the content table: by subscriber's broker and subscription its pairs. [spcf Fig. 1]"""
         row = self._rows.get((broker, number))
         return {} if row is None else {key[1:]: pair for key, pair in row.pairs.items() if key[0] == neighbour}
+
+    def local_filter(self, id: EntryId) -> Filter | None:
+        return self.local.get(id)
 
     def hops_max(self) -> int:
         """How many links lie between this broker and the farthest, in its own tree."""
