@@ -2,15 +2,15 @@
 
 *Rules.*
 1. The full run has the paper's network, clients and subscriptions. [spcf §4] How many messages and rounds it takes is
-   ours: as many as make two nets of one strategy equally fast within some percent (`spcf_forwarding.py`, *control*).
+   ours: as many as make two nets of one strategy equally fast within some percent (`forwarding.py`, *control*).
 2. The paper's tests end at a selectivity of about 80 %, and so do ours of forwarding.
 """
 
 import msgspec
 
 from godwit.reproduce.claims import Setting
-from godwit.reproduce.spcf_forwarding import SCENARIOS
-from godwit.reproduce.spcf_workload import Locality, Size
+from godwit.reproduce.spcf.forwarding import SCENARIOS
+from godwit.reproduce.spcf.workload import Locality, Size
 
 __all__ = ["ALL", "AT_SOURCE", "LOCALITIES", "PAPERS_OWN", "Scale", "scale_of"]
 

@@ -31,8 +31,8 @@ import msgspec
 
 from godwit.broker.messages import NodeId
 from godwit.filters.events import Event
-from godwit.reproduce.spcf_net import Net, Sum, by_turns, net_of, no_garbage
-from godwit.reproduce.spcf_workload import Locality, Size, Workload
+from godwit.reproduce.spcf.routing_net import Net, Sum, by_turns, net_of, no_garbage
+from godwit.reproduce.spcf.workload import Locality, Size, Workload
 
 __all__ = ["SCENARIOS", "TWIN", "Measured", "Plan", "forward", "measured", "ratios", "spread"]
 

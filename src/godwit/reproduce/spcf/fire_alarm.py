@@ -23,7 +23,7 @@ from godwit.filters.contexts import of_sender, stamped
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, all_of, some
 from godwit.filters.sets import between, less_than, more_than, one_of, starts_with
-from godwit.reproduce.spcf_net import Net, net_of
+from godwit.reproduce.spcf.routing_net import Net, net_of
 from godwit.simulator.topologies import random_graph
 
 __all__ = ["Building", "Reactions", "reactions", "run_fire"]

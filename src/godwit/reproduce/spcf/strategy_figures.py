@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from godwit.reproduce.claims import Setting
 from godwit.reproduce.figures import Look, Series, lines
-from godwit.reproduce.spcf_scale import Scale
+from godwit.reproduce.spcf.scale import Scale
 
 __all__ = ["LOOKS", "SELECTIVITY", "draw", "percent"]
 

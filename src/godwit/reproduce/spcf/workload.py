@@ -33,7 +33,7 @@ from godwit.filters.contexts import of_sender, stamped
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, all_of, some
 from godwit.filters.sets import between, one_of
-from godwit.reproduce.spcf_net import Net
+from godwit.reproduce.spcf.routing_net import Net
 from godwit.simulator.topologies import Overlay, random_graph
 
 __all__ = ["Locality", "Size", "Workload", "range_of"]

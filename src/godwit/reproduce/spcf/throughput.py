@@ -1,7 +1,7 @@
 """[spcf §4.1 Fig. 3, 4]: who forwards most messages per second. Claim S2.
 
 *Theory.* Both scenarios, with context filters in subscriptions and in publications, are measured with a matcher that
-asks every filter, and with our index (`spcf_forwarding.py`). The verdict rests on the first: what SPCF saves is filters
+asks every filter, and with our index (`forwarding.py`). The verdict rests on the first: what SPCF saves is filters
 to ask, and whoever asks none but those that match has nothing of it. What becomes of the claim with our index is told
 beside it.
 
@@ -11,7 +11,7 @@ beside it.
 2. its lead over each at the most selective filters is larger than at the least selective ones;
 3. it asks fewer filters than both, and sends no more packets than GSF: counts, which no machine changes.
 
-The tolerance is what two nets of one strategy differ by in the same run (the control, `spcf_forwarding.py`), and
+The tolerance is what two nets of one strategy differ by in the same run (the control, `forwarding.py`), and
 `TOLERANCE_MAX` at most: a busy machine must not make the claim hold.
 """
 
@@ -22,10 +22,10 @@ from msgspec import structs
 
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.figures import Look
-from godwit.reproduce.spcf_drawing import LOOKS, SELECTIVITY, draw, percent
-from godwit.reproduce.spcf_forwarding import SCENARIOS, TWIN, Asks, Measured, Plan, measured, ratios, spread
-from godwit.reproduce.spcf_scale import ALL, AT_SOURCE, LOCALITIES, PAPERS_OWN, Scale
-from godwit.reproduce.spcf_workload import Locality
+from godwit.reproduce.spcf.forwarding import SCENARIOS, TWIN, Asks, Measured, Plan, measured, ratios, spread
+from godwit.reproduce.spcf.scale import ALL, AT_SOURCE, LOCALITIES, PAPERS_OWN, Scale
+from godwit.reproduce.spcf.strategy_figures import LOOKS, SELECTIVITY, draw, percent
+from godwit.reproduce.spcf.workload import Locality
 
 __all__ = ["throughput"]
 

@@ -22,8 +22,8 @@ from statistics import fmean
 import msgspec
 
 from godwit.filters.contexts import stamped
-from godwit.reproduce.spcf_net import Net, by_turns, net_of, no_garbage
-from godwit.reproduce.spcf_workload import Locality, Size, Workload
+from godwit.reproduce.spcf.routing_net import Net, by_turns, net_of, no_garbage
+from godwit.reproduce.spcf.workload import Locality, Size, Workload
 
 __all__ = ["Mix", "RoutingCost", "break_even", "mixes", "per_message", "routing_costs"]
 

@@ -1,6 +1,6 @@
 """The experiments of `spcf`, claim by claim.
 
-*Theory.* Not simulated: routing machines forward to each other in one process (`spcf_net.py`), and counts and the
+*Theory.* Not simulated: routing machines forward to each other in one process (`routing_net.py`), and counts and the
 processor's time are taken there. All that was measured goes into `measured.json`, from which the figures are drawn.
 
 The paper's strategies match at every hop: *ASF* (on a spanning tree), *GSF* and *SPCF*. What runs here unless told
@@ -8,7 +8,7 @@ otherwise matches where a message is published: *GSF at source* and *SPCF at sou
 that asks every filter, and with our index.
 
 *Rules.*
-1. How S2 is decided stands in `spcf_throughput.py`; the other claims rest on counts, which are the same on any machine.
+1. How S2 is decided stands in `throughput.py`; the other claims rest on counts, which are the same on any machine.
 2. Beside each verdict stands what our own form of the protocol does.
 """
 
@@ -19,20 +19,20 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from godwit.reproduce import spcf_bloom, spcf_cost, spcf_fire, spcf_scale
 from godwit.reproduce.claims import Claim, Setting
-from godwit.reproduce.spcf_cost import Mix, RoutingCost
-from godwit.reproduce.spcf_drawing import LOOKS, draw, percent
-from godwit.reproduce.spcf_scale import ALL, LOCALITIES, Scale
-from godwit.reproduce.spcf_throughput import throughput
-from godwit.reproduce.spcf_workload import Locality
+from godwit.reproduce.spcf import bloom_rates, fire_alarm, routing_cost
+from godwit.reproduce.spcf.routing_cost import Mix, RoutingCost
+from godwit.reproduce.spcf.scale import ALL, LOCALITIES, Scale, scale_of
+from godwit.reproduce.spcf.strategy_figures import LOOKS, draw, percent
+from godwit.reproduce.spcf.throughput import throughput
+from godwit.reproduce.spcf.workload import Locality
 
 __all__ = ["claims"]
 
 
 def claims(setting: Setting) -> Iterator[Claim]:
     """Every claim of the paper, in the order of their keys."""
-    scale = spcf_scale.scale_of(setting)
+    scale = scale_of(setting)
     kept: dict[str, Any] = {}
     yield _fire(setting, scale)
     yield throughput(setting, scale, kept)
@@ -53,13 +53,13 @@ def _note(setting: Setting, scale: Scale, text: str) -> str:
 
 def _fire(setting: Setting, scale: Scale) -> Claim:
     """S1: who reacts is the same in both interfaces, under every strategy, and as the coordinates say."""
-    building = spcf_fire.Building(setting.seed, *scale.devices)
-    meant = spcf_fire.reactions(building)
+    building = fire_alarm.Building(setting.seed, *scale.devices)
+    meant = fire_alarm.reactions(building)
     wrong: list[str] = []
     for number, strategy in enumerate(ALL):
         for with_context in (False, True):
             setting.progress(f"fires, {strategy}", (number + with_context / 2) / len(ALL))
-            if spcf_fire.run_fire(building, strategy, with_context=with_context) != meant:
+            if fire_alarm.run_fire(building, strategy, with_context=with_context) != meant:
                 wrong.append(f"{strategy}, {'context-aware' if with_context else 'traditional'}")
     reacting = [sum(kind == "Alert" for _, kind in fire) - 1 for fire in meant]
     return Claim(
@@ -96,7 +96,7 @@ def _routing(setting: Setting, scale: Scale, kept: dict[str, Any]) -> Routing:
         def tell(share: float, number: int = number, locality: Locality = locality) -> None:
             setting.progress(f"cost of routing, {LOCALITIES[locality]}", (number + share) / len(LOCALITIES))
 
-        found[locality] = spcf_cost.routing_costs(
+        found[locality] = routing_cost.routing_costs(
             scale.size, scale.routing, strategies, scale.newcomers, setting.seed, locality, tell
         )
         kept[f"routing, {LOCALITIES[locality]}"] = found[locality]
@@ -215,7 +215,7 @@ def _changes(setting: Setting, scale: Scale, kept: dict[str, Any]) -> str:
             setting.progress(f"changes of context, {index}", (number + share) / 2)
 
         tell(0.0)
-        found = spcf_cost.mixes(scale.size, MIX_CONTEXT, ALL, matcher, scale.changes, setting.seed, tell=tell)
+        found = routing_cost.mixes(scale.size, MIX_CONTEXT, ALL, matcher, scale.changes, setting.seed, tell=tell)
         kept[f"changes of context, {matcher}"] = found
         of = {mix.strategy: mix for mix in found}
         if matcher == "plain":
@@ -240,7 +240,7 @@ def _even(of: dict[str, Mix], what: int) -> str:
         "SPCF at the source": ("SPCF at source", ("GSF at source",)),
     }
     return ", ".join(
-        f"{name} {_pays(spcf_cost.break_even(of[ours], of[other], REPLACES, what))} against {other}"
+        f"{name} {_pays(routing_cost.break_even(of[ours], of[other], REPLACES, what))} against {other}"
         for name, (ours, others) in pairs.items()
         for other in others
     )
@@ -268,14 +268,17 @@ def _draw_changes(setting: Setting, scale: Scale, found: list[Mix], what: int, n
         setting,
         scale,
         f"changes_of_context_{name}",
-        {mix.strategy: [(rate, spcf_cost.per_message(mix, rate, REPLACES, what)) for rate in CHANGES] for mix in found},
+        {
+            mix.strategy: [(rate, routing_cost.per_message(mix, rate, REPLACES, what)) for rate in CHANGES]
+            for mix in found
+        },
         title=f"All that is done, for each message a client is given{matched}",
         x="changes of context for each message published",
         y=y,
         said=f"Computed from measured unit costs (publish, replace a subscription, change a context: mean of "
         f"{scale.changes} each in a network at rest), as if each cost the same however often the others are done; "
         f"{REPLACES:g} subscriptions replaced for each message; selectivity of contexts {MIX_CONTEXT:.0%} in "
-        f"subscriptions and publications, of content {spcf_cost.CONTENT:.0%}.",
+        f"subscriptions and publications, of content {routing_cost.CONTENT:.0%}.",
         looks={strategy: structs.replace(look, marker=None) for strategy, look in LOOKS.items()},
         logarithmic="xy",
     )
@@ -286,7 +289,7 @@ def _draw_changes(setting: Setting, scale: Scale, found: list[Mix], what: int, n
 
 def _bloom(setting: Setting, scale: Scale, kept: dict[str, Any]) -> Claim:
     """S5: nobody is lost, and what comes in vain goes no further than the last hop."""
-    found = spcf_bloom.blooms(scale.size, scale.messages, setting.seed, setting.progress)
+    found = bloom_rates.blooms(scale.size, scale.messages, setting.seed, setting.progress)
     kept["bloom"] = found
     right = all(each.lost == each.wrong == each.missed == 0 for each in found)
     near = all(each.measured <= 1.5 * each.stated + 0.002 for each in found)

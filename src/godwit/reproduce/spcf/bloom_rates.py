@@ -11,8 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from godwit.baselines.bloom import RATE, BloomFilter
-from godwit.reproduce.spcf_net import spcf_net
-from godwit.reproduce.spcf_workload import Size, Workload
+from godwit.reproduce.spcf.routing_net import spcf_net
+from godwit.reproduce.spcf.workload import Size, Workload
 
 __all__ = ["RATES", "Bloom", "blooms"]
 
