@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
+import pytest
+
 from tests.conventions.repository import Module, modules, rooms
 
-SEES_ONLY = {"pipeline": {"errors", "files", "trace", "filters", "matching", "languages"}}
+NO_SIMULATOR = ("runtime", "mqtt")  # they lie above it, and run in production
+SEES_ONLY = {"pipeline": {"errors", "files", "locking", "trace", "filters", "event_log", "matching", "languages"}}
 
 
 def faults(modules: Iterable[Module], rooms: list[str]) -> Iterator[str]:
@@ -16,6 +19,8 @@ def faults(modules: Iterable[Module], rooms: list[str]) -> Iterator[str]:
             continue
         below = rooms[: rooms.index(module.room)]
         allowed = SEES_ONLY.get(module.room, set(below)) | {module.room}
+        if module.room in NO_SIMULATOR:
+            allowed -= {"simulator"}
         for line, name in module.imports():
             package, _, rest = name.partition(".")
             room = rest.partition(".")[0]
@@ -51,6 +56,12 @@ def test_a_downward_import_and_one_within_the_room_are_allowed() -> None:
 def test_the_pipeline_may_not_see_the_broker_although_it_lies_lower() -> None:
     planted = Module("pipeline/planted.py", "import godwit.filters\nimport godwit.broker.tables\n")
     assert list(faults([planted], rooms())) == ["pipeline/planted.py:2: pipeline must not import from broker"]
+
+
+@pytest.mark.parametrize("room", ["runtime", "mqtt"])
+def test_what_runs_in_production_may_not_see_the_simulator(room: str) -> None:
+    planted = Module(f"{room}/planted.py", "from godwit.simulator import world\n")
+    assert list(faults([planted], rooms())) == [f"{room}/planted.py:1: {room} must not import from simulator"]
 
 
 def test_a_room_that_is_not_listed_and_a_relative_import_are_caught() -> None:

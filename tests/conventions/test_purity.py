@@ -12,7 +12,7 @@ import pytest
 
 from tests.conventions.repository import Module, modules
 
-PURE_ROOMS = {"filters", "broker", "mobility", "client", "mqtt"}
+PURE_ROOMS = {"seen", "filters", "broker", "mobility", "client", "adhoc", "baselines", "mqtt"}
 DRIVERS = ("mqtt/gateway*",)  # modules of these rooms that carry effects out
 
 IMPURE = {

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from godwit.cli import event_logs
 from godwit.cli.event_logs import Capture
 from godwit.cli.main import app
+from godwit.event_log import EventLog, Keep, lines_from, segments
 from godwit.filters.events import Event
 from godwit.runtime import Address, connect
-from godwit.runtime.event_log import EventLog, Keep, lines_from, segments
 from tests.network import warm
 from tests.network.cli_broker import godwit
 from tests.network.mortal import Mortal, nursery

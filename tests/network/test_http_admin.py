@@ -22,7 +22,7 @@ async def get(client: httpx.AsyncClient, path: str, /, **params: str) -> Any:
 @asynccontextmanager
 async def chain(family: str = "tree") -> AsyncIterator[tuple[Running, Running, httpx.AsyncClient, httpx.AsyncClient]]:
     """Two brokers that know each other."""
-    config = BrokerConfig(family=family)  # type: ignore[arg-type]
+    config = BrokerConfig(family=family)
     async with (
         broker("b1", {"b2": None}, config=config) as (b1, at_b1),
         broker("b2", {"b1": b1.native}, config=config) as (b2, at_b2),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from godwit.errors import JournalError
+from godwit.event_log import lines_from
 from godwit.runtime import connect
-from godwit.runtime.event_log import lines_from
 from godwit.runtime.journal_events import events_in, log_of
 from tests.network.fleet import until
 from tests.network.test_native import linked, run, two_brokers

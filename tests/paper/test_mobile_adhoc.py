@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from godwit.adhoc.device import AdHocConfig
 from godwit.filters import parse
 from godwit.filters.filters import TRUE
-from godwit.mobility.device import AdHocConfig
 from godwit.simulator.adhoc_world import AdHocWorld
 
 CONFIG = AdHocConfig()
@@ -98,7 +98,7 @@ def test_a_displayer_polls_and_refreshes_its_subscriptions():
 
 def test_otherwise_what_it_wants_would_be_forgotten(monkeypatch):
     """The same without polls: the lease ends."""
-    monkeypatch.setattr("godwit.mobility.adhoc.AdHocNode._poll", lambda self: None)
+    monkeypatch.setattr("godwit.adhoc.adhoc_node.AdHocNode._poll", lambda self: None)
     net = network(a=0.9, displayer=0.2)
     net.subscribe("displayer", "s", TRUE)
     net.set_links([("a", "displayer")])

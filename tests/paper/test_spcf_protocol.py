@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.bloom import BloomFilter
-from godwit.broker.hop_messages import (
+from godwit.baselines.bloom import BloomFilter
+from godwit.baselines.hop_messages import (
     ContextBegins,
     ContextEnds,
     ContextPacket,

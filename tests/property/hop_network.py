@@ -9,8 +9,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any
 
-from godwit.broker.hop_messages import ContextPacket
-from godwit.broker.hops import HopRouting
+from godwit.baselines.hop_messages import ContextPacket
+from godwit.baselines.hops import HopRouting
 from godwit.broker.messages import EntryId, NodeId
 from godwit.broker.routing import Answer, Forward, Local
 from godwit.filters.contexts import stamped

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from godwit.adhoc.device import AdHocConfig
 from godwit.filters.filters import TRUE
-from godwit.mobility.device import AdHocConfig
 from godwit.simulator.adhoc_world import AdHocWorld, converge_s
 
 PRIORITIES = (0.0, 0.5, 1.0)

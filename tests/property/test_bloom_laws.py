@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from godwit.broker.bloom import BYTES_MAX, HASHES_MAX, BloomFilter, check_bloom, shape_of
+from godwit.baselines.bloom import BYTES_MAX, HASHES_MAX, BloomFilter, check_bloom, shape_of
 from godwit.errors import PeerFault
 
 ELEMENTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=12), max_size=200)

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from godwit.broker import hops
-from godwit.broker.bloom import BloomFilter
-from godwit.broker.hop_messages import ContextBegins, SubscribePacket
-from godwit.broker.hops import Contexts, HopRouting
+from godwit.baselines import hops
+from godwit.baselines.bloom import BloomFilter
+from godwit.baselines.hop_messages import ContextBegins, SubscribePacket
+from godwit.baselines.hops import Contexts, HopRouting
 from godwit.broker.messages import EntryId, NodeId
 from godwit.broker.routing import Answer
 from godwit.broker.topology import shortest_path_trees

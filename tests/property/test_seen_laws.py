@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from godwit.broker.seen import Seen
+from godwit.seen import Seen
 
 WINDOW = 16
 EVENTS = st.lists(st.tuples(st.sampled_from(["p", "q"]), st.integers(1, 60)), max_size=40)

@@ -3,12 +3,12 @@
 import pytest
 from msgspec import structs
 
+from godwit.adhoc.adhoc_node import AdHocNode
+from godwit.adhoc.device import AdHocConfig, Device
+from godwit.adhoc.event_broker import EventBroker
 from godwit.client.client import Client
 from godwit.errors import ScenarioError
 from godwit.filters.filters import TRUE
-from godwit.mobility.adhoc import AdHocNode
-from godwit.mobility.device import AdHocConfig, Device
-from godwit.mobility.event_broker import EventBroker
 from godwit.simulator.adhoc_run import settle_s_least
 from godwit.simulator.adhoc_world import AdHocWorld
 from godwit.simulator.run import run
@@ -111,14 +111,14 @@ def test_leaders_that_never_give_up_are_seen(monkeypatch):
 
 
 def test_event_brokers_that_do_not_tell_each_other_what_is_wanted_are_seen(monkeypatch):
-    monkeypatch.setattr("godwit.mobility.event_broker.GrowingTree.join", lambda self, peer: [])
-    monkeypatch.setattr("godwit.mobility.event_broker.GrowingTree.part", lambda self, peer: [])
+    monkeypatch.setattr("godwit.adhoc.event_broker.GrowingTree.join", lambda self, peer: [])
+    monkeypatch.setattr("godwit.adhoc.event_broker.GrowingTree.part", lambda self, peer: [])
     summary = run(with_changes(named("adhoc"), [*SHORT, "radio.meeting=coordinate"]), 1)
     assert "all of an island" in {violation.law for violation in summary.violations}
 
 
 def test_clients_that_remove_no_duplicates_are_seen(monkeypatch):
-    monkeypatch.setattr("godwit.broker.seen.Seen.add", lambda self, publisher, sequence: True)
+    monkeypatch.setattr("godwit.seen.Seen.add", lambda self, publisher, sequence: True)
     monkeypatch.setattr(Client, "_acknowledged", lambda self, number: None)
     assert "nothing twice" in laws(met())
 

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from godwit.broker.seen import Seen
 from godwit.mobility import mobile_broker, handoffs
 from godwit.mobility.modes import MODES
+from godwit.seen import Seen
 from godwit.simulator.drawing import drawn, takes_modes, with_mode
 from godwit.simulator.run import Simulation, run
 from godwit.simulator.scenario import Scenario, with_changes

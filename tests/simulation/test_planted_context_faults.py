@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from godwit.baselines.hops import HopRouting
 from godwit.broker.context_table import OwnContexts
-from godwit.broker.hops import HopRouting
 from godwit.broker.routing import Answer
 from godwit.broker.session import Session
 from godwit.broker.sessions import Sessions
@@ -114,7 +114,7 @@ def attracts_nothing_at_hops(patch: pytest.MonkeyPatch) -> None:
 
 def marks_no_bits(patch: pytest.MonkeyPatch) -> None:
     """A Bloom filter that loses some of what was put in: S5 is about just that."""
-    patch.setattr("godwit.broker.bloom.BloomFilter.__contains__", lambda self, name: sum(name.encode()) % 2 == 0)
+    patch.setattr("godwit.baselines.bloom.BloomFilter.__contains__", lambda self, name: sum(name.encode()) % 2 == 0)
 
 
 BOTH = ["contexts={attributes=1, values=5, sender_share=0.8, to_share=0.8, role_share=0.5}", "workload.kind=random"]

@@ -22,13 +22,13 @@ from godwit.broker.quenching import Quenching
 from godwit.broker.queues import Queue
 from godwit.broker.reductions import Change, Covering, Identity, Outgoing
 from godwit.broker.routing import Local
-from godwit.broker.seen import Seen
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.client.client import Client, ClientConfig
 from godwit.filters import algebra
 from godwit.mobility.graph_roaming import FlushingBroker
 from godwit.mobility.messages import Replay
 from godwit.mobility.mobile_broker import mobile_broker
+from godwit.seen import Seen
 from godwit.simulator import stage
 from godwit.simulator.ledger import Ledger
 from godwit.simulator.scenario import Scenario, with_changes

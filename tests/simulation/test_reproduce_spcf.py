@@ -8,30 +8,26 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from godwit.broker.bloom import BloomFilter
-from godwit.broker.hops import HopRouting
+from godwit.baselines.bloom import BloomFilter
+from godwit.baselines.hops import HopRouting
 from godwit.filters.contexts import sender_part
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
-from godwit.reproduce import (
-    PAPERS,
-    Claim,
-    Setting,
-    claims_of,
-    figures,
-    spcf,
-    spcf_bloom,
-    spcf_cost,
-    spcf_drawing,
-    spcf_fire,
-    spcf_scale,
-    spcf_throughput,
+from godwit.reproduce import PAPERS, Claim, Setting, claims_of, figures
+from godwit.reproduce.spcf import (
+    bloom_rates,
+    context_claims,
+    fire_alarm,
+    routing_cost,
+    scale,
+    strategy_figures,
+    throughput,
 )
-from godwit.reproduce.spcf_cost import Mix, RoutingCost
-from godwit.reproduce.spcf_forwarding import TWIN, Measured, Plan, forward, measured, ratios, spread
-from godwit.reproduce.spcf_net import STRATEGIES, net_of, spanning_tree
-from godwit.reproduce.spcf_scale import Scale
-from godwit.reproduce.spcf_workload import Locality, Size, Workload
+from godwit.reproduce.spcf.forwarding import TWIN, Measured, Plan, forward, measured, ratios, spread
+from godwit.reproduce.spcf.routing_cost import Mix, RoutingCost
+from godwit.reproduce.spcf.routing_net import STRATEGIES, net_of, spanning_tree
+from godwit.reproduce.spcf.scale import Scale
+from godwit.reproduce.spcf.workload import Locality, Size, Workload
 from godwit.simulator.topologies import is_tree
 
 SMALL = Size(brokers=8, degree=3, clients=24, subscriptions=4)
@@ -171,7 +167,7 @@ def test_a_scenario_leaves_out_selectivities_that_it_cannot_have() -> None:
 
 @pytest.fixture(scope="module")
 def costs() -> list[RoutingCost]:
-    return spcf_cost.routing_costs(SMALL, (0.05, 0.125, 0.25, 0.5, 1.0), ALL, 12, 1)
+    return routing_cost.routing_costs(SMALL, (0.05, 0.125, 0.25, 0.5, 1.0), ALL, 12, 1)
 
 
 def _of(costs: list[RoutingCost], strategy: str, what: str) -> list[float]:
@@ -208,13 +204,13 @@ def test_a_client_that_has_come_and_gone_leaves_nothing() -> None:
 def test_where_two_strategies_cost_the_same_is_where_they_cost_the_same() -> None:
     ours = Mix(strategy="a", delivered=2.0, publish=(1.0, 10.0), replace=(4.0, 1.0), change=(50.0, 100.0))
     theirs = Mix(strategy="b", delivered=2.0, publish=(3.0, 30.0), replace=(14.0, 1.0), change=(0.0, 0.0))
-    rate = spcf_cost.break_even(ours, theirs, replaces=0.1, what=0)
+    rate = routing_cost.break_even(ours, theirs, replaces=0.1, what=0)
     assert rate == pytest.approx((2.0 + 0.1 * 10) / 50)
-    assert spcf_cost.per_message(ours, rate, 0.1, 0) == pytest.approx(spcf_cost.per_message(theirs, rate, 0.1, 0))
+    assert routing_cost.per_message(ours, rate, 0.1, 0) == pytest.approx(routing_cost.per_message(theirs, rate, 0.1, 0))
 
 
 def test_changes_of_context_cost_spcf_packets_and_gsf_none() -> None:
-    found = {mix.strategy: mix for mix in spcf_cost.mixes(SMALL, 0.25, ALL, "plain", 10, 1)}
+    found = {mix.strategy: mix for mix in routing_cost.mixes(SMALL, 0.25, ALL, "plain", 10, 1)}
     assert len({mix.delivered for mix in found.values()}) == 1
     for strategy in ("SPCF", "SPCF at source"):
         assert found[strategy].change[0] > 7 > found["GSF"].change[0] == 0
@@ -226,25 +222,25 @@ def test_changes_of_context_cost_spcf_packets_and_gsf_none() -> None:
 
 @pytest.mark.parametrize("strategy", ALL)
 def test_fires_make_the_same_devices_react_in_both_interfaces(strategy: str) -> None:
-    building = spcf_fire.Building(2, sprinklers=20, signals=10, detectors=8)
-    meant = spcf_fire.reactions(building)
-    assert spcf_fire.run_fire(building, strategy, with_context=False) == meant
-    assert spcf_fire.run_fire(building, strategy, with_context=True) == meant
+    building = fire_alarm.Building(2, sprinklers=20, signals=10, detectors=8)
+    meant = fire_alarm.reactions(building)
+    assert fire_alarm.run_fire(building, strategy, with_context=False) == meant
+    assert fire_alarm.run_fire(building, strategy, with_context=True) == meant
 
 
 def test_sprinklers_that_open_everywhere_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    building = spcf_fire.Building(2, sprinklers=20, signals=2, detectors=4)
-    monkeypatch.setattr(spcf_fire, "_around", lambda device: TRUE)
-    assert spcf_fire.run_fire(building, "SPCF", with_context=True) != spcf_fire.reactions(building)
+    building = fire_alarm.Building(2, sprinklers=20, signals=2, detectors=4)
+    monkeypatch.setattr(fire_alarm, "_around", lambda device: TRUE)
+    assert fire_alarm.run_fire(building, "SPCF", with_context=True) != fire_alarm.reactions(building)
 
 
 def test_bloom_filters_lose_nobody_and_one_that_does_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = spcf_bloom.blooms(SMALL, 12, 1, lambda what, share: None)
+    found = bloom_rates.blooms(SMALL, 12, 1, lambda what, share: None)
     assert all(each.lost == each.wrong == each.missed == 0 for each in found)
     assert found[-1].vain > 0
     contains = BloomFilter.__contains__
     monkeypatch.setattr(BloomFilter, "__contains__", lambda self, one: hash(one) % 2 > 0 and contains(self, one))
-    assert any(each.missed for each in spcf_bloom.blooms(SMALL, 12, 1, lambda what, share: None))
+    assert any(each.missed for each in bloom_rates.blooms(SMALL, 12, 1, lambda what, share: None))
 
 
 def test_what_a_net_hands_to_a_client_that_is_not_meant_is_dropped_at_the_last_broker() -> None:
@@ -286,7 +282,7 @@ def _speeds(*spcf_us: float) -> list[Measured]:
 
 
 def _against(found: list[Measured]) -> list[str]:
-    return list(spcf_throughput._against(("publications", "content", "plain"), found, tolerance=0.03))
+    return list(throughput._against(("publications", "content", "plain"), found, tolerance=0.03))
 
 
 def test_spcf_that_is_ahead_or_as_fast_within_the_tolerance_bears_the_claim_out() -> None:
@@ -308,7 +304,7 @@ def test_a_lead_that_does_not_shrink_or_is_none_at_all_is_seen() -> None:
 
 
 def test_what_is_said_of_leads_ends_where_the_verdict_ends() -> None:
-    assert spcf_throughput._leads(_speeds(5.0, 20.0, 99.0)) == (
+    assert throughput._leads(_speeds(5.0, 20.0, 99.0)) == (
         "at 10% 8.00 × ASF and 4.00 × GSF, at 80% 2.00 × ASF and 1.00 × GSF"
     )
 
@@ -319,10 +315,10 @@ def test_the_spread_is_how_far_the_parts_of_the_rounds_lie_apart() -> None:
 
 
 def test_changes_that_never_pay_are_said_so() -> None:
-    assert spcf._pays(0.0) == "never pays"
-    assert spcf._pays(0.01) == "pays up to one change of context in 100 messages"
-    assert spcf._pays(2.0) == "pays up to 2.0 changes of context for each message"
-    assert spcf._pays(float("inf")) == "always pays"
+    assert context_claims._pays(0.0) == "never pays"
+    assert context_claims._pays(0.01) == "pays up to one change of context in 100 messages"
+    assert context_claims._pays(2.0) == "pays up to 2.0 changes of context for each message"
+    assert context_claims._pays(float("inf")) == "always pays"
 
 
 # ---------------------------------------------------------------- the claims
@@ -362,10 +358,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
             figures.lines(folder, name, series, **how)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spcf_scale, "QUICK", TINY)
-        patch.setattr(spcf_bloom, "TESTS", 20)
-        patch.setattr(spcf_cost, "WARM", 20)
-        patch.setattr(spcf_drawing, "lines", lines)
+        patch.setattr(scale, "QUICK", TINY)
+        patch.setattr(bloom_rates, "TESTS", 20)
+        patch.setattr(routing_cost, "WARM", 20)
+        patch.setattr(strategy_figures, "lines", lines)
         setting = Setting(folder=found.folder, progress=lambda what, share: found.told.append((what, share)))
         found.claims.update((claim.key, claim) for claim in claims_of("spcf", setting))
     return found
@@ -386,8 +382,8 @@ def test_every_figure_says_which_run_it_is_of_and_draws_a_strategy_as_all_others
     for name, figure in whole.figures.items():
         assert "Quick run: 6 brokers, 12 clients, 24 subscriptions; seed 1." in figure["caption"]
         assert set(figure["series"]) <= set(figure["looks"])
-        for strategy in set(figure["series"]) & set(spcf_drawing.LOOKS):
-            assert figure["looks"][strategy].colour == spcf_drawing.LOOKS[strategy].colour
+        for strategy in set(figure["series"]) & set(strategy_figures.LOOKS):
+            assert figure["looks"][strategy].colour == strategy_figures.LOOKS[strategy].colour
         if "SPCF" in figure["series"]:
             assert list(figure["series"])[-1] == "SPCF", "on top"
             assert max(figure["looks"].values(), key=lambda look: look.width) == figure["looks"]["SPCF"]

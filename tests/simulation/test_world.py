@@ -443,7 +443,7 @@ class Deployment:
         self.got: list[tuple[str, int]] = []
         self.records: list[tuple[str, str]] = []
         self.world.on_notify = lambda client, notify, now: self.got.append(notify.event.id)
-        config = BrokerConfig(family=family, reduction="covering", advertisements="off")  # type: ignore[arg-type]
+        config = BrokerConfig(family=family, reduction="covering", advertisements="off")
         for name, peer in (("a", "b"), ("b", "a")):
 
             def make(incarnation: int, name: str = name, peer: str = peer) -> Broker:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from godwit.event_log import EventLog, Keep, lines_from, segments
 from godwit.filters.events import Event
-from godwit.runtime.event_log import EventLog, Keep, lines_from, segments
 from godwit.trace import Record, TraceWriter
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from godwit.event_log import lines_from
 from godwit.runtime import connect
-from godwit.runtime.event_log import lines_from
 from tests.network.cli_broker import broker_apart
 from tests.network.mortal import Mortal, nursery
 

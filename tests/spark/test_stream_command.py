@@ -12,11 +12,11 @@ import typer
 from typer.testing import CliRunner
 
 from godwit.cli.pipeline import app, stream_command
+from godwit.event_log import EventLog
 from godwit.filters.language import parse, to_text
 from godwit.pipeline.columns import Form
 from godwit.pipeline.schemas import About, write_about
 from godwit.pipeline.streaming import read_matches
-from godwit.runtime.event_log import EventLog
 from tests.spark import streams
 
 if TYPE_CHECKING:

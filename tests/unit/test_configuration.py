@@ -140,6 +140,10 @@ def test_every_fault_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         ("[broker]\nname = 'a/b'", "FILE:2: broker.name is 'a/b': it is the name of a folder, too"),
         ("[broker]\nname = ''", "FILE:2: broker.name is '': allowed is a text that is not empty"),
         ("[broker]\nstrategy = 'spcf'", "FILE:2: broker.strategy is 'spcf': only the family 'graph' has it"),
+        (
+            "[broker]\nreduction = 'coverin'",
+            "FILE:2: broker.reduction is 'coverin': allowed is 'covering', 'flooding', 'identity', 'merging', 'simple'",
+        ),
         ("[broker]\nexcess_max = 0.5", "FILE:2: broker.excess_max is 0.5: only the reduction 'merging'"),
         (
             "[broker]\nfamily = 'graph'\nmatching = 'hops'\n[neighbours]\nb2 = ''",

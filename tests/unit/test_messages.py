@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from godwit.adhoc import radio_messages as over_the_air
+from godwit.baselines import hop_messages as at_every_hop
 from godwit.broker import effects, messages
 from godwit.broker import gossip_messages as known_by_all
-from godwit.broker import hop_messages as at_every_hop
-from godwit.broker.seen import SeenData
-from godwit.mobility import adhoc_messages as over_the_air
 from godwit.mobility import messages as about_moves
+from godwit.seen import SeenData
 from tests.paper.roaming_world import Roaming
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "messages.md"

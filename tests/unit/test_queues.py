@@ -8,9 +8,9 @@ import pytest
 from godwit.broker.messages import QueueRules
 from godwit.broker.queues import Queue, event_size
 from godwit.broker.ranking import SPARE, Ranking
-from godwit.broker.seen import Seen
 from godwit.filters.events import Event, event
 from godwit.filters.values import Point
+from godwit.seen import Seen
 
 
 def make(number: int, expires_at: float | None = None, payload: bytes | None = None, **attributes: Any) -> Event:

@@ -22,7 +22,6 @@ from godwit.simulator.scenario import (
     Scenario,
     Sessions,
 )
-from godwit.simulator.settings import line_of
 from godwit.simulator.topologies import is_tree
 from tests.conventions.repository import ROOT
 
@@ -209,17 +208,6 @@ def test_a_scenario_made_in_python_is_checked_the_same_way() -> None:
     check(Scenario(name="x", overlay=OverlaySpec(kind="single")))
     with pytest.raises(ScenarioError, match=r"x: overlay\.brokers is missing"):
         check(Scenario(name="x", overlay=OverlaySpec(kind="star")))
-
-
-def test_the_line_of_a_key_is_found_in_dotted_inline_and_repeated_tables() -> None:
-    text = 'a.b = 1\n[c]\nd = 1 # x = y\n[[c.e]]\nf = 1\n[[c.e]]\nf = 2\n[c."g"]\n# d = 3\nh = { i = 1 }\n'
-    assert line_of(text, ("a", "b")) == 1
-    assert line_of(text, ("c", "d")) == 3
-    assert line_of(text, ("c", "e", 0, "f")) == 5
-    assert line_of(text, ("c", "e", 1, "f")) == 7
-    assert line_of(text, ("c", "e", 1, "missing")) == 6
-    assert line_of(text, ("c", "g", "h", "i")) == 10
-    assert line_of(text, ("z",)) is None
 
 
 # ---------------------------------------------------------------- changes

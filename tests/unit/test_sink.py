@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from godwit.errors import PipelineError
-from godwit.runtime.event_log import EventLog, lines_from
+from godwit.event_log import EventLog, lines_from
 
 pytest.importorskip("pyspark", reason="the pipeline extra is not installed")
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from godwit.broker.config import BrokerConfig
+from godwit.adhoc.event_broker import EventBroker
 from godwit.broker.effects import Heard, Opened
 from godwit.broker.messages import Advertise, Attach, Attached, Bye, Context, Request, Subscribe
 from godwit.broker.spcf import SpcfRouting
 from godwit.filters.contexts import CONTEXT_BYTES_MAX, CONTEXT_MAX
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
-from godwit.mobility.event_broker import EventBroker
 from godwit.mobility.messages import MoveOut, Replay
 from tests.property.roaming_network import NAMES, RoamingNetwork
 

@@ -15,12 +15,12 @@ __all__ = ["BrokerConfig"]
 class BrokerConfig(msgspec.Struct, frozen=True):
     """How a broker routes, and its bounds."""
 
-    family: Literal["tree", "graph"] = "tree"
+    family: str = "tree"  # or "graph", or another of families.py
     reduction: str = "covering"  # tree family: see reductions.py
     excess_max: float = 0.0  # imperfect merging lets in at most this share besides
     advertisements: Literal["required", "optional", "off"] = "optional"
     strategy: Literal["gsf", "spcf"] = "gsf"  # graph family: who hears of a subscription (graph.py, spcf.py)
-    matching: Literal["source", "hops"] = "source"  # graph family: where an event is matched (hops.py)
+    matching: Literal["source", "hops"] = "source"  # graph family: where an event is matched (baselines/hops.py)
     contexts_max: int = CONTEXTS_MAX  # spcf, at the source: contexts that a broker tells of before it sums them up
     overlay: tuple[tuple[NodeId, NodeId, float], ...] = ()  # matching at hops: every link and its cost
     expects_strangers: bool = False  # optional advertisements: who comes may publish at once, and be gone

@@ -1,33 +1,59 @@
-"""Which routing family a broker's settings name."""
+"""Routing families by name: which one a broker's settings choose, and how others are added.
+
+*Theory.* `BrokerConfig` says the family, and for the family `graph` the strategy and where events are matched;
+`family_name` makes one name of these. A family is a function that makes a `Routing` for one broker. Packages add a
+family by `register_family`, or by an entry point of the group `godwit.routing_families` whose object is that function.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from godwit.broker.config import BrokerConfig
 from godwit.broker.graph import GraphRouting
-from godwit.broker.hops import HopRouting
 from godwit.broker.messages import NodeId
+from godwit.broker.registry import Registry
 from godwit.broker.routing import Routing
 from godwit.broker.spcf import SpcfRouting
 from godwit.broker.tree import TreeRouting
 
-__all__ = ["MakeRouting", "routing_of"]
+__all__ = ["Checks", "MakeRouting", "families", "family_name", "register_family", "routing_of"]
 
 Checks = Mapping[type, Callable[[Any], None]]
 MakeRouting = Callable[[NodeId, int, Mapping[NodeId, float], BrokerConfig, Checks], Routing]
-"""`(name, incarnation, neighbours, config, checks)`: `checks` names what packets carry for components."""
+"""`(name, incarnation, neighbours, config, checks)`: `checks` names what packets carry for the rest of the broker."""
+
+_FAMILIES: Registry[MakeRouting] = Registry("routing family", "godwit.routing_families")
+
+
+def register_family(name: str, make: MakeRouting) -> None:
+    """Let settings choose a routing family by this name."""
+    _FAMILIES.register(name, make)
+
+
+def families() -> tuple[str, ...]:
+    """The names of all routing families."""
+    return _FAMILIES.names()
+
+
+def family_name(config: BrokerConfig) -> str:
+    """The name of the routing family that these settings choose."""
+    if config.family != "graph":
+        return config.family
+    if config.matching != "source":
+        return config.matching
+    return "graph" if config.strategy == "gsf" else config.strategy
 
 
 def routing_of(
     name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
 ) -> Routing:
-    """The family that `config` names."""
-    if config.family == "graph" and config.matching == "hops":
-        return HopRouting(name, neighbours, config.overlay, strategy=config.strategy)
-    if config.family == "graph" and config.strategy == "spcf":
-        return SpcfRouting(name, incarnation, neighbours, further=checks, contexts_max=config.contexts_max)
-    if config.family == "graph":
-        return GraphRouting(name, incarnation, neighbours, further=checks)
+    """A broker's routing, of the family that `config` chooses."""
+    return _FAMILIES.part(family_name(config))(name, incarnation, neighbours, config, checks)
+
+
+def _tree(
+    name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
+) -> Routing:
     return TreeRouting(
         name,
         neighbours,
@@ -36,3 +62,20 @@ def routing_of(
         advertised=config.advertisements != "off",
         excess_max=config.excess_max,
     )
+
+
+def _graph(
+    name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
+) -> Routing:
+    return GraphRouting(name, incarnation, neighbours, further=checks)
+
+
+def _spcf(
+    name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
+) -> Routing:
+    return SpcfRouting(name, incarnation, neighbours, further=checks, contexts_max=config.contexts_max)
+
+
+register_family("tree", _tree)
+register_family("graph", _graph)
+register_family("spcf", _spcf)

@@ -181,6 +181,12 @@ class GraphRouting:
         here: list[Any] = self._local_index.match(event) if self.local else []
         return [Local(event, sorted(here))] if here else []
 
+    def local_filter(self, id: EntryId) -> Filter | None:
+        return self.local.get(id)
+
+    def hops_max(self) -> int | None:
+        return self.topology.hops_max()
+
     def wanted(self) -> list[Filter]:
         if self.untold or self.early is not None:  # somebody may want what we have not heard of
             return [TRUE]

@@ -34,12 +34,26 @@ from collections.abc import Hashable, Iterable
 from functools import lru_cache
 
 from godwit.broker.messages import EntryId
+from godwit.broker.registry import Registry
 from godwit.broker.roots import Roots, choices_of
 from godwit.filters import algebra
 from godwit.filters.filters import Filter, attributes_of
 from godwit.filters.merging import merged
 
-__all__ = ["REDUCTIONS", "Change", "Covering", "Identity", "Merging", "Nothing", "Outgoing", "Simple", "intersects"]
+__all__ = [
+    "REDUCTIONS",
+    "Change",
+    "Covering",
+    "Identity",
+    "Merging",
+    "Nothing",
+    "Outgoing",
+    "Simple",
+    "intersects",
+    "reduction_of",
+    "reductions",
+    "register_reduction",
+]
 
 Change = tuple[EntryId, Filter | None]
 """Tell the neighbour this filter under this id (again: instead of the one before), or with None take it back."""
@@ -320,10 +334,29 @@ class Merging(Identity):
         return changes
 
 
-REDUCTIONS: dict[str, type[Outgoing]] = {
-    "flooding": Nothing,
-    "simple": Simple,
-    "identity": Identity,
-    "covering": Covering,
-    "merging": Merging,
-}
+_REDUCTIONS: Registry[type[Outgoing]] = Registry("reduction", "godwit.reductions")
+
+REDUCTIONS = _REDUCTIONS.registered
+"""Those that are registered, by name."""
+
+
+def register_reduction(name: str, made: type[Outgoing]) -> None:
+    """Let settings choose a reduction by this name; it is made as `made(name, excess_max)`."""
+    _REDUCTIONS.register(name, made)
+
+
+def reductions() -> tuple[str, ...]:
+    """The names of all reductions: those registered, and entry points of the group `godwit.reductions`."""
+    return _REDUCTIONS.names()
+
+
+def reduction_of(name: str) -> type[Outgoing]:
+    """The reduction of that name."""
+    return _REDUCTIONS.part(name)
+
+
+register_reduction("flooding", Nothing)
+register_reduction("simple", Simple)
+register_reduction("identity", Identity)
+register_reduction("covering", Covering)
+register_reduction("merging", Merging)

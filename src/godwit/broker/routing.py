@@ -3,7 +3,7 @@
 *Theory.* A broker looks after links and sessions and knows nothing of routes. A routing family knows nothing of frames,
 connections and queues: it is told what clients of this broker want and say (`subscribe`, `publish`, …) and what came
 from a neighbour (`on_message`), and answers with what is to be forwarded to which neighbour and handed to which local
-subscriptions. `tree.py` and `graph.py` are the two families; `hops.py` is the second by the letter of its paper.
+subscriptions. `tree.py` and `graph.py` are the two families; `families.py` has them by name.
 
 *Rules.*
 1. Answers are carried out in their order: what is forwarded to a neighbour first arrives there first. `Handed` and
@@ -107,6 +107,12 @@ class Routing(Protocol):
 
     def on_timer_due(self, key: TimerKey, now: float) -> list[Answer]:
         """A timer of this family has come due."""
+
+    def local_filter(self, id: EntryId) -> Filter | None:
+        """What a client here wants under `id`, as it was said last."""
+
+    def hops_max(self) -> int | None:
+        """How many links lie between this broker and the farthest; None: this family does not know."""
 
     def wanted(self) -> list[Filter]:
         """Every filter that a subscription known here has, from clients and neighbours: for quenching."""

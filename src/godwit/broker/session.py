@@ -32,10 +32,10 @@ from godwit.broker.messages import (
     Waiting,
 )
 from godwit.broker.queues import Queue
-from godwit.broker.seen import Seen
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
+from godwit.seen import Seen
 from godwit.trace import Record
 
 __all__ = ["Binding", "Session"]

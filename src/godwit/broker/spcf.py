@@ -40,7 +40,7 @@ the targets of a packet to neighbour N; B_s → this broker in `subscribe`; c_s 
 
 *Departures.*
 1. Matched once at the source, as in `graph.py`: the exact targets are known there, and no Bloom filter is needed for
-   the hops in between. `hops.py` has the paper's form.
+   the hops in between. `baselines/hops.py` has the paper's form.
 2. A client that changes its context does not subscribe again: one `InContext` says so to all that hold something of it.
 3. `Told` and rule 3 close the gap that the paper leaves between a change of context and what it attracts.
 4. Classes and `Unneeded` take the place of labels (B_n, c_n) on entries: an entry that two contexts have attracted is

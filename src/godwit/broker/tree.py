@@ -42,7 +42,7 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from godwit.broker.reductions import REDUCTIONS, Change, Outgoing, intersects
+from godwit.broker.reductions import Change, Outgoing, intersects, reduction_of
 from godwit.broker.routing import Answer, Demand, Forward, Local
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
@@ -87,7 +87,7 @@ class TreeRouting:
         self.in_subs: Entries = {source: {} for source in (HERE, *self.neighbours)}
         self.in_ads: Entries = {source: {} for source in (HERE, *self.neighbours)}
         maker = f"{name}/{incarnation}"  # an id of this life must not replace one of a past life that is still in force
-        self.new_outgoing = partial(REDUCTIONS[reduction], maker, excess_max)
+        self.new_outgoing = partial(reduction_of(reduction), maker, excess_max)
         self.out_subs: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.out_ads: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.matcher = RememberingMatcher()
@@ -371,6 +371,12 @@ class TreeRouting:
             self.stale[peer].pop((kind, id), None)
 
     # ------------------------------------------------------------ looking at it
+
+    def local_filter(self, id: EntryId) -> Filter | None:
+        return self.in_subs[HERE].get(id)
+
+    def hops_max(self) -> int | None:
+        return None
 
     def wanted(self) -> list[Filter]:
         if not self.is_whole() or (self.floods and self.neighbours):  # somebody may want what we have not heard of

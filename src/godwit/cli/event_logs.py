@@ -22,8 +22,9 @@ import msgspec
 import typer
 
 from godwit.errors import BadEvent, EventLogError, FilterError, GodwitError, Refused
+from godwit.event_log import EventLog, Keep, Position, Publishing, lines_from
+from godwit.event_log.log_format import segment_file
 from godwit.filters.lines import whole_event_of
-from godwit.runtime.event_log import EventLog, Keep, Position, Publishing, lines_from
 
 if TYPE_CHECKING:
     from godwit.filters.events import Event
@@ -171,7 +172,7 @@ async def publish_log(
 def _events(state: Publishing) -> "Iterator[tuple[str, Event, Position]]":
     """The events behind the position that was reached: where each stands, and the position behind it."""
     for line, position in lines_from(state.folder, state.position):
-        where = f"{state.folder}/{position.segment:08}.jsonl, before byte {position.bytes}"
+        where = f"{state.folder}/{segment_file(position.segment)}, before byte {position.bytes}"
         try:
             yield where, whole_event_of(msgspec.json.decode(line)), position
         except (msgspec.DecodeError, BadEvent, FilterError) as error:

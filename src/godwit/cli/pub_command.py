@@ -24,9 +24,9 @@ from godwit.cli.network import (
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
+    from godwit.event_log import Publishing
     from godwit.filters.events import Event
     from godwit.runtime.client import Connected
-    from godwit.runtime.event_log import Publishing
 
 __all__ = ["pub"]
 

@@ -103,7 +103,7 @@ def sub(
         if retained:
             raise typer.BadParameter("--retained would be written each time we come: a --log holds what is published")
         from godwit.cli.event_logs import capturing
-        from godwit.runtime.event_log import Keep
+        from godwit.event_log import Keep
 
         keep = Keep(keep_bytes, None if keep_days is None else keep_days * DAY_S)
         with capturing(log, name, user, keep) as capture:

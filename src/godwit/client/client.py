@@ -70,7 +70,6 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from godwit.broker.seen import Seen
 from godwit.client.checking import CHECKS
 from godwit.client.config import ClientConfig, Refusal
 from godwit.client.connections import ConnectionLog
@@ -85,6 +84,7 @@ from godwit.filters.values import Value
 from godwit.mobility.attach_policies.carry import SEEN_WINDOW
 from godwit.mobility.messages import MoveOut, Strike
 from godwit.mobility.modes import ASKING, MODES
+from godwit.seen import Seen
 from godwit.trace import Record
 
 __all__ = ["Client", "ClientConfig", "Refusal"]

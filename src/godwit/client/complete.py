@@ -47,9 +47,9 @@ from godwit.broker.chains import ITEMS_MAX
 from godwit.broker.checking import check_event, shown
 from godwit.broker.effects import Effect, Notify, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.messages import Between, Covered, Delivery, NodeId, Waiting
-from godwit.broker.seen import Seen
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
+from godwit.seen import Seen
 from godwit.trace import Record
 
 __all__ = ["CompleteMerge", "MergeBounds"]

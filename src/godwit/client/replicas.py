@@ -52,7 +52,6 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Attach, Covered, Delivery, NodeId, QueueRules, Receipt
-from godwit.broker.seen import Seen
 from godwit.client.checking import check_delivery
 from godwit.client.client import Client, ClientConfig
 from godwit.client.complete import CompleteMerge, MergeBounds
@@ -63,6 +62,7 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import said_filter
 from godwit.filters.values import Value
+from godwit.seen import Seen
 from godwit.trace import Record
 
 __all__ = ["FILTERS", "ReplicaConfig", "ReplicatedClient"]

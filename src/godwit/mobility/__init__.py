@@ -1,5 +1,5 @@
-"""Mobility: sessions that follow their clients from broker to broker, filters that
-follow their clients' states, and devices without any fixed broker.
+"""Mobility: sessions that follow their clients from broker to broker, and filters that
+follow their clients' states.
 
 Pure machines, as all protocols here.
 
@@ -10,8 +10,6 @@ Pure machines, as all protocols here.
 1
 """
 
-from godwit.mobility.adhoc import AdHocNode
-from godwit.mobility.device import AdHocConfig
 from godwit.mobility.locations import Movements, steps
 from godwit.mobility.mobile_broker import mobile_broker
 from godwit.mobility.movement_graphs import (
@@ -26,8 +24,6 @@ from godwit.mobility.movement_graphs import (
 )
 
 __all__ = [
-    "AdHocConfig",
-    "AdHocNode",
     "Drift",
     "MovementGraph",
     "Movements",

@@ -20,8 +20,6 @@ from collections.abc import Callable
 
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, Trace
-from godwit.broker.graph import GraphRouting
-from godwit.broker.hops import HopRouting
 from godwit.broker.host import Host
 from godwit.broker.messages import Context, EntryId, NodeId
 from godwit.filters.filters import Filter
@@ -85,10 +83,9 @@ class ContextFollowing:
         if isinstance(routing, LocationTree):
             self.host.carry_out(routing.follow(id, filter, context.values, dwell_s), effects, now)
             return
-        assert isinstance(routing, GraphRouting | HopRouting)
         possible = self.movements.possible(filter, context.values, self._farthest_s(), dwell_s)
         loosened = self.movements.loosened(filter, possible)
-        if routing.local.get(id) != loosened:
+        if routing.local_filter(id) != loosened:
             self.host.carry_out(routing.subscribe(id, loosened, now), effects, now)
 
     def _on_context(self, client: NodeId, effects: list[Effect], now: float) -> None:
@@ -100,12 +97,9 @@ class ContextFollowing:
 
     def _farthest_s(self) -> float | None:
         """The round trip to the broker that is farthest, guessed from the slowest link here; graph family."""
-        routing = self.host.routing
-        assert isinstance(routing, GraphRouting | HopRouting)
         known = [link.round_trip_s for link in self.host.links.values() if link.round_trip_s is not None]
-        if not known:
-            return None
-        return SLACK * max(known) * (routing if isinstance(routing, HopRouting) else routing.topology).hops_max()
+        hops_max = self.host.routing.hops_max() if known else None
+        return None if hops_max is None else SLACK * max(known) * hops_max
 
     # ------------------------------------------------------------ neighbours
 

@@ -40,17 +40,17 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from godwit.errors import BadEvent, GodwitError, PipelineError
+from godwit.event_log.log_format import ABOUT, FORMAT, WRITING, segment_file
 from godwit.files import synced, write_whole
 from godwit.filters.events import Attributes, Event, flattened
 from godwit.filters.language import said_filter
 from godwit.filters.lines import line_of
 from godwit.pipeline.columns import OWN, attributes_of
-from godwit.pipeline.event_log import segments
+from godwit.pipeline.log_pieces import segments
 
 __all__ = ["LogStreamWriter", "LogWriter", "Target", "lines_of"]
 
-ABOUT, PARTS, WRITING = "_log.json", "_parts", "_writing.lock"
-FORMAT = 1
+PARTS = "_parts"
 NUMBER_BITS = 32  # of a row in its segment
 ATTRIBUTES = "attributes"
 QUERY = "sql.streaming.queryId"  # what Spark tells its tasks
@@ -213,7 +213,7 @@ def _put_together(target: Target, segment: int, messages: Sequence[WriterCommitM
                     file.write(line)
         file.flush()
         os.fsync(file.fileno())
-    fresh.rename(folder / f"{segment:08}.jsonl")
+    fresh.rename(folder / segment_file(segment))
     synced([folder])
 
 

@@ -1,10 +1,10 @@
 """`format("godwit")`: what brokers deliver, as a table or a stream for Spark, and events from Spark for brokers.
 
-*Theory.* Between Spark and a network of brokers stands an event log (`event_log.py`). A stream's offsets are positions
-in it, which mean the same for ever: after a restart Spark asks for the same two positions, and gets the same rows. With
-the option `broker` the reader has a process of its own fill the log, `godwit sub --log`; it is a client like any other,
-and its session waits at the broker while nobody reads. So a kill of Spark, of that process or of the broker loses
-nothing and doubles nothing.
+*Theory.* Between Spark and a network of brokers stands an event log (room `event_log`). A stream's offsets are
+positions in it, which mean the same for ever: after a restart Spark asks for the same two positions, and gets the same
+rows. With the option `broker` the reader has a process of its own fill the log, `godwit sub --log`; it is a client like
+any other, and its session waits at the broker while nobody reads. So a kill of Spark, of that process or of the broker
+loses nothing and doubles nothing.
 
 | option | says |
 |---|---|
@@ -52,7 +52,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from godwit.errors import PipelineError
-from godwit.pipeline.event_log import Piece, Position, Wanted, advanced, batches, end_of, gone_before, pieces, start_of
+from godwit.event_log.log_format import Position
+from godwit.pipeline.log_columns import Wanted, batches
+from godwit.pipeline.log_pieces import Piece, advanced, end_of, gone_before, pieces, start_of
 from godwit.pipeline.session import ROWS_PER_BATCH
 
 if TYPE_CHECKING:

@@ -24,9 +24,11 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from godwit import settings
 from godwit.broker.config import BrokerConfig
 from godwit.broker.limits import WINDOW, Limits
 from godwit.broker.links import LinkConfig
+from godwit.broker.reductions import reductions
 from godwit.errors import BadValue, ConfigurationError, GodwitError
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mobility.locations import Movements
@@ -37,7 +39,6 @@ from godwit.mqtt.exchange import Settings
 from godwit.runtime.rates import Traffic
 from godwit.runtime.sections import Neighbour, PublishersSection, Settled
 from godwit.runtime.tcp import Address
-from godwit.simulator import settings
 
 __all__ = ["Change", "Configuration", "Made", "address_of", "key_path", "load"]
 
@@ -364,6 +365,9 @@ def _broker_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
             f"{where(('broker', 'name'))} is {broker.name!r}: it is the name of a folder, too; allowed are up to "
             f"{NAME_LENGTH_MAX} characters, no slash or control character, and no dot in front"
         )
+    if broker.reduction not in (known := reductions()):
+        at, near = where(("broker", "reduction")), settings.nearest(broker.reduction, known)
+        yield f"{at} is {broker.reduction!r}: allowed is {', '.join(map(repr, known))}{near}"
     if broker.family != "graph":
         for key, value, default in (("strategy", broker.strategy, "gsf"), ("matching", broker.matching, "source")):
             if value != default:

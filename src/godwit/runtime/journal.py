@@ -31,7 +31,7 @@ from typing import Literal
 from zlib import crc32
 
 from godwit.errors import JournalError
-from godwit.runtime.locking import locked
+from godwit.locking import locked
 
 __all__ = ["DURABILITIES", "Durability", "Journal", "new_incarnation"]
 

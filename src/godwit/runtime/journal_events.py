@@ -19,8 +19,8 @@ from typing import Any
 from zlib import crc32
 
 from godwit.errors import JournalError
+from godwit.event_log import EventLog
 from godwit.filters.events import Event
-from godwit.runtime.event_log import EventLog
 from godwit.runtime.journal import FILE, FORMAT
 from godwit.runtime.node import ENTRIES
 from godwit.runtime.wire import NATIVE

@@ -62,7 +62,7 @@ class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Text = "b1"
     family: Literal["tree", "graph"] = "tree"
-    reduction: Literal["flooding", "simple", "identity", "covering", "merging"] = "covering"
+    reduction: Text = "covering"  # one of `broker.reductions.reductions()`, which packages may add to
     excess_max: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     advertisements: Literal["required", "optional", "off"] = "optional"
     strategy: Literal["gsf", "spcf"] = "gsf"

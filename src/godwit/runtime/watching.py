@@ -17,8 +17,7 @@ from itertools import islice
 from typing import Any
 
 from godwit.broker.effects import Arrived, Effect, Heard, Input, Tell, Trace
-from godwit.broker.hop_messages import ContextPacket
-from godwit.broker.messages import Delivery, Frame, Packet, Publish, Refused, Request, Retain
+from godwit.broker.messages import Delivery, Frame, Packet, Refused, Request
 from godwit.filters.events import Event
 from godwit.runtime.node import Node
 from godwit.trace import Record
@@ -205,4 +204,5 @@ def event_in(input: Input) -> Event | None:
     elif type(input) is Arrived:
         message = input.frame.message if type(input.frame) is Frame else None
         message = message.message if type(message) is Packet else message
-    return message.event if isinstance(message, Publish | Retain | ContextPacket) else None
+    event = getattr(message, "event", None)  # of any message of any routing family that bears one
+    return event if isinstance(event, Event) else None

@@ -30,8 +30,8 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 import msgspec
 from msgspec import Raw, structs
 
+from godwit.baselines import hop_messages as hopping
 from godwit.broker import gossip_messages as known
-from godwit.broker import hop_messages as hopping
 from godwit.broker import messages as between
 from godwit.broker.messages import Accepted, Delivery, Frame, Packet, Publish, Request
 from godwit.errors import GodwitError, PeerFault

@@ -16,7 +16,7 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
-from godwit.mobility.device import AdHocConfig
+from godwit.adhoc.device import AdHocConfig
 from godwit.simulator.adhoc_world import AdHocWorld, Pair, converge_s
 from godwit.simulator.scenario import Scenario
 from godwit.simulator.summary import Summary, percentile_ms

@@ -25,12 +25,12 @@ brokers coordinate, several, all joined to the one of the highest rank |
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from godwit.adhoc.adhoc_node import AdHocNode
+from godwit.adhoc.device import AdHocConfig
 from godwit.broker.effects import Effect, Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
-from godwit.mobility.adhoc import AdHocNode
-from godwit.mobility.device import AdHocConfig
 from godwit.simulator.summary import Violation
 from godwit.simulator.world import World
 from godwit.trace import Record, TraceSink

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from godwit.errors import ScenarioError
-from godwit.simulator.settings import Where
+from godwit.settings import Where
 
 __all__ = ["ROLE", "Contexts", "check_contexts", "check_routing"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from godwit.errors import ScenarioError
-from godwit.simulator.settings import Path, Where
+from godwit.settings import Path, Where
 
 __all__ = ["check_idle", "idle_keys", "let_go"]
 

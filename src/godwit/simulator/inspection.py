@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
+from godwit.baselines.hop_messages import ContextPacket
 from godwit.broker.broker import Broker
 from godwit.broker.graph import GraphRouting
-from godwit.broker.hop_messages import ContextPacket
 from godwit.broker.messages import Packet, Publish
 from godwit.broker.spcf import SpcfRouting
 from godwit.client.client import Client

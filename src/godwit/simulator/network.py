@@ -14,7 +14,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from godwit.broker.hop_messages import ContextBegins, ContextPacket, SubscribePacket, UnsubscribePacket
+from godwit.adhoc.radio_messages import Carried, Relayed
+from godwit.baselines.hop_messages import ContextBegins, ContextPacket, SubscribePacket, UnsubscribePacket
 from godwit.broker.messages import (
     Accepted,
     Ack,
@@ -37,7 +38,6 @@ from godwit.broker.messages import (
     Unneeded,
 )
 from godwit.filters.events import Event
-from godwit.mobility.adhoc_messages import Carried, Relayed
 from godwit.mobility.messages import Changed, Collected, Follow, Prefetch, Proxy, Replay, Wishes
 
 __all__ = ["Wire", "size_of", "sizes"]

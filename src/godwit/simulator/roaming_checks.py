@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from godwit.errors import ScenarioError
+from godwit.settings import Where
 from godwit.simulator.movement import movement_graph
 from godwit.simulator.roaming_settings import MOVES_MAX, Roaming
-from godwit.simulator.settings import Where
 from godwit.simulator.stations import LOOK_S, broker_positions
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.tracks import Box, Plane

@@ -7,7 +7,7 @@ import msgspec
 
 from godwit.errors import ScenarioError
 from godwit.mobility.modes import MODES
-from godwit.simulator.settings import Where
+from godwit.settings import Where
 from godwit.simulator.topologies import BROKERS_MAX
 
 __all__ = ["MOVES_MAX", "Probes", "PublisherMoves", "Roaming", "check_mode", "check_roaming"]

@@ -22,9 +22,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from godwit import settings
 from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
-from godwit.simulator import settings, topologies
+from godwit.simulator import topologies
 from godwit.simulator.context_settings import Contexts, check_contexts, check_routing
 from godwit.simulator.fire_settings import Fire, check_fire
 from godwit.simulator.idle_settings import check_idle, let_go

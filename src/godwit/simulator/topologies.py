@@ -20,8 +20,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from godwit import settings
 from godwit.errors import ScenarioError
-from godwit.simulator import settings
 
 __all__ = [
     "BROKERS_MAX",

@@ -23,6 +23,8 @@ from math import ulp
 from random import Random
 from typing import Any, Protocol, get_args
 
+from godwit.adhoc.radio_messages import Beacon, Relayed
+from godwit.baselines.hop_messages import HopMessage
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -42,10 +44,8 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.broker.hop_messages import HopMessage
 from godwit.broker.messages import Frame, NodeId, Packet
 from godwit.filters.events import Attributes
-from godwit.mobility.adhoc_messages import Beacon, Relayed
 from godwit.simulator.network import Wire, size_of
 from godwit.trace import Record
 

@@ -128,7 +128,8 @@ class _Log:
     check = None
 
     def __init__(self, folder: str, wanted: "SubscriptionSource", forms: str, options: dict[str, str | int]) -> None:
-        from godwit.pipeline.event_log import Wanted, segments
+        from godwit.pipeline.log_columns import Wanted
+        from godwit.pipeline.log_pieces import segments
         from godwit.pipeline.subscription_sources import Within, named
 
         path = Path(folder)

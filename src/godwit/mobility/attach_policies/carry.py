@@ -32,13 +32,13 @@ from godwit.broker.component import Handlers, Relayed
 from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.host import Host
 from godwit.broker.messages import Attach, NodeId, Subscribe, Waiting
-from godwit.broker.seen import Seen
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Collect, Collected, Relocate, Strike
 from godwit.mobility.relocation import Relocation
+from godwit.seen import Seen
 from godwit.trace import Record
 
 __all__ = ["LOG_MAX", "SEEN_WINDOW", "Carry", "Collecting"]

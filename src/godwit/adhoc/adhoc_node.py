@@ -1,0 +1,537 @@
+"""Ad hoc networks: devices without any infrastructure find, elect, lose, poll and merge their event brokers.
+
+*Theory.* An `AdHocNode` is one wireless device: a client's machine, and, while it is the leader of its island, an event
+broker for everybody who can be reached. It hears who comes into range and goes (`LinkUp`, `LinkDown`).
+
+*Discovery.* A leader sends beacons; every node passes each on once, so all of an island hear of it, and learn the way
+to it (`radio_routes.py`). A client talks to its event broker over a circuit (`circuits.py`), relayed by the nodes
+between them.
+
+*Election.* A node that has heard of no leader for a time declares itself one. The time is shorter the higher its
+priority, and differs by name; the first beacon makes the others follow. When two declare at once, they merge.
+
+*Leases.* A node polls its leader. A leader that has not heard of a client for `lease_s` forgets it with all it had. A
+leader that does not know the one who polls says so, and everything is said anew.
+
+*Merging.* A leader that hears of one with a higher rank calls it. When it answers, the leader hands over its sessions,
+with what waits in them: it hangs up on its clients, so that nothing changes any more, sends everything, and hears that
+it has arrived. Only then does it give up, and name its successor in its last beacons. A node stays with its leader
+until this leader is lost or gives up. So at the successor, whatever waits for a client waits there before anything that
+was published later.
+
+*Coordinating.* With this setting both stay. Each leader has a trunk to the one of the highest rank it hears of, which
+is higher than its own, so trunks form a tree; over it they are neighbours as brokers of any tree are.
+
+    searching ── a beacon ──> following ── the leader is lost ──> searching;   its leader gives up ──> following
+    searching ── no beacon for its time ──> leading ── a higher rank is heard ──> handing over ── Merged ──> following
+                                                                                  └── no answer ──> leading
+
+*Rules.*
+1. A node alone neither follows nor leads: its client keeps what it publishes. A leader that is left alone stays one
+   until the last lease of another has ended, since it holds what waits for others.
+2. An event broker that was just elected takes no event before `gather_s`: until then those who want events come.
+3. What a neighbour sends that is not well formed closes the link to it; what came over several hops ends its circuit.
+   Neither changes anything for others.
+4. All tables are bounded; past a bound newcomers are turned away.
+5. Nothing is promised to be in force by the mere receipt of a beacon: who is served is who has a circuit.
+
+*Paper.* [mobile §3.1], the last two paragraphs; claim H6. *Symbols.* EB → the event broker of a leader; ES, ED → the
+client of any node.
+*Departures.* The paper lets a source search, and elect when it finds nobody; here every device does, always, so that a
+displayer's poll finds the new one too. A lease is a session's, not a subscription's. Between event brokers that
+coordinate no sessions move: a client that loses its own and finds another gets what waited at the first one only if it
+comes back there within its lease.
+"""
+
+from typing import Any
+from zlib import crc32
+
+from msgspec import structs
+
+from godwit.adhoc.circuits import Circuit
+from godwit.adhoc.device import AdHocConfig, Device
+from godwit.adhoc.event_broker import EventBroker, check_part, whole_sessions
+from godwit.adhoc.radio_messages import (
+    Beacon,
+    Carried,
+    Coordinate,
+    Hangup,
+    Merge,
+    Merged,
+    Poll,
+    check_radio,
+)
+from godwit.adhoc.radio_routes import Rank, Sightings, rank_of
+from godwit.broker.config import BrokerConfig
+from godwit.broker.effects import (
+    Arrived,
+    Close,
+    Effect,
+    Heard,
+    Input,
+    LinkDown,
+    LinkUp,
+    Opened,
+    StartTimer,
+    StopTimer,
+    TimerDue,
+    TimerKey,
+    Trace,
+)
+from godwit.broker.messages import Attach, Bye, Hello, NodeId, Publish, Request
+from godwit.errors import PeerFault
+from godwit.mobility.messages import Replay
+from godwit.trace import Record
+
+__all__ = ["AdHocNode"]
+
+FAREWELLS = 3  # beacons of a leader that has given up
+HELD_MAX = 1_000  # messages of a circuit that wait until everybody has come
+
+
+class AdHocNode(Device):
+    """A device that finds, elects, follows, polls and merges event brokers."""
+
+    def __init__(self, name: NodeId, client: Any, config: AdHocConfig, incarnation: int = 1) -> None:
+        super().__init__(name, client, config, incarnation)
+        self.sightings = Sightings(config.leaders_max, config.lost_s)
+        self._joined_at = 0.0
+        self._farewells: tuple[int, NodeId] = (0, "")
+        self._gathered_at = 0.0
+        self._merges_after = 0.0
+        self._ticking = False
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this device hosts the event broker of its island."""
+        return self.broker is not None
+
+    @property
+    def rank(self) -> Rank:
+        """Of two leaders that meet, the one with the higher rank goes on."""
+        return (self.config.priority, self.name)
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take one input; what is to be done because of it, in order."""
+        match input:
+            case Arrived(peer=peer, frame=frame):
+                self._on_arrived(peer, frame, now)
+            case TimerDue(key=key):
+                self._on_timer_due(key, now)
+            case LinkUp(peer=peer):
+                self._on_link_up(peer, now)
+            case LinkDown(peer=peer):
+                self._on_link_down(peer, now)
+        return self._carried_out(now)
+
+    # ------------------------------------------------------------ who is in range
+
+    def _on_link_up(self, peer: NodeId, now: float) -> None:
+        """Somebody has come into range: tell it of the leaders we know."""
+        if len(self.neighbours) >= self.config.neighbours_max and peer not in self.neighbours:
+            self._out.append(Close(peer, f"no room for more than {self.config.neighbours_max} neighbours"))
+            return
+        self.neighbours[peer] = None
+        for sighting in self.sightings.fresh(now):
+            beacon, age_s = sighting.beacon, max(now - sighting.sent_at, 0.0)
+            if beacon.hops < self.config.hops_max and beacon.leader != peer:
+                self._radio(peer, structs.replace(beacon, hops=beacon.hops + 1, age_s=age_s))
+        if self.broker is not None:
+            self._radio(peer, self._beacon())
+        if not self._ticking:
+            self._ticking = True
+            jitter = crc32(self.name.encode()) / 2**32
+            self._out.append(StartTimer(("tick",), now + self.config.beacon_s * (0.5 + jitter / 2)))
+        if self.leader is None:
+            self._search(now)
+
+    def _on_link_down(self, peer: NodeId, now: float) -> None:
+        """Somebody is out of range."""
+        if self.neighbours.pop(peer, self) is self:
+            return
+        self.ways.lose(peer)
+        if not self.neighbours and self.broker is None:  # rule 1
+            self._leave(now)
+            self._out.append(StopTimer(("declare",)))
+
+    def _on_arrived(self, peer: NodeId, message: Any, now: float) -> None:
+        if peer not in self.neighbours:
+            return
+        try:
+            check_radio(message)
+        except PeerFault as fault:  # rule 3
+            self._out.append(Trace(Record("fault", peer, type(message).__name__, detail=str(fault))))
+            self._out.append(Close(peer, str(fault)))
+            self._on_link_down(peer, now)
+            return
+        if type(message) is Beacon:
+            self._on_beacon(peer, message, now)
+        else:
+            self._on_relayed(peer, message, now)
+
+    # ------------------------------------------------------------ beacons
+
+    def _beacon(self) -> Beacon:
+        self._number += 1
+        count, successor = self._farewells
+        return Beacon(self.name, self.config.priority, self._tenure, self._number, 0, 0.0, successor if count else "")
+
+    def _on_beacon(self, peer: NodeId, beacon: Beacon, now: float) -> None:
+        """Pass it on if it is new; follow, change or take over."""
+        if beacon.leader == self.name or not self.sightings.note(beacon, now):
+            return
+        is_other_way = self.ways.learn(beacon.leader, peer, beacon.number)
+        if beacon.hops < self.config.hops_max:
+            further = structs.replace(beacon, hops=beacon.hops + 1)
+            for other in self.neighbours:
+                if other != peer:
+                    self._radio(other, further)
+        if self.leader is None:
+            if not beacon.successor:
+                self._follow(beacon.leader, now)
+        elif self.leader == beacon.leader:
+            if beacon.successor:
+                self._on_given_up(beacon.successor, now)
+            elif is_other_way:
+                self._poll()
+        else:
+            self._consider_merging(now)
+
+    # ------------------------------------------------------------ following
+
+    def _search(self, now: float) -> None:
+        """Look for a leader; when none is found for a time, be one. [mobile §3.1] "it must first search" """
+        best = self.sightings.best(now)
+        if best is not None:
+            self._follow(best.leader, now)
+        elif self.neighbours:
+            config, jitter = self.config, crc32(self.name.encode()) / 2**32
+            put_off = config.spread_s * (0.8 * (1 - config.priority) + 0.2 * jitter)
+            self._out.append(StartTimer(("declare",), now + config.search_s + put_off))
+
+    def _follow(self, leader: NodeId, now: float) -> None:
+        """Be a member of this leader's island."""
+        self.leader, self._joined_at = leader, now
+        self._out.append(Trace(Record("joined", leader)))
+        self._out.append(StopTimer(("declare",)))
+        self._open(now)
+
+    def _on_given_up(self, successor: NodeId, now: float) -> None:
+        """The leader has handed everything over: follow its successor, unless we know better."""
+        self._leave(now)
+        sighting = self.sightings.of(successor, now)
+        if successor == self.name or (sighting is not None and sighting.beacon.successor):
+            self._search(now)
+        else:
+            self._follow(successor, now)
+
+    def _leave(self, now: float) -> None:
+        """The leader is lost, or has given up."""
+        if self.own is not None:
+            self._drop(self.own, now)
+        self.leader = None
+        self._out.append(StopTimer(("poll",)))
+
+    def _open(self, now: float) -> None:
+        """Let the client speak with the leader's event broker."""
+        assert self.leader is not None
+        self._opened += 1
+        circuit = self.own = Circuit((self.name, self._opened), self.leader, is_local=self.leader == self.name)
+        self.circuits[circuit.name] = circuit
+        if self.broker is not None:
+            self._serve(circuit, now)
+        self._let("circuit", circuit.open(now))
+        self._let("client", self.client.handle(Opened(self.leader), now))
+        self._out.append(StartTimer(("poll",), now + self.config.poll_s))
+
+    def _poll(self) -> None:
+        """Refresh what the event broker knows of us. [mobile §3.1]"""
+        for circuit in (self.own, self.trunk):
+            if circuit is not None and circuit.link is not None:
+                self._relay(circuit.far, Poll(circuit.id))
+
+    # ------------------------------------------------------------ leading
+
+    def _declare(self, now: float) -> None:
+        """Be the leader: there is none. [mobile §3.1] "a new EB might have to be elected" """
+        self._tenure += 1
+        self.leader = self.name
+        limits = structs.replace(
+            self.config.limits, sessions_max=self.config.members_max, session_expiry_s=self.config.lease_s
+        )
+        self.broker = EventBroker(self.name, BrokerConfig(advertisements="off", limits=limits), self._tenure)
+        self._farewells = (0, "")
+        self._gathered_at = now + self.config.gather_s
+        self._out.append(Trace(Record("elected", number=self._tenure - self._base)))
+        self._out.append(StartTimer(("gather",), self._gathered_at))
+        self._send_beacon()
+        self._open(now)
+
+    def _send_beacon(self) -> None:
+        beacon = self._beacon()
+        for peer in self.neighbours:
+            self._radio(peer, beacon)
+
+    def _serve(self, circuit: Circuit, now: float) -> None:
+        """A client has called: its lease begins."""
+        assert self.broker is not None
+        circuit.until = now + self.config.lease_s
+        self._served[circuit.id[0]] = circuit
+        self._let("broker", self.broker.handle(Opened(circuit.name), now))
+
+    def _on_leases_due(self, now: float) -> None:
+        """Forget whom we have not heard of for the time of a lease."""
+        broker = self.broker
+        assert broker is not None
+        for circuit in list(self._served.values()):
+            if circuit.link is None:
+                circuit.until = now + self.config.lease_s
+            elif circuit.until <= now:
+                client = broker.sessions.client_of(circuit.name)
+                if client is not None:
+                    self._out += broker.lost_with(client)
+                    self._let("broker", broker.handle(Heard(circuit.name, Bye("the lease is over")), now))
+                self._drop(circuit, now)
+
+    def _retire(self, now: float) -> None:
+        """Alone, with nothing that waits for others: lead no more. Rule 1."""
+        self._give_up(now)
+        self._out.append(Trace(Record("resigned", detail="alone")))
+
+    def _give_up(self, now: float) -> None:
+        """There is no event broker here any more."""
+        self.broker = None
+        for circuit in (*self._served.values(), *([] if self.trunk is None else [self.trunk])):
+            self._drop(circuit, now)
+        self.successor = None
+        self._leave(now)
+        self._out += [StopTimer(("gather",)), StopTimer(("merge",))]
+
+    def _said(self, circuit: Circuit, message: Any, now: float) -> None:
+        """Something was said on a circuit to the event broker here."""
+        try:
+            self._handled(circuit, message, now)
+        except PeerFault as fault:
+            self._at_fault(circuit, type(message).__name__, fault, now)
+
+    def _handled(self, circuit: Circuit, message: Any, now: float) -> None:
+        if self.broker is None or self.successor is not None:
+            return
+        kind = type(message)
+        if self.broker.is_joined(circuit.name):
+            self._let("broker", self.broker.on_trunk(circuit.name, message, now))
+            return
+        if kind is Replay or kind is Merge or kind is Coordinate:
+            if (kind is Coordinate) != (self.config.meeting == "coordinate"):
+                raise PeerFault(f"a {kind.__name__}, and event brokers here {self.config.meeting} when they meet")
+            if kind is Coordinate:
+                self._coordinate(circuit, now)
+            else:
+                self._on_handed_over(circuit, message, now)
+            return
+        if kind is Attach and message.client != circuit.id[0]:
+            raise PeerFault(f"a device named {circuit.id[0]!r} whose client is {message.client!r}")
+        if now < self._gathered_at and (circuit.held or (kind is Request and type(message.wish) is Publish)):  # rule 2
+            if len(circuit.held) >= HELD_MAX:
+                raise PeerFault(f"more than {HELD_MAX} messages before everybody has come")
+            circuit.held.append(message)
+            return
+        self._let("broker", self.broker.handle(Heard(circuit.name, message), now))
+
+    def _on_gathered(self, now: float) -> None:
+        """Whoever wants events has come: take them."""
+        for circuit in list(self._served.values()):
+            held, circuit.held = circuit.held, []
+            for message in held:
+                self._said(circuit, message, now)
+
+    # ------------------------------------------------------------ merging
+
+    def _consider_merging(self, now: float) -> None:
+        """Call the leader of the highest rank, to hand over to it. [mobile §3.1] "combine them into one central EB" """
+        if self.broker is None or self.successor is not None or now < self._merges_after:
+            return
+        best = self.sightings.best(now)
+        if best is None or rank_of(best) < self.rank or self.ways.to(best.leader) is None:
+            return
+        if self.trunk is not None:
+            if self.config.meeting == "merge" or self.trunk.far == best.leader:
+                return
+            self._hang_up(self.trunk, f"{best.leader} has a higher rank", now)
+        self._opened += 1
+        circuit = self.trunk = Circuit((self.name, self._opened), best.leader)
+        self.circuits[circuit.name] = circuit
+        self._let("circuit", circuit.open(now))
+        self._out.append(StartTimer(("merge",), now + self.config.merge_s))
+
+    def _hand_over(self, now: float) -> None:
+        """It has answered, so there is a way there and back: let nothing change here any more, and send everything."""
+        assert self.broker is not None
+        assert self.trunk is not None
+        if self.config.meeting == "coordinate":
+            self._coordinate(self.trunk, now)
+            return
+        self.successor = self.trunk.far
+        for circuit in list(self._served.values()):
+            self._hang_up(circuit, f"{self.name} hands over to {self.successor}", now)
+        for part in self.broker.handed_over(self.successor):
+            self._let("circuit", self.trunk.send(part, now))
+        self._let("circuit", self.trunk.send(Merge(self.broker.leases(now)), now))
+        self._out.append(StartTimer(("merge",), now + self.config.merge_s))
+
+    def _coordinate(self, circuit: Circuit, now: float) -> None:
+        """Be two brokers of a tree. [mobile §3.1] "both could operate in a coordinated fashion" """
+        assert self.broker is not None
+        assert circuit.link is not None
+        if self.broker.is_joined(circuit.name):
+            return
+        if circuit is self.trunk:
+            self._out.append(StopTimer(("merge",)))
+            self._let("circuit", circuit.send(Coordinate(), now))
+        self._out.append(Trace(Record("coordinated", circuit.far)))
+        self._let("broker", self.broker.join(circuit.name, circuit.link, now))
+
+    def _on_handed_over(self, circuit: Circuit, message: Replay | Merge, now: float) -> None:
+        """Another event broker hands its sessions over: take them all at once, or none."""
+        assert self.broker is not None
+        if isinstance(message, Replay):
+            check_part(circuit.parts, message)
+            circuit.parts.append(message)
+            return
+        sessions = whole_sessions(circuit.parts, message)
+        new = [parts for parts in sessions if self.broker.sessions.session(parts[0].client) is None]
+        if len(self.broker.sessions) + len(new) > self.config.members_max:
+            raise PeerFault(f"this event broker has no room for more than {self.config.members_max} sessions")
+        circuit.parts = []
+        for parts, lease_s in zip(sessions, message.leases, strict=True):
+            self._let("broker", self.broker.take(parts, min(lease_s, self.config.lease_s), now))
+        self._out.append(Trace(Record("merged", circuit.id[0], number=len(sessions))))
+        self._let("circuit", circuit.send(Merged(len(sessions)), now))
+
+    def _on_merged(self, circuit: Circuit, message: Merged, now: float) -> None:
+        """The successor has everything: follow it, and let everybody else know."""
+        successor = circuit.far
+        self._hang_up(circuit, "done", now)
+        self._give_up(now)
+        self._out.append(Trace(Record("resigned", successor, number=message.sessions, detail="merged")))
+        self._farewells = (FAREWELLS, successor)
+        self._send_beacon()
+        self._follow(successor, now)
+
+    def _stay(self, reason: str, now: float) -> None:
+        """Nothing came of it: go on leading. What was handed over may live there, too."""
+        assert self.broker is not None
+        if self.trunk is not None:
+            self._hang_up(self.trunk, reason, now)
+        self._merges_after = now + 2 * self.config.beacon_s
+        self._out.append(StopTimer(("merge",)))
+        if self.successor is not None:
+            self.successor = None
+            self.broker.rename()
+            self._open(now)
+
+    # ------------------------------------------------------------ circuits
+
+    def _called(self, source: NodeId, body: Carried | Poll | Hangup, now: float) -> Circuit | None:
+        """Somebody opens a circuit to the event broker here."""
+        if self.broker is None or self.successor is not None or body.circuit[0] != source:
+            return None
+        if type(body) is not Carried or type(body.frame) is not Hello:
+            return None
+        older = self._served.get(source)
+        if older is not None:
+            if older.id[1] > body.circuit[1]:
+                return None
+            self._drop(older, now)
+        elif len(self._served) >= self.config.members_max:
+            return None
+        circuit = Circuit(body.circuit, source)
+        self.circuits[circuit.name] = circuit
+        self._let("circuit", circuit.open(now))
+        self._serve(circuit, now)
+        return circuit
+
+    def _answered(self, circuit: Circuit, message: Any, now: float) -> None:
+        if circuit is self.own:
+            self._let("client", self.client.handle(Heard(circuit.far, message), now))
+        elif self.broker is not None and self.broker.is_joined(circuit.name):
+            self._let("broker", self.broker.on_trunk(circuit.name, message, now))
+        elif circuit is self.trunk and self.successor is not None and type(message) is Merged:
+            self._on_merged(circuit, message, now)
+
+    def _on_hangup(self, circuit: Circuit, now: float) -> None:
+        if circuit is self.trunk:
+            self._stay("", now)
+        else:
+            self._drop(circuit, now)  # with the next tick the client calls again
+
+    # ------------------------------------------------------------ timers
+
+    def _on_timer_due(self, key: TimerKey, now: float) -> None:
+        match key:
+            case ("tick",):
+                self._on_tick(now)
+            case ("poll",):
+                self._poll()
+                if self.leader is not None:
+                    self._out.append(StartTimer(("poll",), now + self.config.poll_s))
+            case ("declare",):
+                if self.leader is None and self.neighbours:
+                    best = self.sightings.best(now)
+                    self._declare(now) if best is None else self._follow(best.leader, now)
+            case ("gather",):
+                if self.broker is not None:
+                    self._on_gathered(now)
+            case ("merge",):
+                if self.trunk is not None and (self.successor is not None or not self.trunk.is_open):
+                    self._stay("it has taken too long", now)
+            case ("circuit", what, name):
+                circuit = self.circuits.get(name)
+                if circuit is not None:
+                    self._let("circuit", circuit.on_timer_due(what, now))
+            case ("client", *rest):
+                self._let("client", self.client.handle(TimerDue(tuple(rest)), now))
+            case ("broker", tenure, *rest):
+                if self.broker is None or tenure != str(self._tenure):
+                    return
+                if self.successor is not None:  # nothing may change there now
+                    self._out.append(StartTimer(key, now + self.config.beacon_s))
+                    return
+                if rest[0] == "session":
+                    self._out += self.broker.lost_with(rest[1])
+                self._let("broker", self.broker.handle(TimerDue(tuple(rest)), now))
+
+    def _on_tick(self, now: float) -> None:
+        """Once a beacon's time: say that we lead, or look whether our leader does."""
+        if self.broker is not None:
+            self._send_beacon()
+            if self.trunk is not None and self.sightings.of(self.trunk.far, now) is None:
+                self._stay("out of reach", now)
+            elif self.successor is None:
+                self._on_leases_due(now)
+                if self.own is None:
+                    self._open(now)
+                self._consider_merging(now)
+                others = [session for session in self.broker.sessions if session.client != self.name]
+                if not self.neighbours and not others:
+                    self._retire(now)
+        else:
+            count, successor = self._farewells
+            if count:
+                self._send_beacon()
+                self._farewells = (count - 1, successor)
+            if self.leader is not None:
+                sighting = self.sightings.of(self.leader, now)
+                if sighting is None and now >= self._joined_at + self.config.lost_s:
+                    self._leave(now)
+                    self._search(now)
+                elif sighting is not None and sighting.beacon.successor:
+                    self._on_given_up(sighting.beacon.successor, now)
+                elif self.own is None:
+                    self._open(now)
+        if self.neighbours or self.broker is not None:
+            self._out.append(StartTimer(("tick",), now + self.config.beacon_s))
+        else:
+            self._ticking = False
+
+    # ------------------------------------------------------------ what the machines inside ask for

@@ -1,0 +1,273 @@
+"""A wireless device: what it passes on, and what client, event broker and circuits inside it say to each other.
+
+*Theory.* Messages to a node that is not in range are relayed: each node on the way knows the next (`radio_routes.py`).
+What is for this node belongs to a circuit (`circuits.py`). A circuit ends at the client here, or at the event broker
+here; the two speak directly when both are on this device. `adhoc_node.py` decides who leads and who follows.
+
+*Rules.*
+1. Effects of the machines inside are carried out in their order, those of one call before those of the next.
+2. Nothing is relayed over more than `hops_max` hops, or back to where it came from.
+3. What is not well formed and came over several hops ends its circuit, and changes nothing for others.
+
+*Paper.* [mobile §3.1] takes for granted that wireless devices "talk to each other"; this is how.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec import structs
+
+from godwit.adhoc.circuits import Circuit, named
+from godwit.adhoc.event_broker import EventBroker
+from godwit.adhoc.radio_messages import Carried, Hangup, Poll, Relayed, check_body
+from godwit.adhoc.radio_routes import Ways
+from godwit.broker.effects import (
+    Close,
+    Closed,
+    Effect,
+    Heard,
+    Input,
+    Notify,
+    Send,
+    StartTimer,
+    StopTimer,
+    Tell,
+    TimerKey,
+    Trace,
+)
+from godwit.broker.limits import Limits
+from godwit.broker.messages import NodeId
+from godwit.errors import PeerFault
+from godwit.trace import Record
+
+__all__ = ["AdHocConfig", "ClientMachine", "Device"]
+
+LIFE = 2**32  # numbers of one life of a device
+
+
+class AdHocConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The times and bounds of a device."""
+
+    priority: float = 0.5  # from 0 to 1: energy, memory, whatever makes a device fit to lead
+    beacon_s: float = 1.0
+    lost_s: float = 3.5  # without a beacon, after which a leader is lost
+    search_s: float = 1.5  # without a leader, before one is elected
+    spread_s: float = 2.0  # by which priority and name put an election off
+    gather_s: float = 2.5
+    lease_s: float = 30.0
+    poll_s: float = 2.0  # well below the lease: by polls a leader also knows the way back
+    meeting: Literal["merge", "coordinate"] = "merge"  # what event brokers do that meet
+    merge_s: float = 10.0  # after which a hand-over without an answer is given up
+    hops_max: int = 32
+    neighbours_max: int = 64
+    nodes_max: int = 1_024  # to which a way is known
+    leaders_max: int = 32
+    members_max: int = 256  # of one event broker
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.priority <= 1:
+            raise ValueError(f"priority is {self.priority}: allowed is 0 to 1")
+        for name in self.__struct_fields__[1:-1]:
+            if name != "meeting" and not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
+        if self.lost_s <= self.beacon_s or self.lease_s < 3 * self.poll_s:
+            raise ValueError("lost_s must be above beacon_s, and lease_s at least three times poll_s")
+
+
+class ClientMachine(Protocol):
+    """What a device's application speaks to: `client.Client`."""
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take notice of an input."""
+
+
+class Device:
+    """One wireless device. Its client has its name."""
+
+    def __init__(self, name: NodeId, client: Any, config: AdHocConfig, incarnation: int = 1) -> None:
+        self.name = name
+        self.client: ClientMachine = client
+        self.config = config
+        self.neighbours: dict[NodeId, None] = {}
+        self.ways = Ways(config.nodes_max)
+        self.leader: NodeId | None = None
+        self.broker: EventBroker | None = None  # while it leads
+        self.successor: NodeId | None = None  # while it hands over
+        self.circuits: dict[str, Circuit] = {}  # by name
+        self.own: Circuit | None = None  # of the client here
+        self.trunk: Circuit | None = None  # to another event broker
+        self._served: dict[NodeId, Circuit] = {}  # at the event broker, by who opened it
+        self._base = incarnation * LIFE
+        self._number = self._base  # of all that is sent
+        self._opened = self._base  # circuits
+        self._tenure = self._base  # event brokers
+        self._todo: deque[tuple[str, Effect]] = deque()
+        self._out: list[Effect] = []
+
+    # ------------------------------------------------------------ what adhoc_node.py decides
+
+    def _called(self, source: NodeId, body: Carried | Poll | Hangup, now: float) -> Circuit | None:
+        """Somebody may open a circuit to the event broker here."""
+        raise NotImplementedError
+
+    def _said(self, circuit: Circuit, message: Any, now: float) -> None:
+        """Something was said on a circuit to the event broker here."""
+        raise NotImplementedError
+
+    def _answered(self, circuit: Circuit, message: Any, now: float) -> None:
+        """Something was said on a circuit that was opened here."""
+        raise NotImplementedError
+
+    def _hand_over(self, now: float) -> None:
+        """The trunk is open."""
+        raise NotImplementedError
+
+    def _on_hangup(self, circuit: Circuit, now: float) -> None:
+        """The other end has ended a circuit."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ over the air
+
+    def _radio(self, peer: NodeId, message: Any) -> None:
+        self._out.append(Send(peer, message))
+
+    def _relay(self, target: NodeId, body: Carried | Poll | Hangup) -> None:
+        way = self.ways.to(target)
+        if way is not None:
+            self._number += 1
+            self._radio(way, Relayed(self.name, target, self._number, 0, body))
+
+    def _on_relayed(self, peer: NodeId, message: Relayed, now: float) -> None:
+        """Pass it on, or take it when it is for us."""
+        if message.source == self.name:
+            return
+        self.ways.learn(message.source, peer, message.number)
+        if message.target != self.name:
+            way = self.ways.to(message.target)
+            if way is not None and way != peer and message.hops < self.config.hops_max:
+                self._radio(way, structs.replace(message, hops=message.hops + 1))
+            return
+        source, body = message.source, message.body
+        try:
+            check_body(body)
+            circuit = self.circuits.get(named(body.circuit))
+            if circuit is None:
+                circuit = self._called(source, body, now)
+            if circuit is None or circuit.far != source:
+                if type(body) is not Hangup:
+                    self._relay(source, Hangup(body.circuit, "unknown here"))
+                return
+        except PeerFault as fault:
+            self._out.append(Trace(Record("fault", source, type(body).__name__, detail=str(fault))))
+            return
+        circuit.until = now + self.config.lease_s
+        if type(body) is Hangup:
+            self._on_hangup(circuit, now)
+        elif type(body) is Carried:
+            self._on_carried(circuit, body, now)
+
+    def _on_carried(self, circuit: Circuit, body: Carried, now: float) -> None:
+        try:
+            effects, messages = circuit.on_frame(body.frame, now)
+            self._let("circuit", effects)
+            for message in messages:
+                if circuit.id[0] == self.name:
+                    self._answered(circuit, message, now)
+                else:
+                    self._said(circuit, message, now)
+            if circuit is self.trunk and circuit.is_open and self.successor is None:
+                self._hand_over(now)
+        except PeerFault as fault:
+            self._at_fault(circuit, type(body.frame).__name__, fault, now)
+
+    def _at_fault(self, circuit: Circuit, message: str, fault: PeerFault, now: float) -> None:
+        """Rule 3."""
+        self._out.append(Trace(Record("fault", circuit.far, message, detail=str(fault))))
+        self._hang_up(circuit, str(fault), now)
+
+    def _drop(self, circuit: Circuit, now: float) -> None:
+        """A circuit is over at this end."""
+        if self.circuits.pop(circuit.name, None) is None:
+            return
+        self._let("circuit", circuit.close(now))
+        if self._served.get(circuit.id[0]) is circuit:
+            del self._served[circuit.id[0]]
+            if self.broker is not None:
+                client = self.broker.sessions.client_of(circuit.name)
+                self._let("broker", self.broker.handle(Closed(circuit.name), now))
+                if client is not None:
+                    self._let("broker", self.broker.end_lease(client, circuit.until))
+        if self.trunk is circuit:
+            self.trunk = None
+        if self.broker is not None:
+            self._let("broker", self.broker.part(circuit.name, now))
+        if self.own is circuit:
+            self.own = None
+            if self.leader is not None:
+                self._let("client", self.client.handle(Closed(self.leader), now))
+
+    def _hang_up(self, circuit: Circuit, reason: str, now: float) -> None:
+        """End a circuit, and tell the other end."""
+        self._drop(circuit, now)
+        if circuit.link is not None:
+            self._relay(circuit.far, Hangup(circuit.id, reason))
+
+    # ------------------------------------------------------------ inside
+
+    def ask(self, do: Callable[[Any], list[Effect]], now: float) -> list[Effect]:
+        """Let the application speak to the client: `node.ask(lambda client: client.publish({...}, now), now)`."""
+        self._let("client", do(self.client))
+        return self._carried_out(now)
+
+    def _let(self, who: str, effects: list[Effect]) -> None:
+        self._todo.extend((who, effect) for effect in effects)
+
+    def _carried_out(self, now: float) -> list[Effect]:
+        """Carry the effects of client, event broker and circuits to each other; what is left is ours, in order."""
+        while self._todo:
+            who, effect = self._todo.popleft()
+            match effect:
+                case Trace() | Notify():
+                    self._out.append(effect)
+                case StartTimer(key=key, at=at):
+                    self._out.append(StartTimer(self._key(who, key), at))
+                case StopTimer(key=key):
+                    self._out.append(StopTimer(self._key(who, key)))
+                case Send(peer=name, frame=frame):
+                    circuit = self.circuits.get(name)
+                    if circuit is not None:
+                        self._relay(circuit.far, Carried(circuit.id, frame))
+                case Tell(connection=name, message=message):
+                    self._tell(who, name, message, now)
+                case Close(peer=name, reason=reason) if who != "node":  # after what was said before
+                    self._todo.append(("node", Close(self._circuit_name(who, name), reason)))
+                case Close(peer=name, reason=reason):
+                    circuit = self.circuits.get(name)
+                    if circuit is not None:
+                        self._hang_up(circuit, reason, now)
+        out, self._out = self._out, []
+        return out
+
+    def _key(self, who: str, key: TimerKey) -> TimerKey:
+        if who == "broker" and key[0] in ("ack", "resend"):  # the links between event brokers are those of circuits
+            who = "circuit"
+        return (who, str(self._tenure), *key) if who == "broker" else (who, *key)
+
+    def _circuit_name(self, who: str, connection: str) -> str:
+        if who != "client":
+            return connection
+        return "" if self.own is None else self.own.name
+
+    def _tell(self, who: str, connection: str, message: Any, now: float) -> None:
+        circuit = self.own if who == "client" else self.circuits.get(connection)
+        if circuit is None:
+            return
+        if circuit.link is not None:
+            self._let("circuit", circuit.send(message, now))
+        elif who == "client":
+            self._said(circuit, message, now)
+        elif circuit is self.own:
+            self._let("client", self.client.handle(Heard(circuit.far, message), now))

@@ -1,0 +1,214 @@
+"""The event broker of an island: a broker whose sessions can be handed over as a whole, and whose neighbours change.
+
+*Theory.* When two islands meet, one event broker gives all its sessions to the other (`adhoc_node.py`). A session goes
+with its name and its numbers, so its client goes on where it was. When the other holds a session of that client
+already, from an earlier meeting, the two become one: the newer one says what the client wants, and what waits in both
+is put together, each publisher's events in their order.
+
+*Rules.*
+1. Numbers of a session mean something at one broker only. Who has handed sessions over and does not know whether they
+   arrived gives those it keeps new names.
+2. Whatever waits in one of two sessions of a client waits in their union, once.
+3. A session whose lease ends leaves nothing behind; what waited in it is recorded as lost.
+
+*Paper.* [mobile §3.1] "a merging protocol might have to be invoked to combine them into one central EB".
+"""
+
+from typing import Any
+
+from godwit.adhoc.radio_messages import Merge
+from godwit.broker.broker import Broker
+from godwit.broker.checking import shown
+from godwit.broker.config import BrokerConfig
+from godwit.broker.effects import Effect, Input, StartTimer, Trace
+from godwit.broker.links import Link
+from godwit.broker.messages import Attach, NodeId, Subscribe, Unsubscribe, Waiting
+from godwit.broker.reductions import Covering
+from godwit.broker.routing import Answer, Forward
+from godwit.broker.session import Session
+from godwit.broker.tree import TreeRouting
+from godwit.errors import PeerFault
+from godwit.mobility.checking import check_move
+from godwit.mobility.messages import Replay
+from godwit.trace import Record
+
+__all__ = ["EventBroker", "check_part", "in_sender_order", "whole_sessions"]
+
+REPLAY_ITEMS = 64  # in one message
+PARTS_MAX = 10_000  # that one event broker hands over
+
+
+class EventBroker:
+    """A broker that stands alone, for a while, or is joined to others that come and go."""
+
+    def __init__(self, name: NodeId, config: BrokerConfig, incarnation: int) -> None:
+        self.name = name
+        self.config = config
+        self._tree = TreeRouting(name, (), incarnation=incarnation, advertised=False)
+        self._broker = Broker(name, {}, config, incarnation, make_routing=lambda *_: self._tree)
+        self.sessions = self._broker.sessions
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take one input, as every broker does."""
+        return self._broker.handle(input, now)
+
+    def handed_over(self, to: NodeId) -> list[Replay]:
+        """All sessions, as another event broker takes them. They stay here, too."""
+        parts: list[Replay] = []
+        for session in self.sessions:
+            items = session.queue.waiting()
+            chunks = [tuple(items[at : at + REPLAY_ITEMS]) for at in range(0, len(items), REPLAY_ITEMS)] or [()]
+            for at, chunk in enumerate(chunks):
+                state = session.state() if at == 0 else None
+                is_last = at == len(chunks) - 1
+                parts.append(Replay(session.client, to, session.attempt, state, chunk, is_last))
+        return parts
+
+    def rename(self) -> None:
+        """What was handed over may go on elsewhere: here nobody's numbers count any more. Rule 1."""
+        for session in self.sessions:
+            session.name = self.sessions.new(session.client).name
+
+    def leases(self, now: float) -> tuple[float, ...]:
+        """What is left of each session's lease, for all whose client is away."""
+        return tuple(max((session.ends_at or now) - now, 0.0) for session in self.sessions)
+
+    def end_lease(self, client: NodeId, at: float) -> list[Effect]:
+        """A client that is away now is forgotten at that time, if it does not come back."""
+        session = self.sessions.session(client)
+        if session is None or session.connection is not None:
+            return []
+        session.ends_at = at
+        return [StartTimer(("session", client), at)]
+
+    def take(self, parts: list[Replay], lease_s: float, now: float) -> list[Effect]:
+        """Go on with a session that was at another event broker."""
+        state = parts[0].state
+        assert state is not None
+        client, attempt = state.client, parts[0].attempt
+        session = Session.restored(state, [item for part in parts for item in part.items], self.config.limits, now)
+        effects: list[Effect] = []
+        before = self.sessions.session(client)
+        if before is not None:
+            older, removed = self.sessions.release(client, now, "two sessions of the client become one")
+            effects += self._broker.withdraw(removed, now)
+            lease_s = max(lease_s, (older.ends_at or now + lease_s) - now)
+            session.attempt = attempt
+            session = self._union(*sorted((older, session), key=lambda one: one.attempt), now=now)
+            attempt = session.attempt
+        else:
+            self.sessions.welcome(session, None, None, now)
+        for name, subscribe in session.subscriptions.items():
+            self._broker.carry_out(self._tree.subscribe((client, name), subscribe.filter, now), effects, now)
+        record = Record("relocated", client, number=len(session.queue), detail=self.name)
+        effects += [Trace(record), *self.sessions.adopt(session, None, Attach(client, attempt=attempt), now)]
+        return effects + self.end_lease(client, now + lease_s)
+
+    def _union(self, older: Session, newer: Session, *, now: float) -> Session:
+        """One session of two: it wants what the newer wants, and holds what either holds. Rule 2."""
+        session = self.sessions.new(newer.client)
+        session.attempt = newer.attempt
+        for name, subscribe in newer.subscriptions.items():
+            session.subscriptions[name] = subscribe
+            session.queue.set_rules(name, subscribe.queue, now)
+        session.advertisements, session.has_advertised = newer.advertisements, newer.has_advertised
+        context = newer.context if newer.context_since is not None else None
+        self.sessions.welcome(session, context, newer.asserted, now)
+        for item in in_sender_order([*older.queue.waiting(), *newer.queue.waiting()]):
+            session.queue.put(item.event, item.subscriptions, now)
+        session.seen.learn(older.seen.data())
+        session.seen.join(newer.seen.data())
+        return session
+
+    # ------------------------------------------------------------ coordinating
+
+    def is_joined(self, peer: NodeId) -> bool:
+        """Whether this is a neighbour."""
+        return peer in self._broker.links
+
+    def join(self, peer: NodeId, link: Link, now: float) -> list[Effect]:
+        """From now on `peer` is a neighbour, over a link that is open: tell it what everybody here wants."""
+        effects: list[Effect] = []
+        self._broker.links[peer] = link
+        self._broker.carry_out(_grow(self._tree, peer), effects, now)
+        return effects
+
+    def part(self, peer: NodeId, now: float) -> list[Effect]:
+        """From now on it is none."""
+        effects: list[Effect] = []
+        if self._broker.links.pop(peer, None) is not None:
+            self._broker.carry_out(_prune(self._tree, peer), effects, now)
+        return effects
+
+    def on_trunk(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
+        """A neighbour wants or says something."""
+        effects: list[Effect] = []
+        self._broker.carry_out(self._tree.on_message(peer, message, now), effects, now)
+        return effects
+
+    def lost_with(self, client: NodeId) -> list[Effect]:
+        """What waits for a client whose lease is over, on record. Rule 3."""
+        session = self.sessions.session(client)
+        events = [] if session is None else session.queue.events()
+        return [Trace(Record("lost", client, "", *event.id, detail="the lease is over")) for event in events]
+
+
+def _grow(tree: TreeRouting, peer: NodeId) -> list[Answer]:
+    """Tell a new neighbour what is wanted here and behind the others. It begins with nothing, so nobody waits for it."""
+    out = tree.out_subs[peer] = Covering(f"{tree.name}/{peer}", 0.0)
+    tree.out_ads[peer] = Covering(f"{tree.name}/{peer}", 0.0)
+    answers: list[Answer] = []
+    for source, entries in tree.in_subs.items():
+        for id, filter in entries.items():
+            changes = out.add((source, id), id, filter)
+            answers += [
+                Forward(peer, Unsubscribe(told) if wanted is None else Subscribe(told, wanted))
+                for told, wanted in changes
+            ]
+    tree.in_subs[peer], tree.in_ads[peer] = {}, {}
+    tree.told_all["subscriptions"][peer] = None
+    tree.neighbours = (*tree.neighbours, peer)
+    return answers
+
+
+def _prune(tree: TreeRouting, peer: NodeId) -> list[Answer]:
+    """Forget a neighbour, and all that it wanted."""
+    answers = [answer for id in list(tree.in_subs[peer]) for answer in tree.on_unsubscribe(id, peer)]
+    del tree.in_subs[peer], tree.in_ads[peer], tree.out_subs[peer], tree.out_ads[peer]
+    del tree.told_all["subscriptions"][peer]
+    tree.neighbours = tuple(name for name in tree.neighbours if name != peer)
+    return answers
+
+
+def check_part(parts: list[Replay], part: Replay) -> None:
+    """`PeerFault` unless this may follow the parts of sessions that came before."""
+    check_move(part)
+    if len(parts) >= PARTS_MAX:
+        raise PeerFault(f"a hand-over of more than {PARTS_MAX} parts")
+    begins = part.state is not None
+    if begins == bool(parts and not parts[-1].is_last) or not (begins or part.client == parts[-1].client):
+        raise PeerFault("parts of sessions that do not follow each other")
+
+
+def whole_sessions(parts: list[Replay], message: Merge) -> list[list[Replay]]:
+    """The parts of each session; `PeerFault` unless all that were announced are there and whole."""
+    sessions: list[list[Replay]] = []
+    for part in parts:
+        if part.state is not None:
+            sessions.append([])
+        sessions[-1].append(part)
+    leases: Any = message.leases
+    if type(leases) is not tuple or any(type(left) not in (int, float) or not left >= 0 for left in leases):
+        raise PeerFault(f"leases of {shown(leases)}: they must be seconds, 0 or more")
+    if len(sessions) != len(leases) or (parts and not parts[-1].is_last):
+        raise PeerFault(f"{len(sessions)} sessions came, and {len(leases)} were announced")
+    return sessions
+
+
+def in_sender_order(items: list[Waiting]) -> list[Waiting]:
+    """The same items, each event once: every publisher keeps its places, and has its events there in their order."""
+    once = {item.event.id: item for item in items}
+    of: dict[str, list[Waiting]] = {}
+    for item in sorted(once.values(), key=lambda item: item.event.sequence, reverse=True):
+        of.setdefault(item.event.publisher, []).append(item)
+    return [of[item.event.publisher].pop() for item in once.values()]

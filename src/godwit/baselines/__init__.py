@@ -1,0 +1,25 @@
+"""Baselines: ways of routing that the papers describe and that ours are compared with. Not for production.
+
+Importing this room registers its routing families (`godwit.broker.families`): `hops`, which matches every event at
+every hop, exactly as [spcf §3.1] describes it. Pure machines.
+"""
+
+from collections.abc import Mapping
+
+from godwit.baselines.bloom import BloomFilter
+from godwit.baselines.hops import HopRouting
+from godwit.broker.config import BrokerConfig
+from godwit.broker.families import Checks, register_family
+from godwit.broker.messages import NodeId
+
+__all__ = ["BloomFilter", "HopRouting", "hops_family"]
+
+
+def hops_family(
+    name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
+) -> HopRouting:
+    """The routing of a broker that matches at every hop: `BrokerConfig(family="graph", matching="hops")`."""
+    return HopRouting(name, neighbours, config.overlay, strategy=config.strategy)
+
+
+register_family("hops", hops_family)

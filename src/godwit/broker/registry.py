@@ -1,0 +1,51 @@
+"""Names that settings may use for parts of a broker: ours, those that a program registers, those that are installed.
+
+*Theory.* A part is registered under a name, by the module that has it or by a program that wants its own. A name that
+nobody has registered is looked for among the entry points of installed packages, which are loaded only then.
+
+*Rules.*
+1. A name means one part. Registering another part under a name that is taken is an error.
+2. An unknown name is a `ConfigurationError` that lists the known ones.
+"""
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from godwit.errors import ConfigurationError
+
+__all__ = ["Registry"]
+
+Part = TypeVar("Part")
+
+
+class Registry(Generic[Part]):
+    """Parts of one kind by name. `what` names the kind in messages, `group` is the group of entry points."""
+
+    def __init__(self, what: str, group: str) -> None:
+        self.what = what
+        self.group = group
+        self.registered: dict[str, Part] = {}
+
+    def register(self, name: str, part: Part) -> None:
+        """Let settings name this part. (rule 1)"""
+        known = self.registered.setdefault(name, part)
+        if known is not part:
+            raise ValueError(f"there is a {self.what} {name!r} already: {known!r}")
+
+    def names(self) -> tuple[str, ...]:
+        """Every name that can be used, sorted."""
+        return tuple(sorted({*self.registered, *(each.name for each in self._installed())}))
+
+    def part(self, name: str) -> Part:
+        """The part of that name; an installed one is loaded. (rule 2)"""
+        if name not in self.registered:
+            found = [each for each in self._installed() if each.name == name]
+            if not found:
+                known = ", ".join(self.names())
+                raise ConfigurationError(f"there is no {self.what} {name!r}: known are {known}")
+            loaded = found[0].load()
+            self.registered.setdefault(name, loaded)  # the module that was loaded may have registered it itself
+        return self.registered[name]
+
+    def _installed(self) -> tuple[EntryPoint, ...]:
+        return tuple(entry_points(group=self.group))

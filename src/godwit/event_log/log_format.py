@@ -1,0 +1,83 @@
+"""The format of an event log: its version, the names of its files, positions, and the JSON files beside the segments.
+
+*Theory.* A log is a folder. `00000001.jsonl` and its successors are the segments: one event a line, only ever appended
+to. Files whose names begin with an underscore say something about the log; `_log.json` says the version of the format,
+and every other name and field depends on it. `docs/reference/event_log.md` lists all of them.
+
+*Rules.*
+1. Every constant of the format is defined here and nowhere else.
+2. A log of another version is refused, with its version in the message, and not changed.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from godwit.errors import EventLogError
+from godwit.files import write_whole
+
+__all__ = [
+    "ABOUT",
+    "FORMAT",
+    "PUBLISHED",
+    "PUBLISHING",
+    "REMOVED",
+    "SEGMENT",
+    "START",
+    "WRITING",
+    "Position",
+    "about_log",
+    "read_json",
+    "seen_file",
+    "segment_file",
+    "write_json",
+]
+
+FORMAT = 1
+ABOUT = "_log.json"
+WRITING, PUBLISHING = "_writing.lock", "_publishing.lock"
+PUBLISHED, REMOVED = "_published.json", "_removed.json"
+SEGMENT = re.compile(r"^\d{8}\.jsonl$")
+
+
+class Position(NamedTuple):
+    """A place in a log, as a segment and a number of bytes in it: nothing before it ever changes."""
+
+    segment: int
+    bytes: int
+
+
+START = Position(1, 0)
+
+
+def segment_file(segment: int) -> str:
+    """The file name of a segment."""
+    return f"{segment:08}.jsonl"
+
+
+def seen_file(segment: int) -> str:
+    """The name of the file that says which events came before a segment."""
+    return f"_seen-{segment:08}.json"
+
+
+def about_log(folder: Path) -> dict[str, Any]:
+    """What a log says about itself; `EventLogError` when it has a version that is not ours. (rule 2)"""
+    path = folder / ABOUT
+    about = dict(read_json(path))
+    if (found := about.get("format")) != FORMAT:
+        raise EventLogError(f"{path} has format {found}: this version reads {FORMAT}")
+    return about
+
+
+def read_json(path: Path) -> Any:
+    """The content of a file beside the segments."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise EventLogError(f"{path} cannot be read: {error}") from None
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Replace a file beside the segments."""
+    write_whole(path, json.dumps(data, ensure_ascii=False).encode() + b"\n")

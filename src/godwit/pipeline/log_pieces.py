@@ -1,0 +1,190 @@
+"""Positions in an event log, and pieces of it for Spark's tasks to read.
+
+*Theory.* A log is a folder of segments with an event on each line (`docs/reference/event_log.md`); it is written by
+`godwit sub --log` and may grow while it is read. Its format is that of the room `event_log`; what is added here is how
+it is divided: a micro-batch is what stands between two positions, and a task reads a piece of that.
+
+*Rules.*
+1. What is before a position never changes, so the same two positions give the same events for ever.
+2. A line without its end is being written, and belongs to no position.
+3. A log from which something is gone that was not read is an error that says what is: the segment that a position is
+   in must be there, or have been read to its end, and all behind it. Who wants that skips what is gone at the front.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from godwit.errors import EventLogError, PipelineError
+from godwit.event_log.log_format import START, Position, segment_file
+from godwit.event_log.segment_files import gone_before as described_as_gone
+from godwit.event_log.segment_files import segment_numbers
+
+__all__ = ["Piece", "advanced", "end_of", "gone_before", "lines_of_piece", "pieces", "segments", "start_of"]
+
+READ_BYTES = 2**20
+PIECE_BYTES_MAX = 8 * 2**20  # that one task reads
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Whole lines of a segment: the bytes from `start` up to `end`."""
+
+    path: str
+    start: int
+    end: int
+
+
+# ---------------------------------------------------------------- positions
+
+
+def segments(folder: Path, start: Position | None = None, skip_gone: bool = False) -> list[int]:
+    """The segments, from a position on if one is given; `PipelineError` when some that were not read are gone. (rule 3)
+
+    `skip_gone`: but from the first that is there, if the one that the position is in was taken away.
+    """
+    try:
+        found = segment_numbers(folder)
+    except FileNotFoundError:
+        found = []
+    except OSError as error:
+        raise PipelineError(f"cannot read {folder}: {error.strerror or error}") from None
+    if start is None or (start == START and not found):
+        return found
+    if not found or start.segment > found[-1]:
+        there = f"segments {found[0]} to {found[-1]} are there" if found else "no segment is there"
+        raise PipelineError(f"{folder} was read up to segment {start.segment}, and {there}: it is another log now")
+    if not skip_gone and (gone := gone_before(folder, start, found[0])):
+        raise PipelineError(
+            f"{folder}: {gone} was taken away before it was read; go on with segment {found[0]} by "
+            "option('skip_gone', 'true') or --skip-gone, or begin anew with another checkpoint and output"
+        )
+    ahead = [segment for segment in found if segment >= start.segment]
+    if ahead[-1] - ahead[0] >= len(ahead):
+        missing = next(number for number, segment in enumerate(ahead, start=ahead[0]) if segment != number)
+        raise PipelineError(f"{folder} has no segment {missing}, and later ones: what is in it is gone")
+    return ahead
+
+
+def gone_before(folder: Path, start: Position, first: int) -> str:
+    """What is gone from the front of a log behind a position, when `first` is there; "": nothing."""
+    try:
+        return described_as_gone(folder, start, first)
+    except EventLogError as error:
+        raise PipelineError(str(error)) from None
+
+
+def start_of(folder: Path) -> Position:
+    """Before the first line that is there."""
+    return Position(next(iter(segments(folder)), START.segment), 0)
+
+
+def end_of(folder: Path, start: Position | None = None, skip_gone: bool = False) -> Position:
+    """Behind the last whole line; `PipelineError` when that is before a position that was reached."""
+    found = segments(folder, start, skip_gone)
+    end = Position(found[-1], _whole_bytes(folder / segment_file(found[-1]))) if found else START
+    if start is not None and end < start:
+        raise PipelineError(
+            f"{folder} was read up to byte {start.bytes} of segment {start.segment}, and is shorter now"
+        )
+    return end
+
+
+def _whole_bytes(path: Path) -> int:
+    """Up to the end of the last whole line of a file."""
+    with _opened(path) as file:
+        at = file.seek(0, 2)
+        while at:
+            begin = max(0, at - READ_BYTES)
+            file.seek(begin)
+            newline = file.read(at - begin).rfind(b"\n")
+            if newline >= 0:
+                return begin + newline + 1
+            at = begin
+    return 0
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise PipelineError(f"{path} was taken away while it was to be read: read the log again") from None
+    except OSError as error:
+        raise PipelineError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def advanced(folder: Path, start: Position, end: Position, rows: int, skip_gone: bool = False) -> Position:
+    """So many lines behind `start`, but not behind `end`."""
+    for piece in pieces(folder, start, end, None, skip_gone):
+        with _opened(Path(piece.path)) as file:
+            file.seek(piece.start)
+            at = piece.start
+            while at < piece.end:
+                read = file.read(min(READ_BYTES, piece.end - at))
+                lines = read.count(b"\n")
+                if lines >= rows:
+                    return Position(int(Path(piece.path).stem), at + _behind(read, rows))
+                rows -= lines
+                at += len(read)
+    return end
+
+
+def _behind(data: bytes, lines: int) -> int:
+    """Bytes up to the end of so many lines."""
+    at = 0
+    for _ in range(lines):
+        at = data.index(b"\n", at) + 1
+    return at
+
+
+def pieces(
+    folder: Path,
+    start: Position,
+    end: Position,
+    bytes_max: int | None = PIECE_BYTES_MAX,
+    skip_gone: bool = False,
+) -> list[Piece]:
+    """What is between two positions, for tasks to read: whole lines, of one segment each."""
+    found = []
+    for segment in segments(folder, start, skip_gone):
+        if segment > end.segment:
+            break
+        path = folder / segment_file(segment)
+        at = start.bytes if segment == start.segment else 0
+        last = end.bytes if segment == end.segment else _whole_bytes(path)
+        for cut in [*_cuts(path, at, last, bytes_max), last]:
+            if cut > at:
+                found.append(Piece(str(path), at, cut))
+                at = cut
+    return found
+
+
+def _cuts(path: Path, start: int, end: int, bytes_max: int | None) -> Iterator[int]:
+    """Ends of lines between two others, about so many bytes apart."""
+    if bytes_max is None or end - start <= bytes_max:
+        return
+    with _opened(path) as file:
+        at = start + bytes_max
+        while at < end:
+            file.seek(at - 1)
+            at = at - 1 + len(file.readline())
+            if at < end:
+                yield at
+            at += bytes_max
+
+
+def lines_of_piece(piece: Piece) -> Iterator[tuple[int, bytes]]:
+    """Each line, with the byte at which it begins."""
+    try:
+        with _opened(Path(piece.path)) as file:
+            file.seek(piece.start)
+            at = piece.start
+            while at < piece.end:
+                line = file.readline()
+                if not line:
+                    raise PipelineError(f"{piece.path} has {at} bytes, and was read up to byte {piece.end} before")
+                yield at, line
+                at += len(line)
+    except OSError as error:
+        raise PipelineError(f"cannot read {piece.path}: {error.strerror or error}") from None

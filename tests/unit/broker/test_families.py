@@ -1,0 +1,99 @@
+"""Routing families by name: those of the broker, those of other packages, and names that nobody has."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from godwit.baselines import HopRouting
+from godwit.broker import Broker, BrokerConfig
+from godwit.broker import families as module
+from godwit.broker.families import families, family_name, register_family
+from godwit.broker.graph import GraphRouting
+from godwit.broker.reductions import REDUCTIONS, Simple, reduction_of, reductions, register_reduction
+from godwit.broker.registry import Registry
+from godwit.broker.spcf import SpcfRouting
+from godwit.broker.tree import TreeRouting
+from godwit.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "kind"),
+    [
+        (BrokerConfig(), "tree", TreeRouting),
+        (BrokerConfig(strategy="spcf"), "tree", TreeRouting),
+        (BrokerConfig(family="graph"), "graph", GraphRouting),
+        (BrokerConfig(family="graph", strategy="spcf"), "spcf", SpcfRouting),
+        (BrokerConfig(family="graph", matching="hops"), "hops", HopRouting),
+        (BrokerConfig(family="graph", matching="hops", strategy="spcf"), "hops", HopRouting),
+    ],
+)
+def test_settings_choose_a_family(config: BrokerConfig, name: str, kind: type) -> None:
+    assert family_name(config) == name
+    assert type(Broker("b", {}, config).routing) is kind
+
+
+def test_an_unknown_family_is_refused_with_the_names_of_those_that_exist() -> None:
+    with pytest.raises(ConfigurationError, match="no routing family 'ring': known are graph, hops, spcf, tree"):
+        Broker("b", {}, BrokerConfig(family="ring"))
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test registers is gone after it."""
+    before = dict(module._FAMILIES.registered), dict(REDUCTIONS)
+    yield
+    for now, then in zip((module._FAMILIES.registered, REDUCTIONS), before, strict=True):
+        now.clear()  # type: ignore[attr-defined]
+        now.update(then)  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_family_and_a_reduction_of_another_package_can_be_chosen() -> None:
+    class Own(Simple):
+        pass
+
+    def ring(name: str, incarnation: int, neighbours: Mapping[str, float], config: BrokerConfig, checks: Any) -> Any:
+        return TreeRouting(name, neighbours, reduction="own")
+
+    register_reduction("own", Own)
+    register_family("ring", ring)
+    assert "own" in reductions()
+    assert "ring" in families()
+    routing = Broker("b", {"c": 1.0}, BrokerConfig(family="ring")).routing
+    assert isinstance(routing, TreeRouting)
+    assert type(routing.out_subs["c"]) is Own
+
+
+def test_an_unknown_reduction_is_refused_with_the_names_of_those_that_exist() -> None:
+    with pytest.raises(ConfigurationError, match="no reduction 'no': known are covering, flooding, identity"):
+        reduction_of("no")
+
+
+def test_a_name_means_one_part() -> None:
+    registry: Registry[str] = Registry("thing", "godwit.things")
+    part = "first"
+    registry.register("a", part)
+    registry.register("a", part)
+    with pytest.raises(ValueError, match="there is a thing 'a' already"):
+        registry.register("a", "second")
+
+
+def test_an_installed_part_is_loaded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("pairs", "itertools:pairwise", "godwit.things")
+    monkeypatch.setattr("godwit.broker.registry.entry_points", lambda group: [entry] if "things" in group else [])
+    registry: Registry[Any] = Registry("thing", "godwit.things")
+    assert registry.names() == ("pairs",)
+    assert registry.registered == {}
+    assert registry.part("pairs").__name__ == "pairwise"
+    assert list(registry.registered) == ["pairs"]
+
+
+def test_the_broker_and_its_mobility_load_no_baseline() -> None:
+    code = "import sys, godwit.broker, godwit.mobility\nprint(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert "godwit.broker.families" in loaded.stdout
+    assert "godwit.baselines" not in loaded.stdout
