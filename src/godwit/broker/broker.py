@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec import structs
 
+from godwit.broker.broker_state import BrokerState
 from godwit.broker.checking import check_attach
 from godwit.broker.effects import (
     Arrived,
@@ -74,8 +75,9 @@ from godwit.broker.retained import Retained
 from godwit.broker.routing import Answer, Forward, Handed, Local, Met, Routing
 from godwit.broker.sessions import Removed, Sessions
 from godwit.broker.spcf import CONTEXTS_MAX, SpcfRouting
+from godwit.broker.state_types import AnyState
 from godwit.broker.tree import TreeRouting
-from godwit.errors import PeerFault
+from godwit.errors import PeerFault, SnapshotError
 from godwit.filters.contexts import key_of
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
@@ -289,15 +291,61 @@ class Broker:
     def on_reconfigured(self, input: Reconfigured, now: float) -> list[Effect]:
         """Have these neighbours and bounds from now on. Who is new is told all when its link opens."""
         effects: list[Effect] = []
-        self.config = structs.replace(self.config, limits=input.limits)
-        self.sessions.limits = input.limits
-        self.gossip.bounds[RETAINED] = Bound(input.limits.retained_max, input.limits.retained_bytes_max)
+        self._set_limits(input.limits)
         for peer, cost in input.neighbours.items():
             is_new = peer not in self.links
             if is_new:
                 self.links[peer] = self._new_link(peer)
             self._carry_out(self.routing.set_neighbour(peer, cost, is_new), effects, now)
         return effects
+
+    def _set_limits(self, limits: Limits) -> None:
+        self.config = structs.replace(self.config, limits=limits)
+        self.sessions.limits = limits
+        self.gossip.bounds[RETAINED] = Bound(limits.retained_max, limits.retained_bytes_max)
+
+    # ------------------------------------------------------------ snapshots
+
+    def snapshot(self) -> BrokerState:
+        """All that this broker knows, as explicit state: it shares nothing that changes with this broker."""
+        return BrokerState(
+            name=self.name,
+            incarnation=self.incarnation,
+            limits=self.config.limits,
+            links={peer: link.snapshot() for peer, link in self.links.items()},
+            sessions=self.sessions.snapshot(),
+            routing=self.routing.snapshot(),
+            gossip=self.gossip.snapshot(),
+            groups=self.groups.snapshot(),
+            quenching=self.quenching.snapshot(),
+            components=self.component_states(),
+        )
+
+    def restore(self, state: BrokerState) -> None:
+        """Go on as the broker that was written down. For one freshly made with the same name, life and settings."""
+        if (state.name, state.incarnation) != (self.name, self.incarnation):
+            raise SnapshotError(
+                f"the snapshot is of broker {state.name!r}, incarnation {state.incarnation}: "
+                f"this is {self.name!r}, incarnation {self.incarnation}"
+            )
+        self._set_limits(state.limits)
+        self.links = {peer: self._new_link(peer) for peer in state.links}
+        for peer, link in state.links.items():
+            self.links[peer].restore(link)
+        self.sessions.restore(state.sessions)
+        self.routing.restore(state.routing)
+        self.gossip.restore(state.gossip)
+        self.groups.restore(state.groups)
+        self.retained.restore()
+        self.quenching.restore(state.quenching)
+        self.restore_components(state.components)
+
+    def component_states(self) -> dict[str, AnyState]:
+        """The states of what is added to brokers, by name."""
+        return {}
+
+    def restore_components(self, states: Mapping[str, AnyState]) -> None:
+        """Have what is added to brokers go on from these."""
 
     # ------------------------------------------------------------ clients
 

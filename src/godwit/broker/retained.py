@@ -53,6 +53,12 @@ class Retained:
         """The event of a key."""
         return self._events.get(key)
 
+    def restore(self) -> None:
+        """Have the events that the table holds: there is nothing else to remember."""
+        for fact in self._gossip:
+            if fact.table == RETAINED and isinstance(fact.value, Kept):
+                self._set(fact.key[0], fact.value.event)
+
     # ------------------------------------------------------------ changes
 
     def why_not(self, key: str, event: Event, now: float) -> str | None:

@@ -10,5 +10,18 @@
 
 from godwit.codec.kinds import Kinds
 from godwit.codec.messages import MESSAGES, Codec, register_messages
+from godwit.codec.snapshots import SNAPSHOTS, STATES, DriverState, Snapshots, pack, register_states, unpack
 
-__all__ = ["MESSAGES", "Codec", "Kinds", "register_messages"]
+__all__ = [
+    "MESSAGES",
+    "SNAPSHOTS",
+    "STATES",
+    "Codec",
+    "DriverState",
+    "Kinds",
+    "Snapshots",
+    "pack",
+    "register_messages",
+    "register_states",
+    "unpack",
+]

@@ -160,13 +160,14 @@ class PublisherBroker(FlushingBroker):
     ) -> None:
         super().__init__(name, neighbours, config, incarnation, movements=movements)
         self.moving = moving
+        self.resettled: PublisherSettings | None = None  # what `moving` was made of, if it is not as it was first
         self.publishers: dict[NodeId, Present] = {}
         self.holdings: dict[NodeId, Holding] = {}
         self.predicted: dict[NodeId, Predicted] = {}
 
     def on_resettled(self, input: Resettled, now: float) -> list[Effect]:
         """Have these settings from now on."""
-        self.moving = input.publishers.config()
+        self.resettled, self.moving = input.publishers, input.publishers.config()
         return self.on_reconfigured(input, now)
 
     # ------------------------------------------------------------ it comes

@@ -64,7 +64,7 @@ from godwit.broker.session import Session
 from godwit.broker.sessions import unmeant
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
-from godwit.mobility import handoffs, whereabouts
+from godwit.mobility import handoffs, states, whereabouts
 from godwit.mobility.arrivals import Arrival
 from godwit.mobility.checking import check_move, check_wanted
 from godwit.mobility.graph_roaming import FLUSH_S
@@ -554,6 +554,8 @@ class MobileBroker(PublisherBroker):
     # ------------------------------------------------------------ clients that bring their name alone
 
     on_over = whereabouts.on_over
+    component_states = states.collected
+    restore_components = states.restored
 
     def _on_fact(self, fact: Fact, effects: list[Effect], now: float) -> None:
         super()._on_fact(fact, effects, now)

@@ -31,7 +31,8 @@ import msgspec
 from godwit.broker.bloom import RATE, BloomFilter
 from godwit.broker.effects import StartTimer
 from godwit.broker.graph import GraphRouting
-from godwit.broker.hops import HopRouting, Key, Pair, Row
+from godwit.broker.hops import HopRouting, Row
+from godwit.broker.hops_state import Key, Pair
 from godwit.broker.messages import NodeId
 from godwit.broker.routing import Answer, Forward, Local, Routing
 from godwit.broker.spcf import SpcfRouting
