@@ -18,6 +18,7 @@ has never heard of Godwit handles them well.
       ScenarioError         a scenario that cannot be run
       ConfigurationError    a broker's configuration that cannot be used; knows all that is wrong with it
       JournalError          a broker's journal that cannot be read or written
+      SnapshotError         a snapshot of another format or version, or of another machine
       EventLogError         an event log that cannot be read or written
       SecurityError         users, keys or certificates that cannot be used
       PipelineError         Spark cannot start, or what it was given is no table, file or setting it can use
@@ -44,6 +45,7 @@ __all__ = [
     "Refused",
     "ScenarioError",
     "SecurityError",
+    "SnapshotError",
     "SubscriptionError",
     "Unbound",
 ]
@@ -164,6 +166,10 @@ class ConfigurationError(GodwitError, ValueError):
 
 class JournalError(GodwitError):
     """A broker's journal that cannot be read or written: names the file and what is wrong with it."""
+
+
+class SnapshotError(GodwitError):
+    """A snapshot that cannot be used: of another format or version, or of another machine."""
 
 
 class EventLogError(GodwitError):

@@ -15,11 +15,22 @@ becomes the older one.
 *Paper.* [mobile §4.3] "mechanisms to eliminate duplicates will be needed"; [mobile §5] duplicate removal.
 """
 
-__all__ = ["Seen", "SeenData"]
+import msgspec
+
+__all__ = ["Seen", "SeenData", "SeenState"]
 
 SeenData = tuple[tuple[str, int, bytes], ...]
 """By publisher, the highest number and the bits of those up to it: its own is the lowest of the first byte, that of the
 number before it the next. Bytes of zeros at the end are left out. (Not one int: wires carry ints of 64 bits.)"""
+
+
+class SeenState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is remembered, and within which bounds: sessions of one broker may differ in these."""
+
+    window: int
+    publishers_max: int
+    older: SeenData = ()
+    recent: SeenData = ()
 
 
 class Seen:
@@ -55,8 +66,10 @@ class Seen:
 
     def data(self) -> SeenData:
         """All that is remembered, the oldest first."""
-        both = (*self._older.items(), *self._recent.items())
-        return tuple((publisher, highest, _packed(bits & self._mask)) for publisher, (highest, bits) in both)
+        return (*self._data(self._older), *self._data(self._recent))
+
+    def _data(self, known: dict[str, list[int]]) -> SeenData:
+        return tuple((publisher, highest, _packed(bits & self._mask)) for publisher, (highest, bits) in known.items())
 
     def learn(self, data: SeenData) -> None:
         """Remember what another remembered."""
@@ -75,6 +88,18 @@ class Seen:
                 known[:] = [highest, known[1] << ahead if ahead < self._window else 0]
             if -ahead < self._window:
                 known[1] = (known[1] | bits << max(-ahead, 0)) & self._mask
+
+    def snapshot(self) -> SeenState:
+        """All that is remembered, as it is kept here."""
+        return SeenState(self._window, 2 * self._generation_max, self._data(self._older), self._data(self._recent))
+
+    @classmethod
+    def restored(cls, state: SeenState) -> "Seen":
+        """The memory that was written down."""
+        seen = cls(state.window, state.publishers_max)
+        for known, data in ((seen._older, state.older), (seen._recent, state.recent)):
+            known.update((publisher, [highest, int.from_bytes(bits, "little")]) for publisher, highest, bits in data)
+        return seen
 
     def __len__(self) -> int:
         """How many publishers are remembered."""

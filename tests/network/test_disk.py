@@ -1,7 +1,6 @@
 """A broker whose disk is full, read-only, torn or rotten says so, takes nothing in, and keeps what it acknowledged."""
 
 import asyncio
-import pickle
 import resource
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 import pytest
 
 from godwit.broker.effects import Effect, Input, Opened, StartTimer
+from godwit.broker.reductions import NothingState
+from godwit.codec import unpack
 from godwit.errors import JournalError
 from godwit.runtime import Journal, Node, connect
 from godwit.runtime import node as node_module
@@ -193,6 +194,12 @@ class Alarmed:
     def handle(self, input: Input, now: float) -> list[Effect]:
         return [StartTimer(("wake",), now + 3_600)] if isinstance(input, Opened) else []
 
+    def snapshot(self) -> NothingState:
+        return NothingState()
+
+    def restore(self, state: NothingState) -> None:
+        pass
+
 
 def test_a_timer_that_is_due_while_a_snapshot_is_written_is_not_forgotten(tmp_path: Path) -> None:
     async def scene() -> None:
@@ -204,7 +211,7 @@ def test_a_timer_that_is_due_while_a_snapshot_is_written_is_not_forgotten(tmp_pa
         await until(lambda: not node._is_writing, "the snapshot is written")
         snapshot = journal.last_snapshot()
         assert snapshot is not None
-        assert ("wake",) in pickle.loads(snapshot[1])[1]
+        assert ("wake",) in unpack(snapshot[1], Alarmed()).timers
         await node.close()
 
     run(scene)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from godwit.errors import JournalError
-from godwit.runtime.journal import FILE, FORMAT, Journal
+from godwit.runtime.journal import FILE, FORMAT, Journal, about
+from godwit.runtime.journal_events import events_in
+from godwit.runtime.node import ENTRIES
 
 
 def test_what_was_appended_is_there_again(tmp_path: Path) -> None:
@@ -72,8 +74,69 @@ def test_a_journal_of_another_broker_or_format_is_refused(tmp_path: Path) -> Non
     disk.execute("UPDATE about SET value = 99 WHERE name = 'format'")
     disk.commit()
     disk.close()
-    with pytest.raises(JournalError, match=f"has format 99: this version reads {FORMAT}"):
+    later = f"this journal of broker 'b1' has format 99, written by a later version .* reads format {FORMAT}"
+    with pytest.raises(JournalError, match=later):
         Journal(tmp_path, "b1")
+
+
+FORMAT_2 = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE batches (number INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE snapshots (number INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
+INSERT INTO about VALUES ('format', 2), ('broker', 'b1'), ('incarnation', 7);
+"""
+
+
+def of_format_2(folder: Path, *, is_killed: bool) -> dict[str, tuple[bytes, int]]:
+    """A journal as versions before wrote it, closed well or left by a process that was killed; all files of it."""
+    child = os.fork()
+    if not child:
+        disk = sqlite3.connect(folder / FILE, isolation_level=None)
+        disk.execute("PRAGMA journal_mode = WAL")
+        disk.executescript(FORMAT_2)
+        disk.execute("INSERT INTO batches VALUES (1, ?, 0)", (bytes(10_000),))
+        if not is_killed:
+            disk.close()
+        os._exit(9)
+    os.waitpid(child, 0)
+    (folder / "journal.lock").write_text("17")
+    return files(folder)
+
+
+def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_journal_of_an_earlier_format_is_refused_with_advice_and_not_touched(tmp_path: Path, is_killed: bool) -> None:
+    before = of_format_2(tmp_path, is_killed=is_killed)
+    assert (f"{FILE}-wal" in before) == is_killed
+    for look in (lambda: Journal(tmp_path, "b1"), lambda: list(events_in(tmp_path))):
+        with pytest.raises(JournalError) as refused:
+            look()
+        said = str(refused.value)
+        assert f"{FILE}: this journal of broker 'b1' has format 2 (snapshots are pickles)" in said
+        assert f"written by an earlier version of Godwit; this version reads format {FORMAT}" in said
+        assert "start that version to drain it, or move the folder away and start with an empty journal" in said
+        assert said.endswith("Nothing was changed")
+        assert files(tmp_path) == before
+
+
+def test_a_journal_of_another_broker_is_not_touched(tmp_path: Path) -> None:
+    Journal(tmp_path, "b1").close()
+    before = files(tmp_path)
+    with pytest.raises(JournalError, match="of broker 'b1', not 'b2'"):
+        Journal(tmp_path, "b2")
+    assert files(tmp_path) == before
+
+
+def test_a_journal_says_what_it_is(tmp_path: Path) -> None:
+    Journal(tmp_path, "b1").close()
+    said = about(tmp_path / FILE)
+    assert (said["what"], said["format"], said["broker"]) == ("godwit journal", FORMAT, "b1")
+    assert said["snapshots"] == "godwit snapshot, version 1"
+    assert "{at, kind, name, data}" in said["batches"]
+    assert tuple(ENTRIES.type.__args__[0].__struct_fields__) == ("at", "kind", "name", "data")
 
 
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:

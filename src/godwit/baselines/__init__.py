@@ -5,12 +5,16 @@ every hop, exactly as [spcf §3.1] describes it. Pure machines.
 """
 
 from collections.abc import Mapping
+from typing import get_args
 
 from godwit.baselines.bloom import BloomFilter
+from godwit.baselines.hop_messages import HopMessage
 from godwit.baselines.hops import HopRouting
+from godwit.baselines.hops_state import HopState
 from godwit.broker.config import BrokerConfig
 from godwit.broker.families import Checks, register_family
 from godwit.broker.messages import NodeId
+from godwit.codec import register_messages, register_states
 
 __all__ = ["BloomFilter", "HopRouting", "hops_family"]
 
@@ -23,3 +27,5 @@ def hops_family(
 
 
 register_family("hops", hops_family)
+register_messages(*get_args(HopMessage))
+register_states(HopState)

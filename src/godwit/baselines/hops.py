@@ -54,7 +54,7 @@ key; b → `bloom`; client table → `local`.
    `is_settled` says no at its neighbours from then on.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -69,6 +69,7 @@ from godwit.baselines.hop_messages import (
     UnsubscribePacket,
     check_hop_message,
 )
+from godwit.baselines.hops_state import ContextsState, HopState, Key, Pair
 from godwit.broker.effects import TimerKey
 from godwit.broker.messages import EntryId, Message, NodeId
 from godwit.broker.routing import Answer, Demand, Forward, Local
@@ -89,18 +90,7 @@ MATCHER_FROM = 32
 UNLISTED = 0
 TRIVIAL = 1  # GSF: every broker's one context
 
-Key = tuple[NodeId, NodeId, EntryId]
-"""A pair in a row: the neighbour it came from, the subscriber's broker, and the subscription."""
-
 Overlay = tuple[tuple[NodeId, NodeId, float], ...]
-
-
-class Pair(msgspec.Struct, frozen=True, gc=False):
-    """What is wanted, by whom, and of whom. [spcf Fig. 1: (f_msg, c)]"""
-
-    filter: Filter
-    asks: Filter
-    subscriber: str  # its context, as Bloom filters name it
 
 
 class Contexts:
@@ -578,12 +568,23 @@ class HopRouting:
             for key, pair in entries.items():
                 self._put(target, key, pair)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without rows, indexes and trees, which are made again."""
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+    def snapshot(self) -> HopState:
+        """The tables as they are now."""
+        contexts = {name: ContextsState(dict(t.live), t.changes, tuple(t.latest)) for name, t in self.contexts.items()}
+        routes = {name: dict(entries) for name, entries in self.routes.items()}
+        return HopState(contexts, routes, dict(self.local), dict(self.clients), self.last_number, self.has_gap)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    def restore(self, state: HopState) -> None:
+        """Have the tables of a broker of this name and these settings."""
+        for name, known in state.contexts.items():
+            table = self.contexts[name] = Contexts(dict(known.live))
+            table.changes, table.latest = known.changes, deque(known.latest, maxlen=HISTORY_MAX)
+        self.routes, self.local = {name: dict(each) for name, each in state.routes.items()}, dict(state.local)
+        self.asks = {id: sender_part(each) if self.strategy == "spcf" else TRUE for id, each in self.local.items()}
+        self.clients, self.users = dict(state.clients), dict(Counter(state.clients.values()))
+        own = self.contexts[self.broker].live if self.strategy == "spcf" else {}
+        self.numbers = {key_of(context): number for number, context in own.items()}
+        self.last_number, self.has_gap = state.last_number, state.has_gap
         self._index()
 
 

@@ -26,8 +26,9 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
+from godwit.broker.broker_state import BrokerState
 from godwit.broker.checking import check_attach
-from godwit.broker.component import Component, LocalHook, MessageHandler, Relayed, TimerHandler
+from godwit.broker.component import ClientHandler, Component, LocalHook, MessageHandler, Relayed, TimerHandler
 from godwit.broker.config import BrokerConfig
 from godwit.broker.dispatch import Dispatch
 from godwit.broker.effects import (
@@ -75,7 +76,7 @@ from godwit.broker.messages import (
 from godwit.broker.routing import Answer, Demand, Forward, Handed, Local, Met, Routing
 from godwit.broker.sessions import Removed, Sessions
 from godwit.broker.standard import standard_components
-from godwit.errors import PeerFault
+from godwit.errors import PeerFault, SnapshotError
 from godwit.filters.contexts import key_of
 from godwit.filters.events import Attributes
 from godwit.filters.filters import TRUE, Filter
@@ -260,13 +261,54 @@ class Broker:
         """The driver was started with other settings."""
         return self.reconfigure(input.neighbours, input.limits, now)
 
-    def reconfigure(self, neighbours: Mapping[NodeId, float], limits: Limits, now: float) -> list[Effect]:
-        """Have these neighbours and bounds from now on. A new neighbour is told everything when its link opens."""
-        effects: list[Effect] = []
+    # ------------------------------------------------------------ snapshots
+
+    def snapshot(self) -> BrokerState:
+        """All state of this broker, as structs that share nothing changeable with it."""
+        states = {label: component.snapshot() for label, component in self.components.items()}
+        return BrokerState(
+            name=self.name,
+            incarnation=self.incarnation,
+            limits=self.config.limits,
+            links={peer: link.snapshot() for peer, link in self.links.items()},
+            sessions=self.sessions.snapshot(),
+            routing=self.routing.snapshot(),
+            components={label: state for label, state in states.items() if state is not None},
+        )
+
+    def restore(self, state: BrokerState) -> None:
+        """Go on as the broker of a snapshot. For one freshly made with the same name, incarnation and settings."""
+        if (state.name, state.incarnation) != (self.name, self.incarnation):
+            raise SnapshotError(
+                f"the snapshot is of broker {state.name!r}, incarnation {state.incarnation}: "
+                f"this is {self.name!r}, incarnation {self.incarnation}"
+            )
+        if unknown := [label for label in state.components if label not in self.components]:
+            raise SnapshotError(
+                f"the snapshot of broker {state.name!r} holds the state of {', '.join(unknown)}: "
+                f"this broker has the components {', '.join(self.components)}"
+            )
+        self._set_limits(state.limits)
+        self.links = {peer: self._new_link(peer) for peer in state.links}
+        for peer, link in state.links.items():
+            self.links[peer].restore(link)
+        self.sessions.restore(state.sessions)
+        self.routing.restore(state.routing)
+        for label, component in reversed(self.components.items()):  # groups follow from the tables behind them
+            component.restore(state.components.get(label))
+
+    # ------------------------------------------------------------ settings
+
+    def _set_limits(self, limits: Limits) -> None:
         self.config = structs.replace(self.config, limits=limits)
         self.sessions.limits = limits
         for on_limits in self._tables.on_limits:
             on_limits(limits)
+
+    def reconfigure(self, neighbours: Mapping[NodeId, float], limits: Limits, now: float) -> list[Effect]:
+        """Have these neighbours and bounds from now on. A new neighbour is told everything when its link opens."""
+        effects: list[Effect] = []
+        self._set_limits(limits)
         for peer, cost in neighbours.items():
             is_new = peer not in self.links
             if is_new:
@@ -293,7 +335,8 @@ class Broker:
             if type(message) is Received:
                 return self.sessions.received(connection, message, now)
             if type(message) is Attach:
-                effects = (self._tables.attach or self.attach)(connection, message, now)
+                attach: ClientHandler = self._tables.attach or self.attach
+                effects = attach(connection, message, now)
                 self.sessions.vouched(connection)  # turned away, perhaps
                 return effects
             if type(message) is Bye:

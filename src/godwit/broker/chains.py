@@ -15,14 +15,25 @@ per publisher and session, not one per subscription: it breaks wherever one of t
 subscriptions want names one predecessor.
 """
 
+import msgspec
+
 from godwit.broker.messages import Delivery
 from godwit.filters.events import Event
 
-__all__ = ["ITEMS_MAX", "UNKNOWN", "Chain"]
+__all__ = ["ITEMS_MAX", "UNKNOWN", "Chain", "ChainState"]
 
 UNKNOWN = -1
 ITEMS_MAX = 64
 """How many events an answer to `Between` holds at most."""
+
+
+class ChainState(msgspec.Struct, frozen=True):
+    """What a chain remembers; `last` the latest to be heard of last, `before` by number."""
+
+    publishers_max: int
+    is_whole: bool
+    last: dict[str, int]
+    before: dict[int, int]
 
 
 class Chain:
@@ -34,6 +45,17 @@ class Chain:
         self._is_whole = is_whole  # whether a publisher that is not known has never been heard of
         self._last: dict[str, int] = {}  # by publisher, the latest to be heard of last
         self._before: dict[int, int] = {}  # by the number of the delivery, which grows
+
+    def snapshot(self) -> ChainState:
+        """All that is remembered."""
+        return ChainState(self._publishers_max, self._is_whole, dict(self._last), dict(self._before))
+
+    @classmethod
+    def restored(cls, state: ChainState) -> "Chain":
+        """The chain that was written down."""
+        chain = cls(state.publishers_max, is_whole=state.is_whole)
+        chain._last, chain._before = dict(state.last), dict(state.before)
+        return chain
 
     def __len__(self) -> int:
         """How many predecessors are remembered."""

@@ -39,15 +39,19 @@ message travels the same way here.
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
+
+import msgspec
 
 from godwit.broker.effects import StartTimer, StopTimer, Trace
 from godwit.broker.messages import Carried, Nack, NodeId, Packet, Publish, Start, Tail, Void
 from godwit.broker.packets import NACK_MAX
 from godwit.broker.routing import Answer, Forward
+from godwit.broker.state_types import AnyMessage
 from godwit.broker.topology import Topology
 from godwit.trace import Record
 
-__all__ = ["GAP", "Channels", "HandedOn"]
+__all__ = ["GAP", "Channels", "ChannelsState", "HandedOn", "IncomingState"]
 
 GAP = "gap"
 """The timers of this module are named (GAP, source)."""
@@ -57,6 +61,33 @@ URGENT = (Start, Nack, Void)
 
 HandedOn = tuple[NodeId, Carried]
 """The source of a message that is taken now, and the message. `Nack`: tell it everything. `Void`: what is lost."""
+
+
+class IncomingState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one broker knows of the packets that one life of a source sends it."""
+
+    incarnation: int
+    life: int = 0
+    first: int = 0
+    next: int = 0
+    highest: int = 0
+    held: dict[int, AnyMessage] = {}
+    used_up: tuple[int, ...] = ()  # numbers that are held and have nothing left to hand on
+    voided: tuple[int, ...] = ()
+    waits_for: int = -1
+    doubts: bool = False
+
+
+class ChannelsState(msgspec.Struct, frozen=True):
+    """The channels that begin, pass or end at one broker."""
+
+    incarnation: int
+    lives: dict[NodeId, int]
+    starts: dict[NodeId, int]
+    numbers: dict[NodeId, int]
+    history: tuple[Packet, ...]
+    incoming: dict[NodeId, IncomingState]
+    parked: dict[NodeId, tuple[Packet, ...]]
 
 
 @dataclass(slots=True)
@@ -76,6 +107,39 @@ class Incoming:
     @property
     def has_gap(self) -> bool:
         return self.next <= self.highest if self.life else bool(self.highest)
+
+    def snapshot(self) -> IncomingState:
+        """The same, to be written down."""
+        held = {number: cast(AnyMessage, message) for number, message in self.held.items() if message is not None}
+        used_up = tuple(number for number, message in self.held.items() if message is None)
+        return IncomingState(
+            self.incarnation,
+            self.life,
+            self.first,
+            self.next,
+            self.highest,
+            held,
+            used_up,
+            tuple(self.voided),
+            self.waits_for,
+            self.doubts,
+        )
+
+    @classmethod
+    def restored(cls, state: IncomingState) -> "Incoming":
+        """What was written down."""
+        held = {**cast(dict[int, Carried | None], state.held), **dict.fromkeys(state.used_up)}
+        return cls(
+            state.incarnation,
+            state.life,
+            state.first,
+            state.next,
+            state.highest,
+            held,
+            dict.fromkeys(state.voided),
+            state.waits_for,
+            state.doubts,
+        )
 
     def missing(self) -> tuple[int, ...]:
         """The first numbers that are missing; before the channel has started, 1 stands for its Start."""
@@ -112,6 +176,28 @@ class Channels:
         self.history: deque[Packet] = deque(maxlen=history_max)
         self.incoming: dict[NodeId, Incoming] = {}
         self.parked: dict[NodeId, deque[Packet]] = {}  # by target; each packet has this one target
+
+    # ------------------------------------------------------------ snapshots
+
+    def snapshot(self) -> ChannelsState:
+        """The channels as they are now."""
+        return ChannelsState(
+            self.incarnation,
+            dict(self.lives),
+            dict(self.starts),
+            dict(self.numbers),
+            tuple(self.history),
+            {source: incoming.snapshot() for source, incoming in self.incoming.items()},
+            {target: tuple(waiting) for target, waiting in self.parked.items()},
+        )
+
+    def restore(self, state: ChannelsState) -> None:
+        """Have these channels."""
+        self.incarnation = state.incarnation
+        self.lives, self.starts, self.numbers = dict(state.lives), dict(state.starts), dict(state.numbers)
+        self.history.extend(state.history)
+        self.incoming = {source: Incoming.restored(each) for source, each in state.incoming.items()}
+        self.parked = {target: deque(waiting) for target, waiting in state.parked.items()}
 
     # ------------------------------------------------------------ sending
 

@@ -30,7 +30,7 @@ from godwit.filters.filters import Filter
 if TYPE_CHECKING:
     from godwit.broker.host import Host
 
-__all__ = ["Component", "Handlers", "LocalHook", "MessageHandler", "Relayed", "TimerHandler"]
+__all__ = ["ClientHandler", "Component", "Handlers", "LocalHook", "MessageHandler", "Relayed", "TimerHandler"]
 
 MessageHandler = Callable[[NodeId, Any, float], list[Effect]]
 """`(peer, message, now)`: a message came from another broker."""
@@ -109,4 +109,7 @@ class Component(Protocol):
         """All state, as a struct; None: there is none."""
 
     def restore(self, state: Any) -> None:
-        """Take over what `snapshot` of a component with the same settings returned."""
+        """Take over what `snapshot` of a component with the same settings returned.
+
+        A broker restores its components from the last to the first.
+        """

@@ -24,6 +24,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from godwit.broker.messages import EntryId, NodeId
 from godwit.filters.contexts import CONTEXT_MAX, Bound, Described, bounds_of, growth, key_of, may_match, values_of
 from godwit.filters.events import Attributes
@@ -35,7 +37,18 @@ from godwit.filters.values import Kind
 SPANS_MAX = 256  # of names that nobody uses any more
 RANGED = (Kind.NUMBER, Kind.TIME, Kind.POINT)
 
-__all__ = ["Added", "OtherBroker", "OwnContexts", "Removed", "SenderClass", "Step"]
+__all__ = [
+    "Added",
+    "OtherBroker",
+    "OtherBrokerState",
+    "OwnContextState",
+    "OwnContexts",
+    "OwnContextsState",
+    "Removed",
+    "SenderClass",
+    "SenderClassState",
+    "Step",
+]
 
 
 # ------------------------------------------------------------ of the clients here
@@ -61,6 +74,26 @@ class Removed:
 Step = Added | Removed
 
 
+class OwnContextState(msgspec.Struct, frozen=True):
+    """A context, the number that describes it, and who is in it."""
+
+    context: Attributes
+    number: int
+    clients: tuple[NodeId, ...]
+
+
+class OwnContextsState(msgspec.Struct, frozen=True):
+    """The contexts of the clients of one broker, and what others were told of them."""
+
+    last: int
+    described: dict[int, Described]
+    contexts: tuple[OwnContextState, ...]
+    members: dict[int, tuple[int, ...]]  # by number, the places of its contexts in `contexts`
+    left: dict[int, int]
+    spans: dict[str, tuple[int | float, int | float]]
+    spans_max: int
+
+
 class OwnContexts:
     """The contexts of the clients of one broker."""
 
@@ -80,6 +113,30 @@ class OwnContexts:
 
     def __len__(self) -> int:
         return len(self.described)
+
+    def snapshot(self) -> OwnContextsState:
+        """The contexts as they are now."""
+        places = {key: place for place, key in enumerate(self.exact)}
+        contexts = tuple(
+            OwnContextState(dict(context), self.numbers[key], tuple(self.clients[key]))
+            for key, context in self.exact.items()
+        )
+        members = {number: tuple(places[key] for key in keys) for number, keys in self.members.items()}
+        described = dict(self.described)
+        return OwnContextsState(
+            self.last, described, contexts, members, dict(self.left), dict(self.spans), self.spans_max
+        )
+
+    def restore(self, state: OwnContextsState) -> None:
+        """Have these contexts. Their keys follow from what they say."""
+        keys = [key_of(each.context) for each in state.contexts]
+        self.last, self.described, self.left = state.last, dict(state.described), dict(state.left)
+        self.spans, self.spans_max = dict(state.spans), state.spans_max
+        self.members = {number: dict.fromkeys(keys[at] for at in places) for number, places in state.members.items()}
+        for key, each in zip(keys, state.contexts, strict=True):
+            self.numbers[key], self.exact[key] = each.number, dict(each.context)
+            self.clients[key] = dict.fromkeys(each.clients)
+            self.keys.update(dict.fromkeys(each.clients, key))
 
     def number_of(self, context: Attributes) -> int:
         """The number of a context; 0 when no client here is in it."""
@@ -215,6 +272,15 @@ def _lies_within(context: Attributes, bounds: tuple[Bound, ...]) -> bool:
 # ------------------------------------------------------------ of another broker
 
 
+class OtherBrokerState(msgspec.Struct, frozen=True):
+    """What another broker has told of its clients' contexts. Classes and counts follow from its subscriptions."""
+
+    firsts: dict[int, int]
+    described: dict[int, tuple[int, Described]]
+    stale: tuple[int, ...]
+    places: dict[NodeId, int]
+
+
 @dataclass(slots=True)
 class OtherBroker:
     """What another broker has told of its clients' contexts, and its subscriptions by what they ask of a sender."""
@@ -229,6 +295,17 @@ class OtherBroker:
     counts: dict[NodeId, int] = field(default_factory=dict)  # by client, how many subscriptions of it are here
     places: dict[NodeId, int] = field(default_factory=dict)  # by client, the first number of its context
     classes: dict[Filter, dict[EntryId, None]] = field(default_factory=dict)  # subscriptions by sender part
+
+    def snapshot(self) -> OtherBrokerState:
+        """What it has told, to be written down."""
+        return OtherBrokerState(dict(self.firsts), dict(self.described), tuple(self.stale), dict(self.places))
+
+    def restore(self, state: OtherBrokerState, subscriptions: Iterable[tuple[EntryId, Filter]]) -> None:
+        """Know this of it; `subscriptions`: those of it that are here, by their sender parts."""
+        self.firsts, self.described = dict(state.firsts), dict(state.described)
+        self.stale, self.places = dict.fromkeys(state.stale), dict(state.places)
+        for id, sender_part in subscriptions:
+            self.count(id, sender_part)
 
     def add(self, number: int, described: Described, replaces: int) -> None:
         """It has this context, perhaps instead of another."""
@@ -280,6 +357,14 @@ class OtherBroker:
         del self.classes[sender_part][id]
         if not self.classes[sender_part]:
             del self.classes[sender_part]
+
+
+class SenderClassState(msgspec.Struct, frozen=True):
+    """A class, by what it asks of a sender."""
+
+    asked: Filter
+    ids: tuple[EntryId, ...]
+    reach: tuple[NodeId, ...]
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ __all__ = [
     "Arrived",
     "Close",
     "Closed",
+    "ComponentInput",
     "Effect",
     "Heard",
     "Input",
@@ -101,7 +102,11 @@ class Reconfigured(msgspec.Struct, frozen=True):
     limits: Limits
 
 
-Input = LinkUp | LinkDown | Arrived | Opened | Closed | Heard | TimerDue | Reconfigured
+class ComponentInput(msgspec.Struct, frozen=True):
+    """The base of inputs that only brokers with a certain component know. (`component.py`: `Handlers.inputs`)"""
+
+
+Input = LinkUp | LinkDown | Arrived | Opened | Closed | Heard | TimerDue | Reconfigured | ComponentInput
 
 
 # ------------------------------------------------------------ effects

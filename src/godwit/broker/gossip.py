@@ -22,7 +22,7 @@ neighbour that was out of reach is told the rest, and only one that has lost its
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import structs
@@ -38,7 +38,18 @@ from godwit.broker.queues import event_size
 from godwit.errors import PeerFault
 from godwit.trace import Record
 
-__all__ = ["GROUPS", "RETAINED", "WHEREABOUTS", "Bound", "Gossip", "Value", "check_known", "stamp_of"]
+__all__ = [
+    "GROUPS",
+    "RETAINED",
+    "WHEREABOUTS",
+    "Bound",
+    "Gossip",
+    "GossipEntryState",
+    "GossipState",
+    "Value",
+    "check_known",
+    "stamp_of",
+]
 
 WHEREABOUTS, RETAINED, GROUPS = "whereabouts", "retained", "groups"
 TABLES: dict[str, tuple[type, int]] = {WHEREABOUTS: (Dwelling, 1), RETAINED: (Kept, 1), GROUPS: (Member, 5)}
@@ -61,6 +72,23 @@ class Bound(msgspec.Struct, frozen=True):
 
     entries: int
     bytes: int
+
+
+class GossipEntryState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A fact, when it was learned, and from which neighbour."""
+
+    fact: Fact
+    serial: int
+    via: NodeId = ""
+
+
+class GossipState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """All facts, the latest change last, and what neighbours have been told. Sizes follow from it."""
+
+    version: ClassVar[int] = 1
+    serial: int = 0
+    entries: tuple[GossipEntryState, ...] = ()
+    told: dict[NodeId, tuple[int, int]] = {}
 
 
 class _Entry(msgspec.Struct):
@@ -111,6 +139,20 @@ class Gossip:
         """The value of a key, or None."""
         entry = self._entries.get((table, key))
         return None if entry is None else entry.fact.value
+
+    # ------------------------------------------------------------ snapshots
+
+    def snapshot(self) -> GossipState:
+        """All that is known, and who has been told."""
+        entries = tuple(GossipEntryState(entry.fact, entry.serial, entry.via) for entry in self._entries.values())
+        return GossipState(self.serial, entries, dict(self._told))
+
+    def restore(self, state: GossipState) -> None:
+        """Know this, and nothing besides."""
+        for entry in state.entries:
+            self.serial = entry.serial - 1
+            self._store(entry.fact, entry.via)
+        self.serial, self._told = state.serial, dict(state.told)
 
     # ------------------------------------------------------------ changes
 

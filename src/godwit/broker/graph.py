@@ -44,9 +44,11 @@ and the index over it; client table → `local`.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from godwit.broker.channels import GAP, Channels
+import msgspec
+
+from godwit.broker.channels import GAP, Channels, ChannelsState
 from godwit.broker.effects import StartTimer, TimerKey, Trace
 from godwit.broker.messages import (
     Carried,
@@ -65,18 +67,33 @@ from godwit.broker.messages import (
 )
 from godwit.broker.packets import Further, check_packet
 from godwit.broker.routing import Answer, Demand, Forward, Handed, Local, Met
-from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology
+from godwit.broker.state_types import AnyState
+from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology, TopologyState
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.matching.index import IndexMatcher
 from godwit.trace import Record
 
-__all__ = ["GraphRouting"]
+__all__ = ["GraphRouting", "GraphState"]
 
 NEWBORN = "newborn"
 EARLY_MAX = 4_096
 ENTRIES_MAX = 1_000_000  # from one broker
+
+
+class GraphState(msgspec.Struct, frozen=True, tag=True):
+    """The tables of one broker. The indexes follow from them."""
+
+    version: ClassVar[int] = 1
+    topology: TopologyState
+    channels: ChannelsState
+    open: tuple[NodeId, ...]
+    local: dict[EntryId, Filter]
+    remote: dict[NodeId, dict[EntryId, Filter]]
+    stale: dict[NodeId, tuple[EntryId, ...]]
+    untold: tuple[NodeId, ...]
+    early: tuple[Event, ...] | None
 
 
 class GraphRouting:
@@ -429,10 +446,32 @@ class GraphRouting:
             ((home, id), filter) for home, entries in self.remote.items() for id, filter in entries.items()
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the indexes, which are made again."""
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+    def snapshot(self) -> AnyState:
+        """The tables as they are now."""
+        return self._tables()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    def restore(self, state: Any) -> None:
+        """Have the tables of a broker of this name and these settings."""
+        self._set_tables(state)
+
+    def _tables(self) -> GraphState:
+        return GraphState(
+            self.topology.snapshot(),
+            self.channels.snapshot(),
+            tuple(self.open),
+            dict(self.local),
+            {home: dict(entries) for home, entries in self.remote.items()},
+            {home: tuple(ids) for home, ids in self.stale.items()},
+            tuple(self.untold),
+            None if self.early is None else tuple(self.early),
+        )
+
+    def _set_tables(self, state: GraphState) -> None:
+        self.topology.restore(state.topology)
+        self.channels.restore(state.channels)
+        self.open, self.untold = dict.fromkeys(state.open), dict.fromkeys(state.untold)
+        self.local = dict(state.local)
+        self.remote = {home: dict(entries) for home, entries in state.remote.items()}
+        self.stale = {home: dict.fromkeys(ids) for home, ids in state.stale.items()}
+        self.early = None if state.early is None else deque(state.early)
         self._index()

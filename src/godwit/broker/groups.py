@@ -22,6 +22,9 @@ queues the event, the others drop it.
 """
 
 from hashlib import blake2b
+from typing import ClassVar
+
+import msgspec
 
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, Trace
@@ -35,7 +38,7 @@ from godwit.filters.filters import Filter
 from godwit.filters.language import to_text
 from godwit.trace import Record
 
-__all__ = ["Groups"]
+__all__ = ["Groups", "GroupsState"]
 
 DIGEST_BYTES = 16
 HASH_BYTES = 8
@@ -45,6 +48,13 @@ Group = tuple[str, str]
 
 Place = tuple[NodeId, NodeId, str]
 """Of a member: broker, client and subscription."""
+
+
+class GroupsState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """By client here, the groups of its subscriptions. Who else is a member stands in the table of all brokers."""
+
+    version: ClassVar[int] = 1
+    memberships: dict[NodeId, dict[str, Group]] = {}
 
 
 class Groups:
@@ -81,6 +91,21 @@ class Groups:
     def members(self, share: str, filter: Filter) -> dict[Place, bool]:
         """Who is in a group, and who of them is there."""
         return self._members.get((share, _digest(filter)), {})
+
+    def snapshot(self) -> GroupsState:
+        """The memberships of clients here."""
+        return GroupsState({client: dict(groups) for client, groups in self._of.items()})
+
+    def restore(self, state: GroupsState) -> None:
+        """Have these members here, and elsewhere those of the table, which is restored before."""
+        self._of = {client: dict(groups) for client, groups in state.memberships.items()}
+        self.local = {(client, name): group for client, groups in self._of.items() for name, group in groups.items()}
+        if self.local and self.host is not None:
+            self.host.intercept_local(self.label, self._choose)
+        for fact in self._gossip:
+            if fact.table == GROUPS and isinstance(fact.value, Member):
+                share, digest, broker, client, name = fact.key
+                self._set((share, digest), (broker, client, name), fact.value)
 
     # ------------------------------------------------------------ who is in
 

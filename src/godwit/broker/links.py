@@ -26,16 +26,18 @@ this module is what they stand on.
 """
 
 from collections import deque
+from typing import cast
 
 import msgspec
 
 from godwit.broker.effects import Effect, Send, StartTimer, StopTimer, Trace
 from godwit.broker.messages import Ack, Frame, Hello, Message, NodeId, Packet, Publish
+from godwit.broker.state_types import AnyMessage
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.trace import Record
 
-__all__ = ["Link", "LinkConfig"]
+__all__ = ["Link", "LinkConfig", "LinkEndState"]
 
 ACK_EVERY = 16
 RESENT_AT_ONCE_MAX = 32
@@ -51,6 +53,32 @@ class LinkConfig(msgspec.Struct, frozen=True):
     window: int = 1_024
     outbox_max: int = 100_000
     dead_after_s: float | None = None  # a link down for so long is given up; None: never
+
+
+class LinkEndState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that one end of a link knows, besides its settings."""
+
+    silence_s: float
+    peer_incarnation: int = 0
+    connected: bool = False
+    open: bool = False
+    fault: str | None = None
+    outbox: tuple[AnyMessage, ...] = ()
+    first: int = 1
+    sent: int = 0
+    in_flight: int = 0
+    acknowledged_since_timer: bool = False
+    resend_running: bool = False
+    resent_first: int = 0
+    round_trip_s: float | None = None
+    timed: tuple[int, float] | None = None
+    greeted_at: float | None = None
+    quickest_s: float = float("inf")
+    missed_up_to: int = 0
+    received: int = 0
+    early: dict[int, AnyMessage] = {}
+    unacknowledged: int = 0
+    ack_running: bool = False
 
 
 class Link:
@@ -318,6 +346,20 @@ class Link:
             self.silence_s = min(self.silence_s * 2, self.config.resend_s_max)
         self._start_resend(effects, now)
         return effects
+
+    # ------------------------------------------------------------ snapshots
+
+    def snapshot(self) -> LinkEndState:
+        """This end as it is now."""
+        values = {name: getattr(self, name) for name in LinkEndState.__struct_fields__}
+        return LinkEndState(**{**values, "outbox": tuple(self.outbox), "early": dict(self.early)})
+
+    def restore(self, state: LinkEndState) -> None:
+        """Be as an end with the same peer, life and settings was."""
+        for name in LinkEndState.__struct_fields__:
+            setattr(self, name, getattr(state, name))
+        self.outbox = deque(cast(tuple[Message, ...], state.outbox))
+        self.early = cast(dict[int, Message], dict(state.early))
 
 
 def _check_sent(number: int, sent: int) -> None:

@@ -31,7 +31,9 @@ brokers, c_all is the OR of what its border broker knows, which is what its bord
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
+
+import msgspec
 
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey
@@ -42,7 +44,7 @@ from godwit.filters.contexts import without_sender
 from godwit.filters.filters import TRUE, Filter, any_of
 from godwit.filters.merging import merge_all
 
-__all__ = ["QUENCH_TIMER", "Quenching"]
+__all__ = ["QUENCH_TIMER", "Quenching", "QuenchingState"]
 
 QUENCH_TIMER: TimerKey = ("quench",)
 MISSED_MAX = 256
@@ -50,6 +52,17 @@ FILTERS_PER_DELAY = 1_000
 
 Wanted = Callable[[], Iterable[Filter]]
 """Gives every filter that a subscription known here has: `Routing.wanted`."""
+
+
+class QuenchingState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The combined filter, who holds it, and what it lacks."""
+
+    version: ClassVar[int] = 1
+    held: Filter | None = None
+    sources: tuple[str, ...] = ()
+    missed: tuple[Filter, ...] = ()
+    merged: int = 0
+    is_due: bool = False
 
 
 class Quenching:
@@ -85,6 +98,15 @@ class Quenching:
 
     def _on_context_request(self, connection: str, wish: Any, effects: list[Effect], now: float) -> None:
         effects += self.on_context(connection, self.host.routing.wanted, now)
+
+    def snapshot(self) -> QuenchingState:
+        """The filter and its sources as they are now."""
+        return QuenchingState(self.held, tuple(self._sources), tuple(self._missed), self._merged, self._is_due)
+
+    def restore(self, state: QuenchingState) -> None:
+        """Be as it was."""
+        self.held, self._sources, self._missed = state.held, dict.fromkeys(state.sources), list(state.missed)
+        self._merged, self._is_due = state.merged, state.is_due
 
     def attach(self, connection: str, wanted: Wanted) -> list[Effect]:
         """A source asks for the combined filter. Its `Attached` must come after these effects. [mobile §3.2]"""

@@ -42,7 +42,7 @@ from godwit.broker.ranking import Ranking
 from godwit.filters.events import Event
 from godwit.filters.values import ORDERED_KINDS, Kind, identity, kind_of
 
-__all__ = ["Gone", "Queue", "event_size"]
+__all__ = ["Gone", "LaneState", "Queue", "QueueState", "event_size"]
 
 LEAST = float("-inf")
 EVENT_OVERHEAD = 64
@@ -57,6 +57,31 @@ class Gone(msgspec.Struct, frozen=True, gc=False):
     event: Event
     reason: str
     lost: bool = False  # no rule of the subscriber allowed it
+
+
+class LaneState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The rules of a subscription, and whether it has ended and only waits for its events to leave."""
+
+    rules: QueueRules
+    ended: bool = False
+
+
+class QueueState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one client has still to get. Lanes, sizes and orders of expiry follow from it."""
+
+    window: int
+    events_max: int
+    bytes_max: int
+    present: bool = False
+    sent: tuple[Waiting, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    lanes: dict[str, LaneState] = {}
+    taken: int = 0
+    sent_up_to: int = 0
+    confirmed: int = 0
+    expired: int = 0
+    purged: dict[str, int] = {}
+    gone: tuple[Gone, ...] = ()
 
 
 class _Item(msgspec.Struct):
@@ -141,19 +166,63 @@ class Queue:
 
     def waiting(self) -> list[Waiting]:
         """All that is not confirmed, as it would wait elsewhere."""
-        sent = [Waiting(d.number, d.event, d.subscriptions, queued_at) for d, queued_at, _ in self._sent]
-        return sent + [Waiting(i.number, i.event, i.subscriptions, i.queued_at) for i in self._waiting.values()]
+        return [*self._waiting_of_sent(), *self._waiting_unsent()]
 
     def restore(self, items: Iterable[Waiting]) -> None:
         """Let items wait that waited elsewhere; they have their numbers already. Some were sent, and may have come."""
         for item in items:
-            size = event_size(item.event)
             if item.number <= self.sent_up_to:
-                self._sent.append((Delivery(item.number, item.event, item.subscriptions), item.queued_at, size))
-                self._sent_bytes += size
+                self._sent_again(item)
             else:
+                size = event_size(item.event)
                 self._enter(_Item(item.number, item.event, item.subscriptions, size, item.queued_at))
         self._hold_budgets()
+
+    def snapshot(self) -> QueueState:
+        """The queue as it is now."""
+        return QueueState(
+            self._window,
+            self._events_max,
+            self._bytes_max,
+            self._present,
+            self._waiting_of_sent(),
+            self._waiting_unsent(),
+            {name: LaneState(lane.rules, lane.ended) for name, lane in self._lanes.items()},
+            self.taken,
+            self.sent_up_to,
+            self.confirmed,
+            self.expired,
+            dict(self.purged),
+            tuple(self.gone),
+        )
+
+    @classmethod
+    def restored(cls, state: QueueState) -> "Queue":
+        """The queue that was written down."""
+        queue = cls(state.window, state.events_max, state.bytes_max)
+        queue._present = state.present
+        for name, lane in state.lanes.items():
+            made = queue._lanes[name] = _Lane(name, lane.rules)
+            made.ended = lane.ended
+        for item in state.sent:
+            queue._sent_again(item)
+        for item in state.waiting:
+            size = event_size(item.event)
+            queue._enter(_Item(item.number, item.event, item.subscriptions, size, item.queued_at))
+        queue.taken, queue.sent_up_to, queue.confirmed = state.taken, state.sent_up_to, state.confirmed
+        queue.expired, queue.purged, queue.gone = state.expired, dict(state.purged), list(state.gone)
+        return queue
+
+    def _waiting_of_sent(self) -> tuple[Waiting, ...]:
+        return tuple(Waiting(d.number, d.event, d.subscriptions, queued_at) for d, queued_at, _ in self._sent)
+
+    def _waiting_unsent(self) -> tuple[Waiting, ...]:
+        return tuple(Waiting(i.number, i.event, i.subscriptions, i.queued_at) for i in self._waiting.values())
+
+    def _sent_again(self, item: Waiting) -> None:
+        size = event_size(item.event)
+        self._sent.append((Delivery(item.number, item.event, item.subscriptions), item.queued_at, size))
+        self._sent_bytes += size
 
     # ------------------------------------------------------------ in and out
 

@@ -32,10 +32,14 @@ do.
 
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
+from typing import Any, ClassVar
+
+import msgspec
 
 from godwit.broker.messages import EntryId
 from godwit.broker.registry import Registry
 from godwit.broker.roots import Roots, choices_of
+from godwit.broker.state_types import AnyState
 from godwit.filters import algebra
 from godwit.filters.filters import Filter, attributes_of
 from godwit.filters.merging import merged
@@ -44,11 +48,16 @@ __all__ = [
     "REDUCTIONS",
     "Change",
     "Covering",
+    "CoveringState",
     "Identity",
+    "IdentityState",
     "Merging",
+    "MergingState",
     "Nothing",
+    "NothingState",
     "Outgoing",
     "Simple",
+    "SimpleState",
     "intersects",
     "reduction_of",
     "reductions",
@@ -76,6 +85,79 @@ def intersects(f: Filter, g: Filter) -> bool:
     return algebra.intersects(f, g)
 
 
+# ------------------------------------------------------------ what is written down
+
+Key = tuple[str, EntryId]
+"""An entry here: its source, and its id there."""
+
+
+class NothingState(msgspec.Struct, frozen=True, tag=True):
+    """Nothing is told, and nothing remembered."""
+
+    version: ClassVar[int] = 1
+
+
+class SimpleState(msgspec.Struct, frozen=True, tag=True):
+    """What is told, and under which id each entry is."""
+
+    version: ClassVar[int] = 1
+    told: dict[EntryId, Filter]
+    ids_made: int
+    ids: dict[Key, EntryId]
+
+
+class GroupState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A filter, its id, and the filters that hang under it."""
+
+    filter: Filter
+    id: EntryId
+    under: tuple[Filter, ...] = ()
+
+
+class IdentityState(msgspec.Struct, frozen=True, tag=True):
+    """What is told, and the entries and their groups."""
+
+    version: ClassVar[int] = 1
+    told: dict[EntryId, Filter]
+    ids_made: int
+    filter_of: dict[Key, Filter]
+    groups: tuple[GroupState, ...]
+
+
+class CoveringState(msgspec.Struct, frozen=True, tag=True):
+    """The same, and the roots in the order in which they were told."""
+
+    version: ClassVar[int] = 1
+    told: dict[EntryId, Filter]
+    ids_made: int
+    filter_of: dict[Key, Filter]
+    groups: tuple[GroupState, ...]
+    roots: tuple[Filter, ...]
+
+
+class BundleState(msgspec.Struct, frozen=True):
+    """Filters that are told as one, and how much that one matches besides."""
+
+    id: EntryId
+    filter: Filter
+    excess: float
+    groups: tuple[Filter, ...]
+
+
+class MergingState(msgspec.Struct, frozen=True, tag=True):
+    """The same as of identity, and the bundles in the order in which they were made."""
+
+    version: ClassVar[int] = 1
+    told: dict[EntryId, Filter]
+    ids_made: int
+    filter_of: dict[Key, Filter]
+    groups: tuple[GroupState, ...]
+    bundles: tuple[BundleState, ...]
+
+
+# ------------------------------------------------------------ what a neighbour is told
+
+
 class Outgoing:
     """What one neighbour is told of the entries that concern it. Keys name entries here, ids name them there."""
 
@@ -95,6 +177,14 @@ class Outgoing:
 
     def keys(self) -> Iterable[Hashable]:
         """Every entry that concerns this neighbour."""
+        raise NotImplementedError
+
+    def snapshot(self) -> AnyState:
+        """All of this, to be written down."""
+        raise NotImplementedError
+
+    def restore(self, state: Any) -> None:
+        """Be as one of the same reduction was."""
         raise NotImplementedError
 
     def _new_id(self) -> EntryId:
@@ -121,6 +211,12 @@ class Nothing(Outgoing):
     def keys(self) -> Iterable[Hashable]:
         return ()
 
+    def snapshot(self) -> NothingState:
+        return NothingState()
+
+    def restore(self, state: NothingState) -> None:
+        pass
+
 
 class Simple(Outgoing):
     """Every entry under its own id. [rebeca §2.2: "simple routing"]"""
@@ -145,6 +241,12 @@ class Simple(Outgoing):
 
     def keys(self) -> Iterable[Hashable]:
         return self.ids.keys()
+
+    def snapshot(self) -> SimpleState:
+        return SimpleState(dict(self.told), self.ids_made, dict(self.ids))  # type: ignore[arg-type]
+
+    def restore(self, state: SimpleState) -> None:
+        self.told, self.ids_made, self.ids = dict(state.told), state.ids_made, dict(state.ids)
 
 
 class Group:
@@ -190,6 +292,26 @@ class Identity(Outgoing):
     def keys(self) -> Iterable[Hashable]:
         return self.filter_of.keys()
 
+    def snapshot(self) -> AnyState:
+        return IdentityState(**self._entries())
+
+    def restore(self, state: Any) -> None:
+        self.told, self.ids_made, self.filter_of = dict(state.told), state.ids_made, dict(state.filter_of)
+        self.groups = {each.filter: Group(each.filter, each.id) for each in state.groups}
+        for filter in self.filter_of.values():
+            self.groups[filter].members += 1
+        for each in state.groups:
+            group = self.groups[each.filter]
+            for covered in each.under:
+                group.under[covered] = None
+                self.groups[covered].cover = group.filter
+
+    def _entries(self) -> dict[str, Any]:
+        """What the states of this reduction and of those below have in common."""
+        groups = tuple(GroupState(group.filter, group.id, tuple(group.under)) for group in self.groups.values())
+        filter_of = dict(self.filter_of)
+        return {"told": dict(self.told), "ids_made": self.ids_made, "filter_of": filter_of, "groups": groups}
+
     def _left(self, filter: Filter) -> list[Change]:
         group = self.groups[filter]
         group.members -= 1
@@ -213,6 +335,14 @@ class Covering(Identity):
     def __init__(self, name: str, excess_max: float = 0.0) -> None:
         super().__init__(name, excess_max)
         self.roots: Roots[Group] = Roots()
+
+    def snapshot(self) -> AnyState:
+        return CoveringState(**self._entries(), roots=tuple(root.filter for root in self.roots))
+
+    def restore(self, state: CoveringState) -> None:
+        super().restore(state)
+        for filter in state.roots:
+            self.roots.add(self.groups[filter])
 
     def _placed(self, group: Group) -> list[Change]:
         cover = next((root for root in self.roots.that_may_cover(group) if covers(root.filter, group.filter)), None)
@@ -271,6 +401,20 @@ class Merging(Identity):
         super().__init__(name, excess_max)
         self.bundles: dict[EntryId, Bundle] = {}
         self.bundle_of: dict[Filter, Bundle] = {}
+
+    def snapshot(self) -> AnyState:
+        bundles = tuple(BundleState(b.id, b.filter, b.excess, tuple(b.groups)) for b in self.bundles.values())
+        return MergingState(**self._entries(), bundles=bundles)
+
+    def restore(self, state: MergingState) -> None:
+        super().restore(state)
+        for each in state.bundles:
+            bundle = self.bundles[each.id] = Bundle(each.id, self.groups[each.groups[0]])
+            bundle.filter, bundle.excess = each.filter, each.excess
+            bundle.attributes = frozenset(attributes_of(each.filter))
+            bundle.groups = {}
+            for filter in each.groups:
+                self._join(bundle, self.groups[filter])
 
     def _placed(self, group: Group) -> list[Change]:
         tried = 0

@@ -81,6 +81,15 @@ class Retained:
         """The event of a key."""
         return self._events.get(key)
 
+    def snapshot(self) -> None:
+        """Nothing besides the shared table."""
+
+    def restore(self, state: None) -> None:
+        """Have the events that the table holds."""
+        for fact in self._gossip:
+            if fact.table == RETAINED and isinstance(fact.value, Kept):
+                self._set(fact.key[0], fact.value.event)
+
     # ------------------------------------------------------------ changes
 
     def why_not(self, key: str, event: Event, now: float) -> str | None:

@@ -20,6 +20,7 @@ import msgspec
 
 from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
 from godwit.broker.messages import EntryId, Message, NodeId
+from godwit.broker.state_types import AnyState
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 
@@ -128,3 +129,9 @@ class Routing(Protocol):
 
     def sizes(self) -> dict[str, int]:
         """How many entries each table holds; none when nobody is there."""
+
+    def snapshot(self) -> AnyState:
+        """All of its state, as a tagged struct of a kind that is registered with `godwit.codec`."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from that state, in a family freshly made with the same settings."""

@@ -17,7 +17,9 @@ figures of that one settled.
 from collections.abc import Iterable
 from typing import Protocol
 
-from godwit.broker.chains import Chain
+import msgspec
+
+from godwit.broker.chains import Chain, ChainState
 from godwit.broker.effects import Effect, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
@@ -31,19 +33,25 @@ from godwit.broker.messages import (
     Subscribe,
     Waiting,
 )
-from godwit.broker.queues import Queue
+from godwit.broker.queues import Queue, QueueState
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
-from godwit.seen import Seen
+from godwit.seen import Seen, SeenState
 from godwit.trace import Record
 
-__all__ = ["Binding", "Session"]
+__all__ = ["Binding", "Session", "StoredSessionState"]
 
 LOST_SHOWN_MAX = 1_000
 REFUSALS_KEPT = 128
 DWELLS_KEPT = 8  # how long the last states lasted
 DWELL_MARGIN = 0.5  # of the shortest of them, to be on the safe side
+
+COPIED = (
+    "connection", "attempt", "mode", "named", "ends_at", "linger_s", "accepted", "has_advertised",
+    "context_since", "dwells", "dwell_s", "has_published", "suppressed", "lost_more",
+)  # fmt: skip
+"""The fields of a session that stand in its state as they are."""
 
 NOTHING_SAID = Context({})
 NO_RECEIPT = Receipt()
@@ -57,6 +65,41 @@ class Binding(Protocol):
 
     def exact(self, filter: Filter, context: Attributes) -> Filter:
         """The filter of a client in this context."""
+
+
+class StoredSessionState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All of a session, as its own broker keeps it. (`SessionState` is what moves to another.)"""
+
+    client: NodeId
+    name: str
+    queue: QueueState
+    seen: SeenState
+    connection: str | None = None
+    attempt: int = 0
+    mode: str = "relocate"
+    named: bool = False
+    ends_at: float | None = None
+    linger_s: float | None = None
+    notes: dict[str, bytes] = {}
+    accepted: int = 0
+    refusals: tuple[Refused, ...] = ()
+    subscriptions: tuple[Subscribe, ...] = ()
+    advertisements: dict[str, Filter] = {}
+    has_advertised: bool = False
+    context: Context | None = None  # None: it has said nothing
+    context_since: float | None = None
+    asserted: Attributes = {}
+    dwells: tuple[float, ...] = ()
+    dwell_s: float | None = None
+    exact: tuple[str, ...] = ()  # subscriptions that are tested here, in the order in which they are followed
+    has_published: bool = False
+    chain: ChainState | None = None
+    suppressed: int = 0
+    lost: tuple[tuple[str, int], ...] = ()
+    lost_more: int = 0
+    settled: Receipt = NO_RECEIPT
+    told: Receipt = NO_RECEIPT
+    accepted_then: int = 0
 
 
 class Session:
@@ -161,6 +204,61 @@ class Session:
     def wants(self, name: str, event: Event) -> bool:
         """Whether the event matches a subscription, in the client's context of now."""
         return self.exact.get(name, self.subscriptions[name].filter).matches(event)
+
+    # ------------------------------------------------------------ snapshots
+
+    def snapshot(self) -> StoredSessionState:
+        """The session as it is now."""
+        return StoredSessionState(
+            client=self.client,
+            name=self.name,
+            queue=self.queue.snapshot(),
+            seen=self.seen.snapshot(),
+            connection=self.connection,
+            attempt=self.attempt,
+            mode=self.mode,
+            named=self.named,
+            ends_at=self.ends_at,
+            linger_s=self.linger_s,
+            notes=dict(self.notes),
+            accepted=self.accepted,
+            refusals=tuple(self.refusals),
+            subscriptions=tuple(self.subscriptions.values()),
+            advertisements=dict(self.advertisements),
+            has_advertised=self.has_advertised,
+            context=None if self.context == NOTHING_SAID else self.context,
+            context_since=self.context_since,
+            asserted=dict(self.asserted),
+            dwells=self.dwells,
+            dwell_s=self.dwell_s,
+            exact=tuple(self.exact),
+            has_published=self.has_published,
+            chain=None if self.chain is None else self.chain.snapshot(),
+            suppressed=self.suppressed,
+            lost=tuple(self.lost),
+            lost_more=self.lost_more,
+            settled=self._settled,
+            told=self._told,
+            accepted_then=self._accepted_then,
+        )
+
+    @classmethod
+    def from_snapshot(cls, state: StoredSessionState, limits: Limits, binding: Binding | None) -> "Session":
+        """The session that was written down."""
+        session = cls(state.client, state.name, limits)
+        for name in COPIED:
+            setattr(session, name, getattr(state, name))
+        session.context = state.context or NOTHING_SAID
+        session.notes, session.refusals, session.lost = dict(state.notes), list(state.refusals), list(state.lost)
+        session.subscriptions = {subscribe.id[1]: subscribe for subscribe in state.subscriptions}
+        session.advertisements = dict(state.advertisements)
+        session.queue, session.seen = Queue.restored(state.queue), Seen.restored(state.seen)
+        session.chain = None if state.chain is None else Chain.restored(state.chain)
+        session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
+        session.set_asserted(dict(state.asserted), None)
+        for name in state.exact:
+            session.set_exact(name, binding)
+        return session
 
     # ------------------------------------------------------------ going elsewhere
 

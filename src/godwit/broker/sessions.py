@@ -77,6 +77,7 @@ from godwit.broker.messages import (
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Binding, Session
+from godwit.broker.sessions_state import SessionsState
 from godwit.errors import PeerFault
 from godwit.filters.contexts import SENDER, checked_context, why_too_large
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event
@@ -138,6 +139,22 @@ class Sessions:
         self._expiry: Ranking[EntryId] = Ranking()
         self._expiry_timer_at: float | None = None
         self.touched: dict[NodeId, None] = {}  # whose session has begun, come, gone, ended or changed its connection
+
+    def snapshot(self) -> SessionsState:
+        """All sessions as they are now."""
+        sessions = tuple(session.snapshot() for session in self)
+        return SessionsState(self._made, sessions, dict(self._vouched), tuple(self.touched))
+
+    def restore(self, state: SessionsState) -> None:
+        """Have these sessions, and none besides."""
+        self._made, self._vouched, self.touched = state.made, dict(state.vouched), dict.fromkeys(state.touched)
+        sessions = [Session.from_snapshot(each, self.limits, self.binding) for each in state.sessions]
+        self._sessions = {session.client: session for session in sessions}
+        self._attached = {session.connection: session for session in sessions if session.connection is not None}
+        for subscribe in (each for session in sessions for each in session.subscriptions.values()):
+            if subscribe.expires is not None:
+                self._expiry.put(subscribe.id, subscribe.expires)
+        self._set_expiry_timer()  # which runs already
 
     def __len__(self) -> int:
         return len(self._sessions)

@@ -49,11 +49,21 @@ the targets of a packet to neighbour N; B_s → this broker in `subscribe`; c_s 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from godwit.broker.context_table import Added, OtherBroker, OwnContexts, SenderClass
+import msgspec
+
+from godwit.broker.context_table import (
+    Added,
+    OtherBroker,
+    OtherBrokerState,
+    OwnContexts,
+    OwnContextsState,
+    SenderClass,
+    SenderClassState,
+)
 from godwit.broker.effects import Trace
-from godwit.broker.graph import GraphRouting
+from godwit.broker.graph import GraphRouting, GraphState
 from godwit.broker.messages import (
     Carried,
     ContextAdded,
@@ -70,17 +80,30 @@ from godwit.broker.messages import (
 )
 from godwit.broker.packets import CONTEXT_CHECKS
 from godwit.broker.routing import Answer
+from godwit.broker.state_types import AnyState
 from godwit.broker.topology import BROKERS_MAX
 from godwit.filters.contexts import context_of, may_match, sender_part
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.trace import Record
 
-__all__ = ["CONTEXTS_MAX", "SpcfRouting"]
+__all__ = ["CONTEXTS_MAX", "SpcfRouting", "SpcfState"]
 
 CONTEXTS_MAX = 64
 """How many contexts a broker tells of before it sums them up."""
 CONTEXTS_HELD_MAX = 4_096  # of another broker; one more is not answered, and so its events come to us all the same
+
+
+class SpcfState(msgspec.Struct, frozen=True, tag=True):
+    """The tables of one broker of the graph family, and those of contexts."""
+
+    version: ClassVar[int] = 1
+    graph: GraphState
+    own: OwnContextsState
+    awaiting: dict[int, tuple[NodeId, ...]]
+    others: dict[NodeId, OtherBrokerState]
+    classes: tuple[SenderClassState, ...]
+    held_by: dict[NodeId, dict[NodeId, int]]
 
 
 class SpcfRouting(GraphRouting):
@@ -105,6 +128,35 @@ class SpcfRouting(GraphRouting):
         self.classes: dict[Filter, SenderClass] = {}  # of the subscriptions here, by sender part
         self.class_of: dict[EntryId, Filter] = {}
         self.held_by: dict[NodeId, dict[NodeId, int]] = {}  # by client here, how many of its subscriptions each has
+
+    # ------------------------------------------------------------ snapshots
+
+    def snapshot(self) -> AnyState:
+        """The tables as they are now."""
+        return SpcfState(
+            self._tables(),
+            self.own.snapshot(),
+            {number: tuple(names) for number, names in self.awaiting.items()},
+            {name: other.snapshot() for name, other in self.others.items()},
+            tuple(
+                SenderClassState(asked, tuple(group.ids), tuple(group.reach)) for asked, group in self.classes.items()
+            ),
+            {client: dict(counts) for client, counts in self.held_by.items()},
+        )
+
+    def restore(self, state: SpcfState) -> None:
+        """Have the tables of a broker of this name and these settings."""
+        self._set_tables(state.graph)
+        self.own.restore(state.own)
+        self.awaiting = {number: dict.fromkeys(names) for number, names in state.awaiting.items()}
+        for name, other in state.others.items():
+            entries = self.remote.get(name, {}).items()
+            self.others[name] = OtherBroker()
+            self.others[name].restore(other, ((id, sender_part(filter)) for id, filter in entries))
+        for each in state.classes:
+            self.classes[each.asked] = SenderClass(dict.fromkeys(each.ids), dict.fromkeys(each.reach))
+            self.class_of.update(dict.fromkeys(each.ids, each.asked))
+        self.held_by = {client: dict(counts) for client, counts in state.held_by.items()}
 
     # ------------------------------------------------------------ subscriptions here
 

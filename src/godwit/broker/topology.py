@@ -31,12 +31,22 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
 import rustworkx
 
 from godwit.broker.messages import LinkState, NodeId
 from godwit.errors import PeerFault
 
-__all__ = ["BROKERS_MAX", "COST_MAX", "COST_MIN", "INCARNATION_MAX", "Partition", "Topology", "shortest_path_trees"]
+__all__ = [
+    "BROKERS_MAX",
+    "COST_MAX",
+    "COST_MIN",
+    "INCARNATION_MAX",
+    "Partition",
+    "Topology",
+    "TopologyState",
+    "shortest_path_trees",
+]
 
 BROKERS_MAX = 4_096
 COST_MIN, COST_MAX = 0.001, 1_000_000.0
@@ -45,6 +55,13 @@ PARTITIONS_MAX = 4_096
 
 Partition = tuple[tuple[NodeId | None, tuple[NodeId, ...]], ...]
 """Targets by the neighbour they are reached through: this broker's own name for itself, None where there is no way."""
+
+
+class TopologyState(msgspec.Struct, frozen=True):
+    """The costs of own links, and the link states of all brokers. Trees follow from them."""
+
+    costs: dict[NodeId, float]
+    states: tuple[LinkState, ...]
 
 
 class Topology:
@@ -254,11 +271,13 @@ class Topology:
         for state in states.values():
             self._keep(state)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+    def snapshot(self) -> TopologyState:
+        """The database as it is now."""
+        return TopologyState(dict(self.costs), tuple(self.states.values()))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    def restore(self, state: TopologyState) -> None:
+        """Have this database."""
+        self.costs, self.states = dict(state.costs), {each.broker: each for each in state.states}
         self._draw()
 
 

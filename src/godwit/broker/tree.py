@@ -27,7 +27,9 @@ about a.sender. Unadvertising and unsubscribing are ours.
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+import msgspec
 
 from godwit.broker.checking import check_event, check_filter, check_id, shown
 from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
@@ -44,6 +46,7 @@ from godwit.broker.messages import (
 )
 from godwit.broker.reductions import Change, Outgoing, intersects, reduction_of
 from godwit.broker.routing import Answer, Demand, Forward, Local
+from godwit.broker.state_types import AnyState
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
@@ -51,7 +54,7 @@ from godwit.filters.references import is_open
 from godwit.matching.remembering import RememberingMatcher
 from godwit.trace import Record
 
-__all__ = ["HERE", "TreeRouting"]
+__all__ = ["HERE", "TreeRouting", "TreeState"]
 
 HERE = ""
 """The source of what this broker's own clients say."""
@@ -65,6 +68,20 @@ ADVERTISEMENTS: Literal["advertisements"] = "advertisements"
 SUBSCRIPTIONS: Literal["subscriptions"] = "subscriptions"
 
 Entries = dict[NodeId, dict[EntryId, Filter]]
+
+
+class TreeState(msgspec.Struct, frozen=True, tag=True):
+    """The tables of one broker. The matcher follows from them."""
+
+    version: ClassVar[int] = 1
+    in_subs: dict[NodeId, dict[EntryId, Filter]]  # by source: this broker's own clients, then every neighbour
+    in_ads: dict[NodeId, dict[EntryId, Filter]]
+    out_subs: dict[NodeId, AnyState]  # of the reduction, by neighbour
+    out_ads: dict[NodeId, AnyState]
+    stale: dict[NodeId, tuple[tuple[str, EntryId], ...]]
+    awaiting: dict[str, tuple[NodeId, ...]]
+    told_all: dict[str, tuple[NodeId, ...]]
+    held: tuple[tuple[NodeId, Event], ...]
 
 
 class TreeRouting:
@@ -404,14 +421,40 @@ class TreeRouting:
             "matcher": len(self.matcher),
         }
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        del state["matcher"]  # made anew from in_subs
-        return state
+    # ------------------------------------------------------------ snapshots
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.matcher = RememberingMatcher()
+    def snapshot(self) -> AnyState:
+        """The tables as they are now."""
+        return self._tables()
+
+    def restore(self, state: Any) -> None:
+        """Have the tables of a broker of this name and these settings."""
+        self._set_tables(state)
+
+    def _tables(self) -> TreeState:
+        return TreeState(
+            {source: dict(entries) for source, entries in self.in_subs.items()},
+            {source: dict(entries) for source, entries in self.in_ads.items()},
+            {n: out.snapshot() for n, out in self.out_subs.items()},
+            {n: out.snapshot() for n, out in self.out_ads.items()},
+            {n: tuple(entries) for n, entries in self.stale.items()},
+            {what: tuple(names) for what, names in self.awaiting.items()},
+            {what: tuple(names) for what, names in self.told_all.items()},
+            tuple(self.held),
+        )
+
+    def _set_tables(self, state: TreeState) -> None:
+        self.neighbours = tuple(source for source in state.in_subs if source != HERE)
+        self.in_subs = {source: dict(entries) for source, entries in state.in_subs.items()}
+        self.in_ads = {source: dict(entries) for source, entries in state.in_ads.items()}
+        self.out_subs, self.out_ads = ({n: self.new_outgoing() for n in self.neighbours} for _ in range(2))
+        for told, states in ((self.out_subs, state.out_subs), (self.out_ads, state.out_ads)):
+            for n, out in told.items():
+                out.restore(states[n])
+        self.stale = {n: dict.fromkeys(entries) for n, entries in state.stale.items()}
+        self.awaiting = {what: dict.fromkeys(names) for what, names in state.awaiting.items()}
+        self.told_all = {what: dict.fromkeys(names) for what, names in state.told_all.items()}
+        self.held = list(state.held)
         self.matcher.add_many(
             ((source, id), filter) for source, entries in self.in_subs.items() for id, filter in entries.items()
         )

@@ -18,6 +18,7 @@ new one (`lost`); or the client is elsewhere and nothing stays here (`superseded
 
 from enum import StrEnum
 
+import msgspec
 from msgspec import structs
 
 from godwit.broker.limits import Limits
@@ -30,7 +31,7 @@ from godwit.filters.references import is_open
 from godwit.mobility.messages import Relocate, Replay
 from godwit.mobility.modes import ASKING
 
-__all__ = ["TRANSITIONS", "Arrival", "FlushKey", "Phase", "Step", "diagram"]
+__all__ = ["TRANSITIONS", "Arrival", "ArrivalState", "FlushKey", "Phase", "Step", "diagram"]
 
 FlushKey = tuple[NodeId, int, NodeId]
 """Client, attempt, and the broker whose `Flush` it is."""
@@ -100,6 +101,27 @@ def diagram() -> str:
     return "\n".join(lines)
 
 
+class ArrivalState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An arrival, written down."""
+
+    attach: Attach
+    phase: str
+    connection: str | None = None
+    asserted: Attributes | None = None
+    subscriptions: tuple[Subscribe, ...] = ()
+    advertisements: dict[str, Filter] = {}
+    buffer: tuple[tuple[Event, tuple[str, ...]], ...] = ()
+    parts: tuple[Replay, ...] = ()
+    next: Relocate | None = None
+    gives_up_at: float = 0.0
+    asks: int = 0
+    trail: tuple[NodeId, ...] = ()
+    is_superseded: bool = False
+    superseded_by: NodeId = ""
+    flushes: FlushKey | None = None
+    knows_wishes: bool = True
+
+
 class Arrival:
     """A client that is here and whose session is not yet."""
 
@@ -122,6 +144,42 @@ class Arrival:
         self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
         self.knows_wishes = attach.mode not in ASKING
         self.phase = Phase.ASKING_SESSION if self.knows_wishes else Phase.ASKING_WISHES
+
+    def snapshot(self) -> ArrivalState:
+        """All of it."""
+        return ArrivalState(
+            attach=self.attach,
+            phase=str(self.phase),
+            connection=self.connection,
+            asserted=None if self.asserted is None else dict(self.asserted),
+            subscriptions=tuple(self.subscriptions.values()),
+            advertisements=dict(self.advertisements),
+            buffer=tuple(self.buffer),
+            parts=tuple(self.parts),
+            next=self.next,
+            gives_up_at=self.gives_up_at,
+            asks=self.asks,
+            trail=tuple(self.trail),
+            is_superseded=self.is_superseded,
+            superseded_by=self.superseded_by,
+            flushes=self.flushes,
+            knows_wishes=self.knows_wishes,
+        )
+
+    @classmethod
+    def restored(cls, state: ArrivalState) -> "Arrival":
+        """The arrival that was written down."""
+        arrival = cls(state.attach, state.connection, state.asserted)
+        arrival.phase = Phase(state.phase)
+        arrival.subscriptions = {subscribe.id[1]: subscribe for subscribe in state.subscriptions}
+        arrival.advertisements = dict(state.advertisements)
+        arrival.buffer, arrival.parts, arrival.trail = list(state.buffer), list(state.parts), list(state.trail)
+        sizes = [event_size(item.event) for part in state.parts for item in part.items]
+        arrival.events, arrival.bytes = len(sizes), sum(sizes)
+        arrival.next, arrival.gives_up_at, arrival.asks = state.next, state.gives_up_at, state.asks
+        arrival.is_superseded, arrival.superseded_by = state.is_superseded, state.superseded_by
+        arrival.flushes, arrival.knows_wishes = state.flushes, state.knows_wishes
+        return arrival
 
     def step(self, step: Step) -> None:
         """Go on to the next phase. (rule 5)"""

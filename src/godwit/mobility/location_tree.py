@@ -25,26 +25,51 @@ places to add and to remove; we send the state, and each broker works out both.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
+
+import msgspec
 
 from godwit.broker.checking import check_dwell, check_filter, check_id, check_size, check_values, shown
 from godwit.broker.messages import EntryId, Message, NodeId
 from godwit.broker.routing import Answer, Demand, Forward
-from godwit.broker.tree import ENTRIES_MAX, HERE, SUBSCRIPTIONS, TreeRouting
+from godwit.broker.state_types import AnyState
+from godwit.broker.tree import ENTRIES_MAX, HERE, SUBSCRIPTIONS, TreeRouting, TreeState
 from godwit.errors import PeerFault
 from godwit.filters.contexts import AUTHORS
+from godwit.filters.events import Attributes
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.references import is_open, references_of
 from godwit.mobility.locations import Movements, Possibilities, State
 from godwit.mobility.messages import Changed, Follow, Unfollow
 
-__all__ = ["Followed", "LocationTree"]
+__all__ = ["Followed", "FollowedState", "LocationTree", "LocationTreeState"]
 
 SLACK = 1.25
 SPENT_S_MAX = 1e9
 FOLLOWED = "followed"
 
 Key = tuple[NodeId, EntryId]
+
+
+class FollowedState(msgspec.Struct, frozen=True):
+    """An open filter from one source. What it comes to here follows from it."""
+
+    filter: Filter
+    values: Attributes
+    dwell_s: float | None
+    spent_s: float | None
+    link_s: float | None
+
+
+class LocationTreeState(msgspec.Struct, frozen=True, tag=True):
+    """The tables of one broker, and what it follows of clients' states."""
+
+    version: ClassVar[int] = 1
+    tree: TreeState
+    followed: dict[NodeId, dict[EntryId, FollowedState]]
+    told: dict[NodeId, dict[Key, EntryId]]
+    delays: dict[NodeId, float]
+    ids_made: int
 
 
 class Followed:
@@ -324,13 +349,47 @@ class LocationTree(TreeRouting):
         told = sum(map(len, self.told.values()))
         return {**super().sizes(), "followed": followed, "told_follows": told}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+    # ------------------------------------------------------------ snapshots
+
+    def snapshot(self) -> AnyState:
+        """The tables as they are now."""
+        followed = {
+            source: {id: _followed_state(entry) for id, entry in entries.items()}
+            for source, entries in self.followed.items()
+        }
+        told = {n: dict(names) for n, names in self.told.items()}
+        return LocationTreeState(self._tables(), followed, told, dict(self.delays), self.ids_made)
+
+    def restore(self, state: LocationTreeState) -> None:
+        """Have the tables of a broker of this name and these settings."""
+        self._set_tables(state.tree)
+        self.told = {n: dict(names) for n, names in state.told.items()}
+        self.taken = {n: dict.fromkeys(names.values()) for n, names in state.told.items()}
+        self.delays, self.ids_made = dict(state.delays), state.ids_made
+        for source, entries in state.followed.items():
+            delay_s = 0.0 if source == HERE else self.delays.get(source)
+            self.followed[source] = {
+                id: Followed(
+                    each.filter,
+                    dict(each.values),
+                    each.dwell_s,
+                    each.spent_s,
+                    each.link_s,
+                    delay_s,
+                    self.movements,
+                    None,
+                )
+                for id, each in entries.items()
+            }
         self.matcher.add_many(
             ((source, _in_matcher(source, id)), entry.loosened)
             for source, entries in self.followed.items()
             for id, entry in entries.items()
         )
+
+
+def _followed_state(entry: Followed) -> FollowedState:
+    return FollowedState(entry.filter, dict(entry.values), entry.dwell_s, entry.spent_s, entry.link_s)
 
 
 def _in_matcher(source: NodeId, id: EntryId) -> tuple[str, ...]:

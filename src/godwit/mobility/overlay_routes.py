@@ -15,18 +15,21 @@ declare the messages that travel so (`Handlers.relayed`); this one brings them.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
+
+import msgspec
 
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, StartTimer, StopTimer, TimerKey, Trace
 from godwit.broker.graph import GraphRouting
 from godwit.broker.host import Host
 from godwit.broker.messages import NodeId
+from godwit.broker.state_types import AnyMessage
 from godwit.errors import PeerFault
 from godwit.mobility.messages import Brokers
 from godwit.trace import Record
 
-__all__ = ["HOLD_S", "OverlayRoutes"]
+__all__ = ["HOLD_S", "OverlayRoutes", "OverlayRoutesState"]
 
 HOLD_S = 30.0
 HOLD_TIMER = "hold moves"
@@ -37,6 +40,16 @@ UNSENT_MAX = 10_000
 UNSENT_EACH_MAX = 1_000
 UNSENT_S = 120.0  # a broker that asks for a session waits no longer, either
 UNSENT_TIMER = "unsent"
+
+
+class OverlayRoutesState(msgspec.Struct, frozen=True, tag=True):
+    """Which broker is reached through which neighbour, and messages that wait for a route or for whole tables."""
+
+    version: ClassVar[int] = 1
+    routes: dict[NodeId, NodeId]
+    news: tuple[NodeId, ...]
+    held: tuple[tuple[NodeId, AnyMessage], ...]
+    unsent: dict[NodeId, tuple[AnyMessage, ...]]
 
 
 class OverlayRoutes:
@@ -64,6 +77,19 @@ class OverlayRoutes:
             on_link_open=self._on_link_open,
             on_broker_met=lambda broker, again, now: self._send_waiting(broker, now),
         )
+
+    def snapshot(self) -> OverlayRoutesState:
+        """All state."""
+        unsent = {name: tuple(messages) for name, messages in self.unsent.items()}
+        return OverlayRoutesState(dict(self.routes), tuple(self.news), tuple(self.held), unsent)
+
+    def restore(self, state: OverlayRoutesState) -> None:
+        """Take over a snapshot."""
+        self.routes, self.news, self.held = dict(state.routes), dict.fromkeys(state.news), list(state.held)
+        self.unsent = {name: list(messages) for name, messages in state.unsent.items()}
+        self.unsent_count = sum(map(len, self.unsent.values()))
+        if self.held:
+            self._wait_for_tables()
 
     @property
     def graph(self) -> GraphRouting | None:

@@ -44,14 +44,14 @@ It does not say what a wrong prediction comes to; here it is withdrawn.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import structs
 
 from godwit.broker.broker import EVERYTHING
 from godwit.broker.component import Handlers, Relayed
-from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
+from godwit.broker.effects import ComponentInput, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.host import Host
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Advertise, Attach, Attached, NodeId, Unadvertise
@@ -63,7 +63,7 @@ from godwit.mobility.predictors import Predictor, model_of
 from godwit.mobility.relocation import Relocation
 from godwit.trace import Record
 
-__all__ = ["PUBLISHER_MODES", "Holding", "PublisherConfig", "PublisherPresence", "PublisherSettings", "Resettled"]
+__all__ = ["PUBLISHER_MODES", "Holding", "PublisherConfig", "PublisherPresence", "PublisherPresenceState", "PublisherSettings", "Resettled"]
 
 HOLDINGS_MAX = 10_000
 RENEWALS = 3  # in a lease
@@ -112,7 +112,7 @@ class PublisherSettings(msgspec.Struct, frozen=True):
         )
 
 
-class Resettled(msgspec.Struct, frozen=True):
+class Resettled(ComponentInput, frozen=True):
     """As `Reconfigured`, and these settings for publishers that move. A publisher that is advertised for already is so
     until its time.
     """
@@ -150,6 +150,36 @@ class Predicted(msgspec.Struct, frozen=True):
     before: NodeId | None  # where it was before it came here
 
 
+class HoldingState(msgspec.Struct, frozen=True):
+    """A holding, written down."""
+
+    kind: str
+    advertisements: dict[str, Filter]
+    attempt: int
+    until: float
+
+
+class PresentState(msgspec.Struct, frozen=True):
+    """A publisher that is here, written down."""
+
+    mode: str
+    origin: NodeId
+    renewed_at: float
+    told: dict[str, Filter]
+    brings: bool
+    before: NodeId | None
+
+
+class PublisherPresenceState(msgspec.Struct, frozen=True, tag=True):
+    """Publishers that are here, advertised for or expected; and the settings, if they are not the first ones."""
+
+    version: ClassVar[int] = 1
+    settings: PublisherSettings | None
+    publishers: dict[NodeId, PresentState]
+    holdings: dict[NodeId, HoldingState]
+    predicted: dict[NodeId, Predicted]
+
+
 class PublisherPresence:
     """The publishers that are here, and the advertisements that are held for others."""
 
@@ -160,6 +190,7 @@ class PublisherPresence:
         self.relocation = relocation
         self.routes = relocation.routes
         self.config = config
+        self._settings: PublisherSettings | None = None  # what `config` was made of, if it is not the first one
         self.publishers: dict[NodeId, Present] = {}
         self.holdings: dict[NodeId, Holding] = {}
         self.predicted: dict[NodeId, Predicted] = {}
@@ -189,9 +220,35 @@ class PublisherPresence:
             brings_advertisements=self._brings_advertisements,
         )
 
+    def snapshot(self) -> PublisherPresenceState:
+        """All state."""
+        publishers = {
+            client: PresentState(here.mode, here.origin, here.renewed_at, dict(here.told), here.brings, here.before)
+            for client, here in self.publishers.items()
+        }
+        holdings = {
+            client: HoldingState(held.kind, dict(held.advertisements), held.attempt, held.until)
+            for client, held in self.holdings.items()
+        }
+        return PublisherPresenceState(self._settings, publishers, holdings, dict(self.predicted))
+
+    def restore(self, state: PublisherPresenceState) -> None:
+        """Take over a snapshot."""
+        if state.settings is not None:
+            self._settings, self.config = state.settings, state.settings.config()
+        self.publishers = {
+            client: Present(here.mode, here.origin, here.renewed_at, dict(here.told), here.brings, here.before)
+            for client, here in state.publishers.items()
+        }
+        self.holdings = {
+            client: Holding(held.kind, dict(held.advertisements), held.attempt, held.until)
+            for client, held in state.holdings.items()
+        }
+        self.predicted = dict(state.predicted)
+
     def on_resettled(self, input: Resettled, now: float) -> list[Effect]:
         """Have these settings from now on."""
-        self.config = input.publishers.config()
+        self._settings, self.config = input.publishers, input.publishers.config()
         return self.host.reconfigure(input.neighbours, input.limits, now)
 
     # ------------------------------------------------------------ it comes

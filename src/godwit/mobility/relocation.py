@@ -50,8 +50,9 @@ was; the paper finds out by flooding towards the producers.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
+import msgspec
 from msgspec import structs
 
 from godwit.broker.broker import EVERYTHING
@@ -63,7 +64,7 @@ from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
 from godwit.broker.session import Session
 from godwit.broker.sessions import unmeant
 from godwit.filters.events import Event
-from godwit.mobility.arrival import Arrival, Step
+from godwit.mobility.arrival import Arrival, ArrivalState, Step
 from godwit.mobility.checking import check_move
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.messages import AskWishes, Elsewhere, NotHere, Over, Relocate, Replay, Superseded, Wishes
@@ -72,7 +73,7 @@ from godwit.mobility.overlay_routes import HOLD_S, OverlayRoutes
 from godwit.mobility.transfer_barrier import FLUSH_S, Barrier
 from godwit.trace import Record
 
-__all__ = ["ArrivalVariant", "Relocation"]
+__all__ = ["ArrivalVariant", "Relocation", "RelocationState"]
 
 RELOCATE_S = 120.0
 ASK_AGAIN_S = 10.0
@@ -94,6 +95,15 @@ class ArrivalVariant(Protocol):
 
     def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
         """The session is lost."""
+
+
+class RelocationState(msgspec.Struct, frozen=True, tag=True):
+    """Sessions that are awaited, those that went elsewhere, and those that have come."""
+
+    version: ClassVar[int] = 1
+    arrivals: dict[NodeId, ArrivalState]
+    moved: dict[NodeId, Relocate]
+    had: dict[NodeId, int]
 
 
 class Relocation:
@@ -130,6 +140,17 @@ class Relocation:
             timers={"relocate": self._on_relocate_due},
             on_detach=self._on_detach,
         )
+
+    def snapshot(self) -> RelocationState:
+        """All state."""
+        arrivals = {client: arrival.snapshot() for client, arrival in self.arrivals.items()}
+        return RelocationState(arrivals, dict(self.moved), dict(self.had))
+
+    def restore(self, state: RelocationState) -> None:
+        """Take over a snapshot."""
+        for arrival in state.arrivals.values():
+            self._put_arrival(Arrival.restored(arrival))
+        self.moved, self.had = dict(state.moved), dict(state.had)
 
     def vary(self, mode: str, variant: ArrivalVariant) -> None:
         """Clients of this mode want it otherwise."""

@@ -35,8 +35,9 @@ graphs of degree 3 the relocation of a subscriber, with its subscriptions, took 
 *Paper.* [rebeca §4] has trees only; [spcf §3.1] has the overlay, and clients that stay. This is ours.
 """
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+import msgspec
 from msgspec import structs
 
 from godwit.broker.component import Handlers, Relayed
@@ -49,7 +50,7 @@ from godwit.mobility.checking import check_move
 from godwit.mobility.messages import AskWishes, Elsewhere, Flush, Flushed, NotHere, Relocate
 from godwit.mobility.overlay_routes import OverlayRoutes
 
-__all__ = ["FLUSH_S", "Barrier", "GraphBarrier", "InTransit", "TreeBarrier"]
+__all__ = ["FLUSH_S", "Barrier", "GraphBarrier", "InTransit", "TransferBarrierState", "TreeBarrier"]
 
 FLUSH_S = 30.0
 FLUSHES_MAX = 10_000
@@ -185,6 +186,15 @@ class TreeBarrier:
         return []
 
 
+class TransferBarrierState(msgspec.Struct, frozen=True, tag=True):
+    """Sessions that go when everybody has flushed, which brokers have, and which are not waited for."""
+
+    version: ClassVar[int] = 1
+    departing: dict[NodeId, Relocate]
+    flushed: dict[FlushKey, tuple[NodeId, ...]]
+    absent: tuple[NodeId, ...]
+
+
 class GraphBarrier:
     """Knows which brokers have flushed, and which sessions wait for it."""
 
@@ -215,6 +225,16 @@ class GraphBarrier:
     def serve(self, transit: InTransit) -> None:
         """Work for these sessions from now on."""
         self.transit = transit
+
+    def snapshot(self) -> TransferBarrierState:
+        """All state."""
+        flushed = {key: tuple(names) for key, names in self.flushed.items()}
+        return TransferBarrierState(dict(self.departing), flushed, tuple(self.absent))
+
+    def restore(self, state: TransferBarrierState) -> None:
+        """Take over a snapshot."""
+        self.departing, self.absent = dict(state.departing), dict.fromkeys(state.absent)
+        self.flushed = {key: dict.fromkeys(names) for key, names in state.flushed.items()}
 
     # ------------------------------------------------------------ who has flushed
 

@@ -1,8 +1,9 @@
 """The journal: what a broker was told, on disk before anything that it does about it leaves the process.
 
 *Theory.* A broker's state is a function of its inputs. So the disk holds the inputs, in batches: one row and one
-transaction each. Now and then the whole machine is written as a snapshot, and the batches before it go. After a crash
-the last snapshot is loaded and the batches behind it are handled again, with effects muted (`node.py`).
+transaction each. Now and then the state of the machine is written as a snapshot (`codec/snapshots.py`), and the batches
+before it go. After a crash the last snapshot is loaded and the batches behind it are handled again, with effects muted
+(`node.py`).
 
 | durability | a batch is safe when | survives |
 |---|---|---|
@@ -18,29 +19,46 @@ the last snapshot is loaded and the batches behind it are handled again, with ef
    each snapshot has a checksum, since SQLite has none for what it holds.
 4. One process at a time: a second one that opens the same journal is refused.
 5. The numbers of batches count on over restarts.
-6. Every journal that is begun has an `incarnation` of its own: neighbours of a broker that has lost its disk see by it
+6. A journal of another format, or of another broker, is refused before anything is written: its files stay as they
+   are, to the byte. The table `about` says of which format a journal is (`FORMAT`), and what its parts look like.
+7. Every journal that is begun has an `incarnation` of its own: neighbours of a broker that has lost its disk see by it
    that this is another life, and tell it all again. A broker without a journal takes `new_incarnation` at each start.
 """
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import time_ns
-from typing import Literal
+from typing import Any, Literal
 from zlib import crc32
 
+from godwit.codec import snapshots
 from godwit.errors import JournalError
 from godwit.locking import locked
+from godwit.runtime import wire
 
-__all__ = ["DURABILITIES", "Durability", "Journal", "new_incarnation"]
+__all__ = ["DURABILITIES", "Durability", "Journal", "about", "check_format", "new_incarnation"]
 
 Durability = Literal["memory", "relaxed", "full"]
 DURABILITIES: tuple[Durability, ...] = ("memory", "relaxed", "full")
 
 FILE = "journal.sqlite"
 LOCK = "journal.lock"
-FORMAT = 2
+FORMAT = 3
+PAST = dict.fromkeys((1, 2), " (snapshots are pickles)")
+"""What is known of earlier formats."""
+
+LAYOUT = {
+    "what": "godwit journal",
+    "batches": "MessagePack: a list of inputs, each {at, kind, name, data}",
+    "messages": f"native wire format, version {wire.VERSION}",
+    "snapshots": f"{snapshots.FORMAT}, version {snapshots.VERSION}",
+}
+"""What stands in a journal about itself, for whoever looks into one or has to convert it."""
+
 SYNCHRONOUS = {"relaxed": "OFF", "full": "FULL"}
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -57,6 +75,10 @@ class Journal:
         self.folder = folder
         self.bytes_since_snapshot = 0
         self.snapshot_bytes = 0
+        file = folder / FILE
+        if known := about(file):  # rule 6
+            check_format(file, known)
+            _check_broker(file, known, broker)
         self._lock = locked(folder, LOCK, JournalError, "in use by another broker (process {})")
         try:
             with self._said_well():
@@ -76,19 +98,18 @@ class Journal:
         self.number = max(last or 0, snapshot or 0)
 
     def _introduce(self, broker: str) -> None:
-        """Whose journal it is, and of which format; a journal of another broker or format is refused."""
+        """Whose journal it is, and of which format. One that another process has begun meanwhile is looked at again."""
         known = dict(self._disk.execute("SELECT name, value FROM about"))
         self.incarnation = int(known.get("incarnation", 1))
         if not known:
             self.incarnation = new_incarnation()
-            about = [("format", FORMAT), ("broker", broker), ("incarnation", self.incarnation)]
+            said = {"format": FORMAT, "broker": broker, "incarnation": self.incarnation, **LAYOUT}
             with self._disk:
                 self._disk.execute("BEGIN IMMEDIATE")
-                self._disk.executemany("INSERT INTO about VALUES (?, ?)", about)
-        elif known.get("format") != FORMAT:
-            raise JournalError(f"{self.folder / FILE} has format {known.get('format')}: this version reads {FORMAT}")
-        elif known.get("broker") != broker:
-            raise JournalError(f"{self.folder / FILE} is the journal of broker {known.get('broker')!r}, not {broker!r}")
+                self._disk.executemany("INSERT INTO about VALUES (?, ?)", said.items())
+            return
+        check_format(self.folder / FILE, known)
+        _check_broker(self.folder / FILE, known, broker)
 
     def recall(self, name: str) -> str | None:
         """What was remembered under a name; None: nothing."""
@@ -163,6 +184,59 @@ class Journal:
             yield
         except sqlite3.Error as error:
             raise JournalError(f"{self.folder / FILE}: {error}") from error
+
+
+# ---------------------------------------------------------------- looking before anything is touched
+
+
+def about(file: Path) -> dict[str, Any]:
+    """What a journal says about itself; nothing when there is none, or when it has said nothing yet.
+
+    Nothing is changed, and no file is made: not even those that SQLite keeps beside a database that it reads.
+    """
+    if not file.is_file() or not file.stat().st_size:
+        return {}
+    try:
+        known = _about(f"{file.absolute().as_uri()}?mode=ro&immutable=1")
+        wal = file.with_name(f"{file.name}-wal")
+        if known or not wal.is_file() or not wal.stat().st_size:
+            return known
+        with TemporaryDirectory() as copied:  # what it says may not have left the write-ahead file yet
+            for one in (file, wal):
+                shutil.copy(one, copied)
+            return _about(f"{(Path(copied) / file.name).as_uri()}?mode=rw")
+    except (sqlite3.Error, OSError) as error:
+        raise JournalError(f"{file}: {error}") from None
+
+
+def _about(uri: str) -> dict[str, Any]:
+    with closing(sqlite3.connect(uri, uri=True)) as disk:
+        if disk.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone() is None:
+            return {}
+        return dict(disk.execute("SELECT name, value FROM about"))
+
+
+def check_format(file: Path, known: dict[str, Any]) -> None:
+    """`JournalError` when a journal has another format: what it is, what can be read here, and what to do."""
+    found = known.get("format")
+    if found == FORMAT:
+        return
+    if type(found) is not int:
+        raise JournalError(f"{file} is no journal: it has no format number. Nothing was changed")
+    whose = f" of broker {known['broker']!r}" if "broker" in known else ""
+    age, advice = (
+        ("a later", "start that version") if found > FORMAT else ("an earlier", "start that version to drain it")
+    )
+    raise JournalError(
+        f"{file}: this journal{whose} has format {found}{PAST.get(found, '')}, written by {age} version of Godwit; this "
+        f"version reads format {FORMAT}. Either {advice}, or move the folder away and start with an empty journal. "
+        "Nothing was changed"
+    )
+
+
+def _check_broker(file: Path, known: dict[str, Any], broker: str) -> None:
+    if known.get("broker") != broker:
+        raise JournalError(f"{file} is the journal of broker {known.get('broker')!r}, not {broker!r}")
 
 
 def new_incarnation() -> int:

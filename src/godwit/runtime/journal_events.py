@@ -8,20 +8,21 @@ who wants it all has `godwit sub --log`.
 *Rules.*
 1. Nothing is changed: the journal of a broker that runs may be read.
 2. One event may come several times, from several neighbours or for several clients. An event log takes it once.
-3. A journal is read as its own broker reads it, which runs what a snapshot says (pickle): only one's own, as always.
+3. A journal of another format is refused, and so is a snapshot of another version. Reading runs no code from them.
 """
 
-import pickle
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from godwit.broker.broker_state import BrokerState
+from godwit.codec.snapshots import MACHINE, unpack_parts
 from godwit.errors import JournalError
 from godwit.event_log import EventLog
 from godwit.filters.events import Event
-from godwit.runtime.journal import FILE, FORMAT
+from godwit.runtime.journal import FILE, about, check_format
 from godwit.runtime.node import ENTRIES
 from godwit.runtime.wire import NATIVE
 
@@ -50,19 +51,17 @@ def events_in(journal: Path) -> Iterator[Event]:
     file = journal / FILE if journal.is_dir() else journal
     if not file.is_file():
         raise JournalError(f"there is no journal in {journal}: no {FILE}")
+    check_format(file, about(file))
     try:
         disk = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
         try:
             disk.execute("BEGIN")  # one moment of a journal that is being written
-            found = dict(disk.execute("SELECT name, value FROM about")).get("format")
-            if found != FORMAT:
-                raise JournalError(f"{file} has format {found}: this version reads {FORMAT}")
             for number, data, checksum in disk.execute("SELECT * FROM snapshots ORDER BY number DESC LIMIT 1"):
                 yield from _waiting(_checked(file, f"snapshot {number}", data, checksum))
             for number, data, checksum in disk.execute("SELECT * FROM batches ORDER BY number"):
-                for _, kind, _, packed in ENTRIES.decode(_checked(file, f"batch {number}", data, checksum)):
-                    if kind in ("heard", "arrived"):
-                        yield from _within(NATIVE.decode(packed))
+                for entry in ENTRIES.decode(_checked(file, f"batch {number}", data, checksum)):
+                    if entry.kind in ("heard", "arrived"):
+                        yield from _within(NATIVE.decode(entry.data))
         finally:
             disk.close()
     except sqlite3.Error as error:
@@ -77,9 +76,9 @@ def _checked(file: Path, what: str, data: bytes, checksum: int) -> bytes:
 
 def _waiting(snapshot: bytes) -> Iterator[Event]:
     """The events that wait for the clients of a machine."""
-    machine = pickle.loads(snapshot)[0]
-    for session in getattr(machine, "sessions", ()):
-        for item in session.queue.waiting():
+    machine = unpack_parts(snapshot)[MACHINE]
+    for session in machine.sessions.sessions if isinstance(machine, BrokerState) else ():
+        for item in (*session.queue.sent, *session.queue.waiting):
             yield item.event
 
 

@@ -5,7 +5,8 @@ event loop, handled one after the other, and written to the journal as one batch
 gathers the next batch: so under load batches grow, and the disk is asked as often as it can answer. The effects of a
 batch are carried out when it is safe, and all that goes to one peer goes in one write.
 
-After a crash the machine is made again from its last snapshot and the batches behind it; then it hears that every link
+After a crash the machine is made again from its last snapshot (its state and that of this driver, by name:
+`codec/snapshots.py`) and the batches behind it; then it hears that every link
 and connection which it thinks open is gone. Links and sessions say again what was not acknowledged.
 
 *Rules.*
@@ -23,7 +24,6 @@ and connection which it thinks open is gone. Links and sessions say again what w
 """
 
 import asyncio
-import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter, time
@@ -50,6 +50,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
+from godwit.codec.snapshots import DriverState, OpenEnd, pack, unpack
 from godwit.mobility.publisher_presence import Resettled
 from godwit.runtime.journal import Journal
 from godwit.runtime.wire import NATIVE
@@ -60,10 +61,17 @@ __all__ = ["Machine", "Node", "Port", "Watch"]
 SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
 
-Entry = tuple[float, str, str, bytes]
-"""An input in the journal: when, its kind, the peer or connection or timer, and the message if there is one."""
 
-ENTRIES: msgspec.msgpack.Decoder[list[tuple[float, str, str, bytes]]] = msgspec.msgpack.Decoder(list[Entry])
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """An input in the journal."""
+
+    at: float  # when the machine heard it
+    kind: str
+    name: str  # the peer or connection that it came from
+    data: bytes  # the message in it, or all of it
+
+
+ENTRIES: msgspec.msgpack.Decoder[list[Entry]] = msgspec.msgpack.Decoder(list[Entry])
 
 
 class Machine(Protocol):
@@ -71,6 +79,12 @@ class Machine(Protocol):
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input; what is to be done because of it, in order."""
+
+    def snapshot(self) -> msgspec.Struct:
+        """All of its state, as a struct of a kind that `godwit.codec` knows."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from that state, in a machine freshly made with the same settings."""
 
 
 class Port(Protocol):
@@ -282,7 +296,7 @@ class Node:
         for input, _ in self._inputs:  # due, and not heard of yet: it must come due again if we die now
             if isinstance(input, TimerDue):
                 asked.setdefault(input.key, self.now)
-        data = pickle.dumps((self.machine, asked, self._open, self.now), protocol=pickle.HIGHEST_PROTOCOL)
+        data = pack(self.machine, DriverState(asked, tuple(map(_open_end, self._open)), self.now))
         self._is_writing = True
         done = self._loop.run_in_executor(writer, journal.snapshot, journal.number, data)
         done.add_done_callback(self._on_snapshot)
@@ -306,10 +320,12 @@ class Node:
         after = 0
         if (snapshot := journal.last_snapshot()) is not None:
             after = snapshot[0]
-            self.machine, self._asked, self._open, self.now = pickle.loads(snapshot[1])
+            driver = unpack(snapshot[1], self.machine)
+            self._asked, self.now = dict(driver.timers), driver.now
+            self._open = {LinkDown(name) if what == "link" else Closed(name): None for what, name in driver.open}
         for batch in journal.batches(after):
             for entry in ENTRIES.decode(batch):
-                input, self.now = _input(entry), entry[0]
+                input, self.now = _input(entry), entry.at
                 if isinstance(input, TimerDue):
                     self._asked.pop(input.key, None)
                 _note(input, self._open)
@@ -442,16 +458,16 @@ class Node:
 def _entry(input: Input, packed: bytes, now: float) -> Entry:
     kind = type(input)
     if kind is Arrived:
-        return (now, "arrived", input.peer, packed)  # type: ignore[union-attr]
+        return Entry(now, "arrived", input.peer, packed)  # type: ignore[union-attr]
     if kind is Heard:
-        return (now, "heard", input.connection, packed)  # type: ignore[union-attr]
+        return Entry(now, "heard", input.connection, packed)  # type: ignore[union-attr]
     if kind is Opened:
-        return (now, "opened", input.connection, msgspec.msgpack.encode(input.asserted))  # type: ignore[union-attr]
-    return (now, kind.__name__, "", msgspec.msgpack.encode(input))
+        return Entry(now, "opened", input.connection, msgspec.msgpack.encode(input.asserted))  # type: ignore[union-attr]
+    return Entry(now, kind.__name__, "", msgspec.msgpack.encode(input))
 
 
 def _input(entry: Entry) -> Input:
-    _, kind, name, data = entry
+    kind, name, data = entry.kind, entry.name, entry.data
     if kind == "opened":
         return Opened(name, NATIVE.attributes(msgspec.msgpack.decode(data)))
     if kind == "arrived":
@@ -470,6 +486,11 @@ _DECODERS: dict[str, Any] = {
 def _sender(input: Input | None) -> str:
     """The link or connection that an input came over; "": it is a timer's."""
     return str(getattr(input, "connection", getattr(input, "peer", "")))
+
+
+def _open_end(gone: Input) -> OpenEnd:
+    """What is open, by what would end it."""
+    return ("link", gone.peer) if isinstance(gone, LinkDown) else ("connection", cast(Closed, gone).connection)
 
 
 def _note(input: Input, open: dict[Input, None]) -> None:

@@ -16,12 +16,13 @@ effects muted; one that loses its disk starts as a new incarnation.
 routing), a third this driver. The loop pops plain tuples; effects are told apart by their type, most frequent first.
 """
 
-import pickle
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from math import ulp
 from random import Random
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, cast, get_args
+
+import msgspec
 
 from godwit.adhoc.radio_messages import Beacon, Relayed
 from godwit.baselines.hop_messages import HopMessage
@@ -45,11 +46,13 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Frame, NodeId, Packet
+from godwit.codec import DriverState, pack, unpack
+from godwit.codec.snapshots import OpenEnd
 from godwit.filters.events import Attributes
 from godwit.simulator.network import Wire, size_of
 from godwit.trace import Record
 
-__all__ = ["Machine", "Node", "World"]
+__all__ = ["Machine", "Node", "Recoverable", "World", "snapshot_of"]
 
 SNAPSHOT_EVERY = 5_000  # inputs
 HOP_PACKETS = frozenset(get_args(HopMessage))
@@ -64,6 +67,16 @@ class Machine(Protocol):
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input; what is to be done because of it, in order."""
+
+
+class Recoverable(Machine, Protocol):
+    """A machine whose state a driver writes down: a broker with a disk."""
+
+    def snapshot(self) -> msgspec.Struct:
+        """All of its state."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from that state, freshly made with the same settings."""
 
 
 class Node:
@@ -242,12 +255,13 @@ class World:
     def _recover(self, node: Node) -> list[Input]:
         """Handle the journal again, effects muted but for timers. Returns what was open, as gone."""
         node.asked, node.open = {}, {}
+        node.machine = node.make(node.incarnation)
         start = 0
         if node.snapshot is not None:
             start = node.snapshot[0]
-            node.machine, node.asked, node.open = pickle.loads(node.snapshot[1])
-        else:
-            node.machine = node.make(node.incarnation)
+            driver = unpack(node.snapshot[1], cast(Recoverable, node.machine))
+            node.asked = dict(driver.timers)
+            node.open = {LinkDown(name) if what == "link" else Closed(name): None for what, name in driver.open}
         for input, now in node.journal[start : node.durable]:
             _follow(node, input, node.machine.handle(input, now))
         for key, at in node.asked.items():
@@ -255,7 +269,7 @@ class World:
         return list(node.open)
 
     def _take_snapshot(self, node: Node) -> None:
-        node.snapshot = (len(node.journal), pickle.dumps((node.machine, node.asked, node.open)))
+        node.snapshot = (len(node.journal), snapshot_of(node, self.now))
 
     # ------------------------------------------------------------ inputs
 
@@ -411,6 +425,15 @@ class World:
     def _record(self, node: NodeId, record: Record) -> None:
         if self.on_record is not None:
             self.on_record(node, record, self.now)
+
+
+def snapshot_of(node: Node, now: float) -> bytes:
+    """A node's machine, the timers that it asked for and what is open, as they are on its disk."""
+    open_ends: tuple[OpenEnd, ...] = tuple(
+        ("link", gone.peer) if isinstance(gone, LinkDown) else ("connection", cast(Closed, gone).connection)
+        for gone in node.open
+    )
+    return pack(cast(Recoverable, node.machine), DriverState(dict(node.asked), open_ends, now))
 
 
 def _follow(node: Node, input: Input, effects: list[Effect]) -> None:

@@ -24,8 +24,9 @@ the ids of events and not by times: clocks differ.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 from msgspec import structs
 
 from godwit.broker.component import Handlers, Relayed
@@ -41,7 +42,7 @@ from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
 from godwit.trace import Record
 
-__all__ = ["LOG_MAX", "SEEN_WINDOW", "Carry", "Collecting"]
+__all__ = ["LOG_MAX", "SEEN_WINDOW", "Carry", "CarryState", "Collecting"]
 
 SEEN_WINDOW = 2**14  # numbers of a publisher; what is further behind counts as come
 LOG_MAX = 16
@@ -58,6 +59,21 @@ class Collecting:
         self.brokers: dict[NodeId, int] = {}  # with the attempt of the question
         self.pause_s = COLLECT_AGAIN_S
         self.gives_up_at: float | None = None
+
+
+class CollectingState(msgspec.Struct, frozen=True):
+    """The brokers that may still keep something for a client, written down."""
+
+    brokers: dict[NodeId, int]
+    pause_s: float
+    gives_up_at: float | None
+
+
+class CarryState(msgspec.Struct, frozen=True, tag=True):
+    """By client, what is collected from elsewhere."""
+
+    version: ClassVar[int] = 1
+    collecting: dict[NodeId, CollectingState]
 
 
 class Carry:
@@ -81,6 +97,23 @@ class Carry:
             },
             timers={"collect": self._on_collect_due},
         )
+
+    def snapshot(self) -> CarryState:
+        """All state."""
+        return CarryState(
+            {
+                client: CollectingState(dict(each.brokers), each.pause_s, each.gives_up_at)
+                for client, each in self.collecting.items()
+            }
+        )
+
+    def restore(self, state: CarryState) -> None:
+        """Take over a snapshot."""
+        self.collecting = {}
+        for client, each in state.collecting.items():
+            collecting = self.collecting[client] = Collecting()
+            collecting.brokers, collecting.pause_s = dict(each.brokers), each.pause_s
+            collecting.gives_up_at = each.gives_up_at
 
     # ------------------------------------------------------------ a client comes
 

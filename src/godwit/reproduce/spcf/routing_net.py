@@ -29,7 +29,8 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from godwit.baselines.bloom import RATE, BloomFilter
-from godwit.baselines.hops import HopRouting, Key, Pair, Row
+from godwit.baselines.hops import HopRouting, Row
+from godwit.baselines.hops_state import Key, Pair
 from godwit.broker.effects import StartTimer
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId

@@ -1,0 +1,26 @@
+"""What is written down of a broker: the states of its parts, by name."""
+
+from typing import ClassVar
+
+import msgspec
+
+from godwit.broker.limits import Limits
+from godwit.broker.links import LinkEndState
+from godwit.broker.messages import NodeId
+from godwit.broker.sessions_state import SessionsState
+from godwit.broker.state_types import AnyState
+
+__all__ = ["BrokerState"]
+
+
+class BrokerState(msgspec.Struct, frozen=True, tag=True):
+    """All of a broker that does not follow from its settings."""
+
+    version: ClassVar[int] = 1
+    name: NodeId
+    incarnation: int
+    limits: Limits  # of now: they may have been changed since it was made
+    links: dict[NodeId, LinkEndState]
+    sessions: SessionsState
+    routing: AnyState  # of its family
+    components: dict[str, AnyState]  # by label; those that have none follow from others

@@ -1,0 +1,18 @@
+"""What is written down of all sessions of a broker. Connections and orders of expiry follow from it."""
+
+import msgspec
+
+from godwit.broker.messages import NodeId
+from godwit.broker.session import StoredSessionState
+from godwit.filters.events import Attributes
+
+__all__ = ["SessionsState"]
+
+
+class SessionsState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All sessions of a border broker."""
+
+    made: int = 0  # names of sessions
+    sessions: tuple[StoredSessionState, ...] = ()
+    vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is
+    touched: tuple[NodeId, ...] = ()  # whose session has changed since others were told

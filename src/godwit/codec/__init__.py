@@ -1,0 +1,27 @@
+"""Messages and states as bytes: what travels on the wire, and what a driver keeps of its machines.
+
+>>> from godwit.broker.messages import Publish
+>>> from godwit.codec import MESSAGES, Codec
+>>> from godwit.filters import event
+>>> json = Codec(MESSAGES, as_json=True)
+>>> json.decode(json.encode(Publish(event({"kind": "alert"})))).event.attributes
+{'kind': 'alert'}
+"""
+
+from godwit.codec.kinds import Kinds
+from godwit.codec.messages import MESSAGES, Codec, register_messages
+from godwit.codec.snapshots import SNAPSHOTS, STATES, DriverState, Snapshots, pack, register_states, unpack
+
+__all__ = [
+    "MESSAGES",
+    "SNAPSHOTS",
+    "STATES",
+    "Codec",
+    "DriverState",
+    "Kinds",
+    "Snapshots",
+    "pack",
+    "register_messages",
+    "register_states",
+    "unpack",
+]

@@ -1,0 +1,335 @@
+"""Snapshots: the state of a machine and of its driver as bytes that name what they hold, and back.
+
+*Theory.* A machine gives its state as a struct of plain fields, filters, events and messages (`snapshot`), and takes it
+again (`restore`). Here such structs become a document, in MessagePack:
+
+    format    "godwit snapshot"
+    version   of this layout
+    kinds     by kind of state in it, the version of that kind
+    parts     by name, the states; each says its kind in "type"
+    filters   each filter once; states name it by its place in this list
+    events    likewise
+
+One filter stands in a session, in routing tables and in what each neighbour was told, and one event in the queues of
+many clients. Each is written once, and is one object again after reading.
+
+*Rules.*
+1. Fields are written by name, so a converter from one version to the next needs nothing but the document.
+2. What is read has this format, versions that are known here and fields of their types, or it is a `SnapshotError` that
+   says what it is and what was expected. Reading runs no code from the document.
+3. `decode(encode(parts))` equals `parts`, dicts in their order.
+4. The same codec may be used by several threads.
+
+*Versions.* A state class has a class attribute `version`. Whoever changes what is written of it, or of a struct within
+it, raises that number.
+"""
+
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import Any, Literal, Protocol, cast
+
+import msgspec
+from msgspec import Raw
+
+from godwit.broker import reductions
+from godwit.broker.broker_state import BrokerState
+from godwit.broker.effects import TimerKey
+from godwit.broker.gossip import GossipState
+from godwit.broker.graph import GraphState
+from godwit.broker.groups import GroupsState
+from godwit.broker.quenching import QuenchingState
+from godwit.broker.spcf import SpcfState
+from godwit.broker.tree import TreeState
+from godwit.codec.kinds import Kinds, version_of
+from godwit.codec.messages import BAD, MESSAGES
+from godwit.codec.plain import Table, attributes_of, bounds_data, described_of, value_of
+from godwit.codec.twins import Shape, Twins, any_of
+from godwit.errors import SnapshotError
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.filters.language import from_json, to_json
+from godwit.mobility.attach_policies.carry import CarryState
+from godwit.mobility.location_tree import LocationTreeState
+from godwit.mobility.overlay_routes import OverlayRoutesState
+from godwit.mobility.publisher_presence import PublisherPresenceState
+from godwit.mobility.relocation import RelocationState
+from godwit.mobility.transfer_barrier import TransferBarrierState
+
+__all__ = [
+    "FORMAT",
+    "SNAPSHOTS",
+    "STATES",
+    "VERSION",
+    "DriverState",
+    "OpenEnd",
+    "Snapshots",
+    "Snapshotted",
+    "pack",
+    "register_states",
+    "unpack",
+    "unpack_parts",
+]
+
+FORMAT = "godwit snapshot"
+VERSION = 1
+
+OpenEnd = tuple[Literal["link", "connection"], str]
+"""What is open: a link to a neighbour, or a client's connection."""
+
+
+class DriverState(msgspec.Struct, frozen=True, tag=True):
+    """What a driver keeps for its machine: timers that run, what is open, and the machine's time."""
+
+    timers: dict[TimerKey, float]
+    open: tuple[OpenEnd, ...]
+    now: float
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A snapshot as it is written."""
+
+    format: str
+    version: int
+    kinds: dict[str, int]
+    parts: dict[str, Raw]
+    filters: list[Any]
+    events: list[Table]
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What is looked at first."""
+
+    format: Any = None
+    version: Any = None
+    kinds: Any = None
+
+
+STATES = Kinds(
+    "state",
+    [
+        BrokerState,
+        TreeState,
+        LocationTreeState,
+        GraphState,
+        SpcfState,
+        reductions.NothingState,
+        reductions.SimpleState,
+        reductions.IdentityState,
+        reductions.CoveringState,
+        reductions.MergingState,
+        GossipState,
+        GroupsState,
+        QuenchingState,
+        RelocationState,
+        OverlayRoutesState,
+        TransferBarrierState,
+        PublisherPresenceState,
+        CarryState,
+        DriverState,
+    ],
+)
+"""The states that stand in a snapshot under a name of their own, or where any state may stand."""
+
+
+def register_states(*kinds: type[msgspec.Struct]) -> None:
+    """Let states of these kinds be written and read: frozen structs with `tag=True` and a class attribute `version`."""
+    STATES.register(*kinds)
+
+
+class Snapshots:
+    """Writes and reads snapshots."""
+
+    def __init__(self, states: Kinds = STATES, messages: Kinds = MESSAGES) -> None:
+        self._states = states
+        self._lock = Lock()  # rule 4: what follows is of one document
+        self._tables = _Tables(self)
+        self._twins = Twins(self._tables)
+        self._encoder = msgspec.msgpack.Encoder()
+        self._read = msgspec.msgpack.Decoder(Document)
+        self._read_head = msgspec.msgpack.Decoder(Head)
+        self._tops: list[Any] = []
+        self._versioned: dict[type, str] = {}  # states, and their tags
+        self._used: dict[str, int] = {}
+        messages.on_registered(self._add)
+        states.on_registered(self._add_states)
+
+    def _add(self, kinds: Iterable[type[msgspec.Struct]]) -> None:
+        self._tops += [self._twins.of(kind) for kind in kinds]
+        self._decoder = msgspec.msgpack.Decoder(any_of(self._tops))
+
+    def _add_states(self, kinds: Iterable[type[msgspec.Struct]]) -> None:
+        self._versioned.update((kind, cast(str, kind.__struct_config__.tag)) for kind in kinds)
+        self._add(kinds)
+
+    # ------------------------------------------------------------ both ways
+
+    def encode(self, parts: Mapping[str, msgspec.Struct]) -> bytes:
+        """States by name as bytes."""
+        with self._lock:
+            try:
+                self._used = {}
+                written = {name: self.written(state) for name, state in parts.items()}
+                filters, events = self._tables.taken()
+                return self._encoder.encode(Document(FORMAT, VERSION, self._used, written, filters, events))
+            finally:
+                self._tables.clear()
+
+    def decode(self, data: bytes) -> dict[str, Any]:
+        """The states that were written. `SnapshotError`: what this is, and what can be read here."""
+        with self._lock:
+            try:
+                self._check(data)
+                document = self._read.decode(data)
+                self._tables.give(document.filters, document.events)
+                return {name: self.read(raw) for name, raw in document.parts.items()}
+            except BAD as error:
+                if isinstance(error, SnapshotError):
+                    raise
+                raise SnapshotError(f"a snapshot that cannot be read: {error}") from None
+            finally:
+                self._tables.clear()
+
+    def _check(self, data: bytes) -> None:
+        """`SnapshotError` unless format, version and kinds are known."""
+        try:
+            head = self._read_head.decode(data)
+        except msgspec.MsgspecError:
+            raise SnapshotError(f"this is no snapshot: {FORMAT!r} begins otherwise") from None
+        if head.format != FORMAT:
+            raise SnapshotError(f"this is no snapshot: its format is {head.format!r}, not {FORMAT!r}")
+        if head.version != VERSION:
+            raise SnapshotError(f"a snapshot of version {head.version!r}: this version of Godwit reads {VERSION}")
+        if type(head.kinds) is not dict:
+            raise SnapshotError("a snapshot that does not say what it holds")
+        for tag, version in head.kinds.items():
+            kind = self._states.get(tag)
+            if kind is None:
+                raise SnapshotError(f"the snapshot holds a {tag}, version {version}, which nobody here knows")
+            if version != version_of(kind):
+                raise SnapshotError(
+                    f"the snapshot holds a {tag} of version {version}: this version of Godwit reads {version_of(kind)}"
+                )
+
+    # ------------------------------------------------------------ structs of any kind
+
+    def written(self, value: Any) -> Raw:
+        """A struct of any kind, with its tag."""
+        kind = type(value)
+        if (tag := self._versioned.get(kind)) is not None:
+            self._used[tag] = version_of(kind)
+        return Raw(self._encoder.encode(self._twins.lowered(value)))
+
+    def read(self, raw: Raw) -> Any:
+        """The struct that was written."""
+        return self._twins.raised(self._decoder.decode(raw))
+
+
+class _Tables:
+    """How a snapshot writes filters and events: each once, and its place wherever it stands."""
+
+    def __init__(self, snapshots: Snapshots) -> None:
+        self.clear()
+        self.filter = Shape(int, self._place_of_filter, lambda place: self._filters[place])
+        self.event = Shape(int, self._place_of_event, lambda place: self._events[place])
+        self.described = Shape(Any, lambda said: said if isinstance(said, dict) else bounds_data(said), described_of)
+        self.value = Shape(Any, None, value_of)
+        self.attributes = Shape(dict[str, Any], _as_table, attributes_of)
+        self.any_struct = Shape(Raw, snapshots.written, snapshots.read)
+
+    def clear(self) -> None:
+        """Be ready for another document."""
+        self._places: dict[int, int] = {}  # by address: whoever is written down is alive until it is written
+        self._event_places: dict[int, int] = {}
+        self._filters: list[Any] = []
+        self._events: list[Any] = []
+
+    def taken(self) -> tuple[list[Any], list[Table]]:
+        """All that was named, in its order."""
+        events = [self._table(event) for event in self._events]  # these may name further filters
+        return [to_json(filter) for filter in self._filters], events
+
+    def give(self, filters: list[Any], events: list[Table]) -> None:
+        """What places stand for from now on."""
+        self._filters = [from_json(tree) for tree in filters]
+        self._events = [self._event(seen) for seen in events]
+
+    def _place_of_filter(self, filter: Filter) -> int:
+        place = self._places.get(id(filter))
+        if place is None:
+            place = self._places[id(filter)] = len(self._filters)
+            self._filters.append(filter)
+        return place
+
+    def _place_of_event(self, event: Event) -> int:
+        place = self._event_places.get(id(event))
+        if place is None:
+            place = self._event_places[id(event)] = len(self._events)
+            self._events.append(event)
+        return place
+
+    def _table(self, event: Event) -> Table:
+        return Table(
+            cast(dict[str, Any], event.attributes),
+            event.publisher,
+            event.sequence,
+            event.payload,
+            event.content_type,
+            event.published_at,
+            event.expires_at,
+            None if event.to is None else self._place_of_filter(event.to),
+        )
+
+    def _event(self, seen: Table) -> Event:
+        return Event(
+            attributes_of(seen.attributes),
+            seen.publisher,
+            seen.sequence,
+            seen.payload,
+            seen.content_type,
+            seen.published_at,
+            seen.expires_at,
+            None if seen.to is None else self._filters[seen.to],
+        )
+
+
+def _as_table(attributes: Any) -> dict[str, Any]:
+    return attributes if type(attributes) is dict else dict(attributes)
+
+
+SNAPSHOTS = Snapshots()
+"""All that is registered."""
+
+
+# ---------------------------------------------------------------- a machine and its driver
+
+MACHINE, DRIVER = "machine", "driver"
+
+
+class Snapshotted(Protocol):
+    """A machine whose state can be written down."""
+
+    def snapshot(self) -> msgspec.Struct:
+        """All of its state, as a struct of a registered kind."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from that state, in a machine freshly made with the same settings."""
+
+
+def pack(machine: Snapshotted, driver: DriverState) -> bytes:
+    """A machine and what its driver keeps for it, as bytes."""
+    return SNAPSHOTS.encode({MACHINE: machine.snapshot(), DRIVER: driver})
+
+
+def unpack(data: bytes, machine: Snapshotted) -> DriverState:
+    """Have a machine that was freshly made go on from a snapshot; what its driver kept."""
+    parts = unpack_parts(data)
+    machine.restore(parts[MACHINE])
+    return cast(DriverState, parts[DRIVER])
+
+
+def unpack_parts(data: bytes) -> dict[str, Any]:
+    """The states in the snapshot of a machine and its driver, by name."""
+    parts = SNAPSHOTS.decode(data)
+    if parts.keys() != {MACHINE, DRIVER} or not isinstance(parts[DRIVER], DriverState):
+        raise SnapshotError(f"a snapshot of {', '.join(parts)}: expected {MACHINE} and {DRIVER}")
+    return parts

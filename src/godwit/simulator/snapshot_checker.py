@@ -1,0 +1,139 @@
+"""The checker of snapshots: a machine that was written down and made again answers every further input as the first.
+
+*Theory.* A snapshot is right when nobody can tell the machine that goes on from it from the one that was written down.
+So the checker takes snapshots at moments drawn from a seed, in the form in which they stand on a disk, makes a fresh
+machine of each and lets it run beside the first for the rest of the run: each input goes to both, and their effects
+must be equal.
+
+*Rules.*
+1. The run is not changed: only the effects of the first machine are carried out.
+2. Effects are equal when each destination gets the same, in the same order: a link, a connection, a timer, the trace.
+   The order among destinations, and that of the subscriptions that one event is for, may differ in the tree family
+   alone. There they come in the order in which the matching index finds subscriptions, and an index that was built at
+   once finds them in another order than one that grew. The graph family sorts what it finds, and is held to the list.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from msgspec import structs
+
+from godwit.broker.effects import Close, Effect, Input, Send, StartTimer, StopTimer, Tell, Trace
+from godwit.broker.messages import Covered, Delivery, Frame, Packet, Waiting
+from godwit.broker.tree import TreeRouting
+from godwit.codec import SNAPSHOTS
+from godwit.mobility.messages import Collected, Replay
+from godwit.mobility.roaming import MobileBroker
+from godwit.simulator.world import Node, World
+
+__all__ = ["SnapshotChecker"]
+
+TWINS_MAX = 2  # of one machine at a time
+
+Spoil = Callable[[Any], Any]
+"""What a test does to a state before it is written, to see that the checker notices."""
+
+
+class SnapshotChecker:
+    """Watches the brokers of a world. Attach it before the run."""
+
+    def __init__(self, world: World, seed: int, every: int, spoil: Spoil | None = None) -> None:
+        self._random = Random(f"{seed}/snapshots")
+        self._every = every  # inputs, on average
+        self._spoil = spoil
+        self.taken = 0  # snapshots
+        self.compared = 0  # inputs that a twin has handled, too
+        self.differences: list[str] = []
+        for node in world.nodes.values():
+            if node.is_broker:
+                self._watch_node(node)
+
+    def _watch_node(self, node: Node) -> None:
+        make = node.make
+
+        def made(incarnation: int) -> Any:
+            return self._watched(make(incarnation), lambda: make(incarnation))
+
+        node.make = made
+        node.machine = self._watched(node.machine, lambda: make(1))
+
+    def _watched(self, machine: Any, make: Callable[[], Any]) -> Any:
+        """The machine, with the same ways in, and twins beside it."""
+        handle, twins = machine.handle, list[Any]()
+
+        def handled(input: Input, now: float) -> list[Effect]:
+            effects: list[Effect] = handle(input, now)
+            for twin in list(twins):
+                self._compare(machine, twin, twins, input, now, effects)
+            if not self._random.randrange(self._every):
+                twin = self._twin(machine, make)
+                if len(twins) < TWINS_MAX:
+                    twins.append(twin)
+                else:  # of several, some run for long
+                    twins[self._random.randrange(TWINS_MAX)] = twin
+            return effects
+
+        machine.handle = handled
+        return machine
+
+    def _twin(self, machine: MobileBroker, make: Callable[[], Any]) -> Any:
+        state: Any = machine.snapshot()
+        if self._spoil is not None:
+            state = self._spoil(state)
+        read = SNAPSHOTS.decode(SNAPSHOTS.encode({"machine": state}))["machine"]
+        if read != state:
+            self.differences.append(f"{machine.name}: a state is not read as it was written")
+        twin = make()
+        twin.restore(read)
+        self.taken += 1
+        return twin
+
+    def _compare(
+        self, machine: Any, twin: Any, twins: list[Any], input: Input, now: float, effects: list[Effect]
+    ) -> None:
+        self.compared += 1
+        try:
+            found: list[Effect] = twin.handle(input, now)
+        except Exception as error:
+            twins.remove(twin)
+            self.differences.append(f"{machine.name} at {now}: {input!r} raises {error!r} in the restored machine")
+            return
+        if found == effects:
+            return
+        if isinstance(machine.routing, TreeRouting) and _by_destination(found) == _by_destination(effects):
+            return
+        twins.remove(twin)
+        self.differences.append(f"{machine.name} at {now}: {input!r} gives\n  {effects!r}\nand restored\n  {found!r}")
+
+
+def _by_destination(effects: list[Effect]) -> dict[Any, list[Any]]:
+    """Effects by where they go, each destination's in order. (rule 2)"""
+    found: dict[Any, list[Any]] = {}
+    for effect in effects:
+        match effect:
+            case Send(peer=peer, frame=frame):
+                found.setdefault(("link", peer), []).append(_ordered(frame))
+            case Tell(connection=name, message=message):
+                found.setdefault(("end", name), []).append(_ordered(message))
+            case Close(peer=peer):
+                found.setdefault(("end", peer), []).append(effect)
+            case StartTimer(key=key) | StopTimer(key=key):
+                found.setdefault(("timer", key), []).append(effect)
+            case Trace(record=record):
+                found.setdefault(("trace", record.kind, record.peer, record.subscription), []).append(effect)
+            case _:
+                found.setdefault("other", []).append(effect)
+    return found
+
+
+def _ordered(message: Any) -> Any:
+    """A message with the names of subscriptions that an event is for in one order, wherever they stand in it."""
+    match message:
+        case Frame() | Packet():
+            return structs.replace(message, message=_ordered(message.message))
+        case Delivery() | Waiting():
+            return structs.replace(message, subscriptions=tuple(sorted(message.subscriptions)))
+        case Replay() | Collected() | Covered():
+            return structs.replace(message, items=tuple(map(_ordered, message.items)))
+    return message
