@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from godwit.baselines.hop_messages import ContextPacket
 from godwit.broker.effects import Arrived, Closed, LinkDown, LinkUp
 from godwit.broker.gossip_messages import Fact, Known
-from godwit.broker.hop_messages import ContextPacket
 from godwit.broker.messages import (
     Ack,
     Advertise,

@@ -22,7 +22,7 @@ from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.mobility.messages import Elsewhere, Flushed, NotHere, Relocate, Replay, Superseded
 from godwit.mobility.predictors import Itineraries, MovementModel, Wrong
-from godwit.mobility.publishers import PublisherConfig
+from godwit.mobility.publisher_presence import PublisherConfig
 from tests.transcripts.network import Network
 from tests.transcripts.puppets import Puppets
 

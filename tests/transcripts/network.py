@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from math import ceil
 from typing import Any
 
-from godwit.broker.broker import BrokerConfig
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -42,8 +42,8 @@ from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Frame
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.events import Attributes
-from godwit.mobility import MobileBroker, Movements
-from godwit.mobility.publishers import PublisherConfig
+from godwit.mobility import Movements, mobile_broker
+from godwit.mobility.publisher_presence import PublisherConfig
 from tests.transcripts.comparing import Renames
 from tests.transcripts.rendering import Writer
 
@@ -65,7 +65,7 @@ def make_broker(
     moving: PublisherConfig,
 ) -> Any:
     """A broker machine: the only place where one is made."""
-    return MobileBroker(name, neighbours, config, incarnation, movements=movements, moving=moving)
+    return mobile_broker(name, neighbours, config, incarnation, movements=movements, moving=moving)
 
 
 class Node:

@@ -6,7 +6,7 @@ from functools import partial
 from godwit.broker.effects import Reconfigured
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
-from godwit.mobility.publishers import PublisherConfig, PublisherSettings, Resettled
+from godwit.mobility.publisher_presence import PublisherConfig, PublisherSettings, Resettled
 from tests.transcripts.network import Network
 
 LINE = "b1-b2 b2-b3"

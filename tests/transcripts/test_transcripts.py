@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from godwit.broker import effects, gossip_messages, hop_messages
+from godwit.baselines import hop_messages
+from godwit.broker import effects, gossip_messages
 from godwit.broker import messages as broker_messages
 from godwit.broker.effects import Effect, Send, StartTimer, Tell
 from godwit.broker.messages import Delivery, Frame
@@ -25,7 +26,7 @@ from tests.transcripts.rendering import Writer, signature
 from tests.transcripts.traces import QUICK, RUNS, Hash, traced
 
 TRACES = {line["run"]: line for line in json.loads(recorded("traces.json"))}
-UNSEEN = {"Notify"}
+UNSEEN = {"ComponentInput", "Notify"}
 """What is in no transcript: only clients ask for it."""
 
 

@@ -335,7 +335,7 @@ class Broker:
             if type(message) is Received:
                 return self.sessions.received(connection, message, now)
             if type(message) is Attach:
-                attach: ClientHandler = self._tables.attach or self.attach
+                attach: ClientHandler = self.attach if self._tables.attach is None else self._tables.attach
                 effects = attach(connection, message, now)
                 self.sessions.vouched(connection)  # turned away, perhaps
                 return effects

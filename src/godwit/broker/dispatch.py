@@ -7,7 +7,7 @@ components.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from godwit.broker.component import Handlers, MessageHandler, Relayed
+from godwit.broker.component import ClientHandler, Handlers, MessageHandler, Relayed
 
 __all__ = ["Dispatch"]
 
@@ -25,7 +25,7 @@ class Dispatch:
         self.timers = _one_each([each.timers for each in every])
         self.inputs = _one_each([each.inputs for each in every])
         self.facts = _one_each([each.facts for each in every])
-        self.attach = _only_one([each.attach for each in every if each.attach is not None])
+        self.attach: ClientHandler | None = _only_one([each.attach for each in every if each.attach is not None])
         self.requests = {
             kind: [each.requests[kind] for each in every if kind in each.requests]
             for kind in dict.fromkeys(kind for each in every for kind in each.requests)
