@@ -44,7 +44,8 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from godwit.broker.reductions import Change, Outgoing, intersects, reduction_of
+from godwit.broker.placements import Change
+from godwit.broker.reductions import Outgoing, intersects, reduction_of
 from godwit.broker.routing import Answer, Demand, Forward, Local
 from godwit.broker.state_types import AnyState
 from godwit.errors import PeerFault

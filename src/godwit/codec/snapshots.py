@@ -31,7 +31,7 @@ from typing import Any, Literal, Protocol, cast
 import msgspec
 from msgspec import Raw
 
-from godwit.broker import reductions
+from godwit.broker import placements, reductions
 from godwit.broker.broker_state import BrokerState
 from godwit.broker.effects import TimerKey
 from godwit.broker.gossip import GossipState
@@ -114,9 +114,9 @@ STATES = Kinds(
         SpcfState,
         reductions.NothingState,
         reductions.SimpleState,
-        reductions.IdentityState,
-        reductions.CoveringState,
-        reductions.MergingState,
+        placements.IdentityState,
+        placements.CoveringState,
+        placements.MergingState,
         GossipState,
         GroupsState,
         QuenchingState,
