@@ -49,7 +49,7 @@ from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import from_json, to_json
 from godwit.mobility.attach_policies.carry import CarryState
-from godwit.mobility.location_tree import LocationTreeState
+from godwit.mobility.location_tree import FollowedFiltersState
 from godwit.mobility.overlay_routes import OverlayRoutesState
 from godwit.mobility.publisher_presence import PublisherPresenceState
 from godwit.mobility.relocation import RelocationState
@@ -109,7 +109,7 @@ STATES = Kinds(
     [
         BrokerState,
         TreeState,
-        LocationTreeState,
+        FollowedFiltersState,
         GraphState,
         SpcfState,
         reductions.NothingState,
