@@ -18,7 +18,7 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.mobility import MobileBroker
 from godwit.runtime.client import Connected
-from godwit.simulator.inspection import is_quiet
+from godwit.simulator.broker_inspection import is_quiet
 from godwit.simulator.ledger import EventId
 from godwit.simulator.population import DEVICE
 from godwit.simulator.run import Simulation

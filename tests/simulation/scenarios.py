@@ -6,7 +6,7 @@ from random import Random
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter, some
 from godwit.filters.sets import less_than
-from godwit.simulator.ledger import NEVER, EventId, Ledger, Standing
+from godwit.simulator.ledger import NEVER, EventId, Ledger, RequestHistory
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Clients, OverlaySpec, Routing, Run, Scenario, with_changes
 from godwit.simulator.summary import Summary
@@ -91,7 +91,7 @@ def owed_pairs(simulation: Simulation) -> Pairs:
     return found
 
 
-def _standings(ledger: Ledger) -> list[Standing[Filter]]:
+def _standings(ledger: Ledger) -> list[RequestHistory[Filter]]:
     return [*ledger.subscriptions.values(), *ledger.advertisements.values()]
 
 

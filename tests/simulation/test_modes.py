@@ -10,7 +10,7 @@ import pytest
 from godwit.broker.seen import Seen
 from godwit.mobility import MobileBroker, handoffs
 from godwit.mobility.modes import MODES
-from godwit.simulator.drawing import drawn, takes_modes, with_mode
+from godwit.simulator.random_scenarios import drawn, takes_modes, with_mode
 from godwit.simulator.run import Simulation, run
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.summary import Summary

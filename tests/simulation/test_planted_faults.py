@@ -28,7 +28,7 @@ from godwit.filters import algebra
 from godwit.mobility.graph_roaming import FlushingBroker
 from godwit.mobility.messages import Replay
 from godwit.mobility.roaming import MobileBroker
-from godwit.simulator import stage
+from godwit.simulator import setup
 from godwit.simulator.ledger import Ledger
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.workloads import Workload
@@ -149,7 +149,7 @@ def reorders(patch: pytest.MonkeyPatch) -> None:
 def reorders_for_clients_that_take_it(patch: pytest.MonkeyPatch) -> None:
     """The same, when clients do not drop what comes after a younger one."""
     reorders(patch)
-    patch.setattr(stage, "ClientConfig", partial(ClientConfig, seen_window=256))
+    patch.setattr(setup, "ClientConfig", partial(ClientConfig, seen_window=256))
 
 
 # ---------------------------------------------------------------- sessions and clients
@@ -205,7 +205,7 @@ def lets_publishers_in_early(patch: pytest.MonkeyPatch) -> None:
 def lets_publishers_in_early_for_clients_that_take_it(patch: pytest.MonkeyPatch) -> None:
     """The same, when clients do not drop what comes after a younger one."""
     lets_publishers_in_early(patch)
-    patch.setattr(stage, "ClientConfig", partial(ClientConfig, seen_window=256))
+    patch.setattr(setup, "ClientConfig", partial(ClientConfig, seen_window=256))
 
 
 def begins_sessions_for_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -324,7 +324,7 @@ def test_without_the_fault_the_same_scenario_holds(case: Case) -> None:
 
 def test_queues_that_grow_beyond_their_bound_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = with_changes(TREE, AWAY)
-    monkeypatch.setattr(stage, "Limits", partial(Limits, queue_events_max=5, window=4))
+    monkeypatch.setattr(setup, "Limits", partial(Limits, queue_events_max=5, window=4))
     bounded = outcome(scenario, 1)
     assert (bounded.violations, bounded.queue_max["session"]) == ((), 5)
     assert bounded.purged > 0  # given up, and on record

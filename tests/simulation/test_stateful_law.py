@@ -12,8 +12,8 @@ from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter, all_of, any_of, only, some
 from godwit.filters.sets import at_least, between, less_than, one_of
 from godwit.simulator.checkers import judge
-from godwit.simulator.drawing import ADVERTISEMENTS, REDUCTIONS
-from godwit.simulator.faults import Fault
+from godwit.simulator.fault_plan import Fault
+from godwit.simulator.random_scenarios import ADVERTISEMENTS, REDUCTIONS
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Clients, Faults, OverlaySpec, Routing, Run, Scenario, with_changes
 from godwit.simulator.summary import Violation

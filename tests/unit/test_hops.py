@@ -25,7 +25,7 @@ from godwit.filters.events import Event, event
 from godwit.filters.filters import TRUE, all_of
 from godwit.filters.language import parse
 from godwit.matching import BddMatcher, IndexMatcher, NaiveMatcher
-from godwit.simulator.network import size_of
+from godwit.simulator.message_sizes import size_of
 from tests.paper.roaming_world import Roaming
 from tests.property.hop_network import HopNetwork
 

@@ -12,7 +12,7 @@ import pytest
 from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import check, draw, drawn, load, named, names, overlay_of, with_changes
-from godwit.simulator.drawing import STRATEGIES
+from godwit.simulator.random_scenarios import STRATEGIES
 from godwit.simulator.scenario import (
     PLANNED_FAULTS,
     OverlaySpec,

@@ -34,10 +34,10 @@ from godwit.filters.filters import Filter, all_of, some
 from godwit.filters.sets import between, less_than, more_than, one_of, starts_with
 from godwit.filters.values import Value
 from godwit.simulator.fire_settings import Fire
-from godwit.simulator.ledger import NEVER, EventId, Fact
+from godwit.simulator.itineraries import Move
+from godwit.simulator.ledger import NEVER, EventHistory, EventId
 from godwit.simulator.scenario import places_of
 from godwit.simulator.walking import Walkers
-from godwit.simulator.ways import Move
 
 __all__ = ["Building", "Device", "Firefighters", "orders"]
 
@@ -280,7 +280,7 @@ class Firefighters(Walkers):
             and abs(device.y - fire.y) <= reach_m
         }
 
-    def _is_sure(self, fact: Fact, name: str) -> bool:
+    def _is_sure(self, fact: EventHistory, name: str) -> bool:
         """Whether what the device wants and where it is had settled for this event, and nothing excuses its loss."""
         ledger = self.ledger
         if fact.entered_at == NEVER or (name, fact.id) in ledger.gone or (name, fact.id) in ledger.died:

@@ -13,12 +13,12 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter, all_of
 from godwit.filters.language import to_text
 from godwit.filters.references import is_open
-from godwit.simulator.inspection import (
+from godwit.simulator.broker_inspection import (
     is_answered,
 )
-from godwit.simulator.movement import Move
-from godwit.simulator.network import Wire
-from godwit.simulator.stage import Stage
+from godwit.simulator.movement_models import Move
+from godwit.simulator.setup import Stage
+from godwit.simulator.wires import Wire
 from godwit.trace import Record
 
 __all__ = ["Population"]
@@ -268,7 +268,7 @@ class Population(Stage):
         """A client has said a part of its context: so much for the ledger, and for what refers to it."""
         self.said.setdefault(name, {})[part] = context
         if self.tracks_contexts:
-            self.ledger.situated(name, self.context_of(name), self.world.now, self._in_flight())
+            self.ledger.context_declared(name, self.context_of(name), self.world.now, self._in_flight())
         wanted = self.client(name).wanted  # what has expired by its own clock may be left out after a disk was lost
         for (client, subscription), filter in self.open_filters.items():
             stands = client == name and self.ledger.subscriptions[name, subscription].filter is not None

@@ -19,10 +19,8 @@ from typing import Any
 import msgspec
 
 from godwit.mobility.roaming import MobileBroker
-from godwit.simulator.adhoc_run import ad_hoc_run
-from godwit.simulator.checkers import Verdict, judge, unmet_expectations
-from godwit.simulator.faults import drawn_faults
-from godwit.simulator.inspection import (
+from godwit.simulator.adhoc_simulation import ad_hoc_run
+from godwit.simulator.broker_inspection import (
     entries_in,
     events_queued,
     idle_entries,
@@ -31,7 +29,9 @@ from godwit.simulator.inspection import (
     queue_lengths,
     waiting,
 )
-from godwit.simulator.misfortune import Misfortune
+from godwit.simulator.checkers import Verdict, judge, unmet_expectations
+from godwit.simulator.fault_injector import Misfortune
+from godwit.simulator.fault_plan import drawn_faults
 from godwit.simulator.scenario import Scenario
 from godwit.simulator.summary import Summary, percentile_ms
 from godwit.simulator.walking import as_if_flooded, twin_of

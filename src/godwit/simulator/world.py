@@ -46,7 +46,8 @@ from godwit.broker.hop_messages import HopMessage
 from godwit.broker.messages import Frame, NodeId, Packet
 from godwit.filters.events import Attributes
 from godwit.mobility.adhoc_messages import Beacon, Relayed
-from godwit.simulator.network import Wire, size_of
+from godwit.simulator.message_sizes import size_of
+from godwit.simulator.wires import Wire
 from godwit.trace import Record
 
 __all__ = ["Machine", "Node", "World"]

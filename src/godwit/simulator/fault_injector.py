@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from godwit.simulator.faults import Fault
-from godwit.simulator.fire import Firefighters
-from godwit.simulator.inspection import (
+from godwit.simulator.broker_inspection import (
     events_at_stake,
     events_queued,
     sessions_at,
 )
+from godwit.simulator.fault_plan import Fault
+from godwit.simulator.fire import Firefighters
 from godwit.trace import Record
 
 __all__ = ["Misfortune"]

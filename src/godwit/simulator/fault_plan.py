@@ -1,7 +1,7 @@
 """Faults: drawn from the seed before the run begins, then injected at their time.
 
 Each fault has a beginning and an end, and all end by `faults_end_s`, so that everything can settle. Which broker or
-link it befalls is drawn too, unless the scenario names it. `misfortune.py` carries them out.
+link it befalls is drawn too, unless the scenario names it. `fault_injector.py` carries them out.
 """
 
 from collections.abc import Iterator

@@ -1,17 +1,14 @@
-"""Wires: one direction of a link or connection, with latency, bandwidth, a FIFO queue and faults of its own.
+"""Message sizes: how many bytes a message takes on a simulated wire.
 
-*Theory.* A message leaves when those before it have left (`free_at`), takes its size over the bandwidth to get onto the
-wire and the latency to cross it. A wire belongs to a connection; when that breaks, whatever is on the wire is gone, and
-what was sent on an older connection never arrives on a newer one.
+*Theory.* With a bandwidth, a message occupies a wire for its size. Sizes are estimates close to the wire format: a
+header, the literals of filters, the attributes and the payload of events. A scenario may give one size to all messages
+of control and one to all messages that carry an event, as the papers do.
 
 *Rules.*
-1. Without faults what is sent first arrives first.
-2. Every draw comes from the wire's own seeded generator and is made only while a fault is on, so that a fault on one
-   wire changes nothing on another.
+1. The size of a message depends on the message alone.
 """
 
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 from godwit.broker.hop_messages import ContextBegins, ContextPacket, SubscribePacket, UnsubscribePacket
@@ -40,76 +37,13 @@ from godwit.filters.events import Event
 from godwit.mobility.adhoc_messages import Carried, Relayed
 from godwit.mobility.messages import Changed, Collected, Follow, Prefetch, Proxy, Replay, Wishes
 
-__all__ = ["Wire", "size_of", "sizes"]
+__all__ = ["size_of", "sizes"]
 
 UNSIZED = (Accepted, Ack, Attached, Hello, Received, Refused)  # what links and sessions need for themselves
 HEADER_BYTES = 12
 LITERAL_BYTES = 24
 STATE_BYTES = 128  # the numbers and receipts of a session
 SEEN_BYTES = 24  # of one publisher
-
-
-class Wire:
-    """One direction between two nodes."""
-
-    __slots__ = (
-        "blocked",
-        "connection",
-        "delay_rate",
-        "delay_s",
-        "duplicate_rate",
-        "faulty",
-        "free_at",
-        "latency_s",
-        "linked",
-        "loss_rate",
-        "random",
-        "seconds_per_byte",
-        "source",
-        "target",
-        "up",
-    )
-
-    def __init__(self, source: Any, target: Any, latency_s: float, bandwidth_bps: float | None, random: Random) -> None:
-        self.source = source
-        self.target = target
-        self.latency_s = latency_s
-        self.seconds_per_byte = 8 / bandwidth_bps if bandwidth_bps else 0.0
-        self.random = random
-        self.up = False
-        self.connection = 0
-        self.linked = -1  # the connection that the source's machine knows of and sends on; an older one leads nowhere
-        self.free_at = 0.0
-        self.blocked = False  # a one-way partition: everything is lost, and nobody is told
-        self.loss_rate = 0.0
-        self.duplicate_rate = 0.0
-        self.delay_rate = 0.0
-        self.delay_s = 0.0
-        self.faulty = False  # whether any of the four above is on
-
-    def set_faults(
-        self, loss: float = 0.0, duplicate: float = 0.0, delay: float = 0.0, delay_s: float = 0.0, blocked: bool = False
-    ) -> None:
-        """Switch this wire's faults to these."""
-        self.loss_rate, self.duplicate_rate, self.delay_rate, self.delay_s = loss, duplicate, delay, delay_s
-        self.blocked = blocked
-        self.faulty = blocked or loss > 0 or duplicate > 0 or delay > 0
-
-    def arrival(self, size: int, now: float) -> float:
-        """When a message of that size that is sent now arrives."""
-        self.free_at = at = max(self.free_at, now) + size * self.seconds_per_byte
-        return at + self.latency_s
-
-    def arrivals(self, size: int, now: float) -> tuple[float, ...]:
-        """The same on a wire with faults: once, or never, or more than once."""
-        at = self.arrival(size, now)
-        if self.blocked or self.random.random() < self.loss_rate:
-            return ()
-        if self.random.random() < self.delay_rate:
-            at += self.random.random() * self.delay_s
-        if self.random.random() < self.duplicate_rate:
-            return (at, at + self.random.random() * max(self.delay_s, self.latency_s))
-        return (at,)
 
 
 def size_of(message: Any) -> int:

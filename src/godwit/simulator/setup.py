@@ -15,18 +15,18 @@ from godwit.filters.references import LOCATION
 from godwit.mobility.locations import Movements
 from godwit.mobility.modes import MODES
 from godwit.mobility.roaming import MobileBroker
-from godwit.simulator.context_settings import ROLE
-from godwit.simulator.inspection import (
+from godwit.simulator.broker_inspection import (
     events_on_the_way,
     events_queued,
     sessions_at,
 )
+from godwit.simulator.context_generator import ContextGenerator
+from godwit.simulator.context_settings import ROLE
 from godwit.simulator.ledger import EventId, Ledger
-from godwit.simulator.movement import Ground, Move, joined, ways
-from godwit.simulator.network import sizes
-from godwit.simulator.prediction import publisher_config
+from godwit.simulator.message_sizes import sizes
+from godwit.simulator.movement_models import Move, MovementSpace, joined_moves, planned_itineraries
+from godwit.simulator.publisher_config import publisher_config
 from godwit.simulator.scenario import Scenario, check, overlay_of, places_of
-from godwit.simulator.situations import Situations
 from godwit.simulator.summary import Violation
 from godwit.simulator.walking_settings import ground_of
 from godwit.simulator.workloads import workload_of
@@ -66,7 +66,7 @@ class Stage:
         self.turned_up: dict[str, float] = {}  # when those came back who were away
         self.walked = 0
         self.residues = 0
-        self.situations = Situations(scenario.contexts, self.overlay.brokers, seed)
+        self.situations = ContextGenerator(scenario.contexts, self.overlay.brokers, seed)
         self.said: dict[str, dict[str, Attributes]] = {}  # by client and part, what it has said of its context
         self.context_changes = 0
         self.unmeant = 0
@@ -104,7 +104,7 @@ class Stage:
         self.subscribers = [f"s{k}" for k in range(scenario.clients.subscribers)]
         self.homes.update((name, rng.choice(places)) for name in (*self.publishers, *self.subscribers))
         roaming = scenario.clients.roaming
-        ground = Ground(
+        ground = MovementSpace(
             overlay=self.overlay,
             places=places,
             positions=scenario.overlay.positions,
@@ -112,14 +112,15 @@ class Stage:
             begins_s=scenario.run.warmup_s,
             ends_s=scenario.faults_end_s,
         )
-        found = ways(roaming, ground, {name: self.homes[name] for name in self._those(roaming.who)})
+        found = planned_itineraries(roaming, ground, {name: self.homes[name] for name in self._those(roaming.who)})
         self.homes.update((name, way.home) for name, way in found.items())
         return {name: way.moves for name, way in found.items()}
 
     def _visits(self) -> dict[str, tuple[str, ...]]:
         """By client that moves, the brokers that it will be at."""
         return {
-            name: (self.homes[name], *(move.to for move in joined(moves))) for name, moves in self.itineraries.items()
+            name: (self.homes[name], *(move.to for move in joined_moves(moves)))
+            for name, moves in self.itineraries.items()
         }
 
     def _those(self, who: str) -> list[str]:
