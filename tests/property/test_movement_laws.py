@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from godwit.simulator.base_stations import SCAN_INTERVAL_S, BaseStations, itinerary_along, station_positions
 from godwit.simulator.movement_models import Itinerary, MovementSpace, joined_moves, movement_graph, planned_itineraries
-from godwit.simulator.roaming_settings import Roaming
+from godwit.simulator.scenario.roaming import Roaming
 from godwit.simulator.topologies import Overlay, leaves, random_tree
 from godwit.simulator.tracks import Box, Track
 

@@ -12,9 +12,9 @@ from godwit.filters.events import event
 from godwit.filters.filters import Filter, all_of
 from godwit.simulator import fire
 from godwit.simulator.fire import Building, Device, alert, near, orders, wish
-from godwit.simulator.fire_settings import Fire
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import named, with_changes
+from godwit.simulator.scenario.fire import Fire
 from tests.simulation.scenarios import FAULTS, delivered_pairs, laws_broken, outcome
 
 SMALLER = ["fire.detectors=4", "fire.sprinklers=12", "fire.signals=6", "fire.fires=5", "run.duration_s=25"]

@@ -19,7 +19,7 @@ from godwit.pipeline.mobility.mining import Settings, mine
 from godwit.pipeline.mobility.reading import read
 from godwit.simulator.movement_models import movement_graph
 from godwit.simulator.publisher_config import publisher_config
-from godwit.simulator.roaming_settings import PublisherMoves, Roaming
+from godwit.simulator.scenario.roaming import PublisherMoves, Roaming
 from godwit.simulator.topologies import star
 from tests.conventions.repository import ROOT
 

@@ -8,7 +8,7 @@ import pytest
 
 from godwit.simulator.base_stations import SCAN_INTERVAL_S, BaseStations, itinerary_along, station_positions
 from godwit.simulator.itineraries import Move, MovementSpace
-from godwit.simulator.roaming_settings import Roaming
+from godwit.simulator.scenario.roaming import Roaming
 from godwit.simulator.topologies import line
 from godwit.simulator.tracks import Box, Spot, Track
 

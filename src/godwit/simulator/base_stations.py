@@ -20,7 +20,7 @@ from random import Random
 
 from godwit.errors import ScenarioError
 from godwit.simulator.itineraries import Itinerary, Move, MovementSpace
-from godwit.simulator.roaming_settings import Roaming
+from godwit.simulator.scenario.roaming import Roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.tracks import Box, Spot, Track, positions_of
 

@@ -23,7 +23,7 @@ from godwit.filters.filters import Filter, all_of, any_of, missing, negation, on
 from godwit.filters.references import Reference, one_of
 from godwit.filters.sets import ValueSet, at_least, between, complement, less_than
 from godwit.filters.values import Value
-from godwit.simulator.context_settings import ROLE, Contexts
+from godwit.simulator.scenario.contexts import ROLE, Contexts
 
 __all__ = ["ROLES", "ContextGenerator"]
 

@@ -33,10 +33,10 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, all_of, some
 from godwit.filters.sets import between, less_than, more_than, one_of, starts_with
 from godwit.filters.values import Value
-from godwit.simulator.fire_settings import Fire
 from godwit.simulator.itineraries import Move
 from godwit.simulator.ledger import NEVER, EventHistory, EventId
 from godwit.simulator.scenario import places_of
+from godwit.simulator.scenario.fire import Fire
 from godwit.simulator.walking import Walkers
 
 __all__ = ["Building", "Device", "Firefighters", "orders"]

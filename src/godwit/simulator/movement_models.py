@@ -42,7 +42,7 @@ from godwit.errors import BadValue, ScenarioError
 from godwit.mobility.movement_graphs import parse
 from godwit.simulator.base_stations import BaseStations, broker_positions, itinerary_along, station_positions
 from godwit.simulator.itineraries import Itinerary, Move, MovementSpace, joined_moves
-from godwit.simulator.roaming_settings import Roaming
+from godwit.simulator.scenario.roaming import Roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.tracks import Box, Plane, Spot, Track, fixes_of, plausible
 

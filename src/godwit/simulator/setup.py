@@ -21,14 +21,14 @@ from godwit.simulator.broker_inspection import (
     sessions_at,
 )
 from godwit.simulator.context_generator import ContextGenerator
-from godwit.simulator.context_settings import ROLE
 from godwit.simulator.ledger import EventId, Ledger
 from godwit.simulator.message_sizes import sizes
 from godwit.simulator.movement_models import Move, MovementSpace, joined_moves, planned_itineraries
 from godwit.simulator.publisher_config import publisher_config
 from godwit.simulator.scenario import Scenario, check, overlay_of, places_of
+from godwit.simulator.scenario.contexts import ROLE
+from godwit.simulator.scenario.walking import ground_of
 from godwit.simulator.summary import Violation
-from godwit.simulator.walking_settings import ground_of
 from godwit.simulator.workloads import workload_of
 from godwit.simulator.world import World
 from godwit.trace import Record, TraceSink

@@ -6,7 +6,7 @@ from pathlib import Path
 from godwit.errors import ScenarioError
 from godwit.simulator.base_stations import SCAN_INTERVAL_S, broker_positions
 from godwit.simulator.movement_models import movement_graph
-from godwit.simulator.roaming_settings import MOVES_MAX, Roaming
+from godwit.simulator.scenario.roaming import MOVES_MAX, Roaming
 from godwit.simulator.settings import Where
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.tracks import Box, Plane
