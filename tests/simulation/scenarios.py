@@ -104,7 +104,7 @@ def outcome(scenario: Scenario, seed: int, workload: Workload | None = None) -> 
     """What a run comes to, with a workload of its own if one is given."""
     simulation = Simulation(scenario, seed)
     if workload is not None:
-        simulation.workload = workload
+        simulation.workload_clients.workload = workload
     return simulation.run()
 
 

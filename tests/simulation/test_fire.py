@@ -10,8 +10,8 @@ from godwit.cli import main
 from godwit.filters.contexts import of_sender
 from godwit.filters.events import event
 from godwit.filters.filters import Filter, all_of
-from godwit.simulator import fire
-from godwit.simulator.fire import Building, Device, alert, near, orders, wish
+from godwit.simulator import fire_monitoring
+from godwit.simulator.fire_monitoring import Building, Device, alert, near, orders, wish
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import named, with_changes
 from godwit.simulator.scenario.fire import Fire
@@ -77,7 +77,7 @@ def test_a_sprinkler_that_asks_about_no_floor_is_found_out(monkeypatch: pytest.M
         intact = near(device, spec)
         return all_of(*(part for part in intact.parts if part.attribute != "floor"))  # type: ignore[union-attr]
 
-    monkeypatch.setattr(fire, "near", on_any_floor)
+    monkeypatch.setattr(fire_monitoring, "near", on_any_floor)
     summary = outcome(FIRE, 1)
     assert set(laws_broken(summary)) == {"fire"}
     assert summary.fire["as_the_building_says"] is False
