@@ -12,7 +12,7 @@ from godwit.mobility import mobile_broker
 from tests.network.fleet import fleet, hasten, run
 
 
-class Fragile(MobileBroker):
+class Fragile(Broker):
     """Fails at some events, each time for the first time it sees them in this process."""
 
     failed: dict[int, None]

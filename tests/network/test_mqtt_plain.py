@@ -4,7 +4,6 @@ import pytest
 
 from godwit.broker.broker import Broker
 from godwit.broker.messages import Received
-from godwit.mobility import mobile_broker
 from godwit.mqtt import Connect, Pubcomp, Pubrec, Subscribe, Subscription, encode
 from godwit.runtime.admission import Principal
 from godwit.runtime.inner import Inner

@@ -7,7 +7,7 @@ from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Effect, Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
-from godwit.mobility import mobile_broker, Movements
+from godwit.mobility import Movements, mobile_broker
 from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.simulator.world import World
 from godwit.trace import Record

@@ -185,7 +185,7 @@ def quiet_after_a_change() -> list[list[Fact]]:
 def test_the_law_would_see_a_broker_that_does_not_tell_what_it_has_not_told(monkeypatch):
     known = quiet_after_a_change()
     assert known[0] == known[1] == known[2] != []
-    monkeypatch.setattr(MobileBroker, "_tell_known", lambda *_: None)
+    monkeypatch.setattr(Broker, "_tell_known", lambda *_: None)
     known = quiet_after_a_change()
     assert known[0] != known[1]
 

@@ -23,7 +23,7 @@ from godwit.client import ClientConfig, MergeBounds, ReplicaConfig, ReplicatedCl
 from godwit.client.complete import CompleteMerge
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
-from godwit.simulator.replication import EventId, History, complete, consistent, ordered
+from godwit.simulator.replication_checkers import EventId, History, complete, consistent, ordered
 
 # ------------------------------------------------------------ the checkers, against their definitions
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from godwit.mobility.roaming import RELOCATE_S
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -15,7 +16,6 @@ from godwit.filters.language import parse
 from godwit.mobility import ways
 from godwit.mobility.messages import Brokers, MoveOut, Relocate, Replay
 from godwit.mobility.modes import MODES
-from godwit.mobility.roaming import RELOCATE_S
 from tests.property.roaming_network import NAMES, RoamingNetwork
 
 FILTER = parse("x > 1")

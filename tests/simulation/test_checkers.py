@@ -32,7 +32,7 @@ class History:
         self.ledger.settled(at, lambda _: True)
 
     def stand(self, client: str, floor: int, at: float = 0.0) -> None:
-        self.ledger.situated(client, {"floor": floor}, at, ())
+        self.ledger.context_declared(client, {"floor": floor}, at, ())
         self.ledger.settled(at, lambda _: True)
 
     def publish(
@@ -323,7 +323,7 @@ def test_while_a_context_changes_an_event_on_which_both_disagree_may_come_or_not
         history.subscribe(client)
         history.stand(client, 1)
     for client in ("s", "t"):
-        history.ledger.situated(client, {"floor": 2}, 1.0, ())
+        history.ledger.context_declared(client, {"floor": 2}, 1.0, ())
     history.deliver("s", history.publish(10, 1.5, to=UPSTAIRS), 2.0)
     verdict = history.judged()
     assert (laws(verdict), counts(verdict)) == ([], {"delivered": 1, "allowed": 2})

@@ -110,18 +110,14 @@ class Attacked(Simulation):
     def __init__(self, scenario: Scenario) -> None:
         super().__init__(scenario, 1)
         self.closed: list[tuple[str, Record]] = []
-
-    def _on_record(self, node: str, record: Record, now: float) -> None:
-        if record.kind == "closed":
-            self.closed.append((node, record))
-        super()._on_record(node, record, now)
+        self.recorder.listen(["closed"], lambda node, record, now: self.closed.append((node, record)))
 
 
 def attacked_by_a_neighbour(scenario: Scenario, make: Any) -> tuple[Attacked, str]:
     """Run it; a neighbour of the victim, which has no clients, sends one bad frame. Returns who that was."""
     simulation = Attacked(scenario)
     neighbours = simulation.overlay.neighbours()
-    target = HUB if scenario is STAR else neighbours[VICTIM][0]
+    target = HUB if scenario.overlay.kind == "star" else neighbours[VICTIM][0]
     for name in simulation.homes:  # nobody is at home at the one whose link is lost
         if simulation.homes[name] == VICTIM:
             del simulation.world.nodes[name].wires[VICTIM]
@@ -162,8 +158,10 @@ def test_a_hostile_frame_closes_its_link_with_a_reason_and_all_else_goes_on(scen
 
 
 def test_a_link_that_was_closed_for_a_fault_stays_closed_until_its_peer_begins_a_new_life() -> None:
-    simulation, target = attacked_by_a_neighbour(STAR, TREE_FRAMES["a frame of a text"])
-    world = simulation.world
+    with_faults = with_changes(STAR, ["faults.crash_diskless=[]"])  # none, but those that the test injects
+    simulation, target = attacked_by_a_neighbour(with_faults, TREE_FRAMES["a frame of a text"])
+    world, faults = simulation.world, simulation.faults
+    assert faults is not None
     link = simulation.broker(target).links[VICTIM]
     seen: list[bool] = []
 
@@ -175,8 +173,8 @@ def test_a_link_that_was_closed_for_a_fault_stays_closed_until_its_peer_begins_a
 
     world.at(AT_S + 1, reconnect)
     world.at(AT_S + 2, look)
-    world.at(AT_S + 3, lambda a, b, c: simulation._lose_disk(VICTIM))
-    world.at(AT_S + 4, lambda a, b, c: simulation._restart(VICTIM))
+    world.at(AT_S + 3, lambda a, b, c: faults.lose_disk(VICTIM))
+    world.at(AT_S + 4, lambda a, b, c: faults.restart(VICTIM))
     world.at(AT_S + 10, look)
     summary = simulation.run()
     assert seen == [False, True]

@@ -10,14 +10,16 @@ from godwit.filters.contexts import stamped
 from godwit.filters.events import Attributes, event
 from godwit.filters.filters import Filter, missing, some
 from godwit.filters.sets import at_least, between, less_than
-from godwit.simulator.ledger import NEVER, EventId, Fact, Ledger, Situation, Standing
+from godwit.simulator.ledger import NEVER, DeclaredContext, EventHistory, EventId, Ledger, RequestHistory
 
 CHEAP, DEAR, MIDDLE = some("price", less_than(50)), some("price", at_least(50)), some("price", between(40, 60))
 ALL = (CHEAP, DEAR, MIDDLE)
 ID: EventId = ("p", 1)
 
 
-def subscription(*versions: tuple[Filter | None, float, float], in_flight: Iterable[EventId] = ()) -> Standing[Filter]:
+def subscription(
+    *versions: tuple[Filter | None, float, float], in_flight: Iterable[EventId] = ()
+) -> RequestHistory[Filter]:
     """A subscription by its versions: filter, when it was asked for, when it had settled.
 
     `in_flight` is what was under way when the last one was asked for.
@@ -32,8 +34,8 @@ def subscription(*versions: tuple[Filter | None, float, float], in_flight: Itera
     return standing
 
 
-def fact(price: int, published_at: float, entered_at: float) -> Fact:
-    found = Fact(event({"price": price}, publisher="p", sequence=1), published_at)
+def fact(price: int, published_at: float, entered_at: float) -> EventHistory:
+    found = EventHistory(event({"price": price}, publisher="p", sequence=1), published_at)
     found.entered_at = entered_at
     return found
 
@@ -42,11 +44,11 @@ def matching(price: int) -> set[Filter]:
     return {filter for filter in ALL if filter.holds({"price": price})}
 
 
-def owes(standing: Standing[Filter], price: int, at: float) -> bool:
+def owes(standing: RequestHistory[Filter], price: int, at: float) -> bool:
     return standing.owes(fact(price, at, at), matching(price))
 
 
-def permits(standing: Standing[Filter], price: int, at: float, delivered_at: float) -> bool:
+def permits(standing: RequestHistory[Filter], price: int, at: float, delivered_at: float) -> bool:
     return standing.permits(fact(price, at, at), delivered_at, matching(price))
 
 
@@ -219,18 +221,18 @@ def receiver(*said: tuple[Attributes, float, float], in_flight: Iterable[EventId
     """A ledger with one client `s`, by what it said of its context, when, and when that had settled."""
     ledger = Ledger()
     for context, asked_at, settled_at in said:
-        ledger.situated("s", context, asked_at, in_flight if asked_at == said[-1][1] else ())
+        ledger.context_declared("s", context, asked_at, in_flight if asked_at == said[-1][1] else ())
         ledger.contexts["s"].versions[-1].settled_at = settled_at
     return ledger
 
 
-def to(filter: Filter, at: float) -> Fact:
-    found = Fact(event({}, publisher="p", sequence=1, to=filter), at)
+def to(filter: Filter, at: float) -> EventHistory:
+    found = EventHistory(event({}, publisher="p", sequence=1, to=filter), at)
     found.entered_at = at
     return found
 
 
-def meant_by(filter: Filter, ledger: Ledger) -> set[Situation]:
+def meant_by(filter: Filter, ledger: Ledger) -> set[DeclaredContext]:
     situations = [v.filter for standing in ledger.contexts.values() for v in standing.versions if v.filter is not None]
     return {situation for situation in situations if filter.holds(situation.context)}
 
@@ -277,7 +279,7 @@ def test_an_event_for_everybody_asks_for_no_context_and_who_never_said_one_has_n
 def test_what_the_server_says_counts_whatever_the_client_says() -> None:
     ledger = Ledger()
     ledger.asserted["s"] = {"floor": 1}
-    ledger.situated("s", THERE, 1.0, ())
+    ledger.context_declared("s", THERE, 1.0, ())
     ledger.settled(2.0, lambda client: True)
     assert means(ledger, ON_ONE, 2.0)
     assert not may_mean(ledger, NOWHERE, 1.5, 1.6)
@@ -309,7 +311,7 @@ def test_a_publisher_is_steady_when_the_context_that_its_event_bears_has_settled
     ledger.contexts["p"] = ledger.contexts["s"]
 
     def is_steady(context: Attributes, at: float) -> bool:
-        found = Fact(stamped(event({}, publisher="p", sequence=1), context), at)
+        found = EventHistory(stamped(event({}, publisher="p", sequence=1), context), at)
         found.entered_at = at
         return ledger.is_published_steadily(found)
 

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from godwit.mobility import mobile_broker, handoffs
+from godwit.mobility import handoffs
 from godwit.mobility.modes import MODES
 from godwit.seen import Seen
-from godwit.simulator.drawing import drawn, takes_modes, with_mode
+from godwit.simulator.random_scenarios import drawn, takes_modes, with_mode
 from godwit.simulator.run import Simulation, run
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.summary import Summary
@@ -154,7 +154,7 @@ def forgets_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asks_for_the_session_before_it_subscribes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MobileBroker, "_expect", lambda *_: None)
+    monkeypatch.setattr(Broker, "_expect", lambda *_: None)
 
 
 def never_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+from godwit.mobility.graph_roaming import FlushingBroker
 from msgspec import structs
 
-from godwit.broker.broker import Broker
 from godwit.broker import reductions
+from godwit.broker.broker import Broker
 from godwit.broker.channels import Channels
 from godwit.broker.effects import Effect
 from godwit.broker.graph import GraphRouting
@@ -25,11 +26,9 @@ from godwit.broker.routing import Local
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.client.client import Client, ClientConfig
 from godwit.filters import algebra
-from godwit.mobility.graph_roaming import FlushingBroker
 from godwit.mobility.messages import Replay
-from godwit.mobility.mobile_broker import mobile_broker
 from godwit.seen import Seen
-from godwit.simulator import stage
+from godwit.simulator import setup
 from godwit.simulator.ledger import Ledger
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.workloads import Workload
@@ -150,7 +149,7 @@ def reorders(patch: pytest.MonkeyPatch) -> None:
 def reorders_for_clients_that_take_it(patch: pytest.MonkeyPatch) -> None:
     """The same, when clients do not drop what comes after a younger one."""
     reorders(patch)
-    patch.setattr(stage, "ClientConfig", partial(ClientConfig, seen_window=256))
+    patch.setattr(setup, "ClientConfig", partial(ClientConfig, seen_window=256))
 
 
 # ---------------------------------------------------------------- sessions and clients
@@ -195,23 +194,23 @@ def waits_for_nobody(patch: pytest.MonkeyPatch) -> None:
 
 def lets_publishers_in_early(patch: pytest.MonkeyPatch) -> None:
     """A client comes in before all that it has said elsewhere has come."""
-    intact = MobileBroker.ANSWERS[Replay]
+    intact = Broker.ANSWERS[Replay]
 
     def on_replay(self: Broker, peer: str, message: Replay, now: float) -> list[Effect]:
         return intact(self, peer, structs.replace(message, has_published=False), now)
 
-    patch.setitem(MobileBroker.ANSWERS, Replay, on_replay)
+    patch.setitem(Broker.ANSWERS, Replay, on_replay)
 
 
 def lets_publishers_in_early_for_clients_that_take_it(patch: pytest.MonkeyPatch) -> None:
     """The same, when clients do not drop what comes after a younger one."""
     lets_publishers_in_early(patch)
-    patch.setattr(stage, "ClientConfig", partial(ClientConfig, seen_window=256))
+    patch.setattr(setup, "ClientConfig", partial(ClientConfig, seen_window=256))
 
 
 def begins_sessions_for_nobody(patch: pytest.MonkeyPatch) -> None:
     """Where a session is lost another begins, though its client has gone again, and nobody looks elsewhere."""
-    patch.setattr(MobileBroker, "_without_session", lambda self, arrival, now: self._give_up(arrival, now))
+    patch.setattr(Broker, "_without_session", lambda self, arrival, now: self._give_up(arrival, now))
 
 
 # ---------------------------------------------------------------- the driver
@@ -325,7 +324,7 @@ def test_without_the_fault_the_same_scenario_holds(case: Case) -> None:
 
 def test_queues_that_grow_beyond_their_bound_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = with_changes(TREE, AWAY)
-    monkeypatch.setattr(stage, "Limits", partial(Limits, queue_events_max=5, window=4))
+    monkeypatch.setattr(setup, "Limits", partial(Limits, queue_events_max=5, window=4))
     bounded = outcome(scenario, 1)
     assert (bounded.violations, bounded.queue_max["session"]) == ((), 5)
     assert bounded.purged > 0  # given up, and on record

@@ -5,7 +5,6 @@ from functools import partial
 import pytest
 
 from godwit.broker.effects import Effect
-from godwit.mobility.publisher_presence import PublisherPresence
 from godwit.simulator import named
 from godwit.simulator.run import Simulation, run
 from godwit.simulator.scenario import Scenario, with_changes

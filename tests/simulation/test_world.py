@@ -31,7 +31,7 @@ from godwit.filters.events import event
 from godwit.filters.filters import some
 from godwit.filters.sets import less_than
 from godwit.simulator import world as world_module
-from godwit.simulator.network import size_of
+from godwit.simulator.message_sizes import size_of
 from godwit.simulator.world import World
 from godwit.trace import Record
 

@@ -23,7 +23,7 @@ from godwit.broker.effects import (
 from godwit.broker.messages import Quench
 from godwit.client import Client, ClientConfig
 from godwit.filters.events import Attributes, Event
-from godwit.mobility import mobile_broker, Movements
+from godwit.mobility import Movements, mobile_broker
 from godwit.trace import Record
 
 STEPS_MAX = 100_000

@@ -9,10 +9,10 @@ import pytest
 
 from godwit.errors import ScenarioError
 from godwit.simulator import overlay_of, with_changes
-from godwit.simulator.movement import Ground, Move, joined, movement_graph, ways
-from godwit.simulator.roaming_settings import Roaming
+from godwit.simulator.movement_models import Move, MovementSpace, joined_moves, movement_graph, planned_itineraries
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import named
+from godwit.simulator.scenario.roaming import Roaming
 from godwit.simulator.topologies import balanced_tree, leaves, line, star
 from tests.conventions.repository import ROOT
 from tests.simulation.scenarios import TREE
@@ -20,13 +20,13 @@ from tests.simulation.scenarios import TREE
 CITY = balanced_tree(4, 4)
 
 
-def ground(**changes: Any) -> Ground:
+def ground(**changes: Any) -> MovementSpace:
     kept: dict[str, Any] = {"overlay": CITY, "places": leaves(CITY), "seed": 1, "begins_s": 20.0, "ends_s": 3_620.0}
-    return Ground(**{**kept, **changes})
+    return MovementSpace(**{**kept, **changes})
 
 
-def itineraries(roaming: Roaming, at: Ground, homes: dict[str, str]) -> dict[str, tuple[Move, ...]]:
-    return {client: way.moves for client, way in ways(roaming, at, homes).items()}
+def itineraries(roaming: Roaming, at: MovementSpace, homes: dict[str, str]) -> dict[str, tuple[Move, ...]]:
+    return {client: way.moves for client, way in planned_itineraries(roaming, at, homes).items()}
 
 
 def cells(moves: tuple[Move, ...], home: str) -> list[int]:
@@ -60,7 +60,7 @@ def test_moves_at_random_are_those_of_one_generator_for_all(away_s: float) -> No
 
 def test_who_leaves_again_before_it_has_come_makes_one_move_of_two() -> None:
     moves = (Move(1, "b1", 5), Move(2, "b2", 3), Move(6, "b3", 6), Move(6, "b4", 8), Move(8, "b1", 9))
-    assert joined(moves) == (Move(1, "b2", 5), Move(6, "b3", 6), Move(6, "b4", 8), Move(8, "b1", 9))
+    assert joined_moves(moves) == (Move(1, "b2", 5), Move(6, "b3", 6), Move(6, "b4", 8), Move(8, "b1", 9))
 
 
 # ---------------------------------------------------------------- along a line [pubmob §4.1]
@@ -132,7 +132,7 @@ def test_a_movement_graph_from_a_file_has_places_that_a_client_is_brought_to(tmp
     file = tmp_path / "paths.toml"
     file.write_text('edges = [["b3", "b4"], ["b4", "b5"]]')
     roaming = Roaming(model="walk", graph="file", file=str(file), dwell="fixed", dwell_s=20, away_s=5)
-    found = ways(roaming, ground(), {"p0": "b84"})["p0"]
+    found = planned_itineraries(roaming, ground(), {"p0": "b84"})["p0"]
     assert found.home in ("b3", "b4", "b5")
     assert {move.to for move in found.moves} == {"b3", "b4", "b5"}
     assert (found.moves[0].leaves_s, found.moves[0].arrives_s, found.moves[1].leaves_s) == (40.0, 45.0, 65.0)
@@ -150,7 +150,7 @@ def test_a_movement_graph_from_a_file_has_places_that_a_client_is_brought_to(tmp
 def test_a_walk_ends_where_no_step_leads_on(tmp_path: Path) -> None:
     file = tmp_path / "paths.json"
     file.write_text('{"edges": [["b3", "b4"], ["b4", "b5"]], "one_way": true}')
-    found = ways(Roaming(model="walk", graph="file", file=str(file)), ground(), {"p0": "b3"})["p0"]
+    found = planned_itineraries(Roaming(model="walk", graph="file", file=str(file)), ground(), {"p0": "b3"})["p0"]
     assert [move.to for move in found.moves] == ["b4", "b5"]
 
 
@@ -178,8 +178,8 @@ def dwell_times(roaming: Roaming) -> list[float]:
 
 def test_waypoints_keep_clients_at_the_nearest_broker_of_a_grid() -> None:
     roaming = Roaming(model="waypoint", area_km=1, range_m=150, margin_m=10, speeds_kmh=(20.0, 50.0), away_s=0)
-    found = ways(roaming, ground(), {f"p{k}": "b50" for k in range(10)})
-    assert len({way.home for way in found.values()}) > 3  # where they begin, and not where they were placed
+    found = planned_itineraries(roaming, ground(), {f"p{k}": "b50" for k in range(10)})
+    assert len({way.home for way in found.values()}) > 3  # where they begin, and not where they were station_positions
     apart = [place_apart(move.to, later.to) for way in found.values() for move, later in pairwise(way.moves)]
     assert max(apart) <= 2  # mostly from one to one beside it
     assert sum(each == 1 for each in apart) > 0.6 * len(apart) > 100
@@ -195,7 +195,7 @@ def test_waypoints_lie_around_brokers_whose_positions_are_known(tmp_path: Path) 
     file = tmp_path / "masts.csv"
     file.write_text("broker,lon,lat\nb21,8.50,47.30\nb22,8.51,47.30\n")
     roaming = Roaming(model="waypoint", range_m=300, margin_m=10, speeds_kmh=(20.0, 50.0), away_s=0)
-    found = ways(roaming, ground(positions=str(file)), {"p0": "b50"})["p0"]
+    found = planned_itineraries(roaming, ground(positions=str(file)), {"p0": "b50"})["p0"]
     assert {found.home, *(move.to for move in found.moves)} == {"b21", "b22"}
     assert any(move.arrives_s - move.leaves_s > 5 for move in found.moves)  # 750 m lie between them: out of reach
 
@@ -206,14 +206,16 @@ def test_a_trace_is_replayed_from_the_beginning_of_the_run_at_its_own_speed(tmp_
     rows = [f"{1_000 + 100 * k},bus,{8.50 + 0.005 * k},47.30" for k in range(5)]  # 376 m in 100 s
     trace.write_text("\n".join(["time,id,lon,lat", *rows[::-1], "1100,tram,8.52,47.3", "1500,tram,8.52,47.3"]))
     roaming = Roaming(model="trace", file=str(trace), range_m=400, margin_m=0, away_s=0, gap_s=500)
-    found = ways(roaming, ground(positions=str(masts)), {"p0": "b50", "s0": "b50"})
+    found = planned_itineraries(roaming, ground(positions=str(masts)), {"p0": "b50", "s0": "b50"})
     bus, tram = found["p0"], found["s0"]
     assert (bus.home, [move.to for move in bus.moves]) == ("b21", ["b22", "b23", "b23"])
     assert [round(move.leaves_s - 20, -1) for move in bus.moves] == [100, 300, 400]  # half way, half way, off
     assert bus.moves[-1].arrives_s == 3_620.0  # it comes back when everyone does
     assert (tram.home, [move.to for move in tram.moves]) == ("b23", ["b23", "b23"])
     assert (tram.moves[0].leaves_s, round(tram.moves[0].arrives_s, -1)) == (20.0, 120)  # it was not there yet
-    fast = ways(Roaming(**{**fields(roaming), "speedup": 10.0}), ground(positions=str(masts)), {"p0": "b50"})["p0"]
+    fast = planned_itineraries(
+        Roaming(**{**fields(roaming), "speedup": 10.0}), ground(positions=str(masts)), {"p0": "b50"}
+    )["p0"]
     assert [round(move.leaves_s - 20) // 2 for move in fast.moves] == [5, 15, 20]
 
 
@@ -227,7 +229,7 @@ def test_brokers_without_positions_stand_on_a_grid_over_the_trace(tmp_path: Path
     roaming = Roaming(model="trace", file=str(trace), range_m=2_000, gap_s=600)
     square = star(5)
     at = ground(overlay=square, places=leaves(square))
-    found = ways(roaming, at, {"p0": "b1", "p1": "b1"})
+    found = planned_itineraries(roaming, at, {"p0": "b1", "p1": "b1"})
     assert (found["p0"].home, [move.to for move in found["p0"].moves]) == ("b1", ["b2", "b2"])  # from west to east
     assert found["p1"].home == "b3"  # in the north west
 
@@ -236,7 +238,7 @@ def test_a_trace_that_leads_too_far_for_a_plane_is_refused_with_its_file(tmp_pat
     trace = tmp_path / "trace.csv"
     trace.write_text("time,id,lon,lat\n0,a,8.50,47.30\n0,b,80.50,47.30\n")
     with pytest.raises(ScenarioError, match=r"trace.csv: positions lie up to .* allowed are 500 km"):
-        ways(Roaming(model="trace", file=str(trace)), ground(), {"p0": "b21"})
+        planned_itineraries(Roaming(model="trace", file=str(trace)), ground(), {"p0": "b21"})
 
 
 def test_more_clients_than_ids_are_refused(tmp_path: Path) -> None:

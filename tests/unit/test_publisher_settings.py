@@ -9,10 +9,10 @@ from godwit.errors import GodwitError, ScenarioError
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.mobility.predictors import Itineraries, MovementModel, Wrong, model_of
-from godwit.simulator.network import size_of, sizes
-from godwit.simulator.prediction import publisher_config
-from godwit.simulator.roaming_settings import PublisherMoves, Roaming
+from godwit.simulator.message_sizes import size_of, sizes
+from godwit.simulator.publisher_config import publisher_config
 from godwit.simulator.scenario import load, named, with_changes
+from godwit.simulator.scenario.roaming import PublisherMoves, Roaming
 
 STREET = tuple("abcdefgh")
 SAID = event({"x": 1}, publisher="p", sequence=1)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from godwit.broker.config import BrokerConfig
 from godwit.broker.checking import is_number, is_whole, shown
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Arrived, Close, Closed, Heard, LinkUp, Opened, Tell, TimerDue, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
@@ -35,9 +35,9 @@ from godwit.broker.messages import (
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
-from godwit.mobility import mobile_broker, graph_roaming
-from godwit.mobility.checking import WISHES_MAX
+from godwit.mobility import graph_roaming, mobile_broker
 from godwit.mobility.attach_policies.carry import LOG_MAX
+from godwit.mobility.checking import WISHES_MAX
 from godwit.mobility.messages import (
     AskWishes,
     Brokers,

@@ -12,9 +12,9 @@ import pytest
 from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import check, draw, drawn, load, named, names, overlay_of, with_changes
-from godwit.simulator.drawing import STRATEGIES
+from godwit.simulator.random_scenarios import STRATEGIES
 from godwit.simulator.scenario import (
-    PLANNED_FAULTS,
+    FAULT_KINDS,
     OverlaySpec,
     Planned,
     Rate,
@@ -62,7 +62,7 @@ def test_the_city_is_that_of_pubmob() -> None:
 def test_the_mesh_has_many_ways_and_the_storm_every_fault() -> None:
     assert not is_tree(overlay_of(named("mesh"), Random(1)))
     storm = named("storm").faults
-    assert all(getattr(storm, kind) for kind in (*PLANNED_FAULTS, "link_loss", "duplicate", "delay", "clock_skew_s"))
+    assert all(getattr(storm, kind) for kind in (*FAULT_KINDS, "link_loss", "duplicate", "delay", "clock_skew_s"))
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
@@ -301,7 +301,7 @@ def test_drawn_scenarios_are_small_can_be_run_and_have_every_fault_on_and_off() 
         assert 1 <= len(overlay_of(scenario, Random(1)).brokers) <= 8
         assert 2 <= clients.publishers + clients.subscribers <= 12
         assert clients.publishers * clients.publish_per_s * scenario.run.duration_s <= 310
-    for kind in (*PLANNED_FAULTS, "link_loss", "duplicate", "delay", "clock_skew_s"):
+    for kind in (*FAULT_KINDS, "link_loss", "duplicate", "delay", "clock_skew_s"):
         on = sum(bool(getattr(scenario.faults, kind)) for scenario in scenarios)
         assert 30 < on < 200, kind
     assert any(scenario.routing.quenching for scenario in scenarios)

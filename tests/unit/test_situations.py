@@ -8,17 +8,17 @@ from godwit.errors import ScenarioError
 from godwit.filters.contexts import content_part, sender_part
 from godwit.filters.filters import TRUE, some
 from godwit.filters.sets import less_than
-from godwit.simulator.drawing import drawn, without_contexts
+from godwit.simulator.context_generator import ROLES, ContextGenerator
+from godwit.simulator.random_scenarios import drawn, without_contexts
 from godwit.simulator.scenario import Contexts, Scenario, check, with_changes
-from godwit.simulator.situations import ROLES, Situations
 from tests.simulation.scenarios import GRAPH, TREE
 
 BROKERS = [f"b{k}" for k in range(10)]
 CHEAP = some("price", less_than(10))
 
 
-def situations(**keys: object) -> Situations:
-    return Situations(Contexts(**{"attributes": 2, "values": 100, **keys}), BROKERS, 1)  # type: ignore[arg-type]
+def situations(**keys: object) -> ContextGenerator:
+    return ContextGenerator(Contexts(**{"attributes": 2, "values": 100, **keys}), BROKERS, 1)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- drawn
@@ -70,7 +70,7 @@ def test_a_role_is_the_servers_word_and_does_not_change() -> None:
 
 
 def test_where_contexts_are_off_nothing_is_drawn() -> None:
-    found = Situations(Contexts(), BROKERS, 1)
+    found = ContextGenerator(Contexts(), BROKERS, 1)
     assert (found.narrowed(CHEAP), found.meant(), found.asserted("s0"), found.context("b0")) == (CHEAP, None, {}, {})
 
 

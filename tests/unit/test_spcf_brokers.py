@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.config import BrokerConfig
 from godwit.adhoc.event_broker import EventBroker
+from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Heard, Opened
 from godwit.broker.messages import Advertise, Attach, Attached, Bye, Context, Request, Subscribe
 from godwit.broker.spcf import SpcfRouting

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from godwit.simulator.roaming_settings import Roaming
-from godwit.simulator.stations import LOOK_S, Stations, followed, placed
+from godwit.simulator.base_stations import SCAN_INTERVAL_S, BaseStations, itinerary_along, station_positions
+from godwit.simulator.itineraries import Move, MovementSpace
+from godwit.simulator.scenario.roaming import Roaming
 from godwit.simulator.topologies import line
 from godwit.simulator.tracks import Box, Spot, Track
-from godwit.simulator.ways import Ground, Move
 
-ROW = Stations({"b0": (0.0, 0.0), "b1": (100.0, 0.0), "b2": (400.0, 0.0)}, 100.0)
+ROW = BaseStations({"b0": (0.0, 0.0), "b1": (100.0, 0.0), "b2": (400.0, 0.0)}, 100.0)
 
 
-def ground(brokers: int = 3, ends_s: float = 1_000.0) -> Ground:
+def ground(brokers: int = 3, ends_s: float = 1_000.0) -> MovementSpace:
     overlay = line(brokers)
-    return Ground(overlay=overlay, places=overlay.brokers, seed=1, begins_s=0.0, ends_s=ends_s)
+    return MovementSpace(overlay=overlay, places=overlay.brokers, seed=1, begins_s=0.0, ends_s=ends_s)
 
 
 def way(*spots: tuple[float, Spot], **changes: Any) -> tuple[str, list[tuple[int, str, int]]]:
@@ -26,14 +26,14 @@ def way(*spots: tuple[float, Spot], **changes: Any) -> tuple[str, list[tuple[int
     track = Track()
     for each in spots:
         track.add(*each)
-    found = followed(Roaming(model="waypoint", **settings), ground(), ROW, track, Random(1))
+    found = itinerary_along(Roaming(model="waypoint", **settings), ground(), ROW, track, Random(1))
     return found.home, [(int(move.leaves_s), move.to, int(move.arrives_s)) for move in found.moves]
 
 
 def test_the_nearest_broker_is_found_near_and_far() -> None:
     rng = Random(1)
     spots = {f"b{k}": (rng.uniform(-500, 500), rng.uniform(-500, 500)) for k in range(60)}
-    stations = Stations(spots, 80.0)
+    stations = BaseStations(spots, 80.0)
     for _ in range(500):
         spot = rng.uniform(-700, 700), rng.uniform(-700, 700)
         nearest = min(spots, key=lambda broker: math.dist(spots[broker], spot))
@@ -46,7 +46,7 @@ def test_the_nearest_broker_is_found_near_and_far() -> None:
 @pytest.mark.parametrize("stations", ["grid", "drawn"])
 @pytest.mark.parametrize("box", [Box(0, 0, 100, 100), Box(-50, 10, 250, 20), Box(7, 7, 7, 7)])
 def test_brokers_are_put_into_the_box(brokers: int, stations: Any, box: Box) -> None:
-    found = placed(Roaming(stations=stations), ground(brokers), box)
+    found = station_positions(Roaming(stations=stations), ground(brokers), box)
     assert list(found) == list(line(brokers).brokers)
     for x, y in found.values():
         assert box.west <= x <= max(box.east, box.west + 1)
@@ -56,13 +56,13 @@ def test_brokers_are_put_into_the_box(brokers: int, stations: Any, box: Box) -> 
 
 
 def test_a_grid_is_as_wide_as_its_box_and_goes_row_by_row() -> None:
-    assert placed(Roaming(), ground(4), Box(0, 0, 100, 100)) == {
+    assert station_positions(Roaming(), ground(4), Box(0, 0, 100, 100)) == {
         "b0": (25, 25),
         "b1": (75, 25),
         "b2": (25, 75),
         "b3": (75, 75),
     }
-    assert {y for _, y in placed(Roaming(), ground(4), Box(0, 0, 400, 50)).values()} == {25}
+    assert {y for _, y in station_positions(Roaming(), ground(4), Box(0, 0, 400, 50)).values()} == {25}
 
 
 def test_another_broker_takes_over_when_it_is_nearer_by_the_margin() -> None:
@@ -95,7 +95,7 @@ def test_who_is_never_within_reach_has_the_nearest_broker_when_all_is_over() -> 
     assert way((0, (600.0, 0.0)), (1_000, (700.0, 0.0))) == ("b2", [(0, "b2", 1_000)])
     track = Track()
     track.add(2_000, (0.0, 0.0))  # not even there yet
-    found = followed(Roaming(model="waypoint"), ground(), ROW, track, Random(1))
+    found = itinerary_along(Roaming(model="waypoint"), ground(), ROW, track, Random(1))
     assert (found.home, found.moves) == ("b0", (Move(0.0, "b0", 1_000.0),))
 
 
@@ -104,7 +104,8 @@ def test_not_all_look_for_brokers_at_the_same_time() -> None:
     track.add(0, (0.0, 0.0))
     track.add(1_000, (1_000.0, 0.0))
     looks = {
-        followed(Roaming(model="waypoint", range_m=100), ground(), ROW, track, Random(seed)).moves[0].leaves_s % LOOK_S
+        itinerary_along(Roaming(model="waypoint", range_m=100), ground(), ROW, track, Random(seed)).moves[0].leaves_s
+        % SCAN_INTERVAL_S
         for seed in range(10)
     }
     assert len(looks) == 10

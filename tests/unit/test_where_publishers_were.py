@@ -7,7 +7,6 @@ import pytest
 from godwit.broker.broker import Broker
 from godwit.broker.effects import Closed, Heard, Opened
 from godwit.broker.messages import Attach
-from godwit.mobility import mobile_broker
 from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherConfig
 from tests.paper.roaming_world import LATENCY_S, Roaming

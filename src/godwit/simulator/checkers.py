@@ -20,7 +20,7 @@ in `run.py`, where the world is. A checker that has never caught anything is not
 from collections.abc import Iterator
 
 from godwit.filters.filters import Filter
-from godwit.simulator.ledger import NEVER, EventId, Fact, Ledger, Situation, Standing
+from godwit.simulator.ledger import NEVER, DeclaredContext, EventHistory, EventId, Ledger, RequestHistory
 from godwit.simulator.scenario import Expectations
 from godwit.simulator.summary import Summary, Violation
 
@@ -66,7 +66,7 @@ def _matches(ledger: Ledger) -> Iterator[tuple[EventId, list[Filter]]]:
         yield id, [filter for filter in filters if filter.holds(attributes)]
 
 
-def _meant(ledger: Ledger) -> Iterator[tuple[EventId, set[Situation]]]:
+def _meant(ledger: Ledger) -> Iterator[tuple[EventId, set[DeclaredContext]]]:
     """For each event that says whom it means, which of all situations that ever were."""
     versions = [version for standing in ledger.contexts.values() for version in standing.versions]
     situations = [version.filter for version in versions if version.filter is not None]
@@ -77,7 +77,7 @@ def _meant(ledger: Ledger) -> Iterator[tuple[EventId, set[Situation]]]:
 
 
 def _check_deliveries(
-    ledger: Ledger, matching: dict[EventId, set[Filter]], meant: dict[EventId, set[Situation]], verdict: Verdict
+    ledger: Ledger, matching: dict[EventId, set[Filter]], meant: dict[EventId, set[DeclaredContext]], verdict: Verdict
 ) -> None:
     for client, deliveries in ledger.deliveries.items():
         seen: set[EventId] = set()
@@ -118,12 +118,12 @@ def _check_deliveries(
 def _check_losses(
     ledger: Ledger,
     matching: dict[EventId, set[Filter]],
-    meant: dict[EventId, set[Situation]],
+    meant: dict[EventId, set[DeclaredContext]],
     verdict: Verdict,
     *,
     advertised: bool,
 ) -> None:
-    by_filter: dict[Filter, list[Standing[Filter]]] = {}
+    by_filter: dict[Filter, list[RequestHistory[Filter]]] = {}
     for standing in ledger.subscriptions.values():
         for filter in dict.fromkeys(version.filter for version in standing.versions):
             if filter is not None:
@@ -153,7 +153,7 @@ def _check_losses(
                     _missing(ledger, client, fact, verdict)
 
 
-def _missing(ledger: Ledger, client: str, fact: Fact, verdict: Verdict) -> None:
+def _missing(ledger: Ledger, client: str, fact: EventHistory, verdict: Verdict) -> None:
     """An owed event that did not come: excused, or lost."""
     reason = ledger.gone.get((client, fact.id))
     if reason == "expired":
@@ -169,7 +169,7 @@ def _missing(ledger: Ledger, client: str, fact: Fact, verdict: Verdict) -> None:
             verdict.violations.append(Violation("nothing lost", text, fact.entered_at, client))
 
 
-def _is_advertised(ledger: Ledger, fact: Fact, matching: set[Filter]) -> bool:
+def _is_advertised(ledger: Ledger, fact: EventHistory, matching: set[Filter]) -> bool:
     """Whether the publisher's advertisement of this event had settled when it entered."""
     standings = [s for s in ledger.advertisements.values() if s.client == fact.event.publisher]
     return any(standing.owes(fact, matching) for standing in standings)
@@ -178,7 +178,7 @@ def _is_advertised(ledger: Ledger, fact: Fact, matching: set[Filter]) -> bool:
 def _check_entries(
     ledger: Ledger,
     matching: dict[EventId, set[Filter]],
-    meant: dict[EventId, set[Situation]],
+    meant: dict[EventId, set[DeclaredContext]],
     verdict: Verdict,
     *,
     advertised: bool,
@@ -191,7 +191,7 @@ def _check_entries(
             text = f"{_name(id)} was published and no broker has taken it"
             verdict.violations.append(Violation("nothing stuck", text, fact.published_at, id[0]))
         elif reason == "quenched":
-            quenched = Fact(fact.event, fact.published_at)
+            quenched = EventHistory(fact.event, fact.published_at)
             quenched.entered_at = at
             if advertised and not _is_advertised(ledger, quenched, matching[id]):
                 continue  # it would have been refused

@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
-from godwit.broker.hop_messages import (
 from godwit.baselines.hop_messages import (
     ContextBegins,
     ContextEnds,
@@ -17,6 +14,8 @@ from godwit.baselines.hop_messages import (
     UnsubscribePacket,
 )
 from godwit.baselines.hops import HISTORY_MAX, Contexts, HopRouting
+from godwit.broker.broker import Broker
+from godwit.broker.config import BrokerConfig
 from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Publish
 from godwit.broker.routing import Forward, Routing
@@ -27,7 +26,7 @@ from godwit.filters.events import Event, event
 from godwit.filters.filters import TRUE, all_of
 from godwit.filters.language import parse
 from godwit.matching import BddMatcher, IndexMatcher, NaiveMatcher
-from godwit.simulator.network import size_of
+from godwit.simulator.message_sizes import size_of
 from tests.paper.roaming_world import Roaming
 from tests.property.hop_network import HopNetwork
 

@@ -1,4 +1,4 @@
-"""What a scenario says about a building whose devices look out for fire. Part of `scenario.py`."""
+"""What a scenario says about a building whose devices look out for fire. Part of the scenario package."""
 
 from typing import Annotated, Literal
 

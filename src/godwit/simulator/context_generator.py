@@ -1,4 +1,4 @@
-"""Situations: the contexts that clients are in, and what filters ask about them. Pure drawing.
+"""Context generator: the contexts that clients are in, and what filters ask about them. Pure drawing.
 
 *Theory.* A context has numbers `c0`, `c1`, and so on, all alike from 0 to `values` less one. With *ranges*, a filter
 asks whether one of them lies in a range that holds the share `selectivity` of all values: so likely is it that a
@@ -23,9 +23,9 @@ from godwit.filters.filters import Filter, all_of, any_of, missing, negation, on
 from godwit.filters.references import Reference, one_of
 from godwit.filters.sets import ValueSet, at_least, between, complement, less_than
 from godwit.filters.values import Value
-from godwit.simulator.context_settings import ROLE, Contexts
+from godwit.simulator.scenario.contexts import ROLE, Contexts
 
-__all__ = ["ROLES", "Situations"]
+__all__ = ["ROLES", "ContextGenerator"]
 
 ROLES = ("guest", "staff", "chief")
 AWAY = 0.15  # mixed: share of contexts in which an attribute is missing
@@ -35,7 +35,7 @@ OWN = 0.15  # mixed: share of filters that compare with the asker's own context
 NEGATED = 0.1
 
 
-class Situations:
+class ContextGenerator:
     """Draws the contexts of clients, and filters on them."""
 
     def __init__(self, spec: Contexts, brokers: Sequence[str], seed: int) -> None:

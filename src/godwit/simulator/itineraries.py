@@ -1,4 +1,4 @@
-"""Ways: where a client is first, and the moves that lead it from there to other brokers. Part of `movement.py`."""
+"""Itineraries: the first broker of a client, and its moves from there to other brokers (`movement_models.py`)."""
 
 from collections.abc import Iterable
 from random import Random
@@ -7,7 +7,7 @@ import msgspec
 
 from godwit.simulator.topologies import Overlay
 
-__all__ = ["Ground", "Move", "Way", "joined"]
+__all__ = ["Itinerary", "Move", "MovementSpace", "joined_moves"]
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -18,14 +18,14 @@ class Move(msgspec.Struct, frozen=True):
     arrives_s: float
 
 
-class Way(msgspec.Struct, frozen=True):
+class Itinerary(msgspec.Struct, frozen=True):
     """Where a client is first, and where it goes from there."""
 
     home: str
     moves: tuple[Move, ...] = ()
 
 
-class Ground(msgspec.Struct, frozen=True, kw_only=True):
+class MovementSpace(msgspec.Struct, frozen=True, kw_only=True):
     """Where clients move, and when."""
 
     overlay: Overlay
@@ -40,7 +40,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
         return Random(f"{self.seed}/movement/{client}")
 
 
-def joined(moves: Iterable[Move]) -> tuple[Move, ...]:
+def joined_moves(moves: Iterable[Move]) -> tuple[Move, ...]:
     """The moves as they can be seen: who leaves again before it has turned up anywhere makes one move of two."""
     found: list[Move] = []
     for move in moves:

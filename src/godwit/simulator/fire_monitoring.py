@@ -16,7 +16,7 @@ Whom an order means is tested at the last broker in the traditional interface [s
 does. So the two columns differ in what detectors and sprinklers say, and each may be run with each strategy.
 
 *Rules.*
-1. What must happen is reckoned from where the devices are, in metres, without any filter; the law *fire* compares.
+1. What must happen is computed from where the devices are, in metres, without any filter; the law *fire* compares.
 2. A device that was just being carried about, or just came back, may be told or not: it is counted as `unsure`.
 3. Nobody is carried within the last third of the time before a fire.
 
@@ -26,20 +26,22 @@ arithmetic, so a sprinkler writes the bounds around its own position into its fi
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
 
 from godwit.broker.effects import Notify
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, all_of, some
 from godwit.filters.sets import between, less_than, more_than, one_of, starts_with
 from godwit.filters.values import Value
-from godwit.simulator.fire_settings import Fire
-from godwit.simulator.ledger import NEVER, EventId, Fact
-from godwit.simulator.scenario import places_of
-from godwit.simulator.walking import Walkers
-from godwit.simulator.ways import Move
+from godwit.simulator.client_requests import ClientRequests
+from godwit.simulator.ledger import NEVER, EventHistory, EventId, Ledger
+from godwit.simulator.network import Network
+from godwit.simulator.population import Population
+from godwit.simulator.random_streams import RandomStreams
+from godwit.simulator.recorder import Recorder
+from godwit.simulator.scenario import Fire, Scenario
+from godwit.simulator.world import World
 
-__all__ = ["Building", "Device", "Firefighters", "orders"]
+__all__ = ["Building", "Device", "FireMonitoring", "orders", "place_devices"]
 
 PLANNER = "planner"
 ALERT, LEFT, RIGHT = "Alert", "EvacuateL", "EvacuateR"
@@ -134,105 +136,114 @@ def orders(alarm: Event) -> list[tuple[Attributes, Filter]]:
     return [({"msgType": LEFT}, some("x", less_than(x))), ({"msgType": RIGHT}, some("x", more_than(x)))]
 
 
-# ---------------------------------------------------------------- on the stage
+# ---------------------------------------------------------------- in a run
 
 
-class Firefighters(Walkers):
-    """A stage with people on it, and perhaps a building with devices. They come besides all other clients."""
+def place_devices(building: Building, brokers: tuple[str, ...]) -> dict[str, str]:
+    """The broker of the planner and of each device."""
+    devices = building.devices.values()
+    return {PLANNER: brokers[0], **{device.name: building.broker(device, brokers) for device in devices}}
 
-    building: Building | None = None
 
-    def _place_clients(self) -> dict[str, tuple[Move, ...]]:
-        itineraries = super()._place_clients()
-        spec = self.scenario.fire
-        self.alarms: dict[EventId, Device] = {}  # by alert: who gave it
-        self.orders: dict[EventId, tuple[str, EventId]] = {}  # by order: what it says, and the alert it is due to
-        self.places: dict[EventId, dict[str, Device]] = {}  # by alert or order: where all devices were
-        if spec.is_on:
-            self.building = Building(spec, self.seed)
-            places = places_of(self.scenario, self.overlay)
-            self.homes[PLANNER] = places[0]
-            for device in self.building.devices.values():
-                self.homes[device.name] = self.building.broker(device, places)
-        return itineraries
+class FireMonitoring:
+    """A building with devices. They are clients besides all others."""
 
-    def _plan_fires(self) -> None:
-        if self.building is None:
-            return
-        spec, rng = self.scenario.fire, Random(f"{self.seed}/fires")
+    def __init__(
+        self,
+        scenario: Scenario,
+        streams: RandomStreams,
+        world: World,
+        network: Network,
+        population: Population,
+        requests: ClientRequests,
+        ledger: Ledger,
+        recorder: Recorder,
+        building: Building,
+    ) -> None:
+        self.building = building
+        self._scenario = scenario
+        self._spec = scenario.fire
+        self._streams = streams
+        self._world = world
+        self._network = network
+        self._requests = requests
+        self._ledger = ledger
+        self._recorder = recorder
+        self._alarms: dict[EventId, Device] = {}  # by alert: the detector that gave it
+        self._orders: dict[EventId, tuple[str, EventId]] = {}  # by order: its type, and the alert it is due to
+        self._positions: dict[EventId, dict[str, Device]] = {}  # by alert or order: where all devices were
+        population.before_connecting.append(self._declare_first)
+        population.after_connecting.append(self._ask_first)
+        recorder.listen_to_deliveries(self._on_delivery)
+
+    def plan(self) -> None:
+        """When devices are carried about, and when there is a fire."""
+        spec, rng, clock = self._spec, self._streams.stream("fires"), self._world.clock
         detectors = [device.name for device in self.building.of_kind("detector")]
         carried = [device.name for device in self.building.devices.values() if device.is_carried]
         for number in range(spec.fires):
-            begins_s = self.scenario.run.warmup_s + number * spec.every_s
+            begins_s = self._scenario.run.warmup_s + number * spec.every_s
             for name in carried:
-                self.world.at(begins_s + rng.uniform(0.1, CARRIED_UNTIL) * spec.every_s, self._carry, name)
-            self.world.at(begins_s + spec.every_s, self._burn, rng.choice(detectors))
+                clock.call_at(begins_s + rng.uniform(0.1, CARRIED_UNTIL) * spec.every_s, self._carry, name)
+            clock.call_at(begins_s + spec.every_s, self._burn, rng.choice(detectors))
 
-    def _come(self, name: str, _b: Any, _c: Any) -> None:
-        if self.building is None or (name != PLANNER and name not in self.building.devices):
-            super()._come(name, None, None)
-            return
+    def _declare_first(self, name: str) -> None:
+        if name in self.building.devices:
+            self._declare(self.building.devices[name])
+
+    def _ask_first(self, name: str) -> None:
         if name == PLANNER:
-            self._reconnect_client(name)
-            self._subscribe_to(name, "alerts", some("msgType", one_of([ALERT])))
-            return
-        device = self.building.devices[name]
-        self._tell_where(device)
-        self._reconnect_client(name)
-        if device.kind != "detector":
-            filter, sender = wish(device, self.scenario.fire)
-            self._subscribe_to(name, "orders" if device.kind == "signal" else "alerts", filter, sender)
+            self._requests.subscribe(name, "alerts", some("msgType", one_of([ALERT])))
+        elif name in self.building.devices:
+            device = self.building.devices[name]
+            if device.kind != "detector":
+                filter, sender = wish(device, self._spec)
+                self._requests.subscribe(name, "orders" if device.kind == "signal" else "alerts", filter, sender)
 
-    def _tell_where(self, device: Device) -> None:
-        is_context = self.scenario.fire.interface == "context"
-        if device.kind == "signal" or (device.kind == "detector" and is_context):
-            self._set_context(device.name, device.context)
+    def _declare(self, device: Device) -> None:
+        """A device declares where it is, if its interface has that in the context."""
+        if device.kind == "signal" or (device.kind == "detector" and self._spec.interface == "context"):
+            self._requests.set_context(device.name, device.context)
 
-    def _carry(self, name: str, _b: Any, _c: Any) -> None:
-        assert self.building is not None
-        self._tell_where(self.building.carry(name))
+    def _carry(self, name: str) -> None:
+        self._declare(self.building.carry(name))
 
-    def _burn(self, name: str, _b: Any, _c: Any) -> None:
+    def _burn(self, name: str) -> None:
         """There is smoke at a detector."""
-        assert self.building is not None
         id, device = self._next_id(name), self.building.devices[name]
-        self.alarms[id] = device
-        self._say(name, alert(device, self.scenario.fire), None)
+        self._alarms[id] = device
+        self._requests.publish(name, alert(device, self._spec), None)
 
     def _next_id(self, name: str) -> EventId:
-        """The id of the event that a device is about to publish; where all are at that moment is written down."""
-        assert self.building is not None
-        id = (name, self.client(name).sequence + 1)
-        self.places[id] = dict(self.building.devices)
+        """The id of the event that a device is about to publish; where all are at that moment is kept."""
+        id = (name, self._network.client(name).sequence + 1)
+        self._positions[id] = dict(self.building.devices)
         return id
 
-    def _on_notify(self, client: str, notify: Notify, now: float) -> None:
-        super()._on_notify(client, notify, now)
-        if client == PLANNER and notify.event.id in self.alarms:
-            self.world.at(now, self._evacuate, notify.event)
+    def _on_delivery(self, client: str, notify: Notify, now: float) -> None:
+        if client == PLANNER and notify.event.id in self._alarms:
+            self._world.clock.call_at(now, self._evacuate, notify.event)
 
-    def _evacuate(self, alarm: Event, _b: Any, _c: Any) -> None:
-        for said, to in orders(alarm):
+    def _evacuate(self, alarm: Event) -> None:
+        for content, to in orders(alarm):
             id = self._next_id(PLANNER)
-            self.orders[id] = (str(said["msgType"]), alarm.id)
-            self._say(PLANNER, said, to)
+            self._orders[id] = (str(content["msgType"]), alarm.id)
+            self._requests.publish(PLANNER, content, to)
 
     # ------------------------------------------------------------ what the building says
 
-    def check_fires(self) -> dict[str, int | bool]:
+    def check(self) -> dict[str, int | bool]:
         """Who went on and who switched, and whether it was just those who had to; each who is not breaks the law."""
-        if self.building is None:
-            return {}
         got: dict[EventId, dict[str, None]] = {}
-        for client, deliveries in self.ledger.deliveries.items():
+        for client, deliveries in self._ledger.deliveries.items():
             for _, id, _ in deliveries:
                 if client in self.building.devices:
                     got.setdefault(id, {})[client] = None
         wrong = unsure = judged = 0
-        for id in (*self.alarms, *self.orders):
-            fact, due = self.ledger.facts[id], self._due(id)
+        for id in (*self._alarms, *self._orders):
+            fact, due = self._ledger.facts[id], self._due(id)
             for device in self._concerned(id):
-                if not self.scenario.run.judge or not self._is_sure(fact, device.name):
+                if not self._scenario.run.judge or not self._is_sure(fact, device.name):
                     unsure += 1
                     continue
                 judged += 1
@@ -240,14 +251,14 @@ class Firefighters(Walkers):
                 if is_told != must_be:
                     wrong += 1
                     text = f"event {id[1]} of {id[0]} {'came, and it is not concerned' if is_told else 'never came'}"
-                    self._violate("fire", text, device.name)
+                    self._recorder.violate("fire", text, device.name)
         switched = {LEFT: 0, RIGHT: 0}
-        for id, (says, _) in self.orders.items():
+        for id, (says, _) in self._orders.items():
             switched[says] += len(got.get(id, {}))
-        on = {name for id in self.alarms for name in got.get(id, {})}
+        on = {name for id in self._alarms for name in got.get(id, {})}
         return {
-            "alerts": len(self.alarms),
-            "orders": len(self.orders),
+            "alerts": len(self._alarms),
+            "orders": len(self._orders),
             "sprinklers_on": len(on),
             "sprinklers": len(self.building.of_kind("sprinkler")),
             "switched_left": switched[LEFT],
@@ -260,13 +271,12 @@ class Firefighters(Walkers):
 
     def _concerned(self, id: EventId) -> list[Device]:
         """The devices of the kind that an alert or an order is about, where they are at last."""
-        assert self.building is not None
-        return self.building.of_kind("sprinkler" if id in self.alarms else "signal")
+        return self.building.of_kind("sprinkler" if id in self._alarms else "signal")
 
     def _due(self, id: EventId) -> set[str]:
         """The devices that must be told, by where they were then and where the fire was found."""
-        says, source = self.orders.get(id, (ALERT, id))
-        fire, devices, reach_m = self.alarms[source], self.places[id], self.scenario.fire.reach_m
+        says, source = self._orders.get(id, (ALERT, id))
+        fire, devices, reach_m = self._alarms[source], self._positions[id], self._spec.reach_m
         if says == LEFT:
             return {name for name, device in devices.items() if device.kind == "signal" and device.x < fire.x}
         if says == RIGHT:
@@ -280,9 +290,9 @@ class Firefighters(Walkers):
             and abs(device.y - fire.y) <= reach_m
         }
 
-    def _is_sure(self, fact: Fact, name: str) -> bool:
+    def _is_sure(self, fact: EventHistory, name: str) -> bool:
         """Whether what the device wants and where it is had settled for this event, and nothing excuses its loss."""
-        ledger = self.ledger
+        ledger = self._ledger
         if fact.entered_at == NEVER or (name, fact.id) in ledger.gone or (name, fact.id) in ledger.died:
             return False
         standings = [standing for standing in ledger.subscriptions.values() if standing.client == name]

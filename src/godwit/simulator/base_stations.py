@@ -1,4 +1,4 @@
-"""Stations: brokers that stand somewhere and reach so far, and which of them a client is within reach of as it goes.
+"""Base stations: brokers with a position and a range, and which of them a client can reach as it moves.
 
 *Theory.* Stations are points in a plane: on a grid, drawn, or from a file of positions. A client looks for brokers once
 a second. One that has a broker keeps it until that is out of range, or until another is nearer by a margin; one that
@@ -19,18 +19,18 @@ from collections.abc import Mapping
 from random import Random
 
 from godwit.errors import ScenarioError
-from godwit.simulator.roaming_settings import Roaming
+from godwit.simulator.itineraries import Itinerary, Move, MovementSpace
+from godwit.simulator.scenario.roaming import Roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.tracks import Box, Spot, Track, positions_of
-from godwit.simulator.ways import Ground, Move, Way
 
-__all__ = ["LOOK_S", "Stations", "broker_positions", "followed", "placed"]
+__all__ = ["SCAN_INTERVAL_S", "BaseStations", "broker_positions", "itinerary_along", "station_positions"]
 
-LOOK_S = 1.0  # from one look for brokers to the next
+SCAN_INTERVAL_S = 1.0  # from one look for brokers to the next
 LEAST_M = 1.0  # a side of a box that stations are put into
 
 
-class Stations:
+class BaseStations:
     """Brokers in a plane. Those near a spot are found without asking all."""
 
     def __init__(self, spots: Mapping[str, Spot], range_m: float) -> None:
@@ -63,11 +63,11 @@ class Stations:
 # ---------------------------------------------------------------- where brokers stand
 
 
-def placed(roaming: Roaming, ground: Ground, box: Box) -> dict[str, Spot]:
+def station_positions(roaming: Roaming, space: MovementSpace, box: Box) -> dict[str, Spot]:
     """Where brokers stand in a box: on a grid, row by row, or drawn."""
-    brokers = ground.places
+    brokers = space.places
     if roaming.stations == "drawn":
-        rng = Random(f"{ground.seed}/stations")
+        rng = Random(f"{space.seed}/stations")
         return {broker: (rng.uniform(box.west, box.east), rng.uniform(box.south, box.north)) for broker in brokers}
     width, height = max(box.east - box.west, LEAST_M), max(box.north - box.south, LEAST_M)
     columns = min(max(math.ceil(math.sqrt(len(brokers) * width / height)), 1), len(brokers))
@@ -91,34 +91,36 @@ def broker_positions(file: str, overlay: Overlay) -> dict[str, Spot]:
 # ---------------------------------------------------------------- who is within reach of whom
 
 
-def followed(roaming: Roaming, ground: Ground, stations: Stations, track: Track, rng: Random) -> Way:
+def itinerary_along(
+    roaming: Roaming, space: MovementSpace, stations: BaseStations, track: Track, rng: Random
+) -> Itinerary:
     """The way of a client that goes along a track."""
     enters_m = max(roaming.range_m - roaming.margin_m, 0.0)
-    at = left_s = ground.begins_s
+    at = left_s = space.begins_s
     last = track.at(at)
     home = broker = None if last is None else stations.nearest_within(last, enters_m)
     moves: list[Move] = []
-    at += LOOK_S * rng.random()  # not all at the same time
-    while at < ground.ends_s:
+    at += SCAN_INTERVAL_S * rng.random()  # not all at the same time
+    while at < space.ends_s:
         spot = track.at(at)
         last = spot or last
         if broker is None:
             broker = None if spot is None else stations.nearest_within(spot, enters_m)
             if broker is not None:
                 moves.append(Move(left_s, broker, at))
-            at += LOOK_S
+            at += SCAN_INTERVAL_S
         elif spot is not None and _keeps(roaming, stations, broker, spot):
-            at += LOOK_S
+            at += SCAN_INTERVAL_S
         else:
             broker, left_s = None, at
             at += roaming.away_s
     if broker is None:
         to = stations.nearest(last or track.spots[-1])
-        moves.append(Move(left_s, to, ground.ends_s))
-    return Way(home or moves[0].to, tuple(moves))
+        moves.append(Move(left_s, to, space.ends_s))
+    return Itinerary(home or moves[0].to, tuple(moves))
 
 
-def _keeps(roaming: Roaming, stations: Stations, broker: str, spot: Spot) -> bool:
+def _keeps(roaming: Roaming, stations: BaseStations, broker: str, spot: Spot) -> bool:
     """Whether a client there keeps its broker."""
     away_m = stations.distance_m(broker, spot)
     if away_m > roaming.range_m:

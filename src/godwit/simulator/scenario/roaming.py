@@ -1,4 +1,4 @@
-"""What a scenario says about clients that move from broker to broker. Part of `scenario.py`."""
+"""What a scenario says about clients that move from broker to broker. Part of the scenario package."""
 
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -131,7 +131,7 @@ def check_roaming(roaming: Roaming, places: tuple[str, ...], movers: int, lasts_
     if roaming.per_s > 0:
         raise fault("per_s", f"is {roaming.per_s:g}: only the model 'random' has a rate of moves")
     if roaming.model != "line":
-        return  # roaming_checks.py
+        return  # movement_checks.py
     if len(places) < 2:
         raise fault(
             "model", f"is 'line': a street needs at least 2 brokers that clients are placed at, not {len(places)}"

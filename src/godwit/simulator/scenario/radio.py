@@ -1,4 +1,4 @@
-"""What a scenario says about devices of an ad hoc network and how they move. Part of `scenario.py`."""
+"""What a scenario says about devices of an ad hoc network and how they move. Part of the scenario package."""
 
 from typing import Annotated, Literal
 

@@ -1,9 +1,9 @@
-"""Keys of a scenario that would change nothing, because another key leaves them without effect. Part of `scenario.py`.
+"""Unused keys of a scenario: those that change nothing because another key leaves them without effect.
 
 *Rules.*
-1. A key with its default is never idle: nobody has asked for anything.
+1. A key with its default is never unused: nobody has asked for anything.
 2. Who changes a scenario (`--set`) and so leaves a key of the same table without effect need not take that key away;
-   who sets an idle key is told.
+   who sets an unused key gets an error.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,10 +14,10 @@ from msgspec import structs
 from godwit.errors import ScenarioError
 from godwit.settings import Path, Where
 
-__all__ = ["check_idle", "idle_keys", "let_go"]
+__all__ = ["check_unused_keys", "drop_unused_keys", "unused_keys"]
 
 
-def idle_keys(scenario: Any) -> Iterator[tuple[Path, str]]:
+def unused_keys(scenario: Any) -> Iterator[tuple[Path, str]]:
     """Each key that is set and changes nothing, with the reason and what would be right."""
     routing, contexts, fire = scenario.routing, scenario.contexts, scenario.fire
     if (routing.family, routing.strategy, routing.matching) != ("graph", "spcf", "source"):
@@ -40,18 +40,18 @@ def _changed(table: Any, path: Path, why: str) -> Iterator[tuple[Path, str]]:
         yield path, f"is {value!r}: {why}; without that, it can only be {default!r}"
 
 
-def check_idle(scenario: Any, where: Where) -> None:
+def check_unused_keys(scenario: Any, where: Where) -> None:
     """Raise `ScenarioError` when a key is set that changes nothing."""
-    for path, why in idle_keys(scenario):
+    for path, why in unused_keys(scenario):
         raise ScenarioError(f"{where(path)} {why}")
 
 
-def let_go(scenario: Any, data: dict[str, Any], set_by: Iterable[Path]) -> bool:
+def drop_unused_keys(scenario: Any, data: dict[str, Any], set_by: Iterable[Path]) -> bool:
     """Take those keys out of `data` that changes have left without effect; whether there were any. (rule 2)"""
     told = list(set_by)
     gone = [
         path
-        for path, _ in idle_keys(scenario)
+        for path, _ in unused_keys(scenario)
         if any(path[0] == each[0] for each in told) and not any(path[: len(each)] == each for each in told)
     ]
     for table, key in gone:

@@ -1,10 +1,14 @@
-"""Looking into brokers, for the checkers alone: what waits in them, and how full they are.
+"""Broker inspection: every look of the simulator into a broker or a client, for the checkers alone.
 
-Whatever is on a wire is also in the outbox or queue of who sent it, until it is acknowledged. So what waits in nodes,
-less what the other end has taken and not acknowledged yet, is all that is under way.
+*Theory.* Whatever is on a wire is also in the outbox or queue of its sender, until it is acknowledged. So what waits in
+nodes, less what the other end has taken and not acknowledged yet, is everything that is under way.
+
+*Rules.*
+1. No other module of the simulator reads the fields of a broker.
+2. Nothing here changes a machine.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import chain, islice
 from typing import Any
 
@@ -18,7 +22,9 @@ from godwit.filters.contexts import may_match
 from godwit.mobility.attach_policies.carry import Carry
 from godwit.mobility.messages import Collected, Replay
 from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.publisher_presence import PublisherPresence
 from godwit.mobility.relocation import Relocation
+from godwit.mobility.transfer_barrier import GraphBarrier
 from godwit.simulator.ledger import EventId
 from godwit.simulator.topologies import Overlay
 
@@ -31,8 +37,13 @@ __all__ = [
     "idle_entries",
     "is_answered",
     "is_quiet",
+    "is_settled",
+    "last_taken",
+    "left_behind",
     "queue_lengths",
     "sessions_at",
+    "table_sizes",
+    "unfinished",
     "waiting",
 ]
 
@@ -169,6 +180,40 @@ def is_quiet(broker: Broker, overlay: Overlay, taken: Taken) -> bool:
     return all(_event_of(message) is not None for _, message in waiting(broker, overlay, taken))
 
 
+def is_settled(broker: Broker) -> bool:
+    """Whether the tables of `broker` are whole."""
+    return broker.routing.is_settled()
+
+
+def unfinished(broker: Broker, overlay: Overlay, others: "Others") -> list[str]:
+    """Everything that `broker` has not finished, in words; what its neighbours have not acknowledged, too."""
+    found = [
+        f"{type(message).__name__} {f'for {peer}' if peer else 'held back'}"
+        for peer, message in waiting(broker, overlay, taken=lambda *_: 0)
+    ]
+    found += [f"the session of {client} is not here yet" for client in broker.component(Relocation).arrivals]
+    collecting = broker.component(Carry).collecting
+    found += [f"{', '.join(asked.brokers)} about {client}" for client, asked in collecting.items()]
+    found += [f"event {id} for client {client}" for client, id in events_queued(broker, others)]
+    return found
+
+
+def left_behind(broker: Broker) -> dict[str, int]:
+    """By table, how many entries `broker` holds, where it holds any; sessions and what is kept for them counted."""
+    kept: dict[str, Sized] = {"sessions": broker.sessions}
+    if isinstance(barrier := broker.component(Relocation).barrier, GraphBarrier):
+        kept |= {"leaving": barrier.departing, "flushed": barrier.flushed}
+    kept["holdings"] = broker.component(PublisherPresence).holdings
+    sizes = {**broker.routing.sizes(), **{what: len(those) for what, those in kept.items()}}
+    return {what: size for what, size in sizes.items() if size}
+
+
+def last_taken(sender: Broker, receiver: Broker) -> int:
+    """The number of the last message that `receiver` has taken from the present life of `sender`."""
+    link = receiver.links[sender.name]
+    return link.received if link.peer_incarnation == sender.links[receiver.name].incarnation else 0
+
+
 def is_answered(client: Client) -> bool:
     """Whether the client's broker has answered all that it asked for, events aside, and first of all its greeting."""
     return (client.connection is None or client.is_attached) and not client.has_unanswered_changes()
@@ -186,6 +231,11 @@ def idle_entries(broker: Broker) -> int:
         for asked, ids in other.classes.items()
         if not any(may_match(asked, described) for described in told)
     )
+
+
+def table_sizes(broker: Broker) -> dict[str, int]:
+    """By table of `broker`, how many entries it has."""
+    return broker.routing.sizes()
 
 
 def entries_in(broker: Broker) -> int:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from godwit.errors import ScenarioError
 from godwit.settings import Where
-from godwit.simulator.movement import movement_graph
-from godwit.simulator.roaming_settings import MOVES_MAX, Roaming
-from godwit.simulator.stations import LOOK_S, broker_positions
+from godwit.simulator.base_stations import SCAN_INTERVAL_S, broker_positions
+from godwit.simulator.movement_models import movement_graph
+from godwit.simulator.scenario.roaming import MOVES_MAX, Roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.tracks import Box, Plane
 
@@ -61,7 +61,7 @@ def check_positions(file: str, overlay: Overlay, where: Where) -> None:
 def _check_stations(roaming: Roaming, movers: int, lasts_s: float, fault: Fault) -> None:
     if roaming.margin_m >= roaming.range_m:
         raise fault("margin_m", f"is {roaming.margin_m:g}: allowed is less than range_m, {roaming.range_m:g}")
-    if movers * lasts_s / LOOK_S > LOOKS_MAX:
+    if movers * lasts_s / SCAN_INTERVAL_S > LOOKS_MAX:
         raise fault("model", f"lets {movers:,} clients look for brokers more than {LOOKS_MAX:,} times")
 
 

@@ -1,7 +1,7 @@
 """Faults: drawn from the seed before the run begins, then injected at their time.
 
 Each fault has a beginning and an end, and all end by `faults_end_s`, so that everything can settle. Which broker or
-link it befalls is drawn too, unless the scenario names it. `misfortune.py` carries them out.
+link it befalls is drawn too, unless the scenario names it. `fault_injector.py` carries them out.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,8 @@ from random import Random
 
 import msgspec
 
-from godwit.simulator.scenario import LINK_FAULTS, PLANNED_FAULTS, Rate, Scenario
+from godwit.simulator.scenario import FAULT_KINDS, FaultKind, Rate, Scenario
+from godwit.simulator.scenario.faults import LINK_FAULTS, plan_of
 from godwit.simulator.topologies import Overlay
 
 __all__ = ["Fault", "drawn_faults"]
@@ -20,7 +21,7 @@ LASTS_S_LEAST = 0.05
 class Fault(msgspec.Struct, frozen=True):
     """Something that goes wrong for a time, at a broker or on a link."""
 
-    kind: str
+    kind: FaultKind
     where: tuple[str, ...]
     begins_s: float
     ends_s: float
@@ -28,12 +29,12 @@ class Fault(msgspec.Struct, frozen=True):
 
 def drawn_faults(scenario: Scenario, overlay: Overlay, rng: Random) -> list[Fault]:
     """All faults of a run, in the order they begin."""
-    found = [fault for kind in PLANNED_FAULTS for fault in _of_kind(kind, scenario, overlay, rng)]
+    found = [fault for kind in FAULT_KINDS for fault in _of_kind(kind, scenario, overlay, rng)]
     return sorted(found, key=lambda fault: (fault.begins_s, fault.kind, fault.where))
 
 
-def _of_kind(kind: str, scenario: Scenario, overlay: Overlay, rng: Random) -> Iterator[Fault]:
-    plan = getattr(scenario.faults, kind)
+def _of_kind(kind: FaultKind, scenario: Scenario, overlay: Overlay, rng: Random) -> Iterator[Fault]:
+    plan = plan_of(scenario.faults, kind)
     if plan is None:
         return
     end_s = scenario.faults_end_s

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from godwit.mobility.predictors import Itineraries, Predictor, Wrong, model_of
 from godwit.mobility.publisher_presence import PublisherConfig
-from godwit.simulator.roaming_settings import Roaming
+from godwit.simulator.scenario.roaming import Roaming
 
 __all__ = ["publisher_config"]
 

@@ -1,4 +1,4 @@
-"""What a scenario says about the contexts of clients, and about filters on them. Part of `scenario.py`."""
+"""What a scenario says about the contexts of clients, and about filters on them. Part of the scenario package."""
 
 from typing import Annotated, Literal
 
@@ -7,7 +7,7 @@ import msgspec
 from godwit.errors import ScenarioError
 from godwit.settings import Where
 
-__all__ = ["ROLE", "Contexts", "check_contexts", "check_routing"]
+__all__ = ["ROLE", "Contexts", "check_contexts"]
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 SomeShare = Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -46,27 +46,3 @@ def check_contexts(contexts: Contexts, where: Where) -> None:
                 f"{where(('contexts', key))} is {value:g}: contexts.attributes is 0, so there is no context; "
                 "allowed is 0, or contexts.attributes of 1 to 16"
             )
-
-
-def check_routing(family: str, strategy: str, matching: str, *, lose_disks: bool, roams: bool, where: Where) -> None:
-    """Raise `ScenarioError` unless brokers of that family can route so, among such faults and moves."""
-    if family != "graph":
-        for key, value, default in (("strategy", strategy, "gsf"), ("matching", matching, "source")):
-            if value != default:
-                raise ScenarioError(
-                    f"{where(('routing', key))} is {value!r}: only the family 'graph' has it, and the family is "
-                    f"{family!r}; allowed is {default!r} there"
-                )
-    if matching != "hops":
-        return
-    key = where(("routing", "matching"))
-    if lose_disks:
-        raise ScenarioError(
-            f"{key} is 'hops': tables at hops have no other copy, so no broker may lose its disk; "
-            "allowed is 'source', or a scenario without faults.crash_diskless"
-        )
-    if roams:
-        raise ScenarioError(
-            f"{key} is 'hops': clients stay at their broker there; allowed is 'source', "
-            "or a scenario without clients.roaming"
-        )

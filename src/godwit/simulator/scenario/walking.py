@@ -1,4 +1,4 @@
-"""What a scenario says about clients that walk over a movement graph. Part of `scenario.py`."""
+"""What a scenario says about clients that walk over a movement graph. Part of the scenario package."""
 
 from pathlib import Path
 from typing import Annotated, Literal
