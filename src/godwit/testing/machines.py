@@ -143,7 +143,8 @@ class _Node:
         self.is_alive = True
         self.journal: list[tuple[Any, float]] = []
         self.asked: dict[TimerKey, float] = {}  # what ran when it crashed: timers,
-        self.open: list[Input] = []  # and connections, each as its end
+        self.open: list[Input] = []  # and connections, each as its end;
+        self.peers: list[NodeId] = []  # those to other brokers
 
 
 class Machines:
@@ -166,7 +167,7 @@ class Machines:
         self.sent: list[Sent] = []
         self.told: list[Told] = []
         self.heard: list[tuple[NodeId, Any]] = []  # what clients have said
-        self.got: list[Notified] = []
+        self.notifications: list[Notified] = []
         self.handled: Counter[type] = Counter()  # messages that have arrived, by type
         self.packets: Counter[type] = Counter()  # of the graph family, by what they bear
         self.on_notify: Callable[[NodeId, Notify, float], None] | None = None
@@ -360,7 +361,7 @@ class Machines:
                     self.open.pop((name, peer), None)
                     self._transmit(name, self._connections.get((name, peer), peer), CLOSED)
                 case Notify(event=event, subscriptions=subscriptions):
-                    self.got.append(Notified(self.now, name, event, subscriptions))
+                    self.notifications.append(Notified(self.now, name, event, subscriptions))
                     if self.on_notify is not None:
                         self.on_notify(name, effect, self.now)
                 case StartTimer(key=key, at=at):
@@ -533,11 +534,12 @@ class Machines:
         if not keeps_disk:
             node.incarnation += 1
             node.journal, node.open, node.asked = [], [], {}
+        node.peers = [peer for peer in peers if peer in self.brokers]
         for peer in peers:
             self.cut(name, peer, noticed_by=[peer])
 
-    def restart(self, name: NodeId) -> None:
-        """Start a broker that has crashed, from what its disk holds. It is connected to nobody."""
+    def restart(self, name: NodeId, *, rejoins: bool = False) -> None:
+        """Start a broker that has crashed, from what its disk holds; with its links, or connected to nobody."""
         node = self._nodes[name]
         if node.is_alive:
             return
@@ -549,6 +551,8 @@ class Machines:
             self.timers[name, key] = due_at
         for end in node.open:
             self.give(name, end)
+        for peer in node.peers if rejoins else ():
+            self.join(name, peer)
 
     # ------------------------------------------------------------ what was seen
 
@@ -569,7 +573,7 @@ class Machines:
 
     def notified(self, client: NodeId) -> list[tuple[str, int]]:
         """Publishers and numbers of the events that a client was given, in order."""
-        return [each.event.id for each in self.got if each.client == client]
+        return [each.event.id for each in self.notifications if each.client == client]
 
 
 def machines(
