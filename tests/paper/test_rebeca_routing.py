@@ -11,7 +11,7 @@ from godwit.broker.broker import Broker
 from godwit.broker.messages import Accepted, Advertise, Refused, Subscribe, Unadvertise, Unsubscribe
 from godwit.filters import Filter, parse
 from godwit.testing import Machines, machines
-from tests.property.tree_network import TreeNetwork
+from tests.property.routing_network import TreeNetwork
 
 LINE = ["ab", "bc"]
 F1, F2, OTHER = parse("cost < 3"), parse("cost < 2"), parse("size = 'van'")

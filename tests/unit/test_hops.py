@@ -27,7 +27,7 @@ from godwit.filters.language import parse
 from godwit.matching import BddMatcher, IndexMatcher, NaiveMatcher
 from godwit.simulator.network import size_of
 from tests.paper.roaming_world import Roaming
-from tests.property.hop_network import HopNetwork
+from tests.property.routing_network import HopNetwork
 
 LINE = (("a", "b", 1.0), ("b", "c", 1.0))
 RING = (("a", "b", 1.0), ("b", "c", 1.0), ("c", "d", 1.0), ("d", "a", 1.0))
