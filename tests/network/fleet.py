@@ -15,6 +15,8 @@ from typing import Any
 from godwit.broker.config import BrokerConfig
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
+from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.relocation import Relocation
 from godwit.runtime import client as client_module
 from godwit.runtime import dialling, tcp
 from godwit.runtime.client import Connected, connect
@@ -223,7 +225,7 @@ class Fleet:
         def is_quiet() -> bool:
             for station in self.stations.values():
                 machine = station.machine
-                if any(link.outbox for link in machine.links.values()) or machine.arrivals or machine.held:
+                if any(link.outbox for link in machine.links.values()) or machine.component(Relocation).arrivals or machine.component(OverlayRoutes).held:
                     return False
                 if not machine.routing.is_settled() or not station.node._quiet.is_set():
                     return False

@@ -8,7 +8,9 @@ from random import Random
 import pytest
 
 from godwit.mobility import handoffs
+from godwit.mobility.attach_policies.carry import Carry
 from godwit.mobility.modes import MODES
+from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
 from godwit.simulator.random_scenarios import drawn, takes_modes, with_mode
 from godwit.simulator.run import Simulation, run
@@ -137,8 +139,8 @@ def test_no_broker_keeps_anything_of_a_client_that_has_left_it(mode):
                 assert broker.sessions.session(client) is not None
                 continue
             assert broker.sessions.session(client) is None
-            assert client not in broker.arrivals
-            assert client not in broker.collecting
+            assert client not in broker.component(Relocation).arrivals
+            assert client not in broker.component(Carry).collecting
             assert not [id for id in broker.routing.in_subs[""] if id[0] == client]  # type: ignore[attr-defined]
 
 

@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
-from godwit.simulator.random_scenarios import drawn
 
+from godwit.simulator.random_scenarios import drawn
 from godwit.simulator.run import run
 from godwit.simulator.scenario import Scenario, named, with_changes
 from godwit.trace import Record

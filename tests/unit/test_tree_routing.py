@@ -28,7 +28,7 @@ from godwit.broker.routing import Forward, Local
 from godwit.broker.tree import HOLD_S, HOLD_TIMER, TreeRouting
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, event, parse
-from tests.property.tree_network import TreeNetwork
+from tests.property.routing_network import TreeNetwork
 
 WIDE, NARROW = parse("x > 0"), parse("x > 10")
 S, A = ("ann", "s"), ("pat", "a")
@@ -276,7 +276,7 @@ def test_two_adjacent_brokers_that_both_lost_their_memory_do_not_wait_for_each_o
     network.publish("a", x=11)
     network.settle()
     assert all(broker.is_settled() for broker in network.brokers.values())
-    assert network.timers == {}
+    assert network.wires.timers == {}
     assert network.delivered == {"sub": [1]}
 
 

@@ -28,7 +28,7 @@ from godwit.filters.language import parse
 from godwit.matching import BddMatcher, IndexMatcher, NaiveMatcher
 from godwit.simulator.message_sizes import size_of
 from tests.paper.roaming_world import Roaming
-from tests.property.hop_network import HopNetwork
+from tests.property.routing_network import HopNetwork
 
 LINE = (("a", "b", 1.0), ("b", "c", 1.0))
 RING = (("a", "b", 1.0), ("b", "c", 1.0), ("c", "d", 1.0), ("d", "a", 1.0))
@@ -325,32 +325,31 @@ def test_brokers_deliver_in_order_and_once_over_links_and_brokers_that_stop_and_
     roam.settle()
     roam.publish("P", *range(2, 10))
     for a, b in (("B1", "B2"), ("B1", "B4")):  # whichever the tree leads over
-        roam.world.disconnect(a, b)
+        roam.cut(a, b)
     roam.publish("P", *range(10, 20))
-    roam.run(10.0)
+    roam.pass_time(10.0)
     for a, b in (("B1", "B2"), ("B1", "B4")):
-        roam.world.connect(a, b)
+        roam.join(a, b)
     for name in ("B2", "B4", "B3"):
         roam.publish("P", 20)
-        roam.world.crash(name, keeps_disk=True)
+        roam.crash(name, keeps_disk=True)
         roam.publish("P", 21)
-        roam.run(2.0)
-        roam.world.restart(name)
-        roam.run(2.0)
+        roam.pass_time(2.0)
+        roam.restart(name)
+        roam.pass_time(2.0)
         for other in ("B1", "B3") if name != "B3" else ("B2", "B4"):
-            roam.world.connect(name, other)
-    if roam.at["C"]:
-        roam.world.connect("C", "B3")
+            roam.join(name, other)
+    roam.join("C", "B3")
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 26))
-    assert not [record for _, record in roam.records if record.kind in ("fault", "lost")]
+    assert not [record for _, _, record in roam.trace if record.kind in ("fault", "lost")]
 
 
 def test_filters_on_the_own_state_work_with_it() -> None:
     roam = Roaming("B1-B2 B2-B3 B3-B4 B4-B1", **config("spcf"))
     roam.come("P", "B1")
     roam.come("C", "B3")
-    roam.world.command("C", lambda client, now: client.set_context({"least": 5}, now))
+    roam.command("C", lambda client, now: client.set_context({"least": 5}, now))
     roam.settle()
     roam.subscribe("C", "x >= my.least")
     roam.publish("P", 0)
