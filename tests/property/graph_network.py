@@ -6,7 +6,6 @@ and a broker may restart with its memory or without. Nothing happens by itself: 
 """
 
 import math
-import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -18,6 +17,7 @@ from godwit.broker.routing import Answer, Forward, Local
 from godwit.filters.events import Event, event
 from godwit.filters.filters import Filter
 from godwit.trace import Record
+from tests.snapshots import restored
 
 GAP_WAIT_S = 5.0
 NEWBORN_S = 1_000.0
@@ -64,8 +64,11 @@ class Network:
 
     def _begin(self, name: NodeId) -> None:
         self.lives[name] += 1
+        self.brokers[name] = self._made(name)
+
+    def _made(self, name: NodeId) -> GraphRouting:
         costs = {b if a == name else a: cost for (a, b), cost in self.costs.items() if name in (a, b)}
-        self.brokers[name] = self.make(name, self.lives[name], costs, GAP_WAIT_S, NEWBORN_S)
+        return self.make(name, self.lives[name], costs, GAP_WAIT_S, NEWBORN_S)
 
     def _carry_out(self, name: NodeId, answers: list[Answer]) -> None:
         for answer in answers:
@@ -158,7 +161,7 @@ class Network:
     def restart(self, name: NodeId) -> None:
         """Stop, and start again from a snapshot."""
         self._stop(name)
-        self.brokers[name] = pickle.loads(pickle.dumps(self.brokers[name]))
+        self.brokers[name] = restored(self.brokers[name], self._made(name))
         for link in self.links:
             if name in link:
                 other = link[0] if link[1] == name else link[1]

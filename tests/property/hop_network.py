@@ -4,7 +4,6 @@ Nothing happens by itself: a test says what is delivered next, and `settle` lets
 test of `Event.to` against the receiver's context, which is the sessions' work, is done where an event is handed over.
 """
 
-import pickle
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +15,7 @@ from godwit.broker.routing import Answer, Forward, Local
 from godwit.filters.contexts import stamped
 from godwit.filters.events import Attributes, Event, event
 from godwit.filters.filters import Filter
+from tests.snapshots import restored
 
 STEPS_MAX = 100_000
 
@@ -26,8 +26,9 @@ class HopNetwork:
     def __init__(self, overlay: Iterable[tuple[NodeId, NodeId, float]], **options: Any) -> None:
         self.overlay = tuple(overlay)
         names = sorted({name for a, b, _ in self.overlay for name in (a, b)})
-        make = options.pop("make", HopRouting)
-        self.brokers = {name: make(name, self.neighbours(name), self.overlay, **options) for name in names}
+        made = options.pop("make", HopRouting)
+        self.make = lambda name: made(name, self.neighbours(name), self.overlay, **options)
+        self.brokers = {name: self.make(name) for name in names}
         self.under_way: dict[tuple[NodeId, NodeId], deque[Any]] = defaultdict(deque)
         self.sent: list[tuple[NodeId, NodeId, Any]] = []
         self.visits: dict[tuple[str, int], list[NodeId]] = defaultdict(list)  # by event, the brokers it has come to
@@ -119,7 +120,7 @@ class HopNetwork:
 
     def restart(self, name: NodeId) -> None:
         """A broker stops and comes back with its disk."""
-        self.brokers[name] = pickle.loads(pickle.dumps(self.brokers[name]))
+        self.brokers[name] = restored(self.brokers[name], self.make(name))
 
     def messages(self, kind: type | None = None) -> list[tuple[NodeId, NodeId, Any]]:
         """What was sent (of this kind) by whom to whom, since the last time this was asked."""

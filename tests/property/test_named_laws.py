@@ -4,7 +4,6 @@ It confirms some deliveries and not others; what it has not confirmed may come a
 and mended, brokers stop and come back from their disks, connections break without a word.
 """
 
-import pickle
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.mobility import whereabouts
 from tests.property.roaming_network import NAMES, RoamingNetwork
+from tests.snapshots import reborn
 
 TRIES_MAX = 20
 
@@ -86,7 +86,7 @@ class Wanderer:
 
     def crash(self, name: str) -> None:
         """A broker stops and comes back from its disk; its connections are gone."""
-        self.net.brokers[name] = pickle.loads(pickle.dumps(self.net.brokers[name]))
+        self.net.brokers[name] = reborn(self.net.brokers[name])
         for at, connection in list(self.net.open):
             if at == name and connection != "p":
                 self.net.close(at, connection)

@@ -1,6 +1,6 @@
 """Contexts at the edges: what clients say of themselves, what servers vouch for, and whom an event is meant for."""
 
-import pickle
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from godwit.filters import FALSE, TRUE, Event, all_of, any_of, event, parse
 from godwit.filters.contexts import CONTEXT_BYTES_MAX, CONTEXT_MAX, CONTEXT_NAME_MAX
 from godwit.filters.events import ATTRIBUTES_MAX
 from godwit.mobility import MovementGraph, Movements
+from tests.snapshots import reborn
 from tests.unit.context_edge import Edge
 
 
@@ -593,8 +594,8 @@ def test_a_client_can_be_stored_with_words_under_way() -> None:
     edge.do("ann", ann.set_context({"mood": "fine"}, 0.0))
     edge.take("ann", ann.set_context({"role": "boss"}, 0.0))
     edge.take("ann", ann.set_context({"km": 1}, 0.0, part="gps"))
-    edge.clients["ann"] = pickle.loads(pickle.dumps(ann))
-    edge.brokers["b"] = pickle.loads(pickle.dumps(edge.brokers["b"]))
+    edge.clients["ann"] = deepcopy(ann)
+    edge.brokers["b"] = reborn(edge.brokers["b"])
     edge.settle()
     assert edge.clients["ann"].context == {"mood": "fine", "km": 1}
     agree(edge, "ann")

@@ -1,6 +1,5 @@
 """Clients that bring their name alone find their sessions, wherever these are."""
 
-import pickle
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.mobility import MobileBroker
 from tests.property.roaming_network import LINKS, RoamingNetwork
+from tests.snapshots import reborn
 
 FAMILIES = ("tree", "graph")
 
@@ -233,7 +233,7 @@ def test_a_broker_that_comes_back_from_its_disk_has_its_sessions_still():
     net = Net()
     net.come("a", "k1")
     net.subscribe("a", "k1")
-    net.brokers["a"] = pickle.loads(pickle.dumps(net.brokers["a"]))
+    net.brokers["a"] = reborn(net.brokers["a"])
     net.close("a", "k1")
     net.put("a", LinkDown("b"))
     net.put("b", LinkDown("a"))
