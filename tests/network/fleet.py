@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from godwit.broker.broker import Broker
 from godwit.broker.config import BrokerConfig
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import Broker
 from godwit.broker.effects import Effect
 from godwit.broker.messages import EntryId
+from godwit.broker.sessions import Sessions
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.runtime.client import Connected
@@ -203,11 +203,11 @@ def test_so_it_is_for_other_seeds(name: str, seed: int) -> None:
 
 
 def test_brokers_that_deliver_too_much_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    deliver = Broker._deliver
+    deliver = Sessions.deliver
 
-    def to_all(broker: Broker, event: Event, wanting: list[EntryId], effects: list[Effect], now: float) -> None:
-        wanting = [(session.client, name) for session in broker.sessions for name in session.subscriptions]
-        deliver(broker, event, wanting, effects, now)
+    def to_all(sessions: Sessions, event: Event, wanting: list[EntryId], now: float) -> list[Effect]:
+        wanting = [(session.client, name) for session in sessions for name in session.subscriptions]
+        return deliver(sessions, event, wanting, now)
 
-    simulated, real, _ = both(SCENARIOS["tree"], 1, plant=lambda: monkeypatch.setattr(Broker, "_deliver", to_all))
+    simulated, real, _ = both(SCENARIOS["tree"], 1, plant=lambda: monkeypatch.setattr(Sessions, "deliver", to_all))
     assert real != simulated

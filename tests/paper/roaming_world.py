@@ -5,6 +5,7 @@ from typing import Any
 
 from godwit.broker.broker import Broker
 from godwit.broker.effects import Effect
+from godwit.broker.graph import GraphRouting
 from godwit.client.client import Client
 from godwit.filters.language import parse
 from godwit.mobility import Movements
@@ -75,19 +76,20 @@ class Roaming(Machines):
         """Whether a broker keeps no entry, session or queue of a client."""
         machine = self.broker(broker)
         routing: Any = machine.routing
-        if machine.graph is not None:
+        barrier = machine.component(Relocation).barrier
+        if isinstance(routing, GraphRouting):
             tables: list[dict[Any, Any]] = [routing.local]
         else:
             tables = [routing.in_subs[""], routing.in_ads[""], routing.followed[""]]
         entries = [id for table in tables for id in table if id[0] == client]
         waits = [
-            *machine.component(GraphBarrier).departing,
+            *(barrier.departing if isinstance(barrier, GraphBarrier) else ()),
             *machine.component(Relocation).arrivals,
             *machine.component(Carry).collecting,
             *machine.component(PublisherPresence).publishers,
             *machine.component(PublisherPresence).holdings,
             *machine.component(PublisherPresence).predicted,
-            *(key[0] for key in machine.component(GraphBarrier).flushed),
+            *(key[0] for key in (barrier.flushed if isinstance(barrier, GraphBarrier) else ())),
         ]
         return not entries and machine.sessions.session(client) is None and client not in waits
 

@@ -16,7 +16,7 @@ from godwit.client.client import Client
 from godwit.client.connections import ConnectionLog
 from godwit.filters.events import Event
 from godwit.mobility import Movements, line
-from godwit.mobility.attach_policies.carry import COLLECT_AGAIN_S, LOG_MAX, Carry, _take_in
+from godwit.mobility.attach_policies.carry import COLLECT_AGAIN_S, LOG_MAX, Carry
 from godwit.mobility.messages import AskWishes, Collect, Relocate, Wishes
 from godwit.mobility.relocation import Relocation
 from tests.paper.roaming_world import LATENCY_S, Roaming
@@ -119,7 +119,7 @@ def test_of_two_devices_with_one_name_the_one_that_came_last_goes_on(mode):
     latest = roam.client("C").attempt
     message = AskWishes("C", "B1", "B6", 1) if mode == "ask" else Collect("C", "B1", "B6", 1)  # an older greeting
     broker = roam.broker("B1")
-    broker.ANSWERS[type(message)](broker, "B2", message, roam.now)
+    broker.relayed[type(message)].handler("B2", message, roam.now)
     session = broker.sessions.session("C")
     assert session is not None
     assert session.attempt == latest
@@ -335,7 +335,7 @@ def test_a_session_that_is_one_of_several_names_predecessors_of_what_it_has_coll
     found = []
     for sequence in (7, 9, 8):
         item = Waiting(sequence, Event({"x": 1}, "P", sequence), ("F",), 0.0)
-        found += [effect.message for effect in _take_in(broker, session, [item], 9.0) if isinstance(effect, Tell)]
+        found += [effect.message for effect in broker.component(Carry)._take_in(session, [item], 9.0) if isinstance(effect, Tell)]
     assert [(each.event.sequence, each.predecessor) for each in found] == [(7, UNKNOWN), (9, 7), (8, UNKNOWN)]
 
 

@@ -15,6 +15,7 @@ from godwit.mobility.messages import Over, Prefetch, Proxy, Withdraw
 from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.predictors import Itineraries, MovementModel, Wrong, model_of
 from godwit.mobility.publisher_presence import PublisherConfig, PublisherPresence
+from godwit.mobility.relocation import Relocation
 from tests.paper.roaming_world import LATENCY_S, Roaming
 
 TREE = "R-A R-B A-C A-D B-E B-F C-L1 C-L2 D-L3 D-L4 E-L5 E-L6 F-L7 F-L8"
@@ -379,7 +380,7 @@ def test_what_a_proxy_holds_stays_however_the_publishers_session_there_ends():
     street = Street("proxy", proxies=1, lease_s=50.0)
     broker, entry = street.broker("L1"), ("P", "all")
     routing: Any = broker.routing
-    broker.on_over("L2", Over("P", "L1", 9, "L2"), street.now)
+    broker.component(Relocation).on_over("L2", Over("P", "L1", 9, "L2"), street.now)
     assert broker.sessions.session("P") is None
     assert entry in routing.in_ads[""]
     broker.handle(TimerDue(("holding", "P")), street.now + 60.0)

@@ -11,7 +11,7 @@ import pytest
 from godwit.broker.effects import Send
 from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Frame, Packet
-from godwit.mobility import graph_roaming, roaming
+from godwit.mobility import relocation, transfer_barrier
 from godwit.mobility.messages import Elsewhere, Relocate, Superseded
 from godwit.mobility.transfer_barrier import GraphBarrier
 from tests.paper.roaming_world import Roaming
@@ -126,7 +126,7 @@ def test_a_client_that_has_not_published_waits_for_half_as_much(roam):
 
 def test_the_old_location_collects_its_garbage(roam):
     roam.come("C", "B1")
-    roam.pass_time(graph_roaming.FLUSH_S + 1)
+    roam.pass_time(transfer_barrier.FLUSH_S + 1)
     assert [broker for broker in BROKERS if not roam.holds_nothing_of(broker, "C")] == ["B1"]
     for broker in BROKERS[1:]:
         assert set(roam.broker(broker).routing.remote.get("B6", {})) == set()
@@ -139,7 +139,7 @@ def test_a_client_that_moves_on_before_it_has_arrived_misses_nothing(roam):
         roam.pass_time(0.013)
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 7))
-    roam.pass_time(graph_roaming.FLUSH_S)
+    roam.pass_time(transfer_barrier.FLUSH_S)
     assert [broker for broker in BROKERS if not roam.holds_nothing_of(broker, "C")] == ["B1"]
 
 
@@ -163,7 +163,7 @@ def test_a_client_that_comes_back_while_its_session_is_about_to_leave_stays(roam
     roam.settle()
     assert roam.numbers("C", "P") == [1]
     assert roam.broker("B6").component(GraphBarrier).departing == {}
-    roam.pass_time(graph_roaming.FLUSH_S)
+    roam.pass_time(transfer_barrier.FLUSH_S)
     assert roam.holds_nothing_of("B1", "C")
 
 
@@ -216,7 +216,7 @@ def test_an_old_broker_that_crashes_while_it_waits_for_the_others_goes_on_from_i
     roam.restart("B6")
     roam.join("B5", "B6")
     roam.publish("P", 3)
-    roam.pass_time(roaming.ASK_AGAIN_S)
+    roam.pass_time(relocation.ASK_AGAIN_S)
     assert roam.numbers("C", "P") == [1, 2, 3]
 
 
@@ -242,9 +242,9 @@ def test_an_old_broker_that_is_gone_for_good_is_given_up_and_the_receipt_says_so
     roam.settle()
     roam.crash("B6", keeps_disk=False)
     roam.come("C", "B1")
-    roam.pass_time(roaming.RELOCATE_S / 2)
+    roam.pass_time(relocation.RELOCATE_S / 2)
     roam.publish("P", 3)
-    roam.pass_time(roaming.RELOCATE_S)
+    roam.pass_time(relocation.RELOCATE_S)
     assert roam.numbers("C", "P") == [3]  # what came since is there; what died with B6 is not
     assert roam.client("C").receipts[-1].session_lost
 
@@ -253,12 +253,12 @@ def test_a_broker_elsewhere_that_is_gone_for_good_delays_one_relocation_and_no_o
     roam.crash("B3", keeps_disk=False)
     roam.settle()
     roam.come("C", "B1")
-    roam.pass_time(graph_roaming.FLUSH_S / 2)
+    roam.pass_time(transfer_barrier.FLUSH_S / 2)
     assert not roam.client("C").is_attached
-    roam.pass_time(graph_roaming.FLUSH_S)
+    roam.pass_time(transfer_barrier.FLUSH_S)
     assert roam.client("C").is_attached
     roam.come("C", "B6")
-    roam.pass_time(graph_roaming.FLUSH_S + 1)
+    roam.pass_time(transfer_barrier.FLUSH_S + 1)
     roam.come("C", "B1")
     roam.publish("P", 1)
     roam.settle()

@@ -5,7 +5,6 @@ never arrive on a newer one, and an end may not notice that it broke until it re
 snapshot, or without its memory. An onlooker keeps what each end was asked to send and what it has handed on.
 """
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from godwit.broker.links import Link, LinkConfig
 from godwit.broker.messages import Ack, Frame, FrameOrAck, Hello, Publish
 from godwit.filters.events import Event
 from godwit.trace import Record
+from tests.snapshots import restored
 
 STEPS_MAX = 10_000
 OTHER = {"a": "b", "b": "a"}
@@ -146,7 +146,7 @@ class Wire:
     def restart(self, end: str) -> None:
         """An end stops, and starts again from a snapshot."""
         self._stop(end)
-        self.ends[end] = pickle.loads(pickle.dumps(self.ends[end]))
+        self.ends[end] = restored(self.ends[end], self.make(OTHER[end], self.lives[end], self.config))
 
     def forget(self, end: str) -> None:
         """An end stops, and starts again with nothing: what it was asked to send before is gone with it."""

@@ -6,7 +6,6 @@ the link up or hears that its neighbour has lost its memory, as `links.py` does 
 """
 
 import math
-import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -23,6 +22,7 @@ from godwit.filters.events import Attributes, Event, event
 from godwit.filters.filters import Filter
 from godwit.testing import Machines, neighbours
 from godwit.trace import Record
+from tests.snapshots import restored
 
 GAP_WAIT_S = 5.0
 NEWBORN_S = 1_000.0
@@ -121,7 +121,7 @@ class RoutingNetwork:
 
     def again(self, name: NodeId) -> None:
         """Go on from a snapshot."""
-        self.brokers[name] = pickle.loads(pickle.dumps(self.brokers[name]))
+        self.brokers[name] = restored(self.brokers[name], self.make(name))
 
 
 class TreeNetwork(RoutingNetwork):

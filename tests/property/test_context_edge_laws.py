@@ -228,7 +228,7 @@ def test_when_all_is_answered_client_and_broker_mean_the_same(mode: str, in_flig
             session = edge.brokers[rest[0]].sessions.session("c1")
             if session is not None and session.connection is None:
                 broker = edge.brokers[rest[0]]
-                broker._without(broker.sessions.end("c1", edge.now), edge.now, "c1")
+                broker.withdraw(broker.sessions.end("c1", edge.now), edge.now, "c1")
     edge.run()
     if "c1" not in edge.at:
         edge.client("c1", at="d")

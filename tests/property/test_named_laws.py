@@ -17,6 +17,7 @@ from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.mobility import whereabouts
 from godwit.mobility.relocation import Relocation
+from godwit.mobility.whereabouts import Whereabouts
 from tests.property.roaming_line import NAMES, RoamingLine
 
 TRIES_MAX = 20
@@ -161,7 +162,7 @@ def forgets_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def begins_anew_when_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whereabouts, "send_away", lambda broker, arrival, now, **_: broker._give_up(arrival, now))
+    monkeypatch.setattr(Whereabouts, "_send_away", lambda self, arrival, now, **_: self.relocation.finish(arrival, now))
 
 
 def announces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from godwit.mobility.roaming import RELOCATE_S
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -17,7 +16,7 @@ from godwit.mobility import ways
 from godwit.mobility.messages import Brokers, MoveOut, Relocate, Replay
 from godwit.mobility.modes import MODES
 from godwit.mobility.overlay_routes import OverlayRoutes
-from godwit.mobility.relocation import Relocation
+from godwit.mobility.relocation import RELOCATE_S, Relocation
 from tests.property.roaming_line import NAMES, RoamingLine
 
 FILTER = parse("x > 1")

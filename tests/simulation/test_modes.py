@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from godwit.mobility import handoffs
 from godwit.mobility.attach_policies.carry import Carry
 from godwit.mobility.modes import MODES
 from godwit.mobility.relocation import Relocation
@@ -148,7 +147,7 @@ def test_no_broker_keeps_anything_of_a_client_that_has_left_it(mode):
 
 
 def takes_nothing_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handoffs, "_take_in", lambda *_: [])
+    monkeypatch.setattr(Carry, "_take_in", lambda *_: [])
 
 
 def forgets_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,11 +155,11 @@ def forgets_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asks_for_the_session_before_it_subscribes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Broker, "_expect", lambda *_: None)
+    monkeypatch.setattr(Relocation, "expect", lambda *_: None)
 
 
 def never_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handoffs, "_ask_all", lambda *_: [])
+    monkeypatch.setattr(Carry, "_ask_all", lambda *_: [])
 
 
 @pytest.mark.parametrize(

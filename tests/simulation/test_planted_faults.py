@@ -8,11 +8,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from godwit.mobility.graph_roaming import FlushingBroker
 from msgspec import structs
 
 from godwit.broker import reductions
-from godwit.broker.broker import Broker
 from godwit.broker.channels import Channels
 from godwit.broker.effects import Effect
 from godwit.broker.graph import GraphRouting
@@ -27,6 +25,8 @@ from godwit.broker.tree import HERE, TreeRouting
 from godwit.client.client import Client, ClientConfig
 from godwit.filters import algebra
 from godwit.mobility.messages import Replay
+from godwit.mobility.relocation import Relocation
+from godwit.mobility.transfer_barrier import GraphBarrier
 from godwit.seen import Seen
 from godwit.simulator import setup
 from godwit.simulator.ledger import Ledger
@@ -189,17 +189,17 @@ def quenches_too_much(patch: pytest.MonkeyPatch) -> None:
 
 def waits_for_nobody(patch: pytest.MonkeyPatch) -> None:
     """A session goes before all have flushed their channel to the old place, and its client comes in at once."""
-    patch.setattr(FlushingBroker, "_flushed_by_all", lambda self, key: True)
+    patch.setattr(GraphBarrier, "has_flushed", lambda self, key: True)
 
 
 def lets_publishers_in_early(patch: pytest.MonkeyPatch) -> None:
     """A client comes in before all that it has said elsewhere has come."""
-    intact = Broker.ANSWERS[Replay]
+    intact = Relocation.on_replay
 
-    def on_replay(self: Broker, peer: str, message: Replay, now: float) -> list[Effect]:
+    def on_replay(self: Relocation, peer: str, message: Replay, now: float) -> list[Effect]:
         return intact(self, peer, structs.replace(message, has_published=False), now)
 
-    patch.setitem(Broker.ANSWERS, Replay, on_replay)
+    patch.setattr(Relocation, "on_replay", on_replay)
 
 
 def lets_publishers_in_early_for_clients_that_take_it(patch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def lets_publishers_in_early_for_clients_that_take_it(patch: pytest.MonkeyPatch)
 
 def begins_sessions_for_nobody(patch: pytest.MonkeyPatch) -> None:
     """Where a session is lost another begins, though its client has gone again, and nobody looks elsewhere."""
-    patch.setattr(Broker, "_without_session", lambda self, arrival, now: self._give_up(arrival, now))
+    patch.setattr(Relocation, "go_without", lambda self, arrival, now: self.finish(arrival, now))
 
 
 # ---------------------------------------------------------------- the driver

@@ -1,7 +1,6 @@
 """A broker among neighbours and clients of whom some are malformed or hostile: it closes, records and goes on."""
 
 import math
-import pickle
 from typing import Any
 
 import msgspec
@@ -52,6 +51,7 @@ from godwit.broker.messages import (
 )
 from godwit.filters import EVERYTHING, FALSE, TRUE, Event, Some, all_of, event, parse
 from godwit.testing import machines
+from tests.snapshots import reborn
 
 S = ("ann", "s")
 
@@ -270,7 +270,7 @@ def test_a_link_that_was_closed_for_a_fault_stays_closed_until_the_peer_starts_a
         assert town.to(town.broker, Arrived("n", wrong(Frame, 1, 0, Publish(event({}))))) == []
         assert reasons(town.to(town.broker, Arrived("n", wrong(Hello, 1, 1, 0, 1, False)))) == [reason]
         assert not town.broker.links["n"].connected
-    copy = pickle.loads(pickle.dumps(town.broker))
+    copy = reborn(town.broker)
     copy.handle(LinkUp("n"), 0.0)
     assert reasons(copy.handle(Arrived("n", wrong(Hello, 1, 1, 0, 1, False)), 0.0)) == [
         reason

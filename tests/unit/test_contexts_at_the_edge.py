@@ -1,6 +1,6 @@
 """Contexts at the edges: what clients say of themselves, what servers vouch for, and whom an event is meant for."""
 
-import pickle
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from godwit.filters.events import ATTRIBUTES_MAX
 from godwit.mobility import MovementGraph, Movements
 from godwit.mobility.relocation import Relocation
 from godwit.testing import broker
+from tests.snapshots import reborn
 from tests.unit.context_edge import Edge
 
 
@@ -595,8 +596,8 @@ def test_a_client_can_be_stored_with_words_under_way() -> None:
     edge.ask("ann", ann.set_context({"mood": "fine"}, 0.0))
     edge.carry_out("ann", ann.set_context({"role": "boss"}, 0.0))
     edge.carry_out("ann", ann.set_context({"km": 1}, 0.0, part="gps"))
-    edge.clients["ann"] = pickle.loads(pickle.dumps(ann))
-    edge.brokers["b"] = pickle.loads(pickle.dumps(edge.brokers["b"]))
+    edge.clients["ann"] = deepcopy(ann)
+    edge.brokers["b"] = reborn(edge.brokers["b"])
     edge.run()
     assert edge.clients["ann"].context == {"mood": "fine", "km": 1}
     agree(edge, "ann")

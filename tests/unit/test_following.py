@@ -1,12 +1,12 @@
 """Brokers that follow the states of clients: requests, entries that come and go, times, faults, lost memory."""
 
-import pickle
 from functools import partial
 from typing import Any
 
 import pytest
 from msgspec import structs
 
+from godwit.broker.broker import Broker
 from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Arrived, Effect, LinkUp, Send
 from godwit.broker.messages import Ack, Context, Frame, Goodbye, Hello
@@ -17,6 +17,7 @@ from godwit.mobility.location_tree import LocationTree
 from godwit.mobility.locations import OneOf
 from godwit.mobility.messages import Changed, Follow, Unfollow
 from tests.paper.roaming_world import Roaming
+from tests.snapshots import reborn
 
 STREET = Movements({"location": line(30), "money": Drift(5)})
 
@@ -258,7 +259,7 @@ def test_what_no_honest_neighbour_sends_closes_its_link_and_changes_nothing(mess
 def test_a_snapshot_keeps_what_is_followed() -> None:
     broker = two_brokers()
     broker.handle(Arrived("B2", Frame(1, 0, GOOD)), 0.05)
-    again = pickle.loads(pickle.dumps(broker))
+    again = reborn(broker)
     assert again.routing.sizes() == broker.routing.sizes()
     assert broker.routing.sizes()["matcher"] == 1
     moved: Any = Changed(("c", "F"), {"location": "9"}, 1.0, 0.0, 0.02)

@@ -1,6 +1,5 @@
 """Retained events: of each key the last one, for whoever subscribes later, at every broker."""
 
-import pickle
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from godwit.broker.retained import Retained
 from godwit.filters.events import ATTRIBUTES_MAX, Event, event
 from godwit.filters.language import parse
 from tests.property.roaming_line import RoamingLine
+from tests.snapshots import restored
 
 FAMILIES = ("tree", "graph")
 
@@ -215,5 +215,6 @@ def test_a_filter_that_names_its_topics_looks_at_no_others():
 
 def test_it_can_be_put_away():
     retained = kept("t", "u")
-    again = pickle.loads(pickle.dumps(retained))
+    again = Retained(restored(retained._gossip, Gossip("a", {RETAINED: Bound(100, 100_000)})))
+    again.restore(None)
     assert list(again.matching(parse("topic = 'u'"))) == list(retained.matching(parse("topic = 'u'")))

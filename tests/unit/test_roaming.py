@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from godwit.broker.broker import Broker
 from godwit.broker.checking import is_number, is_whole, shown
 from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Arrived, Close, Closed, Heard, LinkUp, Opened, Tell, TimerDue, Trace
@@ -35,7 +36,7 @@ from godwit.broker.messages import (
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
-from godwit.mobility import graph_roaming, mobile_broker
+from godwit.mobility import mobile_broker, transfer_barrier
 from godwit.mobility.attach_policies.carry import LOG_MAX, Carry
 from godwit.mobility.checking import WISHES_MAX
 from godwit.mobility.messages import (
@@ -356,14 +357,14 @@ def test_whatever_comes_in_a_packet_the_broker_never_raises(kind, data):
 
 
 def test_answers_that_nobody_waits_for_are_kept_for_a_while_and_bounded(monkeypatch):
-    monkeypatch.setattr(graph_roaming, "FLUSHES_MAX", 3)
+    monkeypatch.setattr(transfer_barrier, "FLUSHES_MAX", 3)
     broker = joined_in_a_graph()
     for attempt in range(1, 6):
         flushed: Any = Flushed("ann", attempt, "far")
         broker.handle(Arrived("left", Frame(attempt + 2, 0, Packet("left", 1, {"here": attempt + 1}, flushed))), 0.0)
     assert list(broker.component(GraphBarrier).flushed) == [("ann", attempt, "far") for attempt in (3, 4, 5)]
     for attempt in range(1, 6):
-        broker.handle(TimerDue(("flushed", "ann", str(attempt), "far")), graph_roaming.FLUSH_S)
+        broker.handle(TimerDue(("flushed", "ann", str(attempt), "far")), transfer_barrier.FLUSH_S)
     assert broker.component(GraphBarrier).flushed == {}
 
 

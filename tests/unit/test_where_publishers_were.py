@@ -1,7 +1,5 @@
 """Where a publisher was before it came, as its broker knows it and tells the predictor. [publishers.py, rule 6]"""
 
-import pickle
-
 import pytest
 
 from godwit.broker.broker import Broker
@@ -10,6 +8,7 @@ from godwit.broker.messages import Attach
 from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherConfig, PublisherPresence
 from tests.paper.roaming_world import LATENCY_S, Roaming
+from tests.snapshots import reborn
 
 STREET = "b0-b1 b1-b2 b2-b3 b3-b4"
 
@@ -122,10 +121,10 @@ def test_what_is_known_is_in_snapshots(street: Roaming) -> None:
     """Of one who is here, and of one who has just left."""
     broker = street.broker("b2")
     greeted(broker, "one", attempt=2, since=1, home="b1")
-    broker = pickle.loads(pickle.dumps(broker))
+    broker = reborn(broker)
     broker.handle(Closed("one"), 101.0)
     assert Asked.questions[-1] == ("b2", 2, "b1")
-    broker = pickle.loads(pickle.dumps(broker))
+    broker = reborn(broker)
     greeted(broker, "two", attempt=3, since=2, home="b2")
     assert broker.component(PublisherPresence).publishers["P"].before == "b1"
 

@@ -52,6 +52,15 @@ class EventBroker:
         """Take one input, as every broker does."""
         return self._broker.handle(input, now)
 
+    @property
+    def neighbours(self) -> tuple[NodeId, ...]:
+        """Those to which it is joined."""
+        return tuple(self._broker.links)
+
+    def table_sizes(self) -> dict[str, int]:
+        """How many entries each table holds."""
+        return self._tree.sizes()
+
     def handed_over(self, to: NodeId) -> list[Replay]:
         """All sessions, as another event broker takes them. They stay here, too."""
         parts: list[Replay] = []

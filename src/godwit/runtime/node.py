@@ -51,6 +51,7 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.codec.snapshots import DriverState, OpenEnd, pack, unpack
+from godwit.errors import JournalError, SnapshotError
 from godwit.mobility.publisher_presence import Resettled
 from godwit.runtime.journal import Journal
 from godwit.runtime.wire import NATIVE
@@ -320,7 +321,10 @@ class Node:
         after = 0
         if (snapshot := journal.last_snapshot()) is not None:
             after = snapshot[0]
-            driver = unpack(snapshot[1], self.machine)
+            try:
+                driver = unpack(snapshot[1], self.machine)
+            except SnapshotError as error:
+                raise JournalError(f"{journal.folder}: snapshot {after}: {error}. Nothing was changed") from None
             self._asked, self.now = dict(driver.timers), driver.now
             self._open = {LinkDown(name) if what == "link" else Closed(name): None for what, name in driver.open}
         for batch in journal.batches(after):

@@ -1,6 +1,5 @@
 """Matching at every hop, beside its laws and the paper's sentences: faults, bounds, restarts, brokers around it."""
 
-import pickle
 from functools import partial
 from typing import Any
 
@@ -167,8 +166,6 @@ def test_any_matcher_may_hold_the_rows(matcher: Any) -> None:
 
 def test_a_restart_with_its_disk_changes_nothing() -> None:
     network = line()
-    before = pickle.loads(pickle.dumps(network.brokers["b"]))
-    assert "_rows" not in before.__getstate__()
     for name in "abc":
         network.restart(name)
     published = network.publish("p", parse("n = 1"), x=1)
@@ -271,10 +268,10 @@ SUBSCRIBE = SubscribePacket("c", 1, ID, TRUE, TRUE, {"a": 0})
 )
 def test_what_no_honest_neighbour_sends_is_a_fault_and_changes_nothing(message: Any) -> None:
     routing = HopRouting("b", ["a", "c"], LINE)
-    before = pickle.dumps(routing)
+    before = repr(routing.snapshot())
     with pytest.raises(PeerFault):
         routing.on_message("a", message, 0.0)
-    assert pickle.dumps(routing) == before
+    assert repr(routing.snapshot()) == before
 
 
 def test_what_a_neighbour_can_make_grow_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
