@@ -226,7 +226,11 @@ class Fleet:
         def is_quiet() -> bool:
             for station in self.stations.values():
                 machine = station.machine
-                if any(link.outbox for link in machine.links.values()) or machine.component(Relocation).arrivals or machine.component(OverlayRoutes).held:
+                if (
+                    any(link.outbox for link in machine.links.values())
+                    or machine.component(Relocation).arrivals
+                    or machine.component(OverlayRoutes).held
+                ):
                     return False
                 if not machine.routing.is_settled() or not station.node._quiet.is_set():
                     return False

@@ -27,7 +27,7 @@ def fragile(config: BrokerConfig, failed: dict[int, None]) -> Broker:
             raise RuntimeError(f"a fault at {n}")
         return intact(event, ids, now)
 
-    broker.sessions.deliver = deliver  # type: ignore[method-assign]
+    broker.sessions.deliver = deliver  # type: ignore[method-assign, assignment]
     return broker
 
 

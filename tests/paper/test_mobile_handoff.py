@@ -335,7 +335,11 @@ def test_a_session_that_is_one_of_several_names_predecessors_of_what_it_has_coll
     found = []
     for sequence in (7, 9, 8):
         item = Waiting(sequence, Event({"x": 1}, "P", sequence), ("F",), 0.0)
-        found += [effect.message for effect in broker.component(Carry)._take_in(session, [item], 9.0) if isinstance(effect, Tell)]
+        found += [
+            effect.message
+            for effect in broker.component(Carry)._take_in(session, [item], 9.0)
+            if isinstance(effect, Tell)
+        ]
     assert [(each.event.sequence, each.predecessor) for each in found] == [(7, UNKNOWN), (9, 7), (8, UNKNOWN)]
 
 

@@ -285,7 +285,9 @@ def test_of_two_devices_that_claim_one_session_the_one_that_came_last_has_it():
     roam.come("C", "B1")
     roam.settle()
     late = Relocate("C", "B1", "B6", 3)  # another device of an older greeting asks for the session
-    [answer] = [e for e in roam.broker("B1").component(Relocation).on_relocate("B2", late, roam.now) if isinstance(e, Send)]
+    [answer] = [
+        e for e in roam.broker("B1").component(Relocation).on_relocate("B2", late, roam.now) if isinstance(e, Send)
+    ]
     assert isinstance(answer.frame, Frame)
     assert isinstance(answer.frame.message, Superseded)
     assert roam.broker("B1").sessions.session("C") is not None

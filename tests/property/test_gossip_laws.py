@@ -115,11 +115,15 @@ def test_when_all_is_quiet_every_broker_knows_the_same(family, steps):
         net.join(*link)
         net.run()
     net.pass_time(100.0)
-    tables = [sorted(broker.component(Gossip), key=lambda fact: (fact.table, fact.key)) for broker in net.brokers.values()]
+    tables = [
+        sorted(broker.component(Gossip), key=lambda fact: (fact.table, fact.key)) for broker in net.brokers.values()
+    ]
     assert tables[0] == tables[1] == tables[2]
     for broker in net.brokers.values():
         kept = {fact.key[0]: fact.value.event for fact in broker.component(Gossip) if isinstance(fact.value, Kept)}
-        assert {key: broker.component(Retained).event(key) for key in "kl" if broker.component(Retained).event(key)} == kept
+        assert {
+            key: broker.component(Retained).event(key) for key in "kl" if broker.component(Retained).event(key)
+        } == kept
 
 
 @given(FAMILIES, st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from("kl"), st.booleans()), max_size=10))

@@ -255,10 +255,17 @@ def test_messages_to_brokers_that_do_not_exist_wait_for_a_while_and_are_bounded(
     assert [len(messages) for messages in net.brokers["b"].component(OverlayRoutes).unsent.values()] == [3]
     for i in range(40):
         net.forge("a", "b", Relocate("ann", f"zz{i}", "a", 1))
-    assert sum(map(len, net.brokers["b"].component(OverlayRoutes).unsent.values())) == net.brokers["b"].component(OverlayRoutes).unsent_count == 20
+    assert (
+        sum(map(len, net.brokers["b"].component(OverlayRoutes).unsent.values()))
+        == net.brokers["b"].component(OverlayRoutes).unsent_count
+        == 20
+    )
     assert sum(record.kind == "lost" for record in net.records) == 7 + 23
     net.pass_time(ways.UNSENT_S)
-    assert (net.brokers["b"].component(OverlayRoutes).unsent, net.brokers["b"].component(OverlayRoutes).unsent_count) == ({}, 0)
+    assert (
+        net.brokers["b"].component(OverlayRoutes).unsent,
+        net.brokers["b"].component(OverlayRoutes).unsent_count,
+    ) == ({}, 0)
     assert sum(record.kind == "lost" for record in net.records) == 50
 
 
@@ -267,7 +274,10 @@ def test_what_waits_for_a_broker_is_sent_when_somebody_tells_of_it():
     net.forge("b", "c", Relocate("ann", "zz", "a", 1))
     assert net.brokers["c"].component(OverlayRoutes).unsent_count == 1
     net.forge("b", "c", Brokers(("zz",)))
-    assert (net.brokers["c"].component(OverlayRoutes).unsent, net.brokers["c"].component(OverlayRoutes).unsent_count) == ({}, 0)
+    assert (
+        net.brokers["c"].component(OverlayRoutes).unsent,
+        net.brokers["c"].component(OverlayRoutes).unsent_count,
+    ) == ({}, 0)
 
 
 def test_what_is_given_up_names_the_events_that_it_holds():

@@ -69,4 +69,9 @@ def test_what_is_kept_of_a_relocation_goes_with_it() -> None:
     assert simulation.run().violations == ()
     for name in simulation.overlay.brokers:
         broker = simulation.broker(name)
-        assert (broker.component(Relocation).arrivals, broker.component(GraphBarrier).departing, broker.component(GraphBarrier).flushed, broker.component(OverlayRoutes).unsent) == ({}, {}, {}, {})
+        assert (
+            broker.component(Relocation).arrivals,
+            broker.component(GraphBarrier).departing,
+            broker.component(GraphBarrier).flushed,
+            broker.component(OverlayRoutes).unsent,
+        ) == ({}, {}, {}, {})

@@ -343,7 +343,11 @@ def test_what_no_honest_broker_puts_into_a_packet_closes_the_link(message):
     broker = joined_in_a_graph()
     effects = broker.handle(Arrived("left", Frame(3, 0, Packet("left", 1, {"here": 2}, message))), 0.0)
     assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["left"]
-    assert (broker.component(Relocation).arrivals, broker.component(GraphBarrier).departing, broker.component(GraphBarrier).flushed) == ({}, {}, {})
+    assert (
+        broker.component(Relocation).arrivals,
+        broker.component(GraphBarrier).departing,
+        broker.component(GraphBarrier).flushed,
+    ) == ({}, {}, {})
 
 
 @given(

@@ -147,4 +147,8 @@ def test_the_broker_ahead_is_told_in_either_direction() -> None:
         visits(street, last, "b2")
         street.leave("P")
         street.settle()
-        assert [broker for broker in ("b0", "b1", "b3", "b4") if "P" in street.broker(broker).component(PublisherPresence).holdings] == [ahead]
+        assert [
+            broker
+            for broker in ("b0", "b1", "b3", "b4")
+            if "P" in street.broker(broker).component(PublisherPresence).holdings
+        ] == [ahead]

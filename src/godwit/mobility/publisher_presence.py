@@ -63,7 +63,15 @@ from godwit.mobility.predictors import Predictor, model_of
 from godwit.mobility.relocation import Relocation
 from godwit.trace import Record
 
-__all__ = ["PUBLISHER_MODES", "Holding", "PublisherConfig", "PublisherPresence", "PublisherPresenceState", "PublisherSettings", "Resettled"]
+__all__ = [
+    "PUBLISHER_MODES",
+    "Holding",
+    "PublisherConfig",
+    "PublisherPresence",
+    "PublisherPresenceState",
+    "PublisherSettings",
+    "Resettled",
+]
 
 HOLDINGS_MAX = 10_000
 RENEWALS = 3  # in a lease

@@ -8,9 +8,20 @@ from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect
 from godwit.broker.host import Host
 from godwit.broker.messages import Attach
+from godwit.mobility.modes import Mode
 from godwit.mobility.relocation import Relocation
 
-__all__ = ["Naive"]
+__all__ = ["NAIVE", "Naive"]
+
+NAIVE = Mode(
+    paper="rebeca §3.2 Fig. 2",
+    what="a new session at each broker, the old ones left behind: sub, unsub, sub",
+    complete=False,
+    unique=False,
+    ordered=False,
+    cost="a subscription and its removal",
+    leaves="a session, until its time is over",
+)
 
 
 class Naive:
