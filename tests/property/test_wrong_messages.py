@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 
-from godwit.broker import checking as message_checks
+from godwit.broker import message_checks
 from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Arrived, Close, Closed, Effect, Heard, LinkUp, Opened, Tell
 from godwit.broker.messages import (

@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec import structs
 
-from godwit.broker.checking import check_attach
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -48,6 +47,7 @@ from godwit.broker.hop_messages import ContextPacket, SubscribePacket
 from godwit.broker.hops import HopRouting
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link, LinkConfig
+from godwit.broker.message_checks import check_attach
 from godwit.broker.messages import (
     Ack,
     Advertise,

@@ -27,8 +27,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from godwit.broker.checking import check_event, is_whole, shown
 from godwit.broker.gossip_messages import Dwelling, Fact, Kept, Known, Member
+from godwit.broker.message_checks import check_event, is_whole, shown
 from godwit.broker.messages import NodeId
 from godwit.broker.queues import event_size
 from godwit.errors import PeerFault

@@ -29,8 +29,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Literal
 
-from godwit.broker.checking import check_event, check_filter, check_id, shown
 from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
+from godwit.broker.message_checks import check_event, shown
 from godwit.broker.messages import (
     Advertise,
     EntryId,
@@ -271,16 +271,13 @@ class TreeRouting:
                 return self.on_synced(what, peer, now)
         raise PeerFault(f"sends a {kind.__name__}, which brokers of a tree do not exchange")
 
-    def _check(self, id: Any, filter: Any, entries: dict[EntryId, Filter]) -> None:
-        check_id(id)
-        check_filter(filter)
+    def _check(self, id: EntryId, filter: Filter, entries: dict[EntryId, Filter]) -> None:
         if is_open(filter):
             raise PeerFault(f"a filter that cannot be routed: {shown(filter)}")
         if id not in entries and len(entries) >= ENTRIES_MAX:
             raise PeerFault(f"more than {ENTRIES_MAX} entries from one neighbour")
 
-    def _check_known(self, id: Any, entries: dict[EntryId, Filter]) -> None:
-        check_id(id)
+    def _check_known(self, id: EntryId, entries: dict[EntryId, Filter]) -> None:
         if id not in entries:
             raise PeerFault(f"takes back {shown(id)}, which it has never told")
 

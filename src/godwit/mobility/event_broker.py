@@ -17,9 +17,9 @@ together, each publisher's events in their order.
 from typing import Any
 
 from godwit.broker.broker import Broker, BrokerConfig
-from godwit.broker.checking import shown
 from godwit.broker.effects import Effect, StartTimer, Trace
 from godwit.broker.links import Link
+from godwit.broker.message_checks import shown
 from godwit.broker.messages import Attach, NodeId, Subscribe, Unsubscribe, Waiting
 from godwit.broker.reductions import Covering
 from godwit.broker.routing import Answer, Forward
@@ -27,8 +27,8 @@ from godwit.broker.session import Session
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
 from godwit.mobility.adhoc_messages import Merge
-from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Replay
+from godwit.mobility.move_checks import check_move
 from godwit.trace import Record
 
 __all__ = ["EventBroker", "check_part", "in_sender_order", "whole_sessions"]

@@ -55,10 +55,10 @@ from typing import Any, ClassVar, cast
 from msgspec import structs
 
 from godwit.broker.broker import EVERYTHING, BrokerConfig
-from godwit.broker.checking import check_attach, shown
 from godwit.broker.effects import Arrived, Close, Effect, StartTimer, StopTimer, Tell, TimerDue, Trace
 from godwit.broker.gossip import WHEREABOUTS
 from godwit.broker.gossip_messages import Fact
+from godwit.broker.message_checks import check_attach, shown
 from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
 from godwit.broker.session import Session
 from godwit.broker.sessions import unmeant
@@ -66,7 +66,6 @@ from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.mobility import handoffs, whereabouts
 from godwit.mobility.arrivals import Arrival
-from godwit.mobility.checking import check_move, check_wanted
 from godwit.mobility.graph_roaming import FLUSH_S
 from godwit.mobility.locations import Movements
 from godwit.mobility.messages import (
@@ -84,6 +83,7 @@ from godwit.mobility.messages import (
     Withdraw,
 )
 from godwit.mobility.modes import MODES
+from godwit.mobility.move_checks import check_move, check_wanted
 from godwit.mobility.publishers import PublisherBroker, PublisherConfig
 from godwit.mobility.ways import HOLD_S
 from godwit.trace import Record

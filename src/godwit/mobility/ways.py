@@ -21,10 +21,10 @@ from godwit.broker.effects import Arrived, Effect, StartTimer, StopTimer, TimerD
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId
 from godwit.errors import PeerFault
-from godwit.mobility.checking import check_move
 from godwit.mobility.following import FollowingBroker
 from godwit.mobility.locations import Movements
 from godwit.mobility.messages import Brokers
+from godwit.mobility.move_checks import check_move
 from godwit.trace import Record
 
 __all__ = ["HOLD_S", "Handler", "ReachingBroker"]

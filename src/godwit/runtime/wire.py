@@ -7,7 +7,7 @@ things only have no twin and cost nothing.
 
 *Rules.*
 1. What is read is a message of the types that are allowed here, with fields of their types, or `PeerFault` says why
-   not. Whether an honest peer sends it is asked by the machines (`checking.py`).
+   not. Whether an honest peer sends it is asked by the machines (`broker/message_checks.py` and others).
 2. What was written is read as it was: equal, and of the same types. (A float that is whole stays a float.)
 3. A frame longer than `frame_bytes_max` is a fault as soon as its length is known; nothing of it is kept.
 4. An event is packed once for all deliveries of a turn that hold it; what is kept for that is bounded by `PACKED_MAX`
