@@ -644,14 +644,11 @@ def test_what_is_too_large_is_refused_with_a_reason(wish: Any, why: str) -> None
     [
         (Context({"n" * (CONTEXT_NAME_MAX + 1): 1}), "1 to"),
         (Context({"": 1}), "1 to"),
-        (Context({1: 1}), "1 to"),  # type: ignore[dict-item]
         (Context({"x": float("nan")}), "not a finite number"),
         (Context({"x": (1,)}), "one value stands alone"),
         (Context({"x": ()}), "none is absent"),
         (Context({"x": [1, 2]}), "is no value"),  # type: ignore[dict-item]
-        (Context([("x", 1)]), "must be a table"),  # type: ignore[arg-type]
         (Publish(event({}, publisher="c", sequence=1, to=parse("a = my.a"))), "its publisher fills that in"),
-        (Publish(event({}, publisher="c", sequence=1, to="a = 1")), "is no filter"),
     ],
 )
 def test_what_no_honest_client_sends_closes_its_connection(wish: Any, why: str) -> None:

@@ -236,15 +236,11 @@ GOOD: Any = Follow(("c", "F"), parse("location = myloc"), {"location": "3"}, 1.0
     [
         Follow(("c", "F"), parse("x = 1"), {}, 1.0, 0.0, 0.02),
         Follow(("c", "F"), parse("at WITHIN myloc"), {"location": [3]}, 1.0, 0.0, 0.02),  # type: ignore[dict-item]
-        Follow(("c", "F"), parse("at WITHIN myloc"), 3, 1.0, 0.0, 0.02),  # type: ignore[arg-type]
         Follow(("c", "F"), parse("at WITHIN myloc"), {f"n{k}": k for k in range(200)}, 1.0, 0.0, 0.02),
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, 0.0, 0.0, 0.02),
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, float("nan"), 0.0, 0.02),
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, 1.0, -1.0, 0.02),
-        Follow(("c", "F"), parse("at WITHIN myloc"), {}, 1.0, "soon", 0.02),  # type: ignore[arg-type]
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, 1.0, 0.0, float("inf")),
-        Follow("F", parse("at WITHIN myloc"), {}, 1.0, 0.0, 0.02),  # type: ignore[arg-type]
-        Follow(("c", "F"), "at WITHIN myloc", {}, 1.0, 0.0, 0.02),  # type: ignore[arg-type]
         Changed(("c", "F"), {}, 1.0, 0.0, 0.02),
         Unfollow(("c", "F")),
     ],

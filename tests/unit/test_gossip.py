@@ -7,6 +7,7 @@ from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Bound, Gossip, c
 from godwit.broker.gossip_messages import Dwelling, Fact, Kept, Known, Member
 from godwit.errors import PeerFault
 from godwit.filters.events import event
+from tests.raw_messages import read
 from tests.snapshots import restored
 
 
@@ -121,7 +122,7 @@ def test_it_can_be_put_away():
 )
 def test_what_no_broker_says_is_a_fault(fact):
     with pytest.raises(PeerFault):
-        check_known(Known((fact,)))
+        check_known(read(Known((fact,))))
 
 
 def test_more_than_fits_into_one_message_is_a_fault():

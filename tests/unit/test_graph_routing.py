@@ -32,6 +32,7 @@ from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from tests.property.routing_network import GraphNetwork
+from tests.raw_messages import read
 from tests.snapshots import restored
 
 ID = ("client", "s")
@@ -445,7 +446,7 @@ def carrying(message: Any, **changes: Any) -> Packet:
         carrying(Subscribe(ID, parse("x > my.threshold"))),
         carrying(Unsubscribe(("client", 3))),  # type: ignore[arg-type]
         carrying(Start(0)),
-        carrying(Nack(1, [1])),  # type: ignore[arg-type]
+        carrying(Nack(1, ["1"])),  # type: ignore[arg-type]
         carrying(Nack(1, tuple(range(1, 5_000)))),
         carrying(Void(1, (0,))),
         carrying(Void("1", (1,))),  # type: ignore[arg-type]
@@ -456,7 +457,7 @@ def test_what_no_honest_neighbour_sends_is_a_fault_and_changes_nothing(message: 
     routing.on_peer_up("b", 0.0)
     before = repr(routing.snapshot())
     with pytest.raises(PeerFault):
-        routing.on_message("b", message, 0.0)
+        routing.on_message("b", read(message), 0.0)
     assert repr(routing.snapshot()) == before
 
 

@@ -28,6 +28,7 @@ from godwit.broker.session import LOST_SHOWN_MAX
 from godwit.broker.sessions import Removed, Sessions
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, any_of, event, parse
+from tests.raw_messages import read
 from tests.snapshots import restored
 
 X, Y = ("ann", "x"), ("ann", "y")
@@ -364,7 +365,6 @@ def bad_event(**changes: Any) -> Event:
 
 
 BAD_REQUESTS: list[Any] = [
-    Received(1),
     None,
     Request(0, Unsubscribe(X)),
     Request(-1, Unsubscribe(X)),
@@ -372,15 +372,14 @@ BAD_REQUESTS: list[Any] = [
     Request("2", Unsubscribe(X)),  # type: ignore[arg-type]
     Request(2, Synced()),  # type: ignore[arg-type]
     Request(2, None),  # type: ignore[arg-type]
-    Request(2, Subscribe(X, "a < 3")),  # type: ignore[arg-type]
-    Request(2, Subscribe(["ann", "x"], TRUE)),  # type: ignore[arg-type]
+    Request(2, Subscribe(X, "a <")),  # type: ignore[arg-type]
     Request(2, Subscribe(("ann",), TRUE)),  # type: ignore[arg-type]
     Request(2, Subscribe(("ann", ""), TRUE)),
     Request(2, Subscribe(("ann", "x" * 257), TRUE)),
     Request(2, Subscribe(("ann", 3), TRUE)),  # type: ignore[arg-type]
     Request(2, Subscribe(X, TRUE, expires=float("nan"))),
     Request(2, Subscribe(X, TRUE, expires="soon")),  # type: ignore[arg-type]
-    Request(2, Subscribe(X, TRUE, queue={"count_max": 3})),  # type: ignore[arg-type]
+    Request(2, Subscribe(X, TRUE, queue={"count_max": "3"})),  # type: ignore[arg-type]
     Request(2, Subscribe(X, TRUE, queue=QueueRules(count_max=-1))),
     Request(2, Subscribe(X, TRUE, queue=QueueRules(bytes_max=1.5))),  # type: ignore[arg-type]
     Request(2, Subscribe(X, TRUE, queue=QueueRules(age_s_max=float("inf")))),
@@ -390,17 +389,17 @@ BAD_REQUESTS: list[Any] = [
     Request(2, Publish({"a": 1})),  # type: ignore[arg-type]
     Request(2, Publish(bad_event(attributes=[("a", 1)]))),
     Request(2, Publish(bad_event(attributes={"a": float("nan")}))),
-    Request(2, Publish(bad_event(attributes={"a": [1, 2]}))),
+    Request(2, Publish(bad_event(attributes={"a": [1, [2]]}))),
     Request(2, Publish(bad_event(attributes={"a": (1,)}))),
     Request(2, Publish(bad_event(attributes={"a": (1, None)}))),
     Request(2, Publish(bad_event(attributes={"": 1}))),
     Request(2, Publish(bad_event(attributes={3: 1}))),
-    Request(2, Publish(bad_event(sequence=1.0))),
+    Request(2, Publish(bad_event(sequence=1.5))),
     Request(2, Publish(bad_event(publisher=None))),
     Request(2, Publish(bad_event(payload="text"))),
     Request(2, Publish(bad_event(content_type=3))),
     Request(2, Publish(bad_event(expires_at="never"))),
-    Request(2, Publish(bad_event(to="a < 3"))),
+    Request(2, Publish(bad_event(to="a <"))),
 ]
 
 
@@ -409,7 +408,7 @@ def test_a_malformed_request_is_a_fault_and_changes_nothing(message: Any) -> Non
     sessions = subscribed()
     before = repr(sessions.snapshot())
     with pytest.raises(PeerFault):
-        sessions.admit("c1", message, 0.0)
+        sessions.admit("c1", read(message), 0.0)
     assert repr(sessions.snapshot()) == before
 
 
@@ -420,14 +419,14 @@ def test_a_malformed_request_is_a_fault_and_changes_nothing(message: Any) -> Non
         Attach("x" * 257),
         Attach(None),  # type: ignore[arg-type]
         Attach("ann", received=-1),
-        Attach("ann", received=1.0),  # type: ignore[arg-type]
+        Attach("ann", received=1.5),  # type: ignore[arg-type]
         Attach("ann", session=None),  # type: ignore[arg-type]
         Attach("ann", quench="yes"),  # type: ignore[arg-type]
         Attach("ann", receipt="1"),  # type: ignore[arg-type]
         Attach("ann", home=1),  # type: ignore[arg-type]
         Attach("ann", attempt="1"),  # type: ignore[arg-type]
-        Attach("ann", wanted=[]),  # type: ignore[arg-type]
-        Attach("ann", tried=["b"]),  # type: ignore[arg-type]
+        Attach("ann", wanted=[None]),  # type: ignore[arg-type]
+        Attach("ann", tried=[1]),  # type: ignore[arg-type]
         Attach("ann", tried=("b", "")),
         Attach("ann", tried=("b",) * 17),
         Attach("ann", wanted=(Unsubscribe(("ann", "a")),)),  # type: ignore[arg-type]
@@ -441,7 +440,7 @@ def test_a_malformed_attach_is_a_fault_and_changes_nothing(message: Any) -> None
     sessions.detach("c1", 0.0)
     before = repr(sessions.snapshot())
     with pytest.raises(PeerFault):
-        sessions.attach("c2", message, 0.0)
+        sessions.attach("c2", read(message), 0.0)
     assert repr(sessions.snapshot()) == before
 
 
@@ -451,7 +450,7 @@ def test_a_confirmation_of_what_was_not_sent_is_a_fault_and_changes_nothing(mess
     deliver(sessions, 1, 2)
     before = repr(sessions.snapshot())
     with pytest.raises(PeerFault):
-        sessions.received("c1", message, 0.0)
+        sessions.received("c1", read(message), 0.0)
     assert repr(sessions.snapshot()) == before
 
 

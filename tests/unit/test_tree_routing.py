@@ -28,6 +28,7 @@ from godwit.broker.tree import HOLD_S, HOLD_TIMER, TreeRouting
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, event, parse
 from tests.property.routing_network import TreeNetwork
+from tests.raw_messages import read
 from tests.snapshots import restored
 
 WIDE, NARROW = parse("x > 0"), parse("x > 10")
@@ -396,10 +397,9 @@ def test_a_filter_that_matches_nothing_can_be_subscribed_to() -> None:
         Publish(Event({}, sequence="1")),  # type: ignore[arg-type]
         Subscribe("s", TRUE),  # type: ignore[arg-type]
         Subscribe(("ann", "s", "t"), TRUE),  # type: ignore[arg-type]
-        Subscribe(["ann", "s"], TRUE),  # type: ignore[arg-type]
         Subscribe((1, "s"), TRUE),  # type: ignore[arg-type]
         Subscribe(S, None),  # type: ignore[arg-type]
-        Subscribe(S, "x > 0"),  # type: ignore[arg-type]
+        Subscribe(S, "x >"),  # type: ignore[arg-type]
         Subscribe(S, parse("x > my.threshold")),
         Subscribe(S, type(WIDE)("x", 5)),  # type: ignore[arg-type, call-arg]
         Subscribe(S, type(WIDE)(5, WIDE.values)),  # type: ignore[arg-type, call-arg, union-attr]
@@ -418,7 +418,7 @@ def test_a_message_that_no_honest_neighbour_sends_is_a_fault_and_changes_nothing
     routing.on_message("m", Advertise(A, WIDE), 0.0)
     before = repr(routing.snapshot())
     with pytest.raises(PeerFault):
-        routing.on_message("n", message, 0.0)
+        routing.on_message("n", read(message), 0.0)
     assert repr(routing.snapshot()) == before
 
 

@@ -18,18 +18,18 @@ from typing import Any
 
 from godwit.adhoc.radio_messages import Merge
 from godwit.broker.broker import Broker
-from godwit.broker.checking import shown
 from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Effect, Input, StartTimer, Trace
 from godwit.broker.links import Link
+from godwit.broker.message_checks import shown
 from godwit.broker.messages import Attach, NodeId, Subscribe, Unsubscribe, Waiting
 from godwit.broker.reductions import Covering
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.session import Session
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
-from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Replay
+from godwit.mobility.move_checks import check_move
 from godwit.trace import Record
 
 __all__ = ["EventBroker", "check_part", "in_sender_order", "whole_sessions"]

@@ -12,13 +12,13 @@ waiting for it, in whatever mode it comes again; any other is attached by the po
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from godwit.broker.checking import check_attach, shown
 from godwit.broker.component import Component, Handlers
 from godwit.broker.effects import Close, Effect, Tell
 from godwit.broker.host import Host
+from godwit.broker.message_checks import check_attach, shown
 from godwit.broker.messages import Attach, Bye
 from godwit.errors import PeerFault
-from godwit.mobility.checking import check_wanted
+from godwit.mobility.move_checks import check_wanted
 from godwit.mobility.relocation import Relocation
 
 __all__ = ["AttachPolicy", "Attaching", "Greet"]

@@ -429,7 +429,7 @@ BAD_FRAMES = [
     a_frame(1, 0, a_merge("none")),
     a_frame(1, 0, a_merge((float("nan"),))),
     a_frame(1, 0, a_replay("x", "n", 1, None, (), True)),
-    a_frame(1, 0, a_replay("x", "n", 1, "state", (), True)),
+    a_frame(1, 0, a_replay("x", "", 1, None, (), True)),
 ]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from godwit.broker import checking
+from godwit.broker import message_checks
 from godwit.filters.events import Event
 
 
@@ -18,5 +18,5 @@ from godwit.filters.events import Event
     ids=["small", "small payload", "large payload", "long text", "several values"],
 )
 def test_only_small_events_are_kept_in_mind(event: Event, is_kept: bool) -> None:
-    checking.check_event(event)
-    assert (checking._known.get(id(event)) is event) is is_kept
+    message_checks.check_event(event)
+    assert (message_checks._known.get(id(event)) is event) is is_kept
