@@ -23,7 +23,7 @@ from godwit.simulator.summary import Summary, percentile_ms
 from godwit.simulator.workloads import workload_of
 from godwit.trace import TraceSink
 
-__all__ = ["Walk", "ad_hoc_run", "settle_s_least"]
+__all__ = ["AdHocSimulation", "WaypointWalk", "ad_hoc_run", "settle_s_least"]
 
 STEP_S = 0.5
 ROW_SHARE = 0.9  # of the range, between two who stand in a row
@@ -31,7 +31,7 @@ TIME_LAWS = ("all of an island", "one event broker", "everything in force", "lea
 VIOLATIONS_MAX = 100
 
 
-class Walk:
+class WaypointWalk:
     """Devices on their ways through a square."""
 
     def __init__(self, names: Iterable[str], side_m: float, speed_mps: float, rng: Random) -> None:
@@ -70,10 +70,12 @@ def ad_hoc_run(
     scenario: Scenario, seed: int, progress: Callable[[float], None] | None = None, trace: TraceSink | None = None
 ) -> Summary:
     """Run a scenario whose overlay is of kind `radio` to its end."""
-    return _Run(scenario, seed, trace).run(progress)
+    return AdHocSimulation(scenario, seed, trace).run(progress)
 
 
-class _Run:
+class AdHocSimulation:
+    """One run of an ad hoc network."""
+
     def __init__(self, scenario: Scenario, seed: int, trace: TraceSink | None) -> None:
         self.scenario = scenario
         self.seed = seed
@@ -94,7 +96,7 @@ class _Run:
         )
         self.adhoc.world.traces_messages = trace is not None
         self.adhoc.set_loss(radio.loss)
-        self.walk = Walk(self.names, radio.side_m, radio.speed_mps, Random(f"{seed}/moves"))
+        self.walk = WaypointWalk(self.names, radio.side_m, radio.speed_mps, Random(f"{seed}/moves"))
         self.rng = Random(f"{seed}/workload")
         self.workload = workload_of(scenario.workload, clients.publishers, self.rng)
         self.said = 0

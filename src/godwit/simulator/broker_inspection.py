@@ -10,15 +10,18 @@ nodes, less what the other end has taken and not acknowledged yet, is everything
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Protocol
 
 from godwit.baselines.hop_messages import ContextPacket
 from godwit.broker.broker import Broker
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import Packet, Publish
+from godwit.broker.sessions import Sessions
 from godwit.broker.spcf import SpcfRouting
 from godwit.client.client import Client
 from godwit.filters.contexts import may_match
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
 from godwit.mobility.attach_policies.carry import Carry
 from godwit.mobility.messages import Collected, Replay
 from godwit.mobility.overlay_routes import OverlayRoutes
@@ -29,13 +32,19 @@ from godwit.simulator.ledger import EventId
 from godwit.simulator.topologies import Overlay
 
 __all__ = [
+    "SessionHolder",
     "Taken",
+    "clients_wanting",
+    "clients_with_sessions",
     "entries_in",
     "events_at_stake",
     "events_on_the_way",
     "events_queued",
+    "held_subscriptions",
     "idle_entries",
     "is_answered",
+    "is_connected",
+    "is_queued",
     "is_quiet",
     "is_settled",
     "last_taken",
@@ -46,6 +55,14 @@ __all__ = [
     "unfinished",
     "waiting",
 ]
+
+
+class SessionHolder(Protocol):
+    """Any broker with sessions; the event broker of an ad hoc network is one, too."""
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of its clients."""
 
 
 Taken = Callable[[str, str], int]
@@ -217,6 +234,38 @@ def last_taken(sender: Broker, receiver: Broker) -> int:
 def is_answered(client: Client) -> bool:
     """Whether the client's broker has answered all that it asked for, events aside, and first of all its greeting."""
     return (client.connection is None or client.is_attached) and not client.has_unanswered_changes()
+
+
+def clients_with_sessions(broker: SessionHolder) -> list[str]:
+    """The clients that have a session at `broker`."""
+    return [session.client for session in broker.sessions]
+
+
+def clients_wanting(broker: SessionHolder, event: Event) -> list[str]:
+    """The clients with a session at `broker` that has a subscription to the event."""
+    return [
+        session.client
+        for session in broker.sessions
+        if any(subscribe.filter.matches(event) for subscribe in session.subscriptions.values())
+    ]
+
+
+def held_subscriptions(broker: SessionHolder, client: str) -> dict[str, Filter]:
+    """What the session of a client at `broker` asks for, by name; nothing where there is no session."""
+    session = broker.sessions.session(client)
+    return {} if session is None else {name: held.filter for name, held in session.subscriptions.items()}
+
+
+def is_connected(broker: SessionHolder, client: str) -> bool:
+    """Whether a client has a session at `broker` and is connected."""
+    session = broker.sessions.session(client)
+    return session is not None and session.connection is not None
+
+
+def is_queued(broker: SessionHolder, client: str, id: EventId) -> bool:
+    """Whether an event waits for a client in its session at `broker`."""
+    session = broker.sessions.session(client)
+    return session is not None and any(event.id == id for event in session.queue.events())
 
 
 def idle_entries(broker: Broker) -> int:

@@ -10,11 +10,15 @@
 | nothing stuck | every event enters the network, unless it was refused, quenched or lost at the source, on record |
 | quenching | no event is quenched that a settled subscription wants [mobile §3.2, claim H2] |
 
+*Rules.*
+1. A law judges by the ledger alone.
+2. A checker that has never caught anything is not trusted: `tests/simulation/test_planted_faults.py` and
+   `test_planted_context_faults.py` plant faults.
+
 The first three bind only as far as the ways in which publisher and client move promise them (`mobility/modes.py`), and
 *nothing unmeant* only where a client has one session: one that it left behind keeps the context of then. What was lost,
 doubled or overtaken is counted all the same. The laws about tables, queues and settling need the world and are checked
-in `run.py`, where the world is. A checker that has never caught anything is not trusted:
-`tests/simulation/test_planted_faults.py` and `test_planted_context_faults.py` plant faults.
+in `network_monitor.py` and `final_checks.py`.
 """
 
 from collections.abc import Iterator
@@ -67,13 +71,13 @@ def _matches(ledger: Ledger) -> Iterator[tuple[EventId, list[Filter]]]:
 
 
 def _meant(ledger: Ledger) -> Iterator[tuple[EventId, set[DeclaredContext]]]:
-    """For each event that says whom it means, which of all situations that ever were."""
+    """For each event that says whom it means, which of all contexts that were ever declared."""
     versions = [version for standing in ledger.contexts.values() for version in standing.versions]
-    situations = [version.filter for version in versions if version.filter is not None]
+    contexts = [version.filter for version in versions if version.filter is not None]
     for id, fact in ledger.facts.items():
         to = fact.event.to
         if to is not None:
-            yield id, {situation for situation in situations if to.holds(situation.context)}
+            yield id, {declared for declared in contexts if to.holds(declared.context)}
 
 
 def _check_deliveries(
@@ -134,15 +138,15 @@ def _check_losses(
             continue
         may_owe = not advertised or _is_advertised(ledger, fact, matching[id])
         may_owe = may_owe and (not ledger.steady_only or ledger.is_published_steadily(fact))
-        situations = meant.get(id, ())
+        contexts = meant.get(id, ())
         wanting: dict[str, bool] = {}  # whether it is owed, by client; who is not here must not get it
         for filter in matching[id]:
             for standing in by_filter.get(filter, ()):
                 client = standing.client
                 is_owed = may_owe and standing.owes(fact, matching[id])
-                if is_owed and ledger.means(fact, client, situations):
+                if is_owed and ledger.means(fact, client, contexts):
                     wanting[client] = True
-                elif standing.permits(fact, NEVER, matching[id]) and ledger.may_mean(fact, client, NEVER, situations):
+                elif standing.permits(fact, NEVER, matching[id]) and ledger.may_mean(fact, client, NEVER, contexts):
                     wanting.setdefault(client, False)
         for client in sorted(wanting):
             if not wanting[client]:

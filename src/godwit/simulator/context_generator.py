@@ -1,4 +1,4 @@
-"""Context generator: the contexts that clients are in, and what filters ask about them. Pure drawing.
+"""Context generator: the contexts that clients are in, and what filters ask about them.
 
 *Theory.* A context has numbers `c0`, `c1`, and so on, all alike from 0 to `values` less one. With *ranges*, a filter
 asks whether one of them lies in a range that holds the share `selectivity` of all values: so likely is it that a

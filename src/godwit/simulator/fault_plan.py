@@ -1,7 +1,10 @@
-"""Faults: drawn from the seed before the run begins, then injected at their time.
+"""The fault plan: all faults of a run, drawn from the seed before the run begins.
 
-Each fault has a beginning and an end, and all end by `faults_end_s`, so that everything can settle. Which broker or
-link it befalls is drawn too, unless the scenario names it. `fault_injector.py` carries them out.
+*Theory.* Each fault has a beginning and an end, and all end by `faults_end_s`, so that everything can settle. Which
+broker or link it befalls is drawn too, unless the scenario names it. `fault_injector.py` injects them.
+
+*Rules.*
+1. Every fault ends by the end of faults, whatever its drawn length.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,8 @@
-"""Itineraries: the first broker of a client, and its moves from there to other brokers (`movement_models.py`)."""
+"""Itineraries: the first broker of a client, and its moves from there to other brokers (`movement_models.py`).
+
+*Rules.*
+1. The moves of an itinerary are in the order of their beginnings.
+"""
 
 from collections.abc import Iterable
 from random import Random

@@ -269,7 +269,7 @@ class Ledger:
         fact.entered_again_at = now
 
     def means(self, fact: EventHistory, client: str, meant: Container[DeclaredContext | None]) -> bool:
-        """Whether an event is owed to the client as far as contexts go. `meant`: the situations that it means."""
+        """Whether an event is owed to the client as far as contexts go. `meant`: the contexts that it means."""
         if fact.event.to is None:
             return True
         context = self.contexts.get(client)

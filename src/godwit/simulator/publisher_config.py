@@ -1,4 +1,8 @@
-"""What brokers of a simulated network know about where publishers go, made from a scenario."""
+"""The publisher settings of simulated brokers: what they know about where publishers go, made from a scenario.
+
+*Rules.*
+1. A perfect predictor is made from the itineraries of the run, which are known before it begins.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,6 +1,8 @@
 """The sections of a scenario on clients: how many there are, what they do, and how their requests change.
 
-Their sessions' rules are here too. Part of the scenario package.
+*Rules.*
+1. A rate `per_s` is over all clients together, unless its comment says otherwise.
+2. A section with its defaults adds nothing to a run.
 """
 
 from typing import Literal

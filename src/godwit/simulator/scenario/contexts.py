@@ -1,4 +1,8 @@
-"""What a scenario says about the contexts of clients, and about filters on them. Part of the scenario package."""
+"""The contexts section of a scenario: contexts of clients, filters on senders, events that are addressed.
+
+*Rules.*
+1. Whatever is asked about contexts needs contexts to ask about (`attributes`).
+"""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,8 @@
-"""What a scenario says about a building whose devices look out for fire. Part of the scenario package."""
+"""The fire section of a scenario: a building whose devices look out for fire. [spcf §2]
+
+*Rules.*
+1. Without floors there is no building, and no other key may be set.
+"""
 
 from typing import Annotated, Literal
 

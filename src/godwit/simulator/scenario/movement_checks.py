@@ -1,4 +1,8 @@
-"""What a scenario may not ask of clients that move: settings that do not go together. Part of `scenario.py`."""
+"""Checks of the roaming section that need the overlay or the files that it names.
+
+*Rules.*
+1. What cannot be run, or would take more moves or scans than a run can hold, is refused before it begins.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""What a scenario says about devices of an ad hoc network and how they move. Part of the scenario package."""
+"""The radio section of a scenario: devices of an ad hoc network, and how they move.
+
+*Rules.*
+1. Only an overlay of kind `radio` has it.
+"""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,8 @@
-"""What a scenario says about clients that move from broker to broker. Part of the scenario package."""
+"""The roaming section of a scenario: clients that move from broker to broker, and in which mode.
+
+*Rules.*
+1. A mode is allowed only where its promises (`mobility/modes.py`) hold under the faults of the scenario.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal, get_args

@@ -1,4 +1,8 @@
-"""The routing section of a scenario: how brokers route, and which combinations can work."""
+"""The routing section of a scenario: how brokers route, and which combinations can work.
+
+*Rules.*
+1. A key that the routing family does not have is refused, not ignored.
+"""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,8 @@
-"""The run section of a scenario: how long its phases last, and what is expected of its outcome."""
+"""The run section of a scenario: how long its phases last, and what is expected of its outcome.
+
+*Rules.*
+1. Expectations come on top of the laws, which always hold.
+"""
 
 import msgspec
 

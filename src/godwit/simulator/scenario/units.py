@@ -1,4 +1,8 @@
-"""Types of scenario keys: numbers within bounds, by their unit. Part of the scenario package."""
+"""Types of scenario keys: numbers within bounds, by their unit.
+
+*Rules.*
+1. Every number of a scenario has a lower and an upper bound.
+"""
 
 from typing import Annotated
 

@@ -1,4 +1,8 @@
-"""What a scenario says about clients that walk over a movement graph. Part of the scenario package."""
+"""The walking section of a scenario: clients that walk over a movement graph, and filters that refer to their place.
+
+*Rules.*
+1. A graph that is a file is read when the scenario is checked, so that its errors name the key.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal
