@@ -7,6 +7,7 @@ snapshot, or without its memory. An onlooker keeps what each end was asked to se
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from godwit.broker.effects import Arrived, Effect, LinkDown, LinkUp, StartTimer, TimerDue, Trace
@@ -75,7 +76,7 @@ class Wire:
         self.ends = {end: make(OTHER[end], 1, config) for end in OTHER}
         self.net = Machines()
         for end in OTHER:
-            self.net.add_broker(end, lambda _, end=end: End(self, end))
+            self.net.add_broker(end, partial(self._end, end))
         # what the onlooker knows, of the present pair of lives
         self.made = 0
         self.sent: dict[str, list[int]] = {"a": [], "b": []}
@@ -83,6 +84,9 @@ class Wire:
         self.handed_on: dict[str, list[int]] = {"a": [], "b": []}
         self.handed_on_in_past_lives: dict[str, list[int]] = {"a": [], "b": []}  # of what is in the other's `sent`
         self.undelivered: dict[str, list[int]] = {"a": [], "b": []}  # as a link reported it
+
+    def _end(self, name: str, _: int) -> End:
+        return End(self, name)
 
     @property
     def now(self) -> float:

@@ -97,7 +97,7 @@ class Connected:
         self.closed_because = ""  # the last reason why there was no connection
         self.was_known = False  # the broker had a session of ours when it let us in
         self._states = States(on_state, self._clock)
-        self._seeds = list(seeds)
+        self.seeds = list(seeds)  # the brokers that it dials, in this order
         self._tls = tls
         self._stays = stays
         self._subscriptions: dict[str, Subscription] = {}
@@ -180,15 +180,15 @@ class Connected:
             if self._moved.is_set():
                 wait_s, at = RETRY_FIRST_S, 0
                 self._moved.clear()
-            if not self._seeds:
+            if not self.seeds:
                 await self._rest.take(None)
                 continue
-            lasted_s = await self._visit(self._seeds[at % len(self._seeds)])
+            lasted_s = await self._visit(self.seeds[at % len(self.seeds)])
             if lasted_s >= GOOD_S:
                 wait_s = RETRY_FIRST_S
             else:
                 at += 1
-                if at % max(len(self._seeds), 1) == 0:
+                if at % max(len(self.seeds), 1) == 0:
                     await self._rest.take(wait_s * (0.5 + random()))
                     wait_s = min(2 * wait_s, RETRY_MAX_S)
 
@@ -220,7 +220,7 @@ class Connected:
 
     async def move(self, *seeds: Address | str) -> None:
         """Go to other brokers, from now on. Without any: be away until the next move."""
-        self._seeds = [address(seed) for seed in seeds]
+        self.seeds = [address(seed) for seed in seeds]
         self._moved.set()
         self._rest.end()
         if self._wire is not None:

@@ -24,7 +24,7 @@ and connection which it thinks open is gone. Links and sessions say again what w
 
 import asyncio
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from time import perf_counter
 from typing import Any, Protocol, cast
@@ -52,11 +52,10 @@ from godwit.broker.effects import (
 )
 from godwit.mobility.publishers import Resettled
 from godwit.runtime.clock import SYSTEM, Clock, Timer
-from godwit.runtime.journal import Journal
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record
 
-__all__ = ["Machine", "Node", "Port", "Watch"]
+__all__ = ["Disk", "Machine", "Node", "Port", "Watch"]
 
 SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
@@ -72,6 +71,29 @@ class Machine(Protocol):
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input; what is to be done because of it, in order."""
+
+
+class Disk(Protocol):
+    """Where a node keeps its inputs: a journal (`journal.py`), or what does the same."""
+
+    number: int
+    bytes_since_snapshot: int
+    snapshot_bytes: int
+
+    def append(self, data: bytes) -> int:
+        """Write a batch; its number, once it is safe."""
+
+    def snapshot(self, number: int, data: bytes) -> None:
+        """The machine as it was after batch `number`: what is older goes."""
+
+    def last_snapshot(self) -> tuple[int, bytes] | None:
+        """The number of the last batch in it, and the machine."""
+
+    def batches(self, after: int) -> Iterator[bytes]:
+        """The batches behind a number, in order, without a hole."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 class Port(Protocol):
@@ -106,7 +128,7 @@ class Node:
     def __init__(
         self,
         make: Callable[[], Machine],
-        journal: Journal | None = None,
+        journal: Disk | None = None,
         *,
         on_record: Callable[[Record, float], None] | None = None,
         on_trouble: Callable[[str], None] = lambda text: None,
@@ -195,7 +217,7 @@ class Node:
         return len(self._inputs)
 
     @property
-    def journal(self) -> Journal | None:
+    def journal(self) -> Disk | None:
         """Where its inputs are kept."""
         return self._journal
 
@@ -304,7 +326,7 @@ class Node:
             self._write()
         self._go_on()
 
-    def _recover(self, journal: Journal) -> None:
+    def _recover(self, journal: Disk) -> None:
         """Make the machine again as it was. Called before anything is open."""
         self.machine, self._asked, self._open = self._make(), {}, {}
         after = 0
