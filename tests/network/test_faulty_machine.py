@@ -9,7 +9,8 @@ from godwit.broker.broker import BrokerConfig
 from godwit.broker.effects import Effect
 from godwit.filters.events import Event
 from godwit.mobility import MobileBroker
-from tests.network.fleet import fleet, hasten, run
+from tests.network.fleet import fleet, hasten
+from tests.network.waiting import run
 
 
 class Fragile(MobileBroker):
