@@ -1,29 +1,35 @@
 """A broker whose machine has a fault starts again from its journal: its peers come back, and nothing is lost."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from godwit.broker.broker import Broker
 from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Effect
+from godwit.broker.messages import EntryId
 from godwit.filters.events import Event
 from godwit.mobility import mobile_broker
-from tests.network.fleet import fleet, hasten, run
+from tests.network.fleet import fleet, hasten
+from tests.network.waiting import run
 
 
-class Fragile(MobileBroker):
-    """Fails at some events, each time for the first time it sees them in this process."""
+def fragile(config: BrokerConfig, failed: dict[int, None]) -> Broker:
+    """A broker that fails at some events, each time for the first time it sees them in this process."""
+    broker = mobile_broker("b0", {"b1": 1.0}, config)
+    intact = broker.sessions.deliver
 
-    failed: dict[int, None]
-
-    def _deliver(self, event: Event, subscriptions: Any, effects: list[Effect], now: float) -> None:
+    def deliver(event: Event, ids: Iterable[EntryId], now: float) -> list[Effect]:
         n = event.attributes["n"]
         assert isinstance(n, int)
-        if n % 10 == 7 and n not in self.failed:
-            self.failed[n] = None
+        if n % 10 == 7 and n not in failed:
+            failed[n] = None
             raise RuntimeError(f"a fault at {n}")
-        super()._deliver(event, subscriptions, effects, now)
+        return intact(event, ids, now)
+
+    broker.sessions.deliver = deliver  # type: ignore[method-assign, assignment]
+    return broker
 
 
 @pytest.mark.parametrize("durability", ["relaxed", "full"])
@@ -31,10 +37,10 @@ def test_a_fault_in_the_machine_costs_a_start_and_nothing_else(
     tmp_path: Path, durability: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasten(monkeypatch)
-    Fragile.failed = {}
+    failed: dict[int, None] = {}
     config = BrokerConfig()
     makes = {
-        "b0": lambda: Fragile("b0", {"b1": 1.0}, config),
+        "b0": lambda: fragile(config, failed),
         "b1": lambda: mobile_broker("b1", {"b0": 1.0}, config),
     }
 
@@ -52,7 +58,7 @@ def test_a_fault_in_the_machine_costs_a_start_and_nothing_else(
             await every.book.finished([p, q], 1)
             every.book.check()
             station = every.stations["b0"]
-            assert len(station.troubles) == len(Fragile.failed) == 5
+            assert len(station.troubles) == len(failed) == 5
             assert station.troubles[0] == "RuntimeError in the broker's machine, at Heard: a fault at 7"
             assert not any(receipt.session_lost for client in (p, q, s) for receipt in client.receipts)
 
@@ -60,10 +66,10 @@ def test_a_fault_in_the_machine_costs_a_start_and_nothing_else(
 
 
 def test_without_a_journal_a_fault_in_the_machine_costs_only_who_has_sent_what_it_failed_at() -> None:
-    Fragile.failed = {}
+    failed: dict[int, None] = {}
     config = BrokerConfig()
     makes = {
-        "b0": lambda: Fragile("b0", {"b1": 1.0}, config),
+        "b0": lambda: fragile(config, failed),
         "b1": lambda: mobile_broker("b1", {"b0": 1.0}, config),
     }
 

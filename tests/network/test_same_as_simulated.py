@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.broker import Broker
 from godwit.broker.effects import Effect
 from godwit.broker.messages import EntryId
-from godwit.filters.events import Attributes, Event
+from godwit.broker.sessions import Sessions
+from godwit.filters.events import Event
 from godwit.filters.filters import Filter
-from godwit.mobility import mobile_broker
 from godwit.runtime.client import Connected
-from godwit.simulator.inspection import is_quiet
+from godwit.simulator.broker_inspection import is_quiet
+from godwit.simulator.client_requests import DEVICE
 from godwit.simulator.ledger import EventId
-from godwit.simulator.population import DEVICE
 from godwit.simulator.run import Simulation
-from godwit.simulator.scenario import with_changes
-from tests.network.fleet import Fleet, a_turn, fleet, run, until
+from godwit.simulator.scenario import Scenario, with_changes
+from tests.network.fleet import Fleet, fleet
+from tests.network.waiting import a_turn, run, until
 from tests.simulation.scenarios import GRAPH, TREE
 
 Came = dict[tuple[str, str], dict[str, list[int]]]
@@ -56,39 +56,36 @@ SCENARIOS = {
 class Recorded(Simulation):
     """A simulation that writes down what its clients do."""
 
-    def __init__(self, *more: Any) -> None:
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        super().__init__(scenario, seed)
         self.script: list[tuple[str, str, Any]] = []
         self.begins = 0  # where the warm-up ends
-        super().__init__(*more)
+        noted = {"subscribe": "subscribe", "advertise": "advertise", "set_context": "context", "publish": "publish"}
+        for method, what in noted.items():
+            setattr(self.requests, method, self._noting(what, getattr(self.requests, method)))
+        go_away = self.population.go_away
+
+        def away(name: str) -> None:
+            self._note("go away", name)
+            go_away(name)
+
+        self.population.go_away = away  # type: ignore[method-assign]
+        self.population.on_return.append(self._come_back)
+
+    def _noting(self, what: str, intact: Callable[..., None]) -> Callable[..., None]:
+        def noted(name: str, *details: Any) -> None:
+            self._note(what, name, *details, *([None] if what == "subscribe" and len(details) == 2 else []))
+            intact(name, *details)
+
+        return noted
 
     def _note(self, what: str, name: str, *details: Any) -> None:
         self.script.append((what, name, details))
         if self.world.now < self.scenario.run.warmup_s:
             self.begins = len(self.script)
 
-    def _subscribe_to(self, name: str, subscription: str, content: Filter, sender: Filter | None = None) -> None:
-        self._note("subscribe", name, subscription, content, sender)
-        super()._subscribe_to(name, subscription, content, sender)
-
-    def _advertise(self, name: str, advertisement: str, filter: Filter) -> None:
-        self._note("advertise", name, advertisement, filter)
-        super()._advertise(name, advertisement, filter)
-
-    def _set_context(self, name: str, context: Attributes) -> None:
-        self._note("context", name, context)
-        super()._set_context(name, context)
-
-    def _say(self, name: str, attributes: Attributes, to: Filter | None) -> None:
-        self._note("publish", name, attributes, to)
-        super()._say(name, attributes, to)
-
-    def _go_away(self, name: str, _b: Any, _c: Any) -> None:
-        self._note("go away", name)
-        super()._go_away(name, _b, _c)
-
-    def _come_back(self, name: str, _b: Any, _c: Any) -> None:
-        super()._come_back(name, _b, _c)
-        if self.away[name] == 0:
+    def _come_back(self, name: str) -> None:
+        if self.population.away[name] == 0:
             self._note("come back", name, self.homes[name])
 
     def came(self) -> Came:
@@ -207,11 +204,11 @@ def test_so_it_is_for_other_seeds(name: str, seed: int) -> None:
 
 
 def test_brokers_that_deliver_too_much_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    deliver = MobileBroker._deliver
+    deliver = Sessions.deliver
 
-    def to_all(broker: Broker, event: Event, wanting: list[EntryId], effects: list[Effect], now: float) -> None:
-        wanting = [(session.client, name) for session in broker.sessions for name in session.subscriptions]
-        deliver(broker, event, wanting, effects, now)
+    def to_all(sessions: Sessions, event: Event, wanting: list[EntryId], now: float) -> list[Effect]:
+        wanting = [(session.client, name) for session in sessions for name in session.subscriptions]
+        return deliver(sessions, event, wanting, now)
 
-    simulated, real, _ = both(SCENARIOS["tree"], 1, plant=lambda: monkeypatch.setattr(MobileBroker, "_deliver", to_all))
+    simulated, real, _ = both(SCENARIOS["tree"], 1, plant=lambda: monkeypatch.setattr(Sessions, "deliver", to_all))
     assert real != simulated

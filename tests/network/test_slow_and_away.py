@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from godwit.mobility.relocation import Relocation
 from godwit.runtime import client as client_module
-from tests.network.fleet import Fleet, fleet, hasten, run, until
+from tests.network.fleet import Fleet, fleet, hasten
 from tests.network.proxy import Proxy
+from tests.network.waiting import run, until
 
 EVENTS = 1_500
 TEXT = "x" * 1_000
@@ -102,7 +104,7 @@ async def while_a_broker_is_off(folder: Path, off_s: float) -> None:
         await every.roam("p0", "b2")
 
         def waits(client: str, broker: str) -> bool:
-            return client in every.stations[broker].machine.arrivals
+            return client in every.stations[broker].machine.component(Relocation).arrivals
 
         await until(lambda: waits("s0", "b0") and waits("s1", "b2") and waits("p0", "b2"), "they have come elsewhere")
         before = book.count("at b2")

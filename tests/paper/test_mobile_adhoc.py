@@ -183,8 +183,8 @@ def test_alternatively_both_operate_in_a_coordinated_fashion():
     for leader in "ad":
         broker = net.node(leader).broker
         assert broker is not None
-        assert broker.links == {}
-        assert broker.routing.sizes()["in_subs"] == 2
+        assert broker.neighbours == ()
+        assert broker.table_sizes()["in_subs"] == 2
 
 
 def test_three_that_coordinate_form_a_tree():

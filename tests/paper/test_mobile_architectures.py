@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.broker import Broker
 from godwit.broker.messages import Delivery, Publish, Quench, Request
 from godwit.filters import FALSE, parse
-from tests.unit.broker_network import BrokerNetwork
+from godwit.testing import Machines, machines
 
 STAR = ["ab", "ac", "ad", "de", "df"]
 C1, C2 = parse("value > 10"), parse("value > 20")
@@ -23,10 +24,10 @@ FAMILIES: list[dict[str, Any]] = [
 ]
 
 
-def occupied(links: list[str], names: str = "", **options: Any) -> BrokerNetwork:
+def occupied(links: list[str], names: str = "", **options: Any) -> Machines:
     """A network with one ED at each broker, each wanting something else, and an ES at a."""
-    network = BrokerNetwork(links, names, **options)
-    for number, name in enumerate(network.names):
+    network = machines(links, names, **options, make=Broker)
+    for number, name in enumerate(network.brokers):
         client = network.attach(f"ed {name}", name)
         network.ask(client.name, client.subscribe("s", parse(f"value > {10 * number}"), 0.0))
     network.attach("es", "a")
@@ -34,14 +35,14 @@ def occupied(links: list[str], names: str = "", **options: Any) -> BrokerNetwork
     return network
 
 
-def publish(network: BrokerNetwork, *values: int, source: str = "es") -> None:
+def publish(network: Machines, *values: int, source: str = "es") -> None:
     for value in values:
         network.ask(source, network.clients[source].publish({"value": value}, 0.0))
 
 
-def numbers(network: BrokerNetwork) -> dict[str, list[int]]:
+def numbers(network: Machines) -> dict[str, list[int]]:
     """The numbers of the events that each ED was given."""
-    return {name: [number for _, number in got] for name, got in network.notified.items() if name != "es"}
+    return {name: [number for _, number in network.notified(name)] for name in network.clients if name != "es"}
 
 
 # ------------------------------------------------------------ §3 centralized
@@ -51,7 +52,7 @@ def test_a_centralized_system_is_one_broker_that_stores_all_subscriptions_and_do
     """ "The central EB stores all currently active subscriptions in the system. Every new event is published to the EB,
     which is responsible for matching it against all the subscriptions. Afterwards the event is forwarded to all Event
     Displayers whose subscriptions match." """
-    network = BrokerNetwork([], "a")
+    network = machines([], "a", make=Broker)
     for name, filter in (("ann", C1), ("bob", C2)):
         client = network.attach(name, "a")
         network.ask(name, client.subscribe("s", filter, 0.0))
@@ -59,15 +60,15 @@ def test_a_centralized_system_is_one_broker_that_stores_all_subscriptions_and_do
     publish(network, 5, 15, 25)
     assert network.brokers["a"].routing.sizes()["in_subs"] == 2
     assert numbers(network) == {"ann": [2, 3], "bob": [3]}
-    assert network.frames == []
+    assert network.sent == []
 
 
 # ------------------------------------------------------------ §3.2 quenching, H2
 
 
-def quenched(*filters: Any, at: str = "a", links: list[str] | None = None) -> BrokerNetwork:
+def quenched(*filters: Any, at: str = "a", links: list[str] | None = None) -> Machines:
     """A broker with an ES that asks for c_all, and an ED for each of `filters`."""
-    network = BrokerNetwork(links or [], "a")
+    network = machines(links or [], "a", make=Broker)
     for number, filter in enumerate(filters):
         client = network.attach(f"ed {number}", at)
         network.ask(client.name, client.subscribe("s", filter, 0.0))
@@ -75,7 +76,7 @@ def quenched(*filters: Any, at: str = "a", links: list[str] | None = None) -> Br
     return network
 
 
-def sent_by_source(network: BrokerNetwork) -> list[int]:
+def sent_by_source(network: Machines) -> list[int]:
     """The numbers of the events that left the ES."""
     return [
         message.wish.event.sequence
@@ -84,9 +85,9 @@ def sent_by_source(network: BrokerNetwork) -> list[int]:
     ]
 
 
-def c_all(network: BrokerNetwork) -> list[Any]:
+def c_all(network: Machines) -> list[Any]:
     """What the ES was given, in order."""
-    return [message.filter for name, message in network.told if name == "es" and isinstance(message, Quench)]
+    return [message.filter for _, name, message in network.told if name == "es" and isinstance(message, Quench)]
 
 
 def test_a_source_is_given_the_logical_or_of_all_active_subscriptions() -> None:
@@ -115,7 +116,7 @@ def test_a_new_subscription_reaches_the_source_at_once_and_one_that_is_gone_afte
     late = network.attach("late", "a")
     network.ask("late", late.subscribe("s", C1, 0.0))
     publish(network, 15)
-    assert (sent_by_source(network), network.notified["late"]) == ([1], [("es", 1)])
+    assert (sent_by_source(network), network.notified("late")) == ([1], [("es", 1)])
     network.ask("late", late.unsubscribe("s", 0.0))
     publish(network, 15)
     assert sent_by_source(network) == [1, 2]  # too much is let through, never too little
@@ -152,7 +153,7 @@ def test_broadcast_sends_every_event_to_every_broker_once() -> None:
     'distributed broadcast')." """
     network = occupied(STAR, reduction="flooding")
     publish(network, 5, -5)
-    reached = Counter(receiver for _, receiver in network.publications())
+    reached = Counter(receiver for _, receiver in network.messages(Publish))
     assert reached == dict.fromkeys("bcdef", 2)
 
 
@@ -168,11 +169,11 @@ def test_multicast_forwards_an_event_onto_a_branch_only_if_a_subscription_there_
     leading from this branch … If the result is false, that branch is 'pruned' for this event." """
     network = occupied(STAR)  # a wants more than 0, b more than 10, … f more than 50
     publish(network, 25)
-    assert network.publications() == [("a", "b"), ("a", "c")]
+    assert network.messages(Publish) == [("a", "b"), ("a", "c")]
     publish(network, 45)
-    assert sorted(network.publications()) == [("a", "b"), ("a", "c"), ("a", "d"), ("d", "e")]
+    assert sorted(network.messages(Publish)) == [("a", "b"), ("a", "c"), ("a", "d"), ("d", "e")]
     publish(network, 0)
-    assert network.publications() == []
+    assert network.messages(Publish) == []
 
 
 def test_in_multicast_a_broker_has_to_know_of_others_subscriptions() -> None:
@@ -200,7 +201,7 @@ def test_multicast_delivers_the_same_with_fewer_messages(options: dict[str, Any]
     sent = []
     for network in (occupied(STAR, reduction="flooding"), occupied(STAR, **options)):
         publish(network, 5, 15, 25, 35, 45, 55)
-        sent.append(len([message for _, _, message in network.frames if _bears_event(message)]))
+        sent.append(len([message for _, _, message in network.sent if _bears_event(message)]))
     broadcast, multicast = sent
     assert broadcast == 6 * 5
     assert multicast < broadcast
@@ -211,13 +212,13 @@ def _bears_event(message: Any) -> bool:
 
 
 def test_an_event_is_delivered_to_a_displayer_once_though_several_subscriptions_match() -> None:
-    network = BrokerNetwork(["ab"])
+    network = machines(["ab"], make=Broker)
     ann = network.attach("ann", "b")
     network.ask("ann", ann.subscribe("wide", C1, 0.0))
     network.ask("ann", ann.subscribe("narrow", C2, 0.0))
     network.attach("es", "a")
     publish(network, 25)
-    assert network.notified["ann"] == [("es", 1)]
-    [delivery] = [message for name, message in network.told if name == "ann" and isinstance(message, Delivery)]
+    assert network.notified("ann") == [("es", 1)]
+    [delivery] = [message for _, name, message in network.told if name == "ann" and isinstance(message, Delivery)]
     assert sorted(delivery.subscriptions) == ["narrow", "wide"]
-    assert network.publications() == [("a", "b")]
+    assert network.messages(Publish) == [("a", "b")]

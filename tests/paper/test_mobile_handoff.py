@@ -16,8 +16,9 @@ from godwit.client.client import Client
 from godwit.client.connections import ConnectionLog
 from godwit.filters.events import Event
 from godwit.mobility import Movements, line
-from godwit.mobility.attach_policies.carry import COLLECT_AGAIN_S, LOG_MAX, _take_in
+from godwit.mobility.attach_policies.carry import COLLECT_AGAIN_S, LOG_MAX, Carry
 from godwit.mobility.messages import AskWishes, Collect, Relocate, Wishes
+from godwit.mobility.relocation import Relocation
 from tests.paper.roaming_world import LATENCY_S, Roaming
 
 NETWORK = "B1-B2 B2-B3 B3-B4 B4-B5 B5-B6 B4-B7"
@@ -50,13 +51,13 @@ def test_no_event_from_any_source_is_lost_or_delivered_twice(mode, reduction):
     roam = at_b6(mode, reduction)
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 3, 4)
     roam.settle()
     roam.come("C", "B1")
     for _ in range(40):  # while the hand-off is under way
         roam.publish("P", 5)
-        roam.run(0.005)
+        roam.pass_time(0.005)
     roam.settle()
     numbers = roam.numbers("C", "P")
     assert sorted(numbers) == list(range(1, 45))
@@ -75,7 +76,7 @@ def test_several_sources_at_the_ends_of_the_way_and_beside_it(mode):
     for _ in range(30):
         for name in sources:
             roam.publish(name, 1)
-        roam.run(0.004)
+        roam.pass_time(0.004)
     roam.settle()
     for name in sources:
         assert sorted(roam.numbers("C", name)) == list(range(1, 31))
@@ -87,7 +88,7 @@ def test_a_client_that_moves_on_before_it_is_handed_off_and_comes_back_misses_no
     for number, home in enumerate(("B1", "B3", "B7", "B6", "B2", "B6", "B1")):
         roam.come("C", home)
         roam.publish("P", number)
-        roam.run(0.013)
+        roam.pass_time(0.013)
     roam.settle()
     assert sorted(roam.numbers("C", "P")) == list(range(1, 8))
     assert everyone_else_is_clean(roam, "C", "B1")
@@ -96,14 +97,14 @@ def test_a_client_that_moves_on_before_it_is_handed_off_and_comes_back_misses_no
 @pytest.mark.parametrize("mode", WAYS)
 def test_an_old_eb_that_has_crashed_answers_from_its_journal(mode):
     roam = at_b6(mode)
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.world.crash("B6", keeps_disk=True)
+    roam.crash("B6", keeps_disk=True)
     roam.come("C", "B1")
     roam.settle()
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.publish("P", 3)
     roam.settle()
     assert sorted(roam.numbers("C", "P")) == [1, 2, 3]
@@ -118,7 +119,7 @@ def test_of_two_devices_with_one_name_the_one_that_came_last_goes_on(mode):
     latest = roam.client("C").attempt
     message = AskWishes("C", "B1", "B6", 1) if mode == "ask" else Collect("C", "B1", "B6", 1)  # an older greeting
     broker = roam.broker("B1")
-    broker.ANSWERS[type(message)](broker, "B2", message, roam.world.now)
+    broker.relayed[type(message)].handler("B2", message, roam.now)
     session = broker.sessions.session("C")
     assert session is not None
     assert session.attempt == latest
@@ -131,15 +132,15 @@ def test_of_two_devices_with_one_name_the_one_that_came_last_goes_on(mode):
 def test_the_new_eb_contacts_the_old_one_to_obtain_the_subscriptions_and_then_the_events():
     """'For both tasks, the new EB may contact the EB previously in charge of the user's subscription'"""
     roam = at_b6("ask")
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1)
     roam.settle()
-    before = dict(roam.world.handled)
+    before = dict(roam.handled)
     roam.come("C", "B1")
-    roam.run(LATENCY_S * 6.5)  # the question has arrived, and the answer not yet
-    assert roam.broker("B1").arrivals["C"].subscriptions == {}  # the client has brought none
+    roam.pass_time(LATENCY_S * 6.5)  # the question has arrived, and the answer not yet
+    assert roam.broker("B1").component(Relocation).arrivals["C"].subscriptions == {}  # the client has brought none
     roam.settle()
-    hops = {kind: roam.world.handled.get(kind, 0) - before.get(kind, 0) for kind in (AskWishes, Wishes, Relocate)}
+    hops = {kind: roam.handled.get(kind, 0) - before.get(kind, 0) for kind in (AskWishes, Wishes, Relocate)}
     assert hops == {AskWishes: 5, Wishes: 5, Relocate: 5}
     assert roam.numbers("C", "P") == [1]
 
@@ -149,13 +150,13 @@ def first_event_after(mode: str) -> float:
     roam = at_b6(mode)
     roam.come("P6", "B6")
     roam.settle()
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P6", 1)
     roam.settle()
-    came_at = roam.world.now
+    came_at = roam.now
     roam.come("C", "B1")
     roam.settle()
-    return (roam.times["C"][0][1] - came_at) / LATENCY_S
+    return (roam.times("C")[0][1] - came_at) / LATENCY_S
 
 
 def test_asking_first_costs_one_round_trip_more_than_relocating():
@@ -172,10 +173,10 @@ def test_the_ed_receives_new_events_even_if_the_old_eb_is_down():
     down = {}
     for mode in ("relocate", "ask", "carry"):
         roam = at_b6(mode)
-        roam.go("C")
+        roam.leave("C")
         roam.publish("P", 1)
         roam.settle()
-        roam.world.crash("B6", keeps_disk=True)
+        roam.crash("B6", keeps_disk=True)
         roam.come("C", "B1")
         roam.settle()
         roam.publish("P", 2)
@@ -187,13 +188,13 @@ def test_the_ed_receives_new_events_even_if_the_old_eb_is_down():
 def test_the_new_eb_contacts_the_old_one_until_the_old_subscriptions_are_cancelled():
     """'the new EB still needs to attempt contact with the old EB periodically to cancel the old subscriptions'"""
     roam = at_b6("carry")
-    roam.world.crash("B6", keeps_disk=True)
+    roam.crash("B6", keeps_disk=True)
     roam.come("C", "B1")
-    roam.run(COLLECT_AGAIN_S + 1)
+    roam.pass_time(COLLECT_AGAIN_S + 1)
     asked = [message for message in roam.broker("B5").links["B6"].outbox if isinstance(message, Collect)]
     assert len(asked) == 2  # both wait there; a broker on the way might have lost the first
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.settle()
     assert everyone_else_is_clean(roam, "C", "B1")
 
@@ -205,29 +206,29 @@ def test_events_that_both_ebs_have_are_delivered_once():
     roam.subscribe("W")
     roam.settle()
     roam.publish("P", 1)
-    roam.run(3.5 * LATENCY_S)
+    roam.pass_time(3.5 * LATENCY_S)
     roam.come("C", "B1")  # the event is on its way to B1 and to B6
     roam.settle()
     assert roam.numbers("C", "P") == [1]
-    assert any(record.kind == "suppressed" and record.peer == "C" for node, record in roam.records if node == "B1")
+    assert any(record.kind == "suppressed" and record.peer == "C" for _, node, record in roam.trace if node == "B1")
 
 
 def test_what_one_eb_has_delivered_is_not_delivered_by_the_next_though_a_third_still_keeps_it():
     """The client itself remembers: the EB in the middle may be down when the first one answers."""
     roam = at_b6("carry")
-    roam.world.disconnect("B5", "B6")
+    roam.cut("B5", "B6")
     roam.come("C", "B7")
     roam.settle()
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.world.crash("B7", keeps_disk=True)
+    roam.crash("B7", keeps_disk=True)
     roam.come("C", "B1")
     roam.settle()
-    roam.world.connect("B5", "B6")
+    roam.join("B5", "B6")
     roam.settle()
     assert roam.numbers("C", "P") == [1, 2]
-    roam.world.restart("B7")
-    roam.world.connect("B4", "B7")
+    roam.restart("B7")
+    roam.join("B4", "B7")
     roam.settle()
     assert roam.numbers("C", "P") == [1, 2]
     assert everyone_else_is_clean(roam, "C", "B1")
@@ -235,27 +236,27 @@ def test_what_one_eb_has_delivered_is_not_delivered_by_the_next_though_a_third_s
 
 def test_late_events_come_late_and_out_of_order():
     roam = at_b6("carry")
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.world.crash("B6", keeps_disk=True)
+    roam.crash("B6", keeps_disk=True)
     roam.come("C", "B1")
     roam.settle()
     roam.publish("P", 3)
     roam.settle()
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.settle()
     assert roam.numbers("C", "P") == [3, 1, 2]
 
 
 def test_what_is_on_its_way_to_an_eb_that_the_client_has_left_is_sent_after_it():
     roam = at_b6("carry")
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", *range(200))  # several parts
     roam.settle()
     roam.come("C", "B1")
-    roam.run(LATENCY_S * 6.5)  # B6 has answered
+    roam.pass_time(LATENCY_S * 6.5)  # B6 has answered
     roam.come("C", "B3")
     roam.settle()
     assert sorted(roam.numbers("C", "P")) == list(range(1, 201))
@@ -274,18 +275,18 @@ def test_an_eb_that_has_answered_is_struck_from_the_log():
 def test_an_eb_that_was_left_long_enough_ago_is_not_asked():
     """'the log shows that the last connection to that EB happened "long enough" ago'"""
     roam = at_b6("carry", limits=Limits(session_expiry_s=30.0))
-    roam.world.crash("B6", keeps_disk=True)
+    roam.crash("B6", keeps_disk=True)
     roam.come("C", "B1")
     roam.settle()
     roam.come("C", "B2")
-    roam.run(70.0)
+    roam.pass_time(70.0)
     assert len(roam.client("C")._log) == 2
-    before = roam.world.handled.get(Collect, 0)
+    before = roam.handled.get(Collect, 0)
     roam.come("C", "B3")
-    roam.run(1.0)
+    roam.pass_time(1.0)
     assert len(roam.client("C")._log) == 1  # B2 has answered, and B6 was struck unasked
-    assert roam.world.handled[Collect] - before == 1
-    assert roam.broker("B3").collecting == {}
+    assert roam.handled[Collect] - before == 1
+    assert roam.broker("B3").component(Carry).collecting == {}
 
 
 def test_the_log_is_bounded_and_what_falls_out_of_it_is_on_record():
@@ -304,18 +305,18 @@ def test_what_the_client_unsubscribed_meanwhile_does_not_come_late():
     roam = at_b6("carry")
     roam.subscribe("C", "x >= 100", name="G")
     roam.settle()
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 200)
     roam.settle()
-    roam.world.crash("B6", keeps_disk=True)
+    roam.crash("B6", keeps_disk=True)
     roam.come("C", "B1")
-    roam.world.command("C", lambda machine, now: machine.unsubscribe("F", now))
+    roam.command("C", lambda machine, now: machine.unsubscribe("F", now))
     roam.settle()
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.settle()
     assert roam.numbers("C", "P") == [2]
-    dropped = [record for _, record in roam.records if record.kind == "suppressed" and record.detail]
+    dropped = [record for _, _, record in roam.trace if record.kind == "suppressed" and record.detail]
     assert [(record.publisher, record.sequence) for record in dropped] == [("P", 1)]
     session = roam.broker("B1").sessions.session("C")
     assert session is not None
@@ -334,7 +335,11 @@ def test_a_session_that_is_one_of_several_names_predecessors_of_what_it_has_coll
     found = []
     for sequence in (7, 9, 8):
         item = Waiting(sequence, Event({"x": 1}, "P", sequence), ("F",), 0.0)
-        found += [effect.message for effect in _take_in(broker, session, [item], 9.0) if isinstance(effect, Tell)]
+        found += [
+            effect.message
+            for effect in broker.component(Carry)._take_in(session, [item], 9.0)
+            if isinstance(effect, Tell)
+        ]
     assert [(each.event.sequence, each.predecessor) for each in found] == [(7, UNKNOWN), (9, 7), (8, UNKNOWN)]
 
 
@@ -347,23 +352,23 @@ def test_what_waited_for_a_filter_on_the_clients_place_comes_though_it_has_walke
     roam = Roaming(NETWORK, Movements({"location": line(30)}))
     roam.come("P", "B7")
     roam.come("C", "B6", mode)
-    roam.world.command("C", lambda machine, now: machine.move_to("3", now, dwell_s=1.0))
+    roam.command("C", lambda machine, now: machine.move_to("3", now, dwell_s=1.0))
     roam.subscribe("C", "place = myloc")
     roam.subscribe("C", "place = myloc and x > 100", name="G")
     roam.settle()
-    roam.go("C")
+    roam.leave("C")
     for place, x in (("3", 1), ("4", 2), ("3", 200)):
-        roam.world.command("P", partial(said, {"place": place, "x": x}))
+        roam.command("P", partial(said, {"place": place, "x": x}))
     roam.settle()
-    roam.world.crash("B6", keeps_disk=True)
+    roam.crash("B6", keeps_disk=True)
     roam.come("C", "B1")
-    roam.run(1.0)
+    roam.pass_time(1.0)
     if mode == "carry":
-        roam.world.command("C", lambda machine, now: machine.move_to("4", now, dwell_s=1.0))
-        roam.world.command("C", lambda machine, now: machine.unsubscribe("F", now))
+        roam.command("C", lambda machine, now: machine.move_to("4", now, dwell_s=1.0))
+        roam.command("C", lambda machine, now: machine.unsubscribe("F", now))
         roam.subscribe("C", "place = myloc and x < 100", name="F")
         roam.settle()
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
-    roam.run(60.0)
+    roam.restart("B6")
+    roam.join("B5", "B6")
+    roam.pass_time(60.0)
     assert roam.numbers("C", "P") == [1, 3]

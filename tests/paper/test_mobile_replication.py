@@ -13,7 +13,7 @@ from godwit.broker.messages import Attached, Delivery, Receipt
 from godwit.client import FILTERS, ReplicaConfig, ReplicatedClient
 from godwit.client.complete import CompleteMerge
 from godwit.filters import event
-from godwit.simulator.replication import EventId, History, complete, consistent, ordered
+from godwit.simulator.replication_checkers import EventId, History, complete, consistent, ordered
 from godwit.simulator.replication_experiment import PAPER_TABLE, ReplicationSpec, replication_table, verdicts
 
 SEEDS = range(12)

@@ -12,8 +12,10 @@ import pytest
 from godwit.broker.effects import Heard, Opened, TimerDue
 from godwit.broker.messages import Advertise, Attach, Frame, Subscribe, Unadvertise, Unsubscribe
 from godwit.mobility.messages import Over, Prefetch, Proxy, Withdraw
+from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.predictors import Itineraries, MovementModel, Wrong, model_of
-from godwit.mobility.publisher_presence import PublisherConfig
+from godwit.mobility.publisher_presence import PublisherConfig, PublisherPresence
+from godwit.mobility.relocation import Relocation
 from tests.paper.roaming_world import LATENCY_S, Roaming
 
 TREE = "R-A R-B A-C A-D B-E B-F C-L1 C-L2 D-L3 D-L4 E-L5 E-L6 F-L7 F-L8"
@@ -48,17 +50,17 @@ class Street(Roaming):
 
     def forget(self) -> None:
         """Count messages anew."""
-        self.counted = Counter(self.world.handled)
+        self.counted = Counter(self.handled)
 
-    def sent(self, *kinds: type) -> int:
+    def travelled(self, *kinds: type) -> int:
         """How many messages of these kinds have travelled a link since then."""
-        return sum(self.world.handled.get(kind, 0) - self.counted[kind] for kind in kinds)
+        return sum(self.handled.get(kind, 0) - self.counted[kind] for kind in kinds)
 
     def moves(self, to: str, away_s: float = 3.0) -> None:
-        self.go("P")
-        self.run(away_s)
+        self.leave("P")
+        self.pass_time(away_s)
         self.come("P", to)
-        self.run(2.5 * LATENCY_S)  # its greeting is there, and the welcome
+        self.pass_time(2.5 * LATENCY_S)  # its greeting is there, and the welcome
 
     def advertisers(self, client: str = "P") -> list[str]:
         """The brokers that advertise for the client as if it were there."""
@@ -78,18 +80,18 @@ def test_standard_tears_the_trees_down_when_the_publisher_goes():
     """'Broker 1 will send an unadvertisement message to initiate the teardown … which will induce the teardown of
     corresponding multicast trees'"""
     street = Street("standard")
-    street.go("P")
+    street.leave("P")
     street.settle()
-    assert street.sent(Unadvertise) == LINKS
-    assert street.sent(Unsubscribe) == TO_THE_END
+    assert street.travelled(Unadvertise) == LINKS
+    assert street.travelled(Unsubscribe) == TO_THE_END
 
 
 def test_after_the_teardown_there_is_no_state_of_the_publisher():
     """'after which there is no state associated with the publisher in the system'"""
     street = Street("standard")
-    street.go("P")
+    street.leave("P")
     street.settle()
-    for name in street.world.nodes:
+    for name in street.brokers:
         if name not in ("P", "S"):
             assert street.holds_nothing_of(name, "P")
             tables = street.broker(name).routing.sizes()
@@ -99,13 +101,13 @@ def test_after_the_teardown_there_is_no_state_of_the_publisher():
 def test_standard_rebuilds_the_trees_where_the_publisher_comes():
     """'During period t4 the advertisement and multicast trees are rebuilt'"""
     street = Street("standard")
-    street.go("P")
+    street.leave("P")
     street.settle()
     street.forget()
     street.come("P", "L2")
     street.settle()
-    assert street.sent(Advertise) == LINKS
-    assert street.sent(Subscribe) == TO_THE_END
+    assert street.travelled(Advertise) == LINKS
+    assert street.travelled(Subscribe) == TO_THE_END
 
 
 def test_standard_events_published_while_the_tree_is_rebuilt_are_not_delivered():
@@ -113,7 +115,7 @@ def test_standard_events_published_while_the_tree_is_rebuilt_are_not_delivered()
     street = Street("standard")
     street.moves("L2")
     street.publish("P", 1)
-    street.run(LATENCY_S * 2 * TO_THE_END)
+    street.pass_time(LATENCY_S * 2 * TO_THE_END)
     street.publish("P", 2)
     street.settle()
     assert street.numbers("S", "P") == [2]
@@ -134,11 +136,11 @@ def test_with_prefetching_t4_is_zero():
 def test_prefetching_builds_the_next_tree_while_the_publisher_is_away():
     """'the advertisement and multicast trees are rebuilt during period t2 instead of period t4'"""
     street = Street("prefetching")
-    street.go("P")
-    street.run(1.0)
+    street.leave("P")
+    street.pass_time(1.0)
     assert street.advertisers() == ["L2"]
     assert street.has_a_tree("L2")
-    assert street.sent(Prefetch) == 2  # the old broker informs the new one, over the links between them
+    assert street.travelled(Prefetch) == 2  # the old broker informs the new one, over the links between them
 
 
 def test_prefetching_costs_what_standard_costs_and_the_word_to_the_next_broker():
@@ -148,7 +150,7 @@ def test_prefetching_costs_what_standard_costs_and_the_word_to_the_next_broker()
         street = Street(mode, visits=("L1", "L8"))  # so far that nothing is grafted by chance
         street.moves("L8")
         street.settle()
-        costs[mode] = street.sent(*CONTROL)
+        costs[mode] = street.travelled(*CONTROL)
     assert costs["prefetching"] == costs["standard"] + TO_THE_END
 
 
@@ -162,8 +164,8 @@ def test_prefetching_to_a_near_broker_does_not_build_the_new_tree_fast_enough_to
         street = Street(mode)
         street.moves("L2")
         street.settle()
-        costs[mode] = street.sent(*CONTROL)
-        assert street.sent(Advertise) == street.sent(Unadvertise) == LINKS
+        costs[mode] = street.travelled(*CONTROL)
+        assert street.travelled(Advertise) == street.travelled(Unadvertise) == LINKS
     assert costs["prefetching"] > costs["standard"] == 2 * (LINKS + TO_THE_END)
 
 
@@ -182,13 +184,13 @@ def test_a_wrong_prediction_is_withdrawn_when_the_publisher_is_seen_elsewhere():
 @pytest.mark.parametrize("mode", ["prefetching", "prefetching+delayed"])
 def test_a_prediction_is_withdrawn_when_the_publisher_comes_back_to_where_it_was(mode):
     street = Street(mode, prefetch_s=1_000.0)
-    street.go("P")
-    street.run(1.0)
-    assert "P" in street.broker("L2").holdings
+    street.leave("P")
+    street.pass_time(1.0)
+    assert "P" in street.broker("L2").component(PublisherPresence).holdings
     street.come("P", "L1")
-    street.run(1.0)
+    street.pass_time(1.0)
     assert street.holds_nothing_of("L2", "P")
-    assert street.broker("L1").predicted == {}
+    assert street.broker("L1").component(PublisherPresence).predicted == {}
     street.publish("P", 1)
     street.settle()
     assert street.numbers("S", "P") == [1]
@@ -199,15 +201,15 @@ def test_nothing_is_withdrawn_at_a_broker_that_nobody_knows():
     broker.handle(Opened("here"), 100.0)
     broker.handle(Heard("here", Attach("Q", attempt=2, since=1, home="nowhere", mode="prefetching")), 100.0)
     assert broker.sessions.session("Q") is not None
-    assert not broker.unsent
+    assert not broker.component(OverlayRoutes).unsent
 
 
 def test_a_publisher_that_never_comes_is_waited_for_no_longer_than_the_bound():
     street = Street("prefetching", prefetch_s=20.0)
-    street.go("P")
-    street.run(19.0)
+    street.leave("P")
+    street.pass_time(19.0)
     assert street.advertisers() == ["L2"]
-    street.run(2.0)
+    street.pass_time(2.0)
     assert street.advertisers() == []
     assert street.holds_nothing_of("L1", "P")
 
@@ -218,12 +220,12 @@ def test_a_publisher_that_never_comes_is_waited_for_no_longer_than_the_bound():
 def test_delayed_goes_on_advertising_for_some_time_after_moveout():
     """'The teardown of the old tree at Broker 1 is delayed for some time after moveout'"""
     street = Street("delayed")
-    street.go("P")
-    street.run(9.9)
-    assert street.sent(*CONTROL) == 0
+    street.leave("P")
+    street.pass_time(9.9)
+    assert street.travelled(*CONTROL) == 0
     assert street.advertisers() == ["L1"]
-    street.run(5.0)
-    assert street.sent(Unadvertise) == LINKS
+    street.pass_time(5.0)
+    assert street.travelled(Unadvertise) == LINKS
     assert street.advertisers() == []
 
 
@@ -234,9 +236,9 @@ def test_delayed_grafts_along_the_way_between_the_two_brokers_only(to, distance)
     street.moves(to)
     street.settle()
     # an advertisement goes down the links to the old broker; up to the junction the old one's goes back with it
-    assert street.sent(Advertise) == distance
-    assert street.sent(Subscribe) <= distance
-    assert street.sent(Unadvertise, Unsubscribe) == 0
+    assert street.travelled(Advertise) == distance
+    assert street.travelled(Subscribe) <= distance
+    assert street.travelled(Unadvertise, Unsubscribe) == 0
 
 
 @pytest.mark.parametrize(("to", "distance"), [("L2", 2), ("L3", 4), ("L5", 6)])
@@ -246,10 +248,10 @@ def test_delayed_tears_down_only_the_extraneous_portions(to, distance):
     street.moves(to)
     street.settle()
     street.forget()
-    street.run(10.0)
-    assert 0 < street.sent(Unadvertise) <= distance
-    assert street.sent(Unsubscribe) <= distance
-    assert street.sent(Advertise, Subscribe) == 0
+    street.pass_time(10.0)
+    assert 0 < street.travelled(Unadvertise) <= distance
+    assert street.travelled(Unsubscribe) <= distance
+    assert street.travelled(Advertise, Subscribe) == 0
     street.publish("P", 1)
     street.settle()
     assert street.numbers("S", "P") == [1]
@@ -259,8 +261,8 @@ def test_delayed_coming_back_to_the_same_broker_costs_nothing():
     street = Street("delayed")
     street.moves("L1")
     street.publish("P", 1)
-    street.run(20.0)
-    assert street.sent(*CONTROL) == 0
+    street.pass_time(20.0)
+    assert street.travelled(*CONTROL) == 0
     assert street.numbers("S", "P") == [1]
     assert street.advertisers() == ["L1"]
 
@@ -272,11 +274,11 @@ def test_proxies_always_maintain_a_tree_for_the_publisher():
     """'These proxies always maintain a tree for the publisher'"""
     street = Street("proxy", visits=("L4",))
     assert street.advertisers() == ["L3", "L4", "L5"]
-    street.go("P")
-    street.run(1_000.0)
+    street.leave("P")
+    street.pass_time(1_000.0)
     assert street.advertisers() == ["L3", "L4", "L5"]
     assert all(street.has_a_tree(leaf) for leaf in ("L3", "L4", "L5"))
-    assert street.sent(*CONTROL) == 0
+    assert street.travelled(*CONTROL) == 0
 
 
 def test_nothing_is_torn_down_or_rebuilt_between_proxies():
@@ -288,7 +290,7 @@ def test_nothing_is_torn_down_or_rebuilt_between_proxies():
         street.moves(to)
         street.publish("P", 1)
         street.settle()
-        assert street.sent(*CONTROL) == 0  # the client says to its broker what it advertises, and no broker to another
+        assert street.travelled(*CONTROL) == 0  # the client advertises at its broker, no broker at another
     assert street.numbers("S", "P") == [1, 2, 3, 4]
 
 
@@ -298,7 +300,7 @@ def test_off_its_proxies_the_publisher_is_as_in_standard_but_grafts_onto_their_t
     street.moves("L4")
     street.settle()
     assert street.advertisers() == ["L1", "L2", "L3", "L4"]
-    assert street.sent(Advertise) <= 2  # L4, D: the tree of L3 is there
+    assert street.travelled(Advertise) <= 2  # L4, D: the tree of L3 is there
     street.publish("P", 1)
     street.settle()
     assert street.numbers("S", "P") == [1]
@@ -310,7 +312,7 @@ def test_a_publisher_that_leaves_for_good_leaves_nothing_at_its_proxies():
     street = Street("proxy", visits=("L2",))
     street.moves("L6")
     street.settle()
-    street.world.command("P", lambda client, now: client.leave(now))
+    street.command("P", lambda client, now: client.leave(now))
     street.settle()
     assert street.advertisers() == []
     assert all(street.holds_nothing_of(leaf, "P") for leaf in LEAVES)
@@ -318,10 +320,10 @@ def test_a_publisher_that_leaves_for_good_leaves_nothing_at_its_proxies():
 
 def test_a_publisher_that_stays_away_is_forgotten_by_its_proxies():
     street = Street("proxy", visits=("L2",), lease_s=300.0)
-    street.go("P")
-    street.run(290.0)
+    street.leave("P")
+    street.pass_time(290.0)
     assert street.advertisers() == ["L1", "L2", "L3"]
-    street.run(20.0)
+    street.pass_time(20.0)
     assert street.advertisers() == []
 
 
@@ -329,7 +331,7 @@ def test_a_publisher_that_is_still_about_keeps_its_proxies():
     street = Street("proxy", visits=("L2",), lease_s=300.0)
     for to in ("L5", "L6", "L7", "L6"):
         street.moves(to)
-        street.run(150.0)
+        street.pass_time(150.0)
         assert street.advertisers() == ["L1", "L2", "L3", to]
 
 
@@ -337,7 +339,7 @@ def test_proxies_hear_what_the_publisher_advertises_anew():
     street = Street("proxy", visits=("L2",))
     street.moves("L5")
     street.settle()
-    street.world.command("P", lambda client, now: client.unadvertise("all", now))
+    street.command("P", lambda client, now: client.unadvertise("all", now))
     street.settle()
     assert street.advertisers() == []
     street.advertise("P", "x >= 0 AND y = 1")
@@ -347,9 +349,9 @@ def test_proxies_hear_what_the_publisher_advertises_anew():
 
 def test_what_a_publisher_takes_back_while_it_is_away_its_proxies_hear_when_it_comes():
     street = Street("proxy", visits=("L2",))
-    street.go("P")
-    street.world.command("P", lambda client, now: client.unadvertise("all", now))
-    street.run(3.0)
+    street.leave("P")
+    street.command("P", lambda client, now: client.unadvertise("all", now))
+    street.pass_time(3.0)
     street.come("P", "L5")
     street.settle()
     assert street.advertisers() == []
@@ -365,8 +367,8 @@ def test_prefetching_can_be_combined_with_delayed():
         street = Street(mode, visits=("L1", "L4"))
         street.moves("L4")
         street.publish("P", 1)
-        street.run(20.0)
-        costs[mode] = street.sent(*CONTROL)
+        street.pass_time(20.0)
+        costs[mode] = street.travelled(*CONTROL)
         delivered = street.numbers("S", "P")
         assert delivered == ([1] if "prefetching" in mode else delivered)
     assert costs["prefetching+delayed"] < costs["prefetching"]
@@ -378,10 +380,10 @@ def test_what_a_proxy_holds_stays_however_the_publishers_session_there_ends():
     street = Street("proxy", proxies=1, lease_s=50.0)
     broker, entry = street.broker("L1"), ("P", "all")
     routing: Any = broker.routing
-    broker.on_over("L2", Over("P", "L1", 9, "L2"), street.world.now)
+    broker.component(Relocation).on_over("L2", Over("P", "L1", 9, "L2"), street.now)
     assert broker.sessions.session("P") is None
     assert entry in routing.in_ads[""]
-    broker.handle(TimerDue(("holding", "P")), street.world.now + 60.0)
+    broker.handle(TimerDue(("holding", "P")), street.now + 60.0)
     assert entry not in routing.in_ads[""]
 
 
@@ -390,10 +392,10 @@ def test_a_publisher_that_says_that_it_goes_is_as_gone_as_one_that_just_goes(mod
     street = Street(mode, delay_s=10.0, prefetch_s=30.0, lease_s=60.0)
     street.say_move_out("P")
     assert street.broker("L1").sessions.session("P") is None
-    assert "P" not in street.broker("L1").publishers
-    street.go("P")
-    street.run(70.0)
-    assert all(street.holds_nothing_of(name, "P") for name in street.world.nodes if name not in "PS")
+    assert "P" not in street.broker("L1").component(PublisherPresence).publishers
+    street.leave("P")
+    street.pass_time(70.0)
+    assert all(street.holds_nothing_of(name, "P") for name in street.brokers if name not in "PS")
 
 
 @pytest.mark.parametrize("mode", ["standard", "delayed", "prefetching", "prefetching+delayed", "proxy"])
@@ -406,10 +408,10 @@ def test_every_way_leaves_nothing_behind_and_delivers_once_and_in_order(mode):
         street.publish("P", 1, 2, 3)
         street.settle()
     assert street.numbers("S", "P") == list(range(1, 16))
-    street.world.command("P", lambda client, now: client.leave(now))
-    street.run(60.0)
+    street.command("P", lambda client, now: client.leave(now))
+    street.pass_time(60.0)
     assert street.advertisers() == []
-    for name in street.world.nodes:
+    for name in street.brokers:
         if name not in ("P", "S"):
             assert street.holds_nothing_of(name, "P")
 
@@ -426,8 +428,8 @@ def test_who_never_advertises_moves_likewise(mode):
     street.publish("P", 1)
     street.settle()
     assert street.numbers("S", "P") == [1]
-    street.world.command("P", lambda client, now: client.leave(now))
-    street.run(60.0)
+    street.command("P", lambda client, now: client.leave(now))
+    street.pass_time(60.0)
     assert all(street.holds_nothing_of(leaf, "P") for leaf in LEAVES)
 
 
@@ -463,7 +465,7 @@ def test_a_wrong_predictor_is_wrong_at_its_rate_and_always_in_the_same_places():
 def test_messages_between_brokers_are_counted_hop_by_hop():
     """'Each hop a message travels is counted' [§4.2]"""
     street = Street("prefetching", visits=("L1", "L8"))
-    street.go("P")
+    street.leave("P")
     street.settle()
-    assert street.sent(Prefetch) == TO_THE_END
-    assert Frame not in street.world.handled
+    assert street.travelled(Prefetch) == TO_THE_END
+    assert Frame not in street.handled

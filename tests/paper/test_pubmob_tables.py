@@ -4,11 +4,13 @@ Each test quotes the sentence, or names the lines, that it holds the code to. `b
 neighbours.
 """
 
+from collections.abc import Mapping
+
 from godwit.broker.messages import Advertise, EntryId, Message, Publish, Subscribe, Synced, Unadvertise, Unsubscribe
 from godwit.broker.routing import Answer, Forward, Local
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.filters import Filter, covers, event, intersects, parse
-from tests.property.tree_network import TreeNetwork
+from tests.property.routing_network import TreeNetwork
 
 WIDE, NARROW, ELSEWHERE = parse("x > 0"), parse("x > 10"), parse("y > 0")
 A1, A2, S1, S2 = ("p1", "a"), ("p2", "a"), ("c1", "s"), ("c2", "s")
@@ -42,7 +44,7 @@ def sent(answers: list[Answer]) -> list[tuple[str, str, Filter | None]]:
     ]
 
 
-def entries(table: dict[EntryId, Filter]) -> list[Filter]:
+def entries(table: Mapping[EntryId, Filter]) -> list[Filter]:
     return list(table.values())
 
 
@@ -299,7 +301,7 @@ def test_an_unadvertisement_tears_down_the_advertisement_tree_and_with_it_the_mu
     network.unadvertise("a", "p")
     network.settle()
     assert network.sizes() == {"in_subs": 1, "in_ads": 0, "out_subs": 0, "out_ads": 0, "matcher": 1}
-    sent = network.sent
+    sent = network.wires.sent
     assert {(a, b) for a, b, message in sent if type(message) is Unadvertise} == {("a", "b"), ("b", "c"), ("c", "d")}
     assert {(a, b) for a, b, message in sent if type(message) is Unsubscribe} == {("d", "c"), ("c", "b"), ("b", "a")}
 

@@ -22,7 +22,7 @@ def moved_while_on_the_way(mode: str, reduction: str) -> Roaming:
         roam.subscribe(client)
     roam.settle()
     roam.publish("P", 1)
-    roam.run(1.5 * LATENCY_S)  # B1 has it, and B4 will have it in three hops
+    roam.pass_time(1.5 * LATENCY_S)  # B1 has it, and B4 will have it in three hops
     roam.come("C", "B1")  # at once
     roam.settle()
     return roam
@@ -45,9 +45,9 @@ def moved_ahead(mode: str, reduction: str) -> Roaming:
         roam.subscribe(client)
     roam.settle()
     roam.publish("P", 1)
-    roam.run(2.1 * LATENCY_S)  # it has come to C, and is on its way to B4
+    roam.pass_time(2.1 * LATENCY_S)  # it has come to C, and is on its way to B4
     assert roam.numbers("C", "P") == [1]
-    roam.world.wire("C", "B4", LATENCY_S / 20, None)
+    roam.set_latency("C", "B4", LATENCY_S / 20)
     roam.come("C", "B4")
     roam.settle()
     return roam
@@ -74,7 +74,7 @@ def test_a_client_that_cannot_unsubscribe_leaves_a_session_behind_that_it_finds_
     roam.settle()
     roam.publish("P", 2)
     roam.settle()
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 3)
     roam.settle()
     roam.come("C", "B1")  # where it has never been
@@ -116,7 +116,7 @@ def test_what_a_naive_client_leaves_behind_is_gone_when_its_time_is_over():
     roam.come("C", "B2")
     roam.settle()
     assert not roam.holds_nothing_of("B4", "C")
-    roam.run(60.0)
+    roam.pass_time(60.0)
     assert roam.holds_nothing_of("B4", "C")
     assert not roam.holds_nothing_of("B2", "C")
 
@@ -130,13 +130,13 @@ def test_after_subscribing_there_is_a_blackout_of_twice_the_delay_to_the_source(
     roam.subscribe("C")
     roam.settle()
     roam.come("C", f"B{brokers}")
-    roam.run(3 * LATENCY_S)  # it is greeted, and says what it wants: the subscription is at its broker now
-    subscribed_at = roam.world.now
-    roam.times.clear()
-    while not roam.times.get("C"):
+    roam.pass_time(3 * LATENCY_S)  # it is greeted, and says what it wants: the subscription is at its broker now
+    subscribed_at = roam.now
+    roam.notifications.clear()
+    while not roam.times("C"):
         roam.publish("P", 1)
-        roam.run(LATENCY_S / 10)
-    published_at, delivered_at = roam.times["C"][0]
+        roam.pass_time(LATENCY_S / 10)
+    published_at, delivered_at = roam.times("C")[0]
     delay = brokers * LATENCY_S  # td, between the two border brokers
     hop = LATENCY_S  # between a client and its broker
     assert published_at - subscribed_at == pytest.approx(delay - hop, abs=LATENCY_S / 5)
@@ -157,7 +157,7 @@ def test_a_client_that_stays_nowhere_longer_than_that_starves():
             roam.come("C", f"B{6 + turn % 3}")
             for _ in range(8):  # half of 2·td
                 roam.publish("P", 1)
-                roam.run(LATENCY_S)
+                roam.pass_time(LATENCY_S)
         if mode == "relocate":
             roam.settle()
         return roam.numbers("C", "P")
@@ -175,14 +175,14 @@ def test_flooding_with_filtering_at_the_edge_has_no_blackout():
     roam.settle()
     for _ in range(20):  # events are on the way to every broker
         roam.publish("P", 1)
-        roam.run(LATENCY_S)
+        roam.pass_time(LATENCY_S)
     roam.come("C", "B8")
-    roam.run(3 * LATENCY_S)
-    subscribed_at = roam.world.now
-    roam.times.clear()
+    roam.pass_time(3 * LATENCY_S)
+    subscribed_at = roam.now
+    roam.notifications.clear()
     roam.publish("P", 1)
-    roam.run(2 * LATENCY_S)
-    assert roam.times["C"][0][1] - subscribed_at <= 2 * LATENCY_S  # the first event that passes
+    roam.pass_time(2 * LATENCY_S)
+    assert roam.times("C")[0][1] - subscribed_at <= 2 * LATENCY_S  # the first event that passes
 
 
 # ------------------------------------------------------------ JEDI's moveOut and moveIn [rebeca §1]
@@ -198,7 +198,7 @@ def explicit(*, says_move_out: bool) -> Roaming:
     roam.settle()
     if says_move_out:
         roam.say_move_out("C")
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 2, 3)
     roam.settle()
     roam.come("C", "B2")
@@ -227,8 +227,8 @@ def test_a_connection_that_breaks_without_a_word_ends_the_session_at_once():
     roam.come("C", "B4", "explicit")
     roam.subscribe("C")
     roam.settle()
-    roam.go("C")
-    roam.run(0.001)
+    roam.leave("C")
+    roam.pass_time(0.001)
     assert roam.holds_nothing_of("B4", "C")
     roam.settle()
     assert all(not roam.broker(name).routing.in_subs[peer] for name, peer in (("B3", "B4"), ("B2", "B3")))  # type: ignore[attr-defined]

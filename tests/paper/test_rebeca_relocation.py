@@ -9,6 +9,7 @@ from godwit.broker.effects import Send
 from godwit.broker.messages import Frame
 from godwit.mobility import roaming
 from godwit.mobility.messages import Relocate, Superseded
+from godwit.mobility.relocation import Relocation
 from tests.paper.roaming_world import Roaming
 
 FIG_5 = "B1-B2 B2-B3 B3-B4 B4-B5 B5-B6 B4-B7"
@@ -28,13 +29,13 @@ def roam(request: pytest.FixtureRequest) -> Roaming:
 def test_the_client_gets_every_event_once_and_in_order_whatever_happens_while_it_moves(roam):
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 3, 4)
     roam.settle()
     roam.come("C", "B1")
     for _ in range(40):  # while the relocation is under way
         roam.publish("P", 5)
-        roam.run(0.005)
+        roam.pass_time(0.005)
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 45))
 
@@ -53,7 +54,7 @@ def test_no_move_out_is_needed(roam):
 
 def test_the_counterpart_collects_until_a_broker_elsewhere_claims_the_client(roam):
     """'maintain a 'virtual counterpart' of a roaming client at the last known location' [§4.1]"""
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2, 3)
     roam.settle()
     session = roam.broker("B6").sessions.session("C")
@@ -67,7 +68,7 @@ def test_the_client_comes_with_the_last_number_it_has_seen(roam):
     roam.publish("P", 1, 2)
     roam.settle()
     roam.come("C", "B1")
-    roam.run(0.001)
+    roam.pass_time(0.001)
     assert roam.client("C").session.startswith("B6/")
     roam.settle()
     [receipt] = list(roam.client("C").receipts)[1:]
@@ -77,14 +78,14 @@ def test_the_client_comes_with_the_last_number_it_has_seen(roam):
 
 def test_the_new_broker_keeps_new_events_until_the_old_ones_are_delivered(roam):
     """'B1 has buffered all notifications that have arrived … and delivers the old messages from B6 first' [§4.1]"""
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", *range(200))  # more than one part of a replay
     roam.settle()
     roam.come("C", "B1")
-    roam.run(0.045)  # the subscription has passed the junction, the replay is not back yet
+    roam.pass_time(0.045)  # the subscription has passed the junction, the replay is not back yet
     roam.publish("P", 1000, 1001)
-    roam.run(0.055)
-    assert [event.sequence for event, _ in roam.broker("B1").arrivals["C"].buffer] == [201, 202]
+    roam.pass_time(0.055)
+    assert [event.sequence for event, _ in roam.broker("B1").component(Relocation).arrivals["C"].buffer] == [201, 202]
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 203))
 
@@ -112,7 +113,7 @@ def test_several_producers_have_several_junctions():
     for _ in range(30):
         for producer in homes:
             roam.publish(producer, 1)
-        roam.run(0.004)
+        roam.pass_time(0.004)
     roam.settle()
     for producer in homes:
         assert roam.numbers("C", producer) == list(range(1, 31))
@@ -132,7 +133,7 @@ def test_covering_and_merging_can_be_exploited_too(reduction):
     roam.come("C", "B1")
     for _ in range(30):
         roam.publish("P", 1)
-        roam.run(0.004)
+        roam.pass_time(0.004)
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 31))
 
@@ -143,7 +144,7 @@ def test_a_producer_that_moves_loses_nothing_and_overtakes_nothing(roam):
         roam.publish("P", 1, 2)
         roam.come("P", home)
         roam.publish("P", 3)
-        roam.run(0.03)
+        roam.pass_time(0.03)
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 13))
 
@@ -152,7 +153,7 @@ def test_a_client_that_moves_on_before_it_has_arrived_misses_nothing(roam):
     for number, home in enumerate(("B1", "B3", "B7", "B6", "B2", "B1")):
         roam.come("C", home)
         roam.publish("P", number)
-        roam.run(0.013)
+        roam.pass_time(0.013)
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 7))
     assert [b for b in ("B2", "B3", "B4", "B5", "B6", "B7") if not roam.holds_nothing_of(b, "C")] == []
@@ -160,7 +161,7 @@ def test_a_client_that_moves_on_before_it_has_arrived_misses_nothing(roam):
 
 def test_a_client_that_comes_back_before_it_was_missed_goes_on_where_it_was(roam):
     roam.come("C", "B1")
-    roam.run(0.005)  # B1 has not heard of it yet
+    roam.pass_time(0.005)  # B1 has not heard of it yet
     roam.come("C", "B6")
     roam.publish("P", 1)
     roam.settle()
@@ -169,40 +170,40 @@ def test_a_client_that_comes_back_before_it_was_missed_goes_on_where_it_was(roam
 
 
 def test_an_old_broker_that_has_crashed_answers_from_its_journal(roam):
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.world.crash("B6", keeps_disk=True)
+    roam.crash("B6", keeps_disk=True)
     roam.come("C", "B1")
     roam.settle()
     assert roam.numbers("C", "P") == []
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.publish("P", 3)
     roam.settle()
     assert roam.numbers("C", "P") == [1, 2, 3]
 
 
 def test_an_old_broker_that_is_gone_for_good_is_given_up_and_the_receipt_says_so(roam):
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.world.crash("B6", keeps_disk=False)
+    roam.crash("B6", keeps_disk=False)
     roam.come("C", "B1")
-    roam.run(roaming.RELOCATE_S / 2)
+    roam.pass_time(roaming.RELOCATE_S / 2)
     roam.publish("P", 3)
-    roam.run(roaming.RELOCATE_S)
+    roam.pass_time(roaming.RELOCATE_S)
     assert roam.numbers("C", "P") == [3]  # what came since is there; what died with B6 is not
     assert roam.client("C").receipts[-1].session_lost
 
 
 def test_an_old_broker_that_has_lost_its_disk_says_so_at_once(roam):
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.world.crash("B6", keeps_disk=False)
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.crash("B6", keeps_disk=False)
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.settle()
     roam.come("C", "B1")
     roam.settle()
@@ -215,17 +216,17 @@ def test_an_old_broker_that_has_lost_its_disk_says_so_at_once(roam):
 
 def test_a_session_whose_trail_died_with_a_disk_is_found_where_the_client_has_been(roam):
     """It went to B1, the client never heard of that, and B6 forgot where it went."""
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2)
     roam.settle()
     roam.come("C", "B1")
-    roam.run(0.015)  # it has greeted B1
-    roam.go("C")
+    roam.pass_time(0.015)  # it has greeted B1
+    roam.leave("C")
     roam.settle()
     assert roam.broker("B1").sessions.session("C") is not None
-    roam.world.crash("B6", keeps_disk=False)
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.crash("B6", keeps_disk=False)
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.settle()
     roam.come("C", "B3")
     roam.settle()
@@ -235,13 +236,13 @@ def test_a_session_whose_trail_died_with_a_disk_is_found_where_the_client_has_be
 
 
 def test_no_session_is_begun_for_a_client_that_has_gone_again(roam):
-    roam.world.crash("B6", keeps_disk=False)
+    roam.crash("B6", keeps_disk=False)
     roam.come("C", "B1")
     roam.settle()
-    roam.go("C")
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
-    roam.run(20.0)
+    roam.leave("C")
+    roam.restart("B6")
+    roam.join("B5", "B6")
+    roam.pass_time(20.0)
     assert roam.holds_nothing_of("B1", "C")
     roam.come("C", "B3")
     roam.settle()
@@ -259,14 +260,14 @@ def test_a_replay_that_comes_to_the_next_life_of_a_broker_counts_by_no_old_numbe
     roam.publish("P", 1, 2)
     roam.settle()
     roam.come("C", "B1")
-    roam.run(0.08)
+    roam.pass_time(0.08)
     roam.publish("P", 3)
-    roam.run(0.065)
+    roam.pass_time(0.065)
     assert roam.numbers("C", "P") == [1, 2, 3]
     assert [type(message).__name__ for message in roam.broker("B2").links["B1"].outbox][:1] == ["Replay"]
-    roam.world.crash("B1", keeps_disk=False)
-    roam.world.restart("B1")
-    roam.world.connect("B1", "B2")
+    roam.crash("B1", keeps_disk=False)
+    roam.restart("B1")
+    roam.join("B1", "B2")
     roam.settle()
     roam.come("C", "B1")
     roam.settle()
@@ -284,7 +285,9 @@ def test_of_two_devices_that_claim_one_session_the_one_that_came_last_has_it():
     roam.come("C", "B1")
     roam.settle()
     late = Relocate("C", "B1", "B6", 3)  # another device of an older greeting asks for the session
-    [answer] = [e for e in roam.broker("B1").on_relocate("B2", late, roam.world.now) if isinstance(e, Send)]
+    [answer] = [
+        e for e in roam.broker("B1").component(Relocation).on_relocate("B2", late, roam.now) if isinstance(e, Send)
+    ]
     assert isinstance(answer.frame, Frame)
     assert isinstance(answer.frame.message, Superseded)
     assert roam.broker("B1").sessions.session("C") is not None
@@ -297,10 +300,10 @@ def test_what_a_relocation_costs_grows_with_the_distance_and_not_with_the_networ
         roam.come("C", f"B{length // 2}")
         roam.subscribe("C")
         roam.settle()
-        before = dict(roam.world.handled)
+        before = dict(roam.handled)
         roam.come("C", f"B{length // 2 + distance}")
         roam.settle()
-        kinds = {kind: count - before.get(kind, 0) for kind, count in roam.world.handled.items()}
+        kinds = {kind: count - before.get(kind, 0) for kind, count in roam.handled.items()}
         return sum(count for kind, count in kinds.items() if kind.__name__ not in ("Ack", "Hello"))
 
     assert messages(20, 1) == messages(10, 1)

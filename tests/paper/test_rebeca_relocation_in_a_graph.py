@@ -11,8 +11,9 @@ import pytest
 from godwit.broker.effects import Send
 from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Frame, Packet
-from godwit.mobility import graph_roaming, roaming
+from godwit.mobility import relocation, transfer_barrier
 from godwit.mobility.messages import Elsewhere, Relocate, Superseded
+from godwit.mobility.transfer_barrier import GraphBarrier
 from tests.paper.roaming_world import Roaming
 
 FIG_5_WITH_CYCLES = "B1-B2 B2-B3 B3-B4 B4-B5 B5-B6 B4-B7 B1-B7 B2-B5"
@@ -36,19 +37,19 @@ def roam() -> Roaming:
 def slow_down(roam: Roaming, *links: tuple[str, str], latency_s: float = 0.3) -> None:
     """Let messages take long on these links, one way."""
     for a, b in links:
-        roam.world.nodes[a].wires[b].latency_s = latency_s
+        roam.latencies[a, b] = latency_s
 
 
 def test_the_client_gets_every_event_once_and_in_order_whatever_happens_while_it_moves(roam):
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", *range(100))  # more than one part of a replay
     roam.settle()
     roam.come("C", "B1")
     for _ in range(40):  # while the relocation is under way
         roam.publish("P", 5)
-        roam.run(0.005)
+        roam.pass_time(0.005)
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 143))
 
@@ -58,8 +59,8 @@ def test_what_a_producer_has_sent_to_the_old_place_is_waited_for(roam):
     slow_down(roam, ("B4", "B5"))
     roam.publish("P", 1, 2, 3)
     roam.come("C", "B1")
-    roam.run(0.2)
-    assert [leaving.to for leaving in roam.broker("B6").leaving.values()] == ["B1"]
+    roam.pass_time(0.2)
+    assert [leaving.to for leaving in roam.broker("B6").component(GraphBarrier).departing.values()] == ["B1"]
     roam.publish("P", 4)
     roam.settle()
     assert roam.numbers("C", "P") == [1, 2, 3, 4]
@@ -77,7 +78,7 @@ def test_several_producers_anywhere_lose_nothing_and_overtake_nothing():
         for _ in range(10):
             for number in range(1, 8):
                 roam.publish(f"P{number}", 1)
-            roam.run(0.004)
+            roam.pass_time(0.004)
     roam.settle()
     for number in range(1, 8):
         assert roam.numbers("C", f"P{number}") == list(range(1, 41))
@@ -88,7 +89,7 @@ def test_a_producer_that_moves_loses_nothing_and_overtakes_nothing(roam):
         roam.publish("P", 1, 2)
         roam.come("P", home)
         roam.publish("P", 3)
-        roam.run(0.03)
+        roam.pass_time(0.03)
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 13))
 
@@ -99,7 +100,7 @@ def test_a_producer_comes_in_when_what_it_said_before_has_come_everywhere(roam):
     roam.publish("P", 1, 2)
     roam.come("P", "B5")
     roam.publish("P", 3)
-    roam.run(0.7)
+    roam.pass_time(0.7)
     assert not roam.client("P").is_attached
     roam.settle()
     assert roam.numbers("C", "P") == [1, 2, 3]
@@ -107,7 +108,7 @@ def test_a_producer_comes_in_when_what_it_said_before_has_come_everywhere(roam):
 
 def test_a_client_that_has_not_published_waits_for_half_as_much(roam):
     def flushes() -> int:
-        return sum(count for kind, count in roam.world.packets.items() if kind.__name__ == "Flushed")
+        return sum(count for kind, count in roam.packets.items() if kind.__name__ == "Flushed")
 
     roam.come("C", "B1")
     roam.settle()
@@ -125,7 +126,7 @@ def test_a_client_that_has_not_published_waits_for_half_as_much(roam):
 
 def test_the_old_location_collects_its_garbage(roam):
     roam.come("C", "B1")
-    roam.run(graph_roaming.FLUSH_S + 1)
+    roam.pass_time(transfer_barrier.FLUSH_S + 1)
     assert [broker for broker in BROKERS if not roam.holds_nothing_of(broker, "C")] == ["B1"]
     for broker in BROKERS[1:]:
         assert set(roam.broker(broker).routing.remote.get("B6", {})) == set()
@@ -135,16 +136,16 @@ def test_a_client_that_moves_on_before_it_has_arrived_misses_nothing(roam):
     for number, home in enumerate(("B1", "B3", "B7", "B6", "B2", "B1")):
         roam.come("C", home)
         roam.publish("P", number)
-        roam.run(0.013)
+        roam.pass_time(0.013)
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 7))
-    roam.run(graph_roaming.FLUSH_S)
+    roam.pass_time(transfer_barrier.FLUSH_S)
     assert [broker for broker in BROKERS if not roam.holds_nothing_of(broker, "C")] == ["B1"]
 
 
 def test_a_client_that_comes_back_before_it_was_missed_goes_on_where_it_was(roam):
     roam.come("C", "B1")
-    roam.run(0.005)  # B1 has not heard of it yet
+    roam.pass_time(0.005)  # B1 has not heard of it yet
     roam.come("C", "B6")
     roam.publish("P", 1)
     roam.settle()
@@ -155,14 +156,14 @@ def test_a_client_that_comes_back_before_it_was_missed_goes_on_where_it_was(roam
 def test_a_client_that_comes_back_while_its_session_is_about_to_leave_stays(roam):
     slow_down(roam, ("B4", "B5"))
     roam.come("C", "B1")
-    roam.run(0.1)
-    assert "C" in roam.broker("B6").leaving
+    roam.pass_time(0.1)
+    assert "C" in roam.broker("B6").component(GraphBarrier).departing
     roam.publish("P", 1)
     roam.come("C", "B6")
     roam.settle()
     assert roam.numbers("C", "P") == [1]
-    assert roam.broker("B6").leaving == {}
-    roam.run(graph_roaming.FLUSH_S)
+    assert roam.broker("B6").component(GraphBarrier).departing == {}
+    roam.pass_time(transfer_barrier.FLUSH_S)
     assert roam.holds_nothing_of("B1", "C")
 
 
@@ -190,15 +191,15 @@ def test_who_asks_where_the_session_was_is_told_where_it_is(roam):
 
 
 def test_an_old_broker_that_has_crashed_answers_from_its_journal(roam):
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.world.crash("B6", keeps_disk=True)
+    roam.crash("B6", keeps_disk=True)
     roam.come("C", "B1")
     roam.settle()
     assert roam.numbers("C", "P") == []
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.publish("P", 3)
     roam.settle()
     assert roam.numbers("C", "P") == [1, 2, 3]
@@ -208,24 +209,24 @@ def test_an_old_broker_that_crashes_while_it_waits_for_the_others_goes_on_from_i
     slow_down(roam, ("B4", "B5"))
     roam.publish("P", 1, 2)
     roam.come("C", "B1")
-    roam.run(0.1)
-    assert "C" in roam.broker("B6").leaving
-    roam.world.crash("B6", keeps_disk=True)
-    roam.run(1.0)
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.pass_time(0.1)
+    assert "C" in roam.broker("B6").component(GraphBarrier).departing
+    roam.crash("B6", keeps_disk=True)
+    roam.pass_time(1.0)
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.publish("P", 3)
-    roam.run(roaming.ASK_AGAIN_S)
+    roam.pass_time(relocation.ASK_AGAIN_S)
     assert roam.numbers("C", "P") == [1, 2, 3]
 
 
 def test_an_old_broker_that_has_lost_its_disk_says_so_at_once(roam):
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.world.crash("B6", keeps_disk=False)
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.crash("B6", keeps_disk=False)
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.settle()
     roam.come("C", "B1")
     roam.settle()
@@ -236,28 +237,28 @@ def test_an_old_broker_that_has_lost_its_disk_says_so_at_once(roam):
 
 
 def test_an_old_broker_that_is_gone_for_good_is_given_up_and_the_receipt_says_so(roam):
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2)
     roam.settle()
-    roam.world.crash("B6", keeps_disk=False)
+    roam.crash("B6", keeps_disk=False)
     roam.come("C", "B1")
-    roam.run(roaming.RELOCATE_S / 2)
+    roam.pass_time(relocation.RELOCATE_S / 2)
     roam.publish("P", 3)
-    roam.run(roaming.RELOCATE_S)
+    roam.pass_time(relocation.RELOCATE_S)
     assert roam.numbers("C", "P") == [3]  # what came since is there; what died with B6 is not
     assert roam.client("C").receipts[-1].session_lost
 
 
 def test_a_broker_elsewhere_that_is_gone_for_good_delays_one_relocation_and_no_other(roam):
-    roam.world.crash("B3", keeps_disk=False)
+    roam.crash("B3", keeps_disk=False)
     roam.settle()
     roam.come("C", "B1")
-    roam.run(graph_roaming.FLUSH_S / 2)
+    roam.pass_time(transfer_barrier.FLUSH_S / 2)
     assert not roam.client("C").is_attached
-    roam.run(graph_roaming.FLUSH_S)
+    roam.pass_time(transfer_barrier.FLUSH_S)
     assert roam.client("C").is_attached
     roam.come("C", "B6")
-    roam.run(graph_roaming.FLUSH_S + 1)
+    roam.pass_time(transfer_barrier.FLUSH_S + 1)
     roam.come("C", "B1")
     roam.publish("P", 1)
     roam.settle()
@@ -266,17 +267,17 @@ def test_a_broker_elsewhere_that_is_gone_for_good_delays_one_relocation_and_no_o
 
 def test_a_session_that_nobody_can_find_any_more_is_found_by_the_trail_of_its_client(roam):
     """It went to B1, the client never heard of that, and B6 forgot where it went."""
-    roam.go("C")
+    roam.leave("C")
     roam.publish("P", 1, 2)
     roam.settle()
     roam.come("C", "B1")
-    roam.run(0.015)  # it has greeted B1
-    roam.go("C")
+    roam.pass_time(0.015)  # it has greeted B1
+    roam.leave("C")
     roam.settle()
     assert roam.broker("B1").sessions.session("C") is not None
-    roam.world.crash("B6", keeps_disk=False)
-    roam.world.restart("B6")
-    roam.world.connect("B5", "B6")
+    roam.crash("B6", keeps_disk=False)
+    roam.restart("B6")
+    roam.join("B5", "B6")
     roam.settle()
     roam.come("C", "B3")
     roam.settle()
@@ -292,7 +293,7 @@ def test_what_a_relocation_costs_grows_no_faster_than_the_network(brokers):
     roam.come("C", "B1")
     roam.subscribe("C")
     roam.settle()
-    before = sum(roam.world.packets.values())
+    before = sum(roam.packets.values())
     roam.come("C", "B2")
     roam.settle()
-    assert sum(roam.world.packets.values()) - before < 6 * brokers
+    assert sum(roam.packets.values()) - before < 6 * brokers

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.broker import Broker
 from godwit.broker.messages import Accepted, Advertise, Refused, Subscribe, Unadvertise, Unsubscribe
 from godwit.filters import Filter, parse
-from tests.property.tree_network import TreeNetwork
-from tests.unit.broker_network import BrokerNetwork
+from godwit.testing import Machines, machines
+from tests.property.routing_network import TreeNetwork
 
 LINE = ["ab", "bc"]
 F1, F2, OTHER = parse("cost < 3"), parse("cost < 2"), parse("size = 'van'")
@@ -193,14 +194,14 @@ def test_two_sources_of_one_name_do_not_take_each_other_back(reduction: str) -> 
 # ------------------------------------------------------------ advertisements: required, optional, off
 
 
-def answers(network: BrokerNetwork, client: str) -> list[Any]:
+def answers(network: Machines, client: str) -> list[Any]:
     """What a client was told of its requests."""
-    return [message for name, message in network.told if name == client and isinstance(message, Accepted | Refused)]
+    return [message for _, name, message in network.told if name == client and isinstance(message, Accepted | Refused)]
 
 
-def with_clients(**options: Any) -> BrokerNetwork:
+def with_clients(**options: Any) -> Machines:
     """Brokers a, b and c in a line; ann is at a and pat at c."""
-    network = BrokerNetwork(LINE, **options)
+    network = machines(LINE, **options, make=Broker)
     network.attach("ann", "a")
     network.attach("pat", "c")
     return network
@@ -218,7 +219,7 @@ def test_where_advertisements_are_required_a_publisher_is_refused_what_it_has_no
     network.ask("pat", pat.publish({"cost": 2.5}, 0.0))
     network.ask("pat", pat.publish({"cost": 1}, 0.0))
     assert [type(answer) for answer in answers(network, "pat")] == [Refused, Accepted, Refused, Accepted]
-    assert network.notified["ann"] == [("pat", 3)]
+    assert network.notified("ann") == [("pat", 3)]
     assert [refusal.reason for refusal in pat.refusals] == ["the event matches none of your advertisements"] * 2
 
 
@@ -235,7 +236,7 @@ def test_where_they_are_optional_a_client_that_never_advertises_counts_as_advert
     network = with_clients(advertisements="optional")
     network.ask("ann", network.clients["ann"].subscribe("s", F1, 0.0))
     network.ask("pat", network.clients["pat"].publish({"cost": 1}, 0.0))
-    assert network.notified["ann"] == [("pat", 1)]
+    assert network.notified("ann") == [("pat", 1)]
 
 
 @pytest.mark.parametrize("name", ["a", "*", "everything"])
@@ -246,7 +247,7 @@ def test_where_they_are_optional_a_client_counts_as_every_other_from_its_first_a
     network.ask("pat", pat.advertise(name, F2, 0.0))
     network.ask("pat", pat.publish({"cost": 1}, 0.0))
     network.ask("pat", pat.publish({"cost": 5}, 0.0))
-    assert network.notified["ann"] == [("pat", 1)]
+    assert network.notified("ann") == [("pat", 1)]
     assert [refusal.reason for refusal in pat.refusals] == ["the event matches none of your advertisements"]
     assert list(network.brokers["b"].routing.in_ads["c"].values()) == [F2]  # type: ignore[attr-defined]
 
@@ -268,7 +269,7 @@ def test_where_they_are_off_nobody_advertises_and_subscriptions_go_everywhere() 
     network.ask("pat", network.clients["pat"].advertise("a", OTHER, 0.0))
     assert network.messages() == []
     network.ask("pat", network.clients["pat"].publish({"cost": 1}, 0.0))
-    assert network.notified["ann"] == [("pat", 1)]
+    assert network.notified("ann") == [("pat", 1)]
 
 
 @pytest.mark.parametrize("advertisements", ["required", "optional", "off"])
@@ -290,7 +291,7 @@ def test_taking_back_travels_like_telling() -> None:
     network.ask("pat", pat.advertise("a", F1, 0.0))
     assert network.messages(Subscribe) == [("a", "b"), ("b", "c")]
     network.ask("pat", pat.unadvertise("a", 0.0))
-    frames = network.frames
+    frames = network.sent
     assert [(a, b) for a, b, message in frames if type(message) is Unadvertise] == [("c", "b"), ("b", "a")]
     assert sorted((a, b) for a, b, message in frames if type(message) is Unsubscribe) == [("a", "b"), ("b", "c")]
     network.ask("pat", pat.advertise("a", F1, 0.0))

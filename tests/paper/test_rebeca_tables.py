@@ -82,7 +82,7 @@ def line_of_brokers(reduction: str = "covering") -> Roaming:
 
 
 def move(network: Roaming, place: str) -> None:
-    network.world.command("C", lambda client, now: client.move_to(place, now, dwell_s=DWELL_S))
+    network.command("C", lambda client, now: client.move_to(place, now, dwell_s=DWELL_S))
 
 
 def in_force(network: Roaming) -> list[str]:
@@ -120,10 +120,10 @@ def test_table_2_stands_in_the_tables_of_brokers(reduction: str) -> None:
 def test_only_brokers_hear_of_a_move_for_which_it_makes_a_difference() -> None:
     network = line_of_brokers()
     for place in "bd":
-        network.world.handled.clear()
+        network.handled.clear()
         move(network, place)
         network.settle()
-        sent = {kind.__name__: count for kind, count in network.world.handled.items()}
+        sent = {kind.__name__: count for kind, count in network.handled.items()}
         # F1 changes at B2, which tells B3; there F2 is the same as before, and B4 hears nothing
         assert sent.get("Changed") == 2
         assert "Follow" not in sent
@@ -132,7 +132,7 @@ def test_only_brokers_hear_of_a_move_for_which_it_makes_a_difference() -> None:
 
 def test_a_move_that_makes_no_difference_at_all_is_told_to_nobody() -> None:
     network = line_of_brokers()
-    network.world.handled.clear()
+    network.handled.clear()
     move(network, "a")
     network.settle()
-    assert "Changed" not in {kind.__name__ for kind in network.world.handled}
+    assert "Changed" not in {kind.__name__ for kind in network.handled}

@@ -21,7 +21,7 @@ from godwit.filters.contexts import of_sender
 from godwit.filters.filters import TRUE, Filter, all_of, some
 from godwit.filters.language import parse
 from godwit.filters.sets import one_of
-from tests.property.hop_network import HopNetwork
+from tests.property.routing_network import HopNetwork
 
 FIG_2 = (
     *(("8", "2", 1.0), ("2", "1", 1.0), ("2", "4", 1.0), ("4", "5", 1.0)),

@@ -20,6 +20,7 @@ from godwit.filters.filters import And, Filter, Or, Some
 from godwit.filters.language import parse
 from godwit.filters.references import bind, references_of
 from godwit.filters.sets import NOTHING, Complement
+from godwit.mobility.relocation import Relocation
 from tests.property.strategies import many
 from tests.unit.context_edge import Edge
 
@@ -107,32 +108,32 @@ class Run:
         elif name not in edge.at:
             return
         elif kind == "go":
-            edge.go(name)
-            edge.settle()
+            edge.leave(name)
+            edge.run()
         elif kind == "set":
             part, values = rest
-            edge.do(name, client.set_context(values, edge.now, part=part))
+            edge.ask(name, client.set_context(values, edge.now, part=part))
             if not any(each in ASSERTED for each in values):
                 truth.parts.pop(part, None)
                 truth.parts[part] = values
         elif kind == "want":
             subscription, text, sender = rest
-            edge.do(name, client.subscribe(subscription, parse(text), edge.now, sender=sender and parse(sender)))
+            edge.ask(name, client.subscribe(subscription, parse(text), edge.now, sender=sender and parse(sender)))
             both = text if sender is None else f"({text}) AND {_of_sender(sender)}"
             truth.filters[subscription] = parse(both)
         elif kind == "end" and rest[0] in truth.filters:
-            edge.do(name, client.unsubscribe(rest[0], edge.now))
+            edge.ask(name, client.unsubscribe(rest[0], edge.now))
             del truth.filters[rest[0]]
         elif kind == "publish":
             self.expect(name, {**rest[0], **_stamp(truth.whole)}, rest[1] and parse(rest[1]), truth.claimed)
-            edge.do(name, client.publish(rest[0], edge.now, to=rest[1] and parse(rest[1])))
+            edge.ask(name, client.publish(rest[0], edge.now, to=rest[1] and parse(rest[1])))
         elif kind == "lie":
             said, lie = rest
             written = {**said, **_stamp(lie)}
             honest = {attribute: value for attribute, value in written.items() if attribute != "sender.role"}
             self.expect(name, {**honest, **_stamp(truth.asserted)}, None, {})
             number = client.sequence + 1
-            edge.do(name, client.publish_numbered(event(written, publisher=name, sequence=number)))
+            edge.ask(name, client.publish_numbered(event(written, publisher=name, sequence=number)))
 
     def expect(self, publisher: str, attributes: dict[str, Any], to: Filter | None, own: Attributes) -> None:
         number = self.edge.clients[publisher].sequence + 1
@@ -171,7 +172,7 @@ def test_an_event_is_delivered_if_and_only_if_it_is_wanted_and_its_receiver_is_m
         if name not in run.edge.at:
             run.edge.client(name, asserted=truth.asserted)
     for name, truth in run.truth.items():
-        assert run.edge.ids(name) == truth.got, name
+        assert run.edge.notified(name) == truth.got, name
         assert dict(run.edge.clients[name].context) == truth.claimed
         assert dict(run.edge.context_at("b", name)) == truth.whole
 
@@ -180,14 +181,14 @@ def test_an_event_is_delivered_if_and_only_if_it_is_wanted_and_its_receiver_is_m
 def test_what_is_forged_of_an_asserted_attribute_never_survives(said: list[Any]) -> None:
     edge = Edge("bc", asserted=ASSERTED)
     watcher = edge.client("w", at="c")
-    edge.do("w", watcher.subscribe("all", parse("TRUE"), 0.0))
+    edge.ask("w", watcher.subscribe("all", parse("TRUE"), 0.0))
     expected: list[Any] = []
     for asserted, lie, attributes in said:
         eve = edge.client("eve", asserted=asserted)
         made = event({**attributes, **_stamp(lie)}, publisher="eve", sequence=eve.sequence + 1)
-        edge.do("eve", eve.publish_numbered(made))
+        edge.ask("eve", eve.publish_numbered(made))
         expected.append(asserted.get("role"))
-    found = [made.attributes.get("sender.role") for _, made in edge.got]
+    found = [made.attributes.get("sender.role") for _, _, made, _ in edge.notifications]
     assert [(type(role), role) for role in found] == [(type(role), role) for role in expected]
 
 
@@ -213,28 +214,29 @@ def test_when_all_is_answered_client_and_broker_mean_the_same(mode: str, in_flig
     for kind, *rest in rush:
         if kind == "set":
             said.setdefault(rest[0], []).append(rest[1])
-            edge.take("c1", client.set_context(rest[1], edge.now, part=rest[0]))
+            edge.carry_out("c1", client.set_context(rest[1], edge.now, part=rest[0]))
         elif kind == "publish":
-            edge.take("c1", client.publish({"a": 1}, edge.now))
+            edge.carry_out("c1", client.publish({"a": 1}, edge.now))
         elif kind == "step":
-            for _ in range(min(rest[0], len(edge.pending))):
+            for _ in range(rest[0]):
                 edge.step()
         elif kind == "break" and "c1" in edge.at:
-            edge.go("c1")
+            edge.leave("c1")
         elif kind == "come" and "c1" not in edge.at:
             edge.arrive("c1", *rest)
         elif kind == "forget" and "c1" in edge.at:
             session = edge.brokers[rest[0]].sessions.session("c1")
             if session is not None and session.connection is None:
                 broker = edge.brokers[rest[0]]
-                broker._without(broker.sessions.end("c1", edge.now), edge.now, "c1")
-    edge.settle()
+                broker.withdraw(broker.sessions.end("c1", edge.now), edge.now, "c1")
+    edge.run()
     if "c1" not in edge.at:
         edge.client("c1", at="d")
     for _ in range(3):  # whoever waits for an answer that will not come
         for name, broker in edge.brokers.items():
-            if "c1" in broker.arrivals:
-                edge.due(name, ("relocate", "c1"))
+            if "c1" in broker.component(Relocation).arrivals:
+                edge.fire(name, ("relocate", "c1"))
+                edge.run()
     assert client.is_attached
     assert not client.has_unanswered_changes()
     session = edge.brokers[edge.at["c1"]].sessions.session("c1")

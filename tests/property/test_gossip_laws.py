@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from godwit.broker.effects import LinkDown, LinkUp
 from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Bound, Gossip
 from godwit.broker.gossip_messages import Dwelling, Fact, Kept
 from godwit.broker.messages import Attach, Delivery, Publish, Request, Retain, Subscribe
+from godwit.broker.retained import Retained
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.mobility import mobile_broker
-from tests.property.roaming_network import NAMES, RoamingNetwork
+from tests.property.roaming_line import NAMES, RoamingLine
 
 FAMILIES = st.sampled_from(["tree", "graph"])
 BOUNDS = dict.fromkeys((WHEREABOUTS, RETAINED, GROUPS), Bound(100, 100_000))
@@ -52,12 +51,11 @@ def test_in_whatever_order_and_however_often_versions_come_the_same_is_known(fou
 # ------------------------------------------------------------ over links that break, and disks that are lost
 
 
-class Net(RoamingNetwork):
+class Net(RoamingLine):
     """Publishers that come over a connection each, one at every broker."""
 
     def __init__(self, family: str) -> None:
         super().__init__(family=family)
-        self.lives = dict.fromkeys(NAMES, 1)
         self.sequence: dict[str, int] = {}
         self.visits = 0
 
@@ -73,23 +71,11 @@ class Net(RoamingNetwork):
     def retain(self, at: str, key: str, clear: bool) -> None:
         self.visit(at, lambda name: Retain(event({"topic": key}, publisher=name, sequence=1), key, clear))
 
-    def break_link(self, one: str, other: str) -> None:
-        self.put(one, LinkDown(other))
-        self.put(other, LinkDown(one))
-
-    def mend_link(self, one: str, other: str) -> None:
-        for here, there in ((one, other), (other, one)):
-            if not self.brokers[here].links[there].connected:
-                self.put(here, LinkUp(there))
-
-    def lose(self, name: str) -> None:
-        self.wait(0.001)  # nobody is back at once: no stamp is used twice
-        self.lives[name] += 1
-        near = dict.fromkeys(self.brokers[name].links, 1.0)
-        for peer in near:
-            self.break_link(name, peer)
-        self.timers = {key: at for key, at in self.timers.items() if key[0] != name}
-        self.brokers[name] = mobile_broker(name, near, self.brokers[name].config, self.lives[name])
+    def lose_disk(self, name: str) -> None:
+        self.pass_time(0.001)  # nobody is back at once: no stamp is used twice
+        self.crash(name, keeps_disk=False)
+        self.run()
+        self.restart(name)
 
 
 steps = st.lists(
@@ -111,26 +97,33 @@ def test_when_all_is_quiet_every_broker_knows_the_same(family, steps):
             case ("retain", at, key, clear):
                 net.retain(at, key, clear)
             case ("cut", link):
-                net.cut |= {(link[0], link[1]), (link[1], link[0])}
+                net.blocked |= {(link[0], link[1]), (link[1], link[0])}
             case ("mend", link):
-                net.cut -= {(link[0], link[1]), (link[1], link[0])}
+                net.blocked -= {(link[0], link[1]), (link[1], link[0])}
             case ("break", link):
-                net.break_link(*link)
+                net.cut(*link)
+                net.run()
             case ("join", link):
-                net.mend_link(*link)
+                net.join(*link)
+                net.run()
             case ("lose", name):
-                net.lose(name)
+                net.lose_disk(name)
             case ("wait", seconds):
-                net.wait(seconds)
-    net.cut = set()
+                net.pass_time(seconds)
+    net.block()
     for link in ("ab", "bc"):
-        net.mend_link(*link)
-    net.wait(100.0)
-    tables = [sorted(broker.gossip, key=lambda fact: (fact.table, fact.key)) for broker in net.brokers.values()]
+        net.join(*link)
+        net.run()
+    net.pass_time(100.0)
+    tables = [
+        sorted(broker.component(Gossip), key=lambda fact: (fact.table, fact.key)) for broker in net.brokers.values()
+    ]
     assert tables[0] == tables[1] == tables[2]
     for broker in net.brokers.values():
-        kept = {fact.key[0]: fact.value.event for fact in broker.gossip if isinstance(fact.value, Kept)}
-        assert {key: broker.retained.event(key) for key in "kl" if broker.retained.event(key)} == kept
+        kept = {fact.key[0]: fact.value.event for fact in broker.component(Gossip) if isinstance(fact.value, Kept)}
+        assert {
+            key: broker.component(Retained).event(key) for key in "kl" if broker.component(Retained).event(key)
+        } == kept
 
 
 @given(FAMILIES, st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from("kl"), st.booleans()), max_size=10))
@@ -140,9 +133,9 @@ def test_what_the_last_publisher_said_is_retained_at_every_broker(family, said):
     for at, key, clear in said:
         name = net.visit(at, lambda name, k=key, c=clear: Retain(event({"t": k}, publisher=name, sequence=1), k, c))
         last[key] = None if clear else name
-        net.wait(1.0)
+        net.pass_time(1.0)
     for broker in net.brokers.values():
-        held = {key: broker.retained.event(key) for key in last}
+        held = {key: broker.component(Retained).event(key) for key in last}
         assert {key: None if each is None else each.publisher for key, each in held.items()} == last
 
 
@@ -157,10 +150,10 @@ def test_while_nobody_comes_or_goes_exactly_one_member_gets_each_event(family, m
         name = net.visit(where, lambda name, share=share: Subscribe((name, "s"), parse("x > 0"), share=share))
         groups.setdefault(share, []).append(name)
         if not stays:
-            net.close(where, name)
-    net.wait(2.0)
+            net.hang_up(where, name)
+    net.pass_time(2.0)
     net.visit(at, *(lambda name, n=n: Publish(event({"x": n}, publisher=name, sequence=n)) for n in range(1, 21)))
-    net.wait(2.0)
+    net.pass_time(2.0)
     for members in groups.values():
         got = [said.event.sequence for _, over, said in net.told if over in members and isinstance(said, Delivery)]
         sessions = [broker.sessions.session(name) for broker in net.brokers.values() for name in members]
@@ -175,17 +168,19 @@ def test_while_nobody_comes_or_goes_exactly_one_member_gets_each_event(family, m
 def quiet_after_a_change() -> list[list[Fact]]:
     """What brokers know of an entry that was said while a link was broken."""
     net = Net("tree")
-    net.break_link("a", "b")
+    net.cut("a", "b")
+    net.run()
     net.retain("a", "k", False)
-    net.mend_link("a", "b")
-    net.wait(10.0)
-    return [[fact for fact in broker.gossip if fact.table == RETAINED] for broker in net.brokers.values()]
+    net.join("a", "b")
+    net.run()
+    net.pass_time(10.0)
+    return [[fact for fact in broker.component(Gossip) if fact.table == RETAINED] for broker in net.brokers.values()]
 
 
 def test_the_law_would_see_a_broker_that_does_not_tell_what_it_has_not_told(monkeypatch):
     known = quiet_after_a_change()
     assert known[0] == known[1] == known[2] != []
-    monkeypatch.setattr(MobileBroker, "_tell_known", lambda *_: None)
+    monkeypatch.setattr(Gossip, "_tell", lambda *_: None)
     known = quiet_after_a_change()
     assert known[0] != known[1]
 

@@ -29,7 +29,7 @@ from godwit.broker.routing import Answer
 from godwit.filters.events import Event
 from godwit.filters.filters import some
 from godwit.filters.sets import at_least
-from tests.property.graph_network import NEWBORN_S, Network
+from tests.property.routing_network import NEWBORN_S, GraphNetwork
 
 OVERLAYS: dict[str, list[tuple[str, str]]] = {
     "pair": [("a", "b")],
@@ -64,7 +64,7 @@ class Run:
     """A network that follows a script, and what must come of it."""
 
     def __init__(self, links: list[tuple[str, str]], costs: list[float], make: Callable[..., GraphRouting]) -> None:
-        self.network = Network(links, dict(zip(links, costs, strict=False)), make)
+        self.network = GraphNetwork(links, dict(zip(links, costs, strict=False)), make)
         self.names = sorted(self.network.brokers)
         self.wants: dict[NodeId, int] = {}  # the settled subscription of each broker: x >= this
         self.published: dict[NodeId, list[tuple[tuple[str, int], int, int]]] = {name: [] for name in self.names}
@@ -187,7 +187,7 @@ class HasLittleRoom(GraphRouting):
 @given(st.sampled_from(sorted(OVERLAYS)), COSTS, scripts(GENTLE))
 def test_with_too_little_room_what_is_lost_is_recorded_and_the_tables_are_whole_again(overlay, costs, script) -> None:
     made = Run(OVERLAYS[overlay], costs, HasLittleRoom)
-    made.network.records.clear()
+    made.network.wires.trace.clear()
     made.follow(script)
     made.network.settle()
     lost = {(record.publisher, record.sequence) for record in made.network.records}
@@ -220,9 +220,9 @@ from tests.property.test_graph_laws import OVERLAYS, ROUGH, GraphRouting, Run
 random_ = random.Random(5)
 made = Run(OVERLAYS["bridge"], [1.0] * 7, GraphRouting)
 made.follow((random_.choice(ROUGH), random_.randrange(51), random_.randrange(10)) for _ in range(300))
-seen = [(pair, outbox.messages) for pair, outbox in sorted(made.network.outboxes.items())]
+seen = [*made.network.under_way()]
 made.network.settle()
-seen.append((made.network.deliveries, made.network.records, made.network.steps))
+seen.append((made.network.deliveries, made.network.records, len(made.network.wires.log)))
 print(hashlib.sha256(repr(seen).encode()).hexdigest())
 """
 

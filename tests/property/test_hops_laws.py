@@ -29,7 +29,7 @@ from godwit.filters.contexts import content_part, key_of, of_sender, sender_part
 from godwit.filters.filters import TRUE, Filter, all_of, any_of, missing, some
 from godwit.filters.sets import at_least, one_of
 from godwit.matching import NaiveMatcher
-from tests.property.hop_network import HopNetwork
+from tests.property.routing_network import HopNetwork
 
 OVERLAYS: dict[str, list[tuple[str, str]]] = {
     "pair": [("a", "b")],

@@ -7,10 +7,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from godwit.simulator.movement import Ground, Way, joined, movement_graph
-from godwit.simulator.movement import ways as ways_of
-from godwit.simulator.roaming_settings import Roaming
-from godwit.simulator.stations import LOOK_S, Stations, followed, placed
+from godwit.simulator.base_stations import SCAN_INTERVAL_S, BaseStations, itinerary_along, station_positions
+from godwit.simulator.movement_models import Itinerary, MovementSpace, joined_moves, movement_graph, planned_itineraries
+from godwit.simulator.scenario.roaming import Roaming
 from godwit.simulator.topologies import Overlay, leaves, random_tree
 from godwit.simulator.tracks import Box, Track
 
@@ -18,11 +17,11 @@ BEGINS_S, ENDS_S = 10.0, 600.0
 
 
 @st.composite
-def grounds(draw: st.DrawFn) -> Ground:
+def grounds(draw: st.DrawFn) -> MovementSpace:
     overlay: Overlay = random_tree(draw(st.integers(2, 12)), Random(draw(st.integers(0, 99))))
     places = draw(st.sampled_from((overlay.brokers, leaves(overlay))))
     seed = draw(st.integers(0, 1_000))
-    return Ground(overlay=overlay, places=places, seed=seed, begins_s=BEGINS_S, ends_s=ENDS_S)
+    return MovementSpace(overlay=overlay, places=places, seed=seed, begins_s=BEGINS_S, ends_s=ENDS_S)
 
 
 @st.composite
@@ -63,38 +62,40 @@ waypoints = st.builds(
 models = randoms | lines() | walks | waypoints
 
 
-def ways(roaming: Roaming, ground: Ground, clients: int = 3) -> dict[str, Way]:
+def ways(roaming: Roaming, ground: MovementSpace, clients: int = 3) -> dict[str, Itinerary]:
     places = ground.places
-    return ways_of(roaming, ground, {f"p{k}": places[k % len(places)] for k in range(clients)})
+    return planned_itineraries(roaming, ground, {f"p{k}": places[k % len(places)] for k in range(clients)})
 
 
 @given(models, grounds())
-def test_moves_lie_within_their_time_and_one_ends_before_the_next_begins(roaming: Roaming, ground: Ground) -> None:
+def test_moves_lie_within_their_time_and_one_ends_before_the_next_begins(
+    roaming: Roaming, ground: MovementSpace
+) -> None:
     for way in ways(roaming, ground).values():
         moves = way.moves
         assert way.home in ground.overlay.brokers
         for move in moves:
             assert BEGINS_S <= move.leaves_s <= move.arrives_s <= ENDS_S
             assert move.to in ground.overlay.brokers
-        assert roaming.model == "random" or joined(moves) == moves
-        for move, later in pairwise(joined(moves)):
+        assert roaming.model == "random" or joined_moves(moves) == moves
+        for move, later in pairwise(joined_moves(moves)):
             assert move.arrives_s <= later.leaves_s
 
 
 @given(models, grounds())
-def test_the_same_seed_gives_the_same_ways(roaming: Roaming, ground: Ground) -> None:
+def test_the_same_seed_gives_the_same_ways(roaming: Roaming, ground: MovementSpace) -> None:
     assert ways(roaming, ground) == ways(roaming, ground)
 
 
 @given(lines() | walks | waypoints, grounds())
-def test_who_else_moves_changes_nothing_about_a_clients_way(roaming: Roaming, ground: Ground) -> None:
+def test_who_else_moves_changes_nothing_about_a_clients_way(roaming: Roaming, ground: MovementSpace) -> None:
     few, many = ways(roaming, ground, 2), ways(roaming, ground, 5)
     assert few == {client: many[client] for client in few}
 
 
 @given(lines(), grounds())
 def test_along_a_line_each_move_leads_to_the_next_cell_after_the_time_that_a_cell_takes(
-    roaming: Roaming, ground: Ground
+    roaming: Roaming, ground: MovementSpace
 ) -> None:
     street = ground.places
     for k, way in enumerate(ways(roaming, ground).values()):
@@ -112,7 +113,7 @@ def test_along_a_line_each_move_leads_to_the_next_cell_after_the_time_that_a_cel
 
 
 @given(lines(), grounds())
-def test_a_confined_client_is_never_more_than_delta_cells_past_its_own(roaming: Roaming, ground: Ground) -> None:
+def test_a_confined_client_is_never_more_than_delta_cells_past_its_own(roaming: Roaming, ground: MovementSpace) -> None:
     street = ground.places
     width = min(roaming.confined_to or len(street), len(street))
     for k, way in enumerate(ways(roaming, ground).values()):
@@ -123,7 +124,9 @@ def test_a_confined_client_is_never_more_than_delta_cells_past_its_own(roaming: 
 
 
 @given(walks, grounds())
-def test_a_walk_keeps_to_the_movement_graph_and_is_away_as_long_as_told(roaming: Roaming, ground: Ground) -> None:
+def test_a_walk_keeps_to_the_movement_graph_and_is_away_as_long_as_told(
+    roaming: Roaming, ground: MovementSpace
+) -> None:
     beside = movement_graph(roaming, ground.overlay, ground.places)
     for way in ways(roaming, ground).values():
         for before, after in pairwise([way.home, *(move.to for move in way.moves)]):
@@ -144,11 +147,11 @@ def drifting(draw: st.DrawFn) -> Track:
 
 @given(waypoints, grounds(), drifting(), st.integers(0, 99))
 def test_a_client_is_within_range_of_the_broker_that_it_comes_to_and_does_not_flap(
-    roaming: Roaming, ground: Ground, track: Track, seed: int
+    roaming: Roaming, ground: MovementSpace, track: Track, seed: int
 ) -> None:
     """stations.py, rules 1 and 2; and it comes to the nearest of all."""
-    spots = placed(roaming, ground, Box(-300.0, -300.0, 300.0, 300.0))
-    way = followed(roaming, ground, Stations(spots, roaming.range_m), track, Random(seed))
+    spots = station_positions(roaming, ground, Box(-300.0, -300.0, 300.0, 300.0))
+    way = itinerary_along(roaming, ground, BaseStations(spots, roaming.range_m), track, Random(seed))
     for move in way.moves:
         spot = track.at(move.arrives_s)
         if move.arrives_s < ENDS_S:
@@ -167,10 +170,10 @@ def test_a_client_is_within_range_of_the_broker_that_it_comes_to_and_does_not_fl
 
 @given(waypoints, grounds(), drifting(), st.integers(0, 99))
 def test_a_client_that_has_a_broker_is_within_its_range_whenever_it_looks(
-    roaming: Roaming, ground: Ground, track: Track, seed: int
+    roaming: Roaming, ground: MovementSpace, track: Track, seed: int
 ) -> None:
-    spots = placed(roaming, ground, Box(-300.0, -300.0, 300.0, 300.0))
-    way = followed(roaming, ground, Stations(spots, roaming.range_m), track, Random(seed))
+    spots = station_positions(roaming, ground, Box(-300.0, -300.0, 300.0, 300.0))
+    way = itinerary_along(roaming, ground, BaseStations(spots, roaming.range_m), track, Random(seed))
     for move, later in pairwise(way.moves):
         at = move.arrives_s
         while at < later.leaves_s - 1e-6:
@@ -179,4 +182,4 @@ def test_a_client_that_has_a_broker_is_within_its_range_whenever_it_looks(
             away_m = math.dist(spots[move.to], spot)
             assert away_m <= roaming.range_m
             assert away_m - roaming.margin_m <= min(math.dist(each, spot) for each in spots.values()) + 1e-9
-            at += LOOK_S
+            at += SCAN_INTERVAL_S

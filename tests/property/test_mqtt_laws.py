@@ -1,7 +1,6 @@
 """Laws of the MQTT room: of its codec, of its topics, and of sessions whose connections break at will."""
 
 import copy
-import pickle
 from collections import deque
 from functools import cache
 from itertools import pairwise
@@ -325,14 +324,14 @@ def inputs(level: int) -> st.SearchStrategy:
         lambda level: st.tuples(st.just(level), connects(level), st.lists(inputs(level), max_size=20))
     )
 )
-def test_a_session_takes_whatever_comes_says_only_what_its_level_knows_and_can_be_pickled(drawn):
+def test_a_session_takes_whatever_comes_says_only_what_its_level_knows_and_can_be_copied(drawn):
     level, connect, told_to_it = drawn
     session = MqttSession(Settings(receive_maximum=3, topic_alias_maximum=3, in_flight_max=2, queue_max=3))
     decoders: dict[str, Decoder] = {}
     for now, input in enumerate([Opened("one", connect, "me"), Attached("one", False), *told_to_it]):
         if isinstance(input, Opened):
             decoders[input.connection] = Decoder(level, FROM_SERVER)
-        twin = pickle.loads(pickle.dumps(session))
+        twin = copy.deepcopy(session)
         effects = session.handle(input, float(now))
         assert twin.handle(copy.deepcopy(input), float(now)) == effects
         for effect in effects:
@@ -383,7 +382,7 @@ def test_many_answers_at_once_are_the_same_as_one_after_the_other(drawn, numbers
         (Acknowledged(name, answered), [Heard(name, Puback(number)) for number in answered]),
         (AllAccepted(numbers), [Accepted(number) for number in numbers]),
     ):
-        twin = pickle.loads(pickle.dumps(session))
+        twin = copy.deepcopy(session)
         together = seen(session, session.handle(many, 2.0))
         assert together == seen(twin, [effect for input in each for effect in twin.handle(input, 2.0)])
 
@@ -393,7 +392,7 @@ def test_a_publication_taken_in_quickly_is_the_same_as_one_that_is_heard(level, 
     session = MqttSession(Settings(receive_maximum=3))
     session.handle(Opened("one", Connect("me", level), "me"), 0.0)
     session.handle(Attached("one", False), 0.0)
-    twin = pickle.loads(pickle.dumps(session))
+    twin = copy.deepcopy(session)
     for qos, packet_id, is_answered in published:
         packet = Publish("t", b"x", qos, packet_id=packet_id if qos else 0)
         number = session.quick(packet, 1.0)

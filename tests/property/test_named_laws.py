@@ -4,20 +4,21 @@ It confirms some deliveries and not others; what it has not confirmed may come a
 and mended, brokers stop and come back from their disks, connections break without a word.
 """
 
-import pickle
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from godwit.broker.effects import LinkDown, LinkUp
+from godwit.broker.gossip import Gossip
 from godwit.broker.messages import Attach, Attached, Delivery, Publish, Received, Request, Subscribe
 from godwit.broker.queues import Queue
 from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.mobility import whereabouts
-from tests.property.roaming_network import NAMES, RoamingNetwork
+from godwit.mobility.relocation import Relocation
+from godwit.mobility.whereabouts import Whereabouts
+from tests.property.roaming_line import NAMES, RoamingLine
 
 TRIES_MAX = 20
 
@@ -26,7 +27,7 @@ class Wanderer:
     """The client `ann`, whose device forgets everything when it is switched off; she remembers what was shown."""
 
     def __init__(self, family: str) -> None:
-        self.net = RoamingNetwork(family=family)
+        self.net = RoamingLine(family=family)
         self.net.say("b", "p", Attach("pub", mode="named"))
         self.published = 0
         self.connections = 0
@@ -38,11 +39,11 @@ class Wanderer:
         self.has_session = False
         self.come("a")
         self.net.say("a", "k1", Request(1, Subscribe(("ann", "s"), parse("x > 0"))))
-        self.net.wait(5.0)  # from here on every broker knows of the session
+        self.net.pass_time(5.0)  # from here on every broker knows of the session
 
     def come(self, to: str, *, leaves: bool = True) -> None:
         if self.at is not None and leaves:
-            self.net.close(*self.at)
+            self.net.hang_up(*self.at)
         self.connections += 1
         self.last_number = self.got = 0  # on this connection
         self.at = (to, f"k{self.connections}")
@@ -86,15 +87,9 @@ class Wanderer:
 
     def crash(self, name: str) -> None:
         """A broker stops and comes back from its disk; its connections are gone."""
-        self.net.brokers[name] = pickle.loads(pickle.dumps(self.net.brokers[name]))
-        for at, connection in list(self.net.open):
-            if at == name and connection != "p":
-                self.net.close(at, connection)
-        for peer in list(self.net.brokers[name].links):
-            self.net.put(name, LinkDown(peer))
-            self.net.put(peer, LinkDown(name))
-            self.net.pending += [(name, LinkUp(peer)), (peer, LinkUp(name))]
-            self.net.settle()
+        self.net.start_again(name, keeps_disk=True)
+        if name == "b":
+            self.net.say("b", "p", Attach("pub", mode="named"))
         self.look()
 
 
@@ -121,13 +116,13 @@ def take(ann: Wanderer, step: tuple[Any, ...]) -> None:
         case ("confirm",):
             ann.confirm()
         case ("cut", link):
-            ann.net.cut |= {(link[0], link[1]), (link[1], link[0])}
+            ann.net.blocked |= {(link[0], link[1]), (link[1], link[0])}
         case ("mend", link):
-            ann.net.cut -= {(link[0], link[1]), (link[1], link[0])}
+            ann.net.blocked -= {(link[0], link[1]), (link[1], link[0])}
         case ("crash", name):
             ann.crash(name)
         case ("wait", seconds):
-            ann.net.wait(seconds)
+            ann.net.pass_time(seconds)
     ann.look()
 
 
@@ -142,21 +137,21 @@ def test_a_client_with_nothing_but_its_name_hears_everything_once_and_in_order(f
     ann = Wanderer(family)
     for step in steps:
         take(ann, step)
-    ann.net.cut = set()
-    ann.net.wait(60.0)
+    ann.net.block()
+    ann.net.pass_time(60.0)
     for _ in range(TRIES_MAX):
         ann.come("c")
-        ann.net.wait(30.0)
+        ann.net.pass_time(30.0)
         ann.look()
         if ann.net.is_attached(*ann.at):  # type: ignore[misc]
             break
     assert ann.shown == list(range(1, ann.published + 1))
     assert ann.expected == ann.published + 1, "what was not confirmed has come again"
-    ann.net.wait(200.0)  # who was superseded waits for a while for what may still come
+    ann.net.pass_time(200.0)  # who was superseded waits for a while for what may still come
     homes = [name for name, broker in ann.net.brokers.items() if broker.sessions.session("ann") is not None]
     assert homes == ["c"]
-    assert not any(broker.arrivals for broker in ann.net.brokers.values())
-    assert {broker.gossip.value("whereabouts", "ann").home for broker in ann.net.brokers.values()} == {"c"}
+    assert not any(broker.component(Relocation).arrivals for broker in ann.net.brokers.values())
+    assert {broker.component(Gossip).value("whereabouts", "ann").home for broker in ann.net.brokers.values()} == {"c"}
 
 
 # ------------------------------------------------------------ planted faults are caught
@@ -167,7 +162,7 @@ def forgets_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def begins_anew_when_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whereabouts, "send_away", lambda broker, arrival, now, **_: broker._give_up(arrival, now))
+    monkeypatch.setattr(Whereabouts, "_send_away", lambda self, arrival, now, **_: self.relocation.finish(arrival, now))
 
 
 def announces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ Several `Sessions` and one `ReplicatedClient` are joined by connections that are
 moment with all that is under way on them. Each event is taken in by some of the sessions. Time passes when it may.
 """
 
-import pickle
 from collections import Counter, deque
+from copy import deepcopy
 from itertools import chain, combinations
 from typing import Any
 
@@ -23,7 +23,7 @@ from godwit.client import ClientConfig, MergeBounds, ReplicaConfig, ReplicatedCl
 from godwit.client.complete import CompleteMerge
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
-from godwit.simulator.replication import EventId, History, complete, consistent, ordered
+from godwit.simulator.replication_checkers import EventId, History, complete, consistent, ordered
 
 # ------------------------------------------------------------ the checkers, against their definitions
 
@@ -206,7 +206,7 @@ STEPS = st.lists(
         st.tuples(st.just("cut"), st.integers(0, 2), st.none()),
         st.tuples(st.just("connect"), st.integers(0, 2), st.none()),
         st.tuples(st.just("wait"), st.sampled_from([0.3, 1.0, 2.0, 6.0]), st.none()),
-        st.tuples(st.just("pickle"), st.none(), st.none()),
+        st.tuples(st.just("copy"), st.none(), st.none()),
     ),
     max_size=60,
 )
@@ -223,8 +223,8 @@ def play(network: Network, steps: list[tuple[str, Any, Any]]) -> None:
             network.cut(names[one % len(names)])
         elif what == "connect":
             network.connect(names[one % len(names)])
-        elif what == "pickle":
-            network.client = pickle.loads(pickle.dumps(network.client))
+        elif what == "copy":
+            network.client = deepcopy(network.client)
         else:
             network.wait(one)
     network.settle()

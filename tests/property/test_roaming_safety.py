@@ -15,8 +15,9 @@ from godwit.filters.language import parse
 from godwit.mobility import ways
 from godwit.mobility.messages import Brokers, MoveOut, Relocate, Replay
 from godwit.mobility.modes import MODES
-from godwit.mobility.roaming import RELOCATE_S
-from tests.property.roaming_network import NAMES, RoamingNetwork
+from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.relocation import RELOCATE_S, Relocation
+from tests.property.roaming_line import NAMES, RoamingLine
 
 FILTER = parse("x > 1")
 EXPIRY_S = 400.0
@@ -54,7 +55,7 @@ saying = st.tuples(
 passing = st.tuples(st.sampled_from(["wait", "cut", "mend"]), st.sampled_from([0.1, 12.0, 40.0, 130.0]))
 
 
-def greeting(net: RoamingNetwork, attempt: int, fields: dict[str, Any]) -> Attach:
+def greeting(net: RoamingLine, attempt: int, fields: dict[str, Any]) -> Attach:
     names = net.sessions_told()
     session = ("", "zz/1/1", names[0] if names else "", names[-1] if names else "")[fields["session"]]
     client = fields["client"]
@@ -62,13 +63,13 @@ def greeting(net: RoamingNetwork, attempt: int, fields: dict[str, Any]) -> Attac
     return Attach(**{**fields, "session": session, "attempt": attempt, "wanted": wanted})
 
 
-def act(net: RoamingNetwork, step: tuple[Any, ...], attempt: int) -> int:
+def act(net: RoamingLine, step: tuple[Any, ...], attempt: int) -> int:
     match step:
         case ("attach", at, connection, fields):
             attempt = max(0, attempt + fields["attempt"])
             net.say(at, connection, greeting(net, attempt, fields))
         case ("close", at, connection, _):
-            net.close(at, connection)
+            net.hang_up(at, connection)
         case ("bye", at, connection, _):
             net.say(at, connection, Bye("gone"))
         case ("move out", at, connection, _):
@@ -82,15 +83,15 @@ def act(net: RoamingNetwork, step: tuple[Any, ...], attempt: int) -> int:
             }
             net.say(at, connection, Request(number, wishes[what]))
         case ("wait", seconds):
-            net.wait(seconds)
+            net.pass_time(seconds)
         case ("cut", _):
-            net.cut = {("b", "c"), ("c", "b")}
+            net.block("bc")
         case ("mend", _):
-            net.cut = set()
+            net.block()
     return attempt
 
 
-def left(net: RoamingNetwork) -> dict[Any, Any]:
+def left(net: RoamingLine) -> dict[Any, Any]:
     """What brokers keep of clients, but for the bounded memory of where they went."""
     kept = ("arrivals", "collecting", "leaving", "flushed", "unsent", "held", "holdings", "predicted", "publishers")
     found: dict[Any, Any] = {}
@@ -112,33 +113,33 @@ COMES |= {"wanted": (), "tried": (), "log": (), "quench": False}
 @example(steps=[("attach", "c", "k1", COMES | {"home": "zz"}), ("attach", "c", "k1", COMES | {"mode": "naive"})])
 @example(steps=[("attach", "c", "k1", COMES | {"home": "zz"}), ("attach", "c", "k2", COMES | {"mode": "carry"})])
 def test_whatever_clients_say_no_broker_stops_and_nothing_is_left(family, steps):
-    net = RoamingNetwork(family=family, advertisements="optional", limits=Limits(session_expiry_s=EXPIRY_S))
+    net = RoamingLine(family=family, advertisements="optional", limits=Limits(session_expiry_s=EXPIRY_S))
     attempt = 1
     for step in steps:
         attempt = act(net, step, attempt)
-    net.cut = set()
-    net.wait(300.0)
+    net.block()
+    net.pass_time(300.0)
     for at, connection in list(net.open):
-        net.close(at, connection)
-    net.wait(20_000.0)
+        net.hang_up(at, connection)
+    net.pass_time(20_000.0)
     assert left(net) == {}
 
 
 @pytest.mark.parametrize("mode", sorted(MODES))
 @pytest.mark.parametrize("over", ["k2", "k3"])
 def test_a_client_whose_session_is_on_its_way_waits_for_it_in_every_mode(mode, over):
-    net = RoamingNetwork()
+    net = RoamingLine()
     net.say("a", "k1", Attach("ann", attempt=1))
     name = net.sessions_told()[-1]
     net.say("a", "k1", Request(1, Subscribe(("ann", "f"), FILTER)))
-    net.close("a", "k1")
-    net.cut = {("b", "c")}
+    net.hang_up("a", "k1")
+    net.blocked = {("b", "c")}
     greeting = Attach("ann", session=name, attempt=2, home="a", since=1, wanted=(Subscribe(("ann", "f"), FILTER),))
     net.say("c", "k2", greeting)
     net.say("c", over, structs.replace(greeting, attempt=3, mode=mode))
-    assert "ann" in net.brokers["c"].arrivals
-    net.cut = set()
-    net.wait(200.0)
+    assert "ann" in net.brokers["c"].component(Relocation).arrivals
+    net.block()
+    net.pass_time(200.0)
     assert [session.name for session in net.brokers["c"].sessions] == [name]
     assert net.is_attached("c", over) == (over == "k3")  # a second greeting over one connection is a fault
     assert not any(net.brokers[other].sessions.session("ann") for other in "ab")
@@ -147,7 +148,7 @@ def test_a_client_whose_session_is_on_its_way_waits_for_it_in_every_mode(mode, o
 # ------------------------------------------------------------ bounds
 
 
-def replayed(client: str, net: RoamingNetwork, attempt: int = 2) -> Replay:
+def replayed(client: str, net: RoamingLine, attempt: int = 2) -> Replay:
     """The first part of a session that nobody has asked for."""
     state = Session(client, "zz/1/1", net.brokers["a"].config.limits).state()
     return Replay(client, "c", attempt, state, (), is_last=False)
@@ -159,29 +160,29 @@ def waiting(first: int, count: int = 64) -> tuple[Waiting, ...]:
 
 
 def test_a_session_of_which_only_a_part_comes_goes_on_with_that_part():
-    net = RoamingNetwork(limits=Limits(session_expiry_s=EXPIRY_S))
+    net = RoamingLine(limits=Limits(session_expiry_s=EXPIRY_S))
     net.forge("b", "c", replayed("ann", net))
-    assert list(net.brokers["c"].arrivals) == ["ann"]
-    net.wait(200.0)
-    assert net.brokers["c"].arrivals == {}
+    assert list(net.brokers["c"].component(Relocation).arrivals) == ["ann"]
+    net.pass_time(200.0)
+    assert net.brokers["c"].component(Relocation).arrivals == {}
     assert [session.name for session in net.brokers["c"].sessions] == ["zz/1/1"]
-    net.wait(EXPIRY_S)
+    net.pass_time(EXPIRY_S)
     assert left(net) == {}
 
 
 @pytest.mark.parametrize("home", BROKERS)
 def test_a_client_that_comes_where_a_part_of_its_session_waits_is_let_in(home):
-    net = RoamingNetwork()
+    net = RoamingLine()
     net.forge("b", "c", replayed("ann", net))
-    net.wait(50.0)
+    net.pass_time(50.0)
     net.say("c", "k1", Attach("ann", session="zz/1/1" if home else "", home=home, attempt=5))
-    net.wait(130.0)
+    net.pass_time(130.0)
     assert net.is_attached("c", "k1")
 
 
 def test_what_a_client_brings_while_it_waits_is_bounded_as_in_a_session():
     limits = Limits(subscriptions_max=10, advertisements_max=3, filter_literals_max=20)
-    net = RoamingNetwork(limits=limits)
+    net = RoamingLine(limits=limits)
     large = parse(" OR ".join(f"x{i} = {i}" for i in range(21)))
     for turn in range(30):
         names = [f"{turn}.{i}" for i in range(8)]
@@ -189,13 +190,13 @@ def test_what_a_client_brings_while_it_waits_is_bounded_as_in_a_session():
         advertised = [Advertise(("ann", name), parse(f"y{turn} = 1")) for name in ("same", *names)]
         wanted: Any = (Subscribe(("ann", "large"), large), *wishes, *advertised)
         net.say("c", f"k{turn}", Attach("ann", session="zz/1/1", attempt=turn + 2, home="zz", since=1, wanted=wanted))
-        arrival = net.brokers["c"].arrivals["ann"]
+        arrival = net.brokers["c"].component(Relocation).arrivals["ann"]
         assert len(arrival.subscriptions) <= limits.subscriptions_max
         assert len(arrival.advertisements) <= limits.advertisements_max
         filters = [*arrival.advertisements.values(), *(each.filter for each in arrival.subscriptions.values())]
         assert max(filter.size for filter in filters) <= limits.filter_literals_max
         assert arrival.subscriptions["same"].filter.matches(event({"x": turn}))
-    net.wait(200.0)
+    net.pass_time(200.0)
     session = net.brokers["c"].sessions.session("ann")
     assert session is not None
     assert list(session.subscriptions) == ["same"]  # of what it wants now, what there was room for
@@ -204,25 +205,25 @@ def test_what_a_client_brings_while_it_waits_is_bounded_as_in_a_session():
 
 
 def test_replays_that_nobody_has_asked_for_are_bounded_by_the_number_of_sessions():
-    net = RoamingNetwork(limits=Limits(sessions_max=5))
+    net = RoamingLine(limits=Limits(sessions_max=5))
     for i in range(3):
         net.say("c", f"k{i}", Attach(f"ann{i}"))
     for i in range(10):
         net.forge("b", "c", replayed(f"bob{i}", net))
-    assert len(net.brokers["c"].arrivals) == 2
+    assert len(net.brokers["c"].component(Relocation).arrivals) == 2
     assert sum(record.kind == "lost" for record in net.records) == 8
     net.say("c", "k9", Attach("zoe"))
     assert not net.is_attached("c", "k9")
     net.say("c", "k10", Attach("zoe", mode="naive"))
     assert not net.is_attached("c", "k10")
-    net.wait(200.0)
+    net.pass_time(200.0)
     assert len(net.brokers["c"].sessions) == 5
 
 
 def test_the_events_of_a_replay_are_bounded_by_what_a_queue_holds():
-    net = RoamingNetwork(limits=Limits(queue_events_max=100))
+    net = RoamingLine(limits=Limits(queue_events_max=100))
     net.forge("b", "c", replayed("ann", net))
-    arrival = net.brokers["c"].arrivals["ann"]
+    arrival = net.brokers["c"].component(Relocation).arrivals["ann"]
     for i in range(5):
         net.forge("b", "c", Replay("ann", "c", 2, None, waiting(1 + 64 * i), is_last=False))
         net.forge("b", "c", Replay("ann", "c", 2, None, (), is_last=False))
@@ -237,62 +238,72 @@ def test_the_events_of_a_replay_are_bounded_by_what_a_queue_holds():
 
 
 def test_the_bytes_of_a_replay_are_bounded_by_what_a_queue_holds():
-    net = RoamingNetwork(limits=Limits(queue_bytes_max=10_000))
+    net = RoamingLine(limits=Limits(queue_bytes_max=10_000))
     net.forge("b", "c", replayed("ann", net))
     heavy = event({"x": 3}, publisher="p", sequence=1, payload=bytes(4_000))
     for _ in range(5):
         net.forge("b", "c", Replay("ann", "c", 2, None, (Waiting(1, heavy, ("f",), 0.0),), is_last=False))
-    assert sum(len(part.items) for part in net.brokers["c"].arrivals["ann"].parts) == 2
+    assert sum(len(part.items) for part in net.brokers["c"].component(Relocation).arrivals["ann"].parts) == 2
 
 
 def test_messages_to_brokers_that_do_not_exist_wait_for_a_while_and_are_bounded(monkeypatch):
     monkeypatch.setattr(ways, "UNSENT_MAX", 20)
     monkeypatch.setattr(ways, "UNSENT_EACH_MAX", 3)
-    net = RoamingNetwork()
+    net = RoamingLine()
     for i in range(10):
         net.forge("a", "b", Relocate(f"ann{i}", "zz", "a", 1))
-    assert [len(messages) for messages in net.brokers["b"].unsent.values()] == [3]
+    assert [len(messages) for messages in net.brokers["b"].component(OverlayRoutes).unsent.values()] == [3]
     for i in range(40):
         net.forge("a", "b", Relocate("ann", f"zz{i}", "a", 1))
-    assert sum(map(len, net.brokers["b"].unsent.values())) == net.brokers["b"].unsent_count == 20
+    assert (
+        sum(map(len, net.brokers["b"].component(OverlayRoutes).unsent.values()))
+        == net.brokers["b"].component(OverlayRoutes).unsent_count
+        == 20
+    )
     assert sum(record.kind == "lost" for record in net.records) == 7 + 23
-    net.wait(ways.UNSENT_S)
-    assert (net.brokers["b"].unsent, net.brokers["b"].unsent_count) == ({}, 0)
+    net.pass_time(ways.UNSENT_S)
+    assert (
+        net.brokers["b"].component(OverlayRoutes).unsent,
+        net.brokers["b"].component(OverlayRoutes).unsent_count,
+    ) == ({}, 0)
     assert sum(record.kind == "lost" for record in net.records) == 50
 
 
 def test_what_waits_for_a_broker_is_sent_when_somebody_tells_of_it():
-    net = RoamingNetwork()
+    net = RoamingLine()
     net.forge("b", "c", Relocate("ann", "zz", "a", 1))
-    assert net.brokers["c"].unsent_count == 1
+    assert net.brokers["c"].component(OverlayRoutes).unsent_count == 1
     net.forge("b", "c", Brokers(("zz",)))
-    assert (net.brokers["c"].unsent, net.brokers["c"].unsent_count) == ({}, 0)
+    assert (
+        net.brokers["c"].component(OverlayRoutes).unsent,
+        net.brokers["c"].component(OverlayRoutes).unsent_count,
+    ) == ({}, 0)
 
 
 def test_what_is_given_up_names_the_events_that_it_holds():
-    net = RoamingNetwork()
+    net = RoamingLine()
     net.forge("b", "c", structs.replace(replayed("ann", net), to="zz", items=waiting(1, 2)))
-    net.wait(ways.UNSENT_S)
+    net.pass_time(ways.UNSENT_S)
     lost = [(record.peer, record.sequence) for record in net.records if record.kind == "lost"]
     assert lost == [("zz", -1), ("ann", 1), ("ann", 2)]
 
 
 def test_a_client_that_was_let_in_elsewhere_meanwhile_is_waited_for_anew() -> None:
     """A broker that has asked in vain for long must not give a session up that it was asked for just now."""
-    net = RoamingNetwork()
+    net = RoamingLine()
     net.say("b", "first", Attach("ann", attempt=1))
     session = net.sessions_told()[-1]
-    net.close("b", "first")
-    net.cut = {("b", "c"), ("c", "b")}
+    net.hang_up("b", "first")
+    net.block("bc")
     net.say("c", "in vain", Attach("ann", session=session, attempt=2, home="b", since=1))
-    net.wait(RELOCATE_S - 10)
-    net.close("c", "in vain")
+    net.pass_time(RELOCATE_S - 10)
+    net.hang_up("c", "in vain")
     net.say("b", "back", Attach("ann", session=session, attempt=3, home="b", since=1))
-    net.close("b", "back")
+    net.hang_up("b", "back")
     net.say("c", "again", Attach("ann", session=session, attempt=4, home="b", since=3))
-    net.wait(30)
+    net.pass_time(30)
     assert not net.is_attached("c", "again")
-    net.cut = set()
-    net.wait(30)
+    net.block()
+    net.pass_time(30)
     assert net.is_attached("c", "again")
     assert net.sessions_told() == [session] * 3

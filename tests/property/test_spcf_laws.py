@@ -37,7 +37,7 @@ from godwit.filters.events import Attributes, Event, event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.language import parse
 from godwit.mobility.messages import Flush
-from tests.property.graph_network import NEWBORN_S, Network
+from tests.property.routing_network import NEWBORN_S, GraphNetwork
 
 OVERLAYS: dict[str, list[tuple[str, str]]] = {
     "pair": [("a", "b")],
@@ -98,7 +98,7 @@ class Run:
     """A network that follows a script, and what must come of it."""
 
     def __init__(self, links: list[tuple[str, str]], contexts_max: int, make: Any = spcf_routing) -> None:
-        self.network = Network(links, make=lambda *options: make(*options, contexts_max=contexts_max))
+        self.network = GraphNetwork(links, make=lambda *options: make(*options, contexts_max=contexts_max))
         self.brokers: dict[NodeId, Any] = self.network.brokers
         self.contexts_max = contexts_max
         self.names = sorted(self.brokers)
@@ -129,7 +129,7 @@ class Run:
 
     def carry_out(self, name: NodeId, answers: list[Answer]) -> list[NodeId]:
         """Let it happen; where an event in it goes."""
-        self.network._carry_out(name, answers)
+        self.network.carry_out(name, answers)
         packets = [answer.message for answer in answers if isinstance(answer, Forward)]
         events = [each for each in packets if isinstance(each, Packet) and isinstance(each.message, Publish)]
         return sorted(target for packet in events for target in packet.targets)
@@ -305,14 +305,17 @@ def test_with_brokers_that_forget_everything_too(overlay, limit, script) -> None
     run(overlay, limit, script)
 
 
-class Flushing(Network):
+class Flushing(GraphNetwork):
     """Takes down who has taken a `Flush` of whom."""
 
-    def _carry_out(self, name: NodeId, answers: list[Answer]) -> None:
-        for answer in answers:
-            if isinstance(answer, Handed):
-                self.__dict__.setdefault("flushed", set()).add((name, answer.source, answer.message.attempt))
-        super()._carry_out(name, answers)
+    def __init__(self, *overlay: Any, **options: Any) -> None:
+        self.flushed: set[tuple[NodeId, NodeId, int]] = set()
+        super().__init__(*overlay, **options)
+
+    def on_answer(self, name: NodeId, answer: Any) -> None:
+        if isinstance(answer, Handed):
+            self.flushed.add((name, answer.source, answer.message.attempt))
+        super().on_answer(name, answer)
 
 
 def run_flushes(script: list[tuple[int, int]], make: Any = spcf_routing) -> None:
@@ -331,15 +334,11 @@ def run_flushes(script: list[tuple[int, int]], make: Any = spcf_routing) -> None
             case 2 if wanted is None:
                 wanted = WANTS[x % len(WANTS)]
                 network.subscribe("n", id, wanted)
-                network._carry_out("n", made.brokers["n"].tell(["x", "y"], Flush("client", "o", 1)))
+                network.carry_out("n", made.brokers["n"].tell(["x", "y"], Flush("client", "o", 1)))
             case 3 | 4 if name != "n":
                 made.publish(name, made.contexts.get((name, "p"), CONTEXTS[attempt % len(CONTEXTS)]), x % 4, None)
                 said = made.published[-1][2]
-                if (
-                    wanted is not None
-                    and (name, "n", 1) in network.__dict__.get("flushed", ())
-                    and wanted.matches(said)
-                ):
+                if wanted is not None and (name, "n", 1) in network.flushed and wanted.matches(said):
                     due.append(said.id)
             case _ if pairs := network.can_deliver():
                 network.deliver(*pairs[x % len(pairs)])
@@ -398,9 +397,9 @@ from tests.property.test_spcf_laws import OVERLAYS, ROUGH, Run
 random_ = random.Random(5)
 made = Run(OVERLAYS["bridge"], 2)
 made.follow((random_.choice(ROUGH), random_.randrange(51), random_.randrange(100)) for _ in range(300))
-seen = [(pair, outbox.messages) for pair, outbox in sorted(made.network.outboxes.items())]
+seen = [*made.network.under_way()]
 made.network.settle()
-seen.append((made.network.deliveries, made.network.records, made.network.steps))
+seen.append((made.network.deliveries, made.network.records, len(made.network.wires.log)))
 print(hashlib.sha256(repr(seen).encode()).hexdigest())
 """
 

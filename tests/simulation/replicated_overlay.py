@@ -13,7 +13,7 @@ from godwit.broker.effects import Notify
 from godwit.client import Client, ClientConfig, MergeBounds, ReplicaConfig, ReplicatedClient
 from godwit.filters import parse
 from godwit.mobility import mobile_broker
-from godwit.simulator.replication import EventId, History
+from godwit.simulator.replication_checkers import EventId, History
 from godwit.simulator.world import World
 from godwit.trace import Record
 

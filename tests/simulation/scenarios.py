@@ -6,7 +6,7 @@ from random import Random
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter, some
 from godwit.filters.sets import less_than
-from godwit.simulator.ledger import NEVER, EventId, Ledger, Standing
+from godwit.simulator.ledger import NEVER, EventId, Ledger, RequestHistory
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Clients, OverlaySpec, Routing, Run, Scenario, with_changes
 from godwit.simulator.summary import Summary
@@ -91,7 +91,7 @@ def owed_pairs(simulation: Simulation) -> Pairs:
     return found
 
 
-def _standings(ledger: Ledger) -> list[Standing[Filter]]:
+def _standings(ledger: Ledger) -> list[RequestHistory[Filter]]:
     return [*ledger.subscriptions.values(), *ledger.advertisements.values()]
 
 
@@ -104,7 +104,7 @@ def outcome(scenario: Scenario, seed: int, workload: Workload | None = None) -> 
     """What a run comes to, with a workload of its own if one is given."""
     simulation = Simulation(scenario, seed)
     if workload is not None:
-        simulation.workload = workload
+        simulation.workload_clients.workload = workload
     return simulation.run()
 
 

@@ -9,7 +9,7 @@ from godwit.adhoc.event_broker import EventBroker
 from godwit.client.client import Client
 from godwit.errors import ScenarioError
 from godwit.filters.filters import TRUE
-from godwit.simulator.adhoc_run import settle_s_least
+from godwit.simulator.adhoc_simulation import settle_s_least
 from godwit.simulator.adhoc_world import AdHocWorld
 from godwit.simulator.run import run
 from godwit.simulator.scenario import named, with_changes

@@ -157,7 +157,8 @@ def test_a_to_that_matches_nobody_reaches_nobody_and_a_filter_on_what_nobody_has
     assert (everyone.violations, everyone.unmeant) == ((), 0)
     assert everyone.delivered > 50
     simulation = Simulation(with_changes(SPCF, [nobody]), 1)
-    simulation.situations.context = lambda broker: {"other": 1}  # type: ignore[method-assign]
+    assert simulation.contexts is not None
+    simulation.contexts.generator.context = lambda broker: {"other": 1}  # type: ignore[method-assign]
     summary = simulation.run()
     assert (summary.violations, summary.owed, summary.delivered) == ((), 0, 0)
 

@@ -10,11 +10,11 @@ from godwit.cli import main
 from godwit.filters.contexts import of_sender
 from godwit.filters.events import event
 from godwit.filters.filters import Filter, all_of
-from godwit.simulator import fire
-from godwit.simulator.fire import Building, Device, alert, near, orders, wish
-from godwit.simulator.fire_settings import Fire
+from godwit.simulator import fire_monitoring
+from godwit.simulator.fire_monitoring import Building, Device, alert, near, orders, wish
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import named, with_changes
+from godwit.simulator.scenario.fire import Fire
 from tests.simulation.scenarios import FAULTS, delivered_pairs, laws_broken, outcome
 
 SMALLER = ["fire.detectors=4", "fire.sprinklers=12", "fire.signals=6", "fire.fires=5", "run.duration_s=25"]
@@ -77,7 +77,7 @@ def test_a_sprinkler_that_asks_about_no_floor_is_found_out(monkeypatch: pytest.M
         intact = near(device, spec)
         return all_of(*(part for part in intact.parts if part.attribute != "floor"))  # type: ignore[union-attr]
 
-    monkeypatch.setattr(fire, "near", on_any_floor)
+    monkeypatch.setattr(fire_monitoring, "near", on_any_floor)
     summary = outcome(FIRE, 1)
     assert set(laws_broken(summary)) == {"fire"}
     assert summary.fire["as_the_building_says"] is False

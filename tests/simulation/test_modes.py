@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
-from godwit.mobility import mobile_broker, handoffs
+from godwit.mobility.attach_policies.carry import Carry
 from godwit.mobility.modes import MODES
+from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
-from godwit.simulator.drawing import drawn, takes_modes, with_mode
+from godwit.simulator.random_scenarios import drawn, takes_modes, with_mode
 from godwit.simulator.run import Simulation, run
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.summary import Summary
@@ -137,8 +138,8 @@ def test_no_broker_keeps_anything_of_a_client_that_has_left_it(mode):
                 assert broker.sessions.session(client) is not None
                 continue
             assert broker.sessions.session(client) is None
-            assert client not in broker.arrivals
-            assert client not in broker.collecting
+            assert client not in broker.component(Relocation).arrivals
+            assert client not in broker.component(Carry).collecting
             assert not [id for id in broker.routing.in_subs[""] if id[0] == client]  # type: ignore[attr-defined]
 
 
@@ -146,7 +147,7 @@ def test_no_broker_keeps_anything_of_a_client_that_has_left_it(mode):
 
 
 def takes_nothing_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handoffs, "_take_in", lambda *_: [])
+    monkeypatch.setattr(Carry, "_take_in", lambda *_: [])
 
 
 def forgets_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,11 +155,11 @@ def forgets_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asks_for_the_session_before_it_subscribes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MobileBroker, "_expect", lambda *_: None)
+    monkeypatch.setattr(Relocation, "expect", lambda *_: None)
 
 
 def never_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handoffs, "_ask_all", lambda *_: [])
+    monkeypatch.setattr(Carry, "_ask_all", lambda *_: [])
 
 
 @pytest.mark.parametrize(

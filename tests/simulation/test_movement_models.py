@@ -31,11 +31,17 @@ STREET = with_changes(
 LEARNT_FROM, SEED = 1, 2
 
 
+def visits_of(simulation: Simulation) -> list[tuple[str, ...]]:
+    """The brokers that each client which roams will be at."""
+    assert simulation.roaming is not None
+    return list(simulation.roaming.visits.values())
+
+
 def learnt(order: int) -> str:
     """A model file, from where the publishers of another run go."""
     transitions: dict[str, Counter[str]] = {}
     pairs: dict[str, dict[str, Counter[str]]] = {}
-    for visits in Simulation(STREET, LEARNT_FROM)._visits().values():
+    for visits in visits_of(Simulation(STREET, LEARNT_FROM)):
         for here, to in pairwise(visits):
             transitions.setdefault(here, Counter())[to] += 1
         for before, here, to in zip(visits, visits[1:], visits[2:], strict=False):
@@ -64,7 +70,7 @@ def by_model(folder: Path, order: int, *changes: str) -> Scenario:
 def run_with(scenario: Scenario) -> tuple[Summary, Counter[str], list[tuple[str, ...]]]:
     trace = Trace()
     simulation = Simulation(scenario, SEED, trace)
-    visits = list(simulation._visits().values())
+    visits = visits_of(simulation)
     return simulation.run(), trace.handled, visits
 
 

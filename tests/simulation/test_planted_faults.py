@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from godwit.mobility.graph_roaming import FlushingBroker
 from msgspec import structs
 
-from godwit.broker.broker import Broker
+from godwit.broker import placements
 from godwit.broker.channels import Channels
 from godwit.broker.effects import Effect
 from godwit.broker.graph import GraphRouting
@@ -27,8 +26,10 @@ from godwit.broker.tree import HERE, TreeRouting
 from godwit.client.client import Client, ClientConfig
 from godwit.filters import algebra
 from godwit.mobility.messages import Replay
+from godwit.mobility.relocation import Relocation
+from godwit.mobility.transfer_barrier import GraphBarrier
 from godwit.seen import Seen
-from godwit.simulator import stage
+from godwit.simulator import setup
 from godwit.simulator.ledger import Ledger
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.workloads import Workload
@@ -149,7 +150,7 @@ def reorders(patch: pytest.MonkeyPatch) -> None:
 def reorders_for_clients_that_take_it(patch: pytest.MonkeyPatch) -> None:
     """The same, when clients do not drop what comes after a younger one."""
     reorders(patch)
-    patch.setattr(stage, "ClientConfig", partial(ClientConfig, seen_window=256))
+    patch.setattr(setup, "ClientConfig", partial(ClientConfig, seen_window=256))
 
 
 # ---------------------------------------------------------------- sessions and clients
@@ -189,28 +190,28 @@ def quenches_too_much(patch: pytest.MonkeyPatch) -> None:
 
 def waits_for_nobody(patch: pytest.MonkeyPatch) -> None:
     """A session goes before all have flushed their channel to the old place, and its client comes in at once."""
-    patch.setattr(FlushingBroker, "_flushed_by_all", lambda self, key: True)
+    patch.setattr(GraphBarrier, "has_flushed", lambda self, key: True)
 
 
 def lets_publishers_in_early(patch: pytest.MonkeyPatch) -> None:
     """A client comes in before all that it has said elsewhere has come."""
-    intact = MobileBroker.ANSWERS[Replay]
+    intact = Relocation.on_replay
 
-    def on_replay(self: Broker, peer: str, message: Replay, now: float) -> list[Effect]:
+    def on_replay(self: Relocation, peer: str, message: Replay, now: float) -> list[Effect]:
         return intact(self, peer, structs.replace(message, has_published=False), now)
 
-    patch.setitem(MobileBroker.ANSWERS, Replay, on_replay)
+    patch.setattr(Relocation, "on_replay", on_replay)
 
 
 def lets_publishers_in_early_for_clients_that_take_it(patch: pytest.MonkeyPatch) -> None:
     """The same, when clients do not drop what comes after a younger one."""
     lets_publishers_in_early(patch)
-    patch.setattr(stage, "ClientConfig", partial(ClientConfig, seen_window=256))
+    patch.setattr(setup, "ClientConfig", partial(ClientConfig, seen_window=256))
 
 
 def begins_sessions_for_nobody(patch: pytest.MonkeyPatch) -> None:
     """Where a session is lost another begins, though its client has gone again, and nobody looks elsewhere."""
-    patch.setattr(MobileBroker, "_without_session", lambda self, arrival, now: self._give_up(arrival, now))
+    patch.setattr(Relocation, "go_without", lambda self, arrival, now: self.finish(arrival, now))
 
 
 # ---------------------------------------------------------------- the driver
@@ -324,7 +325,7 @@ def test_without_the_fault_the_same_scenario_holds(case: Case) -> None:
 
 def test_queues_that_grow_beyond_their_bound_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = with_changes(TREE, AWAY)
-    monkeypatch.setattr(stage, "Limits", partial(Limits, queue_events_max=5, window=4))
+    monkeypatch.setattr(setup, "Limits", partial(Limits, queue_events_max=5, window=4))
     bounded = outcome(scenario, 1)
     assert (bounded.violations, bounded.queue_max["session"]) == ((), 5)
     assert bounded.purged > 0  # given up, and on record

@@ -103,21 +103,21 @@ def test_a_publisher_that_overtakes_itself_loses_what_it_overtook_on_record(mode
 def forgets_to_unadvertise(patch: pytest.MonkeyPatch) -> None:
     """What is held is forgotten, and its entries stay."""
 
-    def let_go(self: PublisherBroker, client: str, effects: list[Effect], now: float) -> None:
+    def let_go(self: PublisherPresence, client: str, effects: list[Effect], now: float) -> None:
         del self.holdings[client]
 
-    patch.setattr(PublisherBroker, "_let_go", let_go)
+    patch.setattr(PublisherPresence, "_let_go", let_go)
 
 
 def never_lets_go(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PublisherBroker, "_let_go", lambda self, client, effects, now: None)
+    patch.setattr(PublisherPresence, "_let_go", lambda self, client, effects, now: None)
 
 
 def forgets_its_proxies(patch: pytest.MonkeyPatch) -> None:
     """Who leaves for good does not tell its proxies."""
-    real = PublisherBroker._tell_proxies
+    real = PublisherPresence._tell_proxies
     patch.setattr(
-        PublisherBroker,
+        PublisherPresence,
         "_tell_proxies",
         lambda self, client, present, attempt, said, now: (
             real(self, client, present, attempt, said, now) if said else []
@@ -128,14 +128,14 @@ def forgets_its_proxies(patch: pytest.MonkeyPatch) -> None:
 def tears_down_what_is_there(patch: pytest.MonkeyPatch) -> None:
     """What was held for a publisher goes on to be held when it has come back, and then takes its own with it."""
 
-    def let_go(self: PublisherBroker, client: str, effects: list[Effect], now: float) -> None:
+    def let_go(self: PublisherPresence, client: str, effects: list[Effect], now: float) -> None:
         if self.holdings[client].kind == "delayed" and client in self.publishers:
             self.holdings[client].kind = "forgotten"
             return
         for name in self.holdings.pop(client).advertisements:
-            self._carry_out(self.routing.unadvertise((client, name), now), effects, now)
+            self.host.carry_out(self.host.routing.unadvertise((client, name), now), effects, now)
 
-    patch.setattr(PublisherBroker, "_let_go", let_go)
+    patch.setattr(PublisherPresence, "_let_go", let_go)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.broker import Broker
 from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Notify
 from godwit.client import Client, ReplicaConfig, ReplicatedClient

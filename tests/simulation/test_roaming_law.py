@@ -2,6 +2,9 @@
 
 import pytest
 
+from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.relocation import Relocation
+from godwit.mobility.transfer_barrier import GraphBarrier
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, named, with_changes
 from tests.simulation.scenarios import ALL_FAULTS, AWAY, CHURN, FAULTS, GRAPH, TREE, outcome
@@ -66,4 +69,9 @@ def test_what_is_kept_of_a_relocation_goes_with_it() -> None:
     assert simulation.run().violations == ()
     for name in simulation.overlay.brokers:
         broker = simulation.broker(name)
-        assert (broker.arrivals, broker.leaving, broker.flushed, broker.unsent) == ({}, {}, {}, {})
+        assert (
+            broker.component(Relocation).arrivals,
+            broker.component(GraphBarrier).departing,
+            broker.component(GraphBarrier).flushed,
+            broker.component(OverlayRoutes).unsent,
+        ) == ({}, {}, {}, {})

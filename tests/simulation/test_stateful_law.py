@@ -6,16 +6,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from godwit.broker.effects import Effect
-from godwit.client.client import Client
-from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter, all_of, any_of, only, some
 from godwit.filters.sets import at_least, between, less_than, one_of
 from godwit.simulator.checkers import judge
-from godwit.simulator.drawing import ADVERTISEMENTS, REDUCTIONS
-from godwit.simulator.faults import Fault
+from godwit.simulator.fault_plan import Fault
+from godwit.simulator.random_scenarios import ADVERTISEMENTS, REDUCTIONS
 from godwit.simulator.run import Simulation
-from godwit.simulator.scenario import Clients, Faults, OverlaySpec, Routing, Run, Scenario, with_changes
+from godwit.simulator.scenario import Clients, FaultKind, Faults, OverlaySpec, Routing, Run, Scenario, with_changes
 from godwit.simulator.summary import Violation
 
 WARMUP_S = 1.0
@@ -50,58 +47,51 @@ ROUTINGS = (
 )
 
 
-class Town(Simulation):
+class Town:
     """A simulation in which nothing happens but what the test does."""
 
     def __init__(self, scenario: Scenario) -> None:
-        super().__init__(scenario, seed=1)
+        self.simulation = Simulation(scenario, seed=1)
+        assert self.simulation.faults is not None
+        self.injector = self.simulation.faults
+        self.requests, self.population = self.simulation.requests, self.simulation.population
+        self.ledger, self.world, self.config = self.simulation.ledger, self.simulation.world, self.simulation.config
         self.faults: list[Fault] = []
-        self.plan()
+        self.simulation.plan()
         self.world.run(WARMUP_S)
 
     def subscribe(self, client: str, name: str, filter: Filter) -> None:
-        self._ask("subscription", client, name, filter)
-        self.world.command(client, lambda machine, now: machine.subscribe(name, filter, now))
-
-    def unsubscribe(self, client: str, name: str) -> None:
-        self._ask("subscription", client, name, None)
-        self.world.command(client, lambda machine, now: machine.unsubscribe(name, now))
+        self.requests.subscribe(client, name, filter)
 
     def advertise(self, client: str, filter: Filter) -> None:
-        self._advertise(client, "all", filter)
+        self.requests.advertise(client, "all", filter)
 
     def unadvertise(self, client: str) -> None:
-        self._ask("advertisement", client, "all", None)
-        self.world.command(client, lambda machine, now: machine.unadvertise("all", now))
+        self.requests.unadvertise(client, "all")
 
     def publish(self, client: str, attributes: Any) -> None:
-        def said(machine: Client, now: float) -> list[Effect]:
-            event = Event(attributes, client, machine.sequence + 1, published_at=now)
-            self.ledger.published(event, self.world.now)
-            return machine.publish(event, now)
+        self.requests.publish(client, attributes, None)
 
-        self.world.command(client, said)
-
-    def begin(self, kind: str, *where: str) -> None:
+    def begin(self, kind: FaultKind, *where: str) -> None:
         fault = Fault(kind, where, self.world.now, DAY_S)
         self.faults.append(fault)
-        self._begin(fault, None, None)
+        self.injector.begin(fault)
 
     def end(self, fault: Fault) -> None:
         self.faults.remove(fault)
-        self._end(fault, None, None)
+        self.injector.end(fault)
 
     def finish(self) -> list[Violation]:
         """Mend everything, let it settle, let everyone leave, and judge."""
         for fault in list(self.faults):
             self.end(fault)
-        for name in [name for name, count in self.away.items() for _ in range(count)]:
-            self._come_back(name, None, None)
+        for name in [name for name, count in self.population.away.items() for _ in range(count)]:
+            self.population.come_back(name)
         self.world.run(self.world.now + SETTLE_S)
-        self._check_calm("settling")
-        self._leave()
+        self.simulation.final_checks.check_settled("settling")
+        self.simulation.final_checks.leave()
         verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
-        return [*self.violations, *verdict.violations]
+        return [*self.simulation.recorder.violations, *verdict.violations]
 
 
 class EveryStrategyUnderEveryFault(RuleBasedStateMachine):
@@ -127,10 +117,10 @@ class EveryStrategyUnderEveryFault(RuleBasedStateMachine):
     def subscribe_or_replace(self, client: int, name: str, filter: Filter) -> None:
         self.town.subscribe(f"s{client}", name, filter)
 
-    @precondition(lambda self: self.town._standing_subscriptions())
+    @precondition(lambda self: self.town.requests.standing_subscriptions())
     @rule(data=st.data())
     def unsubscribe(self, data: st.DataObject) -> None:
-        self.town.unsubscribe(*data.draw(st.sampled_from(self.town._standing_subscriptions())))
+        self.town.requests.unsubscribe(*data.draw(st.sampled_from(self.town.requests.standing_subscriptions())))
 
     @precondition(lambda self: self.town.config.advertisements == "required")
     @rule(client=st.integers(0, 1), filter=st.sampled_from(FILTERS))
@@ -148,21 +138,21 @@ class EveryStrategyUnderEveryFault(RuleBasedStateMachine):
 
     @rule(client=st.sampled_from(["p0", "p1", "s0", "s1", "s2"]))
     def go_away_or_come_back(self, client: str) -> None:
-        if self.town.away.get(client, 0):
-            self.town._come_back(client, None, None)
+        if self.town.population.away.get(client, 0):
+            self.town.population.come_back(client)
         else:
-            self.town._go_away(client, None, None)
+            self.town.population.go_away(client)
 
     # ------------------------------------------------------------ faults
 
     @rule(data=st.data())
     def break_a_link(self, data: st.DataObject) -> None:
-        link = data.draw(st.sampled_from(self.town.overlay.links))
+        link = data.draw(st.sampled_from(self.town.simulation.overlay.links))
         self.town.begin("link_break", link.a, link.b)
 
     @rule(data=st.data(), kind=st.sampled_from(["crash", "crash", "crash_diskless"]))
-    def crash(self, data: st.DataObject, kind: str) -> None:
-        self.town.begin(kind, data.draw(st.sampled_from(self.town.overlay.brokers)))
+    def crash(self, data: st.DataObject, kind: FaultKind) -> None:
+        self.town.begin(kind, data.draw(st.sampled_from(self.town.simulation.overlay.brokers)))
 
     @precondition(lambda self: self.town.faults)
     @rule(data=st.data())

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from godwit.simulator.drawing import ADVERTISEMENTS, REDUCTIONS
+from godwit.simulator.random_scenarios import ADVERTISEMENTS, REDUCTIONS
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.summary import Summary

@@ -19,7 +19,7 @@ from godwit.simulator.scenario import (
     with_changes,
 )
 from godwit.simulator.summary import Summary
-from godwit.simulator.walking import as_if_flooded, twin_of
+from godwit.simulator.walking_clients import as_if_flooded, twin_of
 from godwit.simulator.workloads import WorkloadSpec
 from tests.simulation.scenarios import FAULTS, SETTLE, delivered_pairs, laws_broken
 
@@ -81,13 +81,15 @@ def test_walkers_get_what_flooding_would_have_brought_them(seed: int) -> None:
 def epochs(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[float, Any]]]:
     """By walker, from when on its border broker knows it at which place."""
     found: dict[str, list[tuple[float, Any]]] = {name: [] for name in simulation.subscribers}
-    stand, hop_s = simulation._stand, simulation.scenario.overlay.client_latency_ms / 1_000
+    walking, hop_s = simulation.walking, simulation.scenario.overlay.client_latency_ms / 1_000
+    assert walking is not None
+    stand = walking.stand
 
     def noted(name: str, place: Any) -> None:
         found[name].append((simulation.world.now + hop_s, place))
         stand(name, place)
 
-    monkeypatch.setattr(simulation, "_stand", noted)
+    monkeypatch.setattr(walking, "stand", noted)
     return found
 
 
@@ -154,20 +156,21 @@ def test_the_papers_rule_is_one_step_short_now_and_then() -> None:
 def test_who_breaks_the_bound_may_miss_events_and_nothing_else_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that is "just too fast for the infrastructure" [rebeca §6] starves; laws that others rely on hold."""
     simulation = Simulation(FAST, 3)
-    stand = simulation._stand
+    assert simulation.walking is not None
+    stand, places = simulation.walking.stand, simulation.walking.graph.places
     jumps = Random(3)
 
     def jump(name: str, place: Any) -> None:
-        assert simulation.ground is not None
-        stand(name, jumps.choice(simulation.ground.places) if name in ("s0", "s1", "s2") else place)
+        stand(name, jumps.choice(places) if name in ("s0", "s1", "s2") else place)
 
-    monkeypatch.setattr(simulation, "_stand", jump)
+    monkeypatch.setattr(simulation.walking, "stand", jump)
     monkeypatch.setattr("godwit.simulator.run.twin_of", lambda _: None)
     assert simulation.run().violations == ()
     jumps.seed(3)
     twin = Simulation(with_changes(FAST, ["routing.reduction=flooding"]), 3)
-    stand = twin._stand
-    monkeypatch.setattr(twin, "_stand", jump)
+    assert twin.walking is not None
+    stand = twin.walking.stand
+    monkeypatch.setattr(twin.walking, "stand", jump)
     twin.run()
     missed = {violation.node for violation in as_if_flooded(simulation, twin)}
     assert missed
@@ -233,13 +236,7 @@ def test_what_flooding_alone_brings_a_walker_that_roams_is_what_came_just_after_
     simulation, _ = ran(scenario, 1)
     arrivals: dict[str, list[float]] = {}
     twin = Simulation(with_changes(scenario, ["routing.reduction=flooding"]), 1)
-    come_back = twin._come_back
-
-    def noted(name: str, _b: Any, _c: Any) -> None:
-        arrivals.setdefault(name, []).append(twin.world.now)
-        come_back(name, None, None)
-
-    twin._come_back = noted  # type: ignore[method-assign]
+    twin.population.on_return.append(lambda name: arrivals.setdefault(name, []).append(twin.world.now))
     twin.run()
     differences = as_if_flooded(simulation, twin)
     assert len(differences) <= 3

@@ -17,9 +17,9 @@ from godwit.pipeline.mobility import graph
 from godwit.pipeline.mobility.cells import GridCells, brokers_of
 from godwit.pipeline.mobility.mining import Settings, mine
 from godwit.pipeline.mobility.reading import read
-from godwit.simulator.movement import movement_graph
-from godwit.simulator.prediction import publisher_config
-from godwit.simulator.roaming_settings import PublisherMoves, Roaming
+from godwit.simulator.movement_models import movement_graph
+from godwit.simulator.publisher_config import publisher_config
+from godwit.simulator.scenario.roaming import PublisherMoves, Roaming
 from godwit.simulator.topologies import star
 from tests.conventions.repository import ROOT
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from godwit.filters import FALSE, TRUE, missing, only, parse, present, some
 from godwit.filters.filters import Filter, all_of, any_of, negation
 from godwit.filters.regions import box, circle, distance_m, polygon
 from godwit.filters.sets import ValueSet, at_least, at_most, complement, less_than, like, more_than, one_of
-from godwit.filters.values import Point
+from godwit.filters.values import Kind, Point, Value
 from godwit.pipeline.columns import Form, arrow_type
+from godwit.pipeline.sql import column_for
 from tests.spark.agreement import ROW, Rows, agree, having_set, stored, table_of
 
 if TYPE_CHECKING:
@@ -85,6 +87,31 @@ def test_narrow_numbers_of_other_peoples_tables_compare_exactly(agreed: Agree) -
     bounds = [0.1, 1e300, 0, 16777217, 3.4028234663852886e38, -129, 127]
     bytes = pa.array([127, -128, 0, 1, None, 2], pa.int8())
     agreed(table(f=floats, b=bytes), [*around("f", *bounds), *around("b", *bounds)])
+
+
+def test_a_class_of_sets_that_sql_has_no_condition_for_is_decided_by_python(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    @dataclass(frozen=True)
+    class Multiples(ValueSet):  # here, and not in a module: so it goes to Spark's workers as it is
+        of: int
+
+        @property
+        def kinds(self) -> Kind:
+            return Kind.NUMBER
+
+        def contains(self, value: Value) -> bool:
+            return type(value) in (int, float) and value % self.of == 0  # type: ignore[operator]
+
+    rows: Rows = [{"i": 1, "a": 2}, {"i": 2, "a": "b"}, {"i": 4, "a": True}, {"i": (1, 6)}, {"a": 3.5, "t": "x"}]
+    stored_table = table_of(rows)
+    events = stored(spark, tmp_path, stored_table)
+    for name in ("i", "a", "t", "none"):
+        for values in (Multiples(2), complement(Multiples(2))):
+            for filter in (some(name, values), only(name, values)):
+                expected = [number for number, row in enumerate(rows) if filter.holds(row)]
+                answer = events.where(column_for(filter, events.schema)).select(ROW).collect()
+                assert sorted(row[ROW] for row in answer) == expected
 
 
 def test_what_is_no_value_is_missing(agreed: Agree) -> None:

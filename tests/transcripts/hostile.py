@@ -93,11 +93,8 @@ def messages(family: str) -> Network:
     peers = Puppets(net)
     wrong: list[Any] = [
         Subscribe(("C", "F"), parse("x = my.y")),
-        Advertise(("C",), TRUE),  # type: ignore[arg-type]
         Unsubscribe(("C", "unknown")),
-        Synced("nothing"),  # type: ignore[arg-type]
         Relocate("", "here", "far", 1),
-        Brokers((1,)),  # type: ignore[arg-type]
         Over("C", "here", 1, ""),
         LinkState("left", 9, 1, {"here": -1.0}),
         Packet("left", 1, {"here": 99}, Publish(EVENT)),
@@ -112,7 +109,7 @@ def messages(family: str) -> Network:
         net.run(0.1)
         if any(line.startswith("    Close(") for line in net.lines[closes:]):
             peers.begin("left")
-    for message in (Flushed("ann", 1, ""), Relocate("ann", "here", "far", "1"), Brokers(("far",))):  # type: ignore[arg-type]
+    for message in (Flushed("ann", 1, ""), Relocate("", "here", "far", 1), Brokers(("far",))):
         peers.carry("left", message)
         net.run(0.1)
         peers.begin("left")

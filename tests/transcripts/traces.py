@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from godwit.simulator.drawing import drawn
+from godwit.simulator.random_scenarios import drawn
 from godwit.simulator.run import run
 from godwit.simulator.scenario import Scenario, named, with_changes
 from godwit.trace import Record

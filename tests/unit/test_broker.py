@@ -1,7 +1,6 @@
 """A broker among neighbours and clients of whom some are malformed or hostile: it closes, records and goes on."""
 
 import math
-import pickle
 from typing import Any
 
 import msgspec
@@ -50,9 +49,11 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from godwit.errors import PeerFault
 from godwit.filters import EVERYTHING, FALSE, TRUE, Event, Some, all_of, event, parse
-from godwit.mobility import mobile_broker
-from tests.unit.broker_network import BrokerNetwork
+from godwit.testing import machines
+from tests.raw_messages import read, read_all
+from tests.snapshots import reborn
 
 S = ("ann", "s")
 
@@ -191,7 +192,7 @@ BAD_EVENTS: list[Any] = [
     wrong(Event, {}, to=5),
 ]
 NO_NUMBERS: list[Any] = [None, "1", 1.5, [], math.inf]
-BAD_IDS: list[Any] = [None, 5, "s", [], (), ("ann",), ("ann", "s", "t"), ["ann", "s"], (1, "s"), ([], "s"), ({}, [])]
+BAD_IDS: list[Any] = [None, 5, "s", [], (), ("ann",), ("ann", "s", "t"), (1, "s"), ([], "s"), ({}, [])]
 BAD_MESSAGES: list[Any] = [
     *(
         None,
@@ -214,13 +215,13 @@ BAD_MESSAGES: list[Any] = [
     *(wrong(Unadvertise, id) for id in BAD_IDS),
     *(
         wrong(Subscribe, S, filter)
-        for filter in (None, 5, "x > 0", OPEN, BAD_SET, BAD_NAME, all_of(TRUE, BAD_SET, parse("y=1")))
+        for filter in (None, 5, "x >", OPEN, BAD_SET, BAD_NAME, all_of(TRUE, BAD_SET, parse("y=1")))
     ),
     *(wrong(Advertise, S, filter) for filter in (None, OPEN, BAD_SET)),
 ]
 
 
-@pytest.mark.parametrize("message", BAD_MESSAGES, ids=kind_of)
+@pytest.mark.parametrize("message", read_all(BAD_MESSAGES), ids=kind_of)
 def test_a_message_that_no_honest_neighbour_sends_closes_its_link_and_no_other(message: Any) -> None:
     town = Town()
     effects = town.say(message)
@@ -271,7 +272,7 @@ def test_a_link_that_was_closed_for_a_fault_stays_closed_until_the_peer_starts_a
         assert town.to(town.broker, Arrived("n", wrong(Frame, 1, 0, Publish(event({}))))) == []
         assert reasons(town.to(town.broker, Arrived("n", wrong(Hello, 1, 1, 0, 1, False)))) == [reason]
         assert not town.broker.links["n"].connected
-    copy = pickle.loads(pickle.dumps(town.broker))
+    copy = reborn(town.broker)
     copy.handle(LinkUp("n"), 0.0)
     assert reasons(copy.handle(Arrived("n", wrong(Hello, 1, 1, 0, 1, False)), 0.0)) == [
         reason
@@ -349,22 +350,24 @@ def test_a_link_state_closes_the_link_to_a_broker_of_a_tree_and_a_subscription_t
 
 @pytest.mark.parametrize(
     "message",
-    [
-        *(
-            None,
-            5,
-            "Attach",
-            [],
-            object(),
-            Attach,
-            wrong(Hello, 1, 0, 0, 1, False),
-            Publish(event({})),
-            Subscribe(S, TRUE),
-        ),
-        *(wrong(Attach, name) for name in [*NO_NUMBERS[2:], None, "", 5, "x" * 300]),
-        *(wrong(Attach, "eve", received) for received in (-1, "0", None)),
-        *(Received(1), wrong(Request, 1, Unsubscribe(S)), Bye("x")),  # before Attach
-    ],
+    read_all(
+        [
+            *(
+                None,
+                5,
+                "Attach",
+                [],
+                object(),
+                Attach,
+                wrong(Hello, 1, 0, 0, 1, False),
+                Publish(event({})),
+                Subscribe(S, TRUE),
+            ),
+            *(wrong(Attach, name) for name in [*NO_NUMBERS[2:], None, "", 5, "x" * 300]),
+            *(wrong(Attach, "eve", received) for received in (-1, "0", None)),
+            *(Received(1), wrong(Request, 1, Unsubscribe(S)), Bye("x")),  # before Attach
+        ]
+    ),
     ids=kind_of,
 )
 def test_a_client_that_begins_with_nonsense_is_closed_with_a_reason(message: Any) -> None:
@@ -379,18 +382,20 @@ def test_a_client_that_begins_with_nonsense_is_closed_with_a_reason(message: Any
 
 @pytest.mark.parametrize(
     "message",
-    [
-        *(Attach("eve"), Delivery(1, event({}), ()), Received(99), wrong(Received, None), wrong(Received, "1")),
-        *(wrong(Request, number, Unsubscribe(S)) for number in [*NO_NUMBERS, 0, -1, 2, 10**9]),
-        *(wrong(Request, 1, wish) for wish in (None, 5, Tail(), Synced(), wrong(Request, 1, Unsubscribe(S)))),
-        *(wrong(Request, 1, wrong(Publish, one)) for one in BAD_EVENTS),
-        *(wrong(Request, 1, wrong(Subscribe, id, TRUE)) for id in BAD_IDS),
-        *(wrong(Request, 1, wrong(Unadvertise, id)) for id in BAD_IDS),
-        *(wrong(Request, 1, wrong(Subscribe, ("eve", "s"), filter)) for filter in (None, 5, BAD_SET, BAD_NAME)),
-        *(wrong(Request, 1, wrong(Advertise, ("eve", "s"), filter)) for filter in (None, BAD_SET)),
-        wrong(Request, 1, wrong(Subscribe, ("eve", "s"), TRUE, expires="soon")),
-        wrong(Request, 1, wrong(Subscribe, ("eve", "s"), TRUE, queue=5)),
-    ],
+    read_all(
+        [
+            *(Attach("eve"), Delivery(1, event({}), ()), Received(99), wrong(Received, None), wrong(Received, "1")),
+            *(wrong(Request, number, Unsubscribe(S)) for number in [*NO_NUMBERS, 0, -1, 2, 10**9]),
+            *(wrong(Request, 1, wish) for wish in (None, 5, Tail(), Synced(), wrong(Request, 1, Unsubscribe(S)))),
+            *(wrong(Request, 1, wrong(Publish, one)) for one in BAD_EVENTS),
+            *(wrong(Request, 1, wrong(Subscribe, id, TRUE)) for id in BAD_IDS),
+            *(wrong(Request, 1, wrong(Unadvertise, id)) for id in BAD_IDS),
+            *(wrong(Request, 1, wrong(Subscribe, ("eve", "s"), filter)) for filter in (None, 5, BAD_SET, BAD_NAME)),
+            *(wrong(Request, 1, wrong(Advertise, ("eve", "s"), filter)) for filter in (None, BAD_SET)),
+            wrong(Request, 1, wrong(Subscribe, ("eve", "s"), TRUE, expires="soon")),
+            wrong(Request, 1, wrong(Subscribe, ("eve", "s"), TRUE, queue=5)),
+        ]
+    ),
     ids=kind_of,
 )
 def test_a_client_that_asks_for_nonsense_is_closed_with_a_reason_and_its_session_stays(message: Any) -> None:
@@ -505,7 +510,7 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize("made", [Broker, mobile_broker])
+@pytest.mark.parametrize("made", [Broker, Broker])
 @pytest.mark.parametrize("name", CONFIGS)
 @settings(max_examples=100)
 @given(steps=STEPS)
@@ -513,7 +518,11 @@ def test_whatever_comes_handle_never_raises_and_everyone_else_goes_on(
     name: str, made: type[Broker], steps: list[tuple[str, Any]]
 ) -> None:
     town = Town(CONFIGS[name], made)
-    for kind, thing in steps:
+    for kind, said in steps:
+        try:
+            thing = read(Request(1, said) if kind == "ask" else said)
+        except PeerFault:
+            continue  # the decoder refuses it
         if kind in ("say", "frame") and not town.broker.links["n"].open:
             town.begin_life()
         if kind in ("tell", "ask") and town.broker.sessions.client_of("eve's") is None:
@@ -528,7 +537,7 @@ def test_whatever_comes_handle_never_raises_and_everyone_else_goes_on(
                 town.to(town.broker, Heard("eve's", thing))
             case "ask":
                 assert session is not None
-                town.to(town.broker, Heard("eve's", Request(session.accepted + 1, thing)))
+                town.to(town.broker, Heard("eve's", msgspec.structs.replace(thing, number=session.accepted + 1)))
     faults = [record for record in town.records if record.kind == "fault"]
     assert len(faults) <= len(steps)
     assert all(record.detail for record in faults)
@@ -537,7 +546,7 @@ def test_whatever_comes_handle_never_raises_and_everyone_else_goes_on(
 
 @pytest.mark.parametrize("reduction", ["simple", "identity", "covering", "merging"])
 def test_what_somebody_publishes_as_soon_as_it_comes_is_not_lost(reduction: str) -> None:
-    network = BrokerNetwork(["ab", "bc"], reduction=reduction, expects_strangers=True)
+    network = machines(["ab", "bc"], reduction=reduction, expects_strangers=True, make=Broker)
     ann = network.attach("ann", "c")
     network.ask("ann", ann.subscribe("s", TRUE, network.now))
     for time in range(3):  # each comes, publishes and goes before any broker hears of another
@@ -547,5 +556,5 @@ def test_what_somebody_publishes_as_soon_as_it_comes_is_not_lost(reduction: str)
         for input in inputs:
             told = network.brokers["a"].handle(input, network.now)
             network.carry_out("a", [effect for effect in told if isinstance(effect, Send)])
-        network.settle()
-    assert network.notified["ann"] == [("bob0", 1), ("bob1", 1), ("bob2", 1)]
+        network.run()
+    assert network.notified("ann") == [("bob0", 1), ("bob1", 1), ("bob2", 1)]

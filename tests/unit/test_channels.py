@@ -1,7 +1,5 @@
 """Channels: packets are divided hop by hop, taken once and in order, parked, asked for and given up."""
 
-import pickle
-
 import pytest
 
 from godwit.broker.channels import Channels
@@ -11,6 +9,7 @@ from godwit.broker.packets import NACK_MAX
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.topology import Topology
 from godwit.filters.events import event
+from tests.snapshots import restored
 
 S = "source"
 
@@ -329,7 +328,7 @@ def test_a_new_life_of_this_broker_numbers_from_one_and_forgets_what_it_had_park
 def test_timers_of_gaps_are_started_again_after_a_restart() -> None:
     made = started()
     made.on_packet(packet(3), 0.0)
-    again: Channels = pickle.loads(pickle.dumps(made))
+    again = restored(made, channels())
     assert again.watch_again(20.0) == [StartTimer(("gap", S), 25.0)]
     assert taken(again, packet(2)) == [news(2), news(3)]
 

@@ -1,12 +1,11 @@
 """The client's machine: requests once, deliveries once and in order, a new session when the old one is gone."""
 
-import pickle
+from copy import deepcopy
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from godwit.broker.checking import check_attach
 from godwit.broker.effects import (
     Close,
     Closed,
@@ -20,6 +19,7 @@ from godwit.broker.effects import (
     TimerDue,
     Trace,
 )
+from godwit.broker.message_checks import check_attach
 from godwit.broker.messages import (
     Accepted,
     Advertise,
@@ -43,6 +43,7 @@ from godwit.client import Client, ClientConfig
 from godwit.errors import BadEvent, SubscriptionError
 from godwit.filters import FALSE, TRUE, Event, event, parse
 from godwit.mobility.messages import Strike
+from tests.raw_messages import read_all
 
 CONFIRM = ("confirm",)
 
@@ -317,11 +318,9 @@ def test_the_brokers_reason_is_kept() -> None:
     "message",
     [
         Accepted(9),
-        Accepted("1"),  # type: ignore[arg-type]
         Refused(9, "no"),
         Attached(0, False, Receipt(), "b/1/1"),
-        Delivery("1", event({}), ()),  # type: ignore[arg-type]
-        Delivery(1, None, ()),  # type: ignore[arg-type]
+        Delivery(2**63, event({}), ()),
         Quench(TRUE),
         Synced(),
         None,
@@ -337,7 +336,7 @@ def test_a_message_that_no_honest_broker_sends_closes_the_connection(message: An
     assert hear(client, delivery(1)) == []
 
 
-HUGE: Any = 10**5_000
+HUGE: Any = 10**400  # which only JSON has
 WELCOME: dict[str, Any] = {
     "accepted": 0,
     "fresh": True,
@@ -395,7 +394,9 @@ KINDS: list[Any] = [
 def test_a_welcome_that_the_next_broker_could_not_be_told_of_closes_the_connection(field: dict[str, Any]) -> None:
     client = Client("ann")
     client.handle(Opened("b"), 0.0)
-    assert any(isinstance(each, Close) for each in hear(client, Attached(**{**WELCOME, **field})))
+    for welcome in read_all([Attached(**{**WELCOME, **field})]):
+        assert any(isinstance(each, Close) for each in hear(client, welcome))
+    client.handle(Closed("b"), 0.0)
     assert told(client.handle(Opened("c"), 0.0)) == [Attach("ann", attempt=2, tried=("b",))]
 
 
@@ -409,7 +410,8 @@ def test_whatever_a_broker_says_the_client_goes_on_and_the_next_one_lets_it_in(m
             client.handle(Opened("b"), 0.0)
             if not isinstance(message, Attached):
                 hear(client, Attached(**WELCOME))
-            hear(client, structs.replace(message, **{field: garbage}))
+            for heard in read_all([structs.replace(message, **{field: garbage})]):
+                hear(client, heard)
             client.publish({"x": 5}, 0.0)
             client.handle(Closed("b"), 0.0)
             (greeting,) = told(client.handle(Opened("c"), 0.0))
@@ -422,7 +424,7 @@ def test_whatever_a_broker_says_the_client_goes_on_and_the_next_one_lets_it_in(m
         delivery(1),
         Accepted(0),
         Attached(5, False, Receipt(), "b/1/1"),
-        Attached("0", True, Receipt()),  # type: ignore[arg-type]
+        Attached(-1, True, Receipt()),
     ],
 )
 def test_what_comes_before_it_can_closes_the_connection(message: Any) -> None:
@@ -432,7 +434,7 @@ def test_what_comes_before_it_can_closes_the_connection(message: Any) -> None:
     assert any(isinstance(each, Close) for each in hear(client, message))
 
 
-def test_a_client_survives_a_snapshot() -> None:
+def test_a_client_can_be_copied() -> None:
     client = there(quench=True)
     hear(client, Quench(parse("a < 3")))
     client.subscribe("x", parse("a < 3"), 0.0)
@@ -440,7 +442,7 @@ def test_a_client_survives_a_snapshot() -> None:
     hear(client, delivery(1))
     client.handle(Closed("b"), 0.0)
     client.publish({"a": 5}, 0.0)
-    copy = pickle.loads(pickle.dumps(client))
+    copy = deepcopy(client)
     assert copy.handle(Opened("b"), 0.0) == client.handle(Opened("b"), 0.0)
     back = Attached(1, False, Receipt(), "b/1/1")
     assert hear(copy, back) == hear(client, back)

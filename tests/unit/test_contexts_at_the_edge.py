@@ -1,6 +1,6 @@
 """Contexts at the edges: what clients say of themselves, what servers vouch for, and whom an event is meant for."""
 
-import pickle
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -18,6 +18,9 @@ from godwit.filters import FALSE, TRUE, Event, all_of, any_of, event, parse
 from godwit.filters.contexts import CONTEXT_BYTES_MAX, CONTEXT_MAX, CONTEXT_NAME_MAX
 from godwit.filters.events import ATTRIBUTES_MAX
 from godwit.mobility import MovementGraph, Movements
+from godwit.mobility.relocation import Relocation
+from godwit.testing import broker
+from tests.snapshots import reborn
 from tests.unit.context_edge import Edge
 
 
@@ -115,12 +118,12 @@ def test_parts_that_are_too_much_together_are_an_error_of_the_one_that_comes_lat
 def test_the_longest_name_and_the_largest_context_pass_every_check() -> None:
     edge = Edge()
     ann, bob = edge.client("ann"), edge.client("bob")
-    edge.do("bob", bob.subscribe("all", TRUE, 0.0))
+    edge.ask("bob", bob.subscribe("all", TRUE, 0.0))
     name = "n" * CONTEXT_NAME_MAX
-    edge.do("ann", ann.set_context({name: "x" * (CONTEXT_BYTES_MAX - CONTEXT_NAME_MAX - 8)}, 0.0))
-    edge.do("ann", ann.publish({"a": 1}, 0.0))
-    assert edge.ids("bob") == [("ann", 1)]
-    assert not edge.kinds("fault")
+    edge.ask("ann", ann.set_context({name: "x" * (CONTEXT_BYTES_MAX - CONTEXT_NAME_MAX - 8)}, 0.0))
+    edge.ask("ann", ann.publish({"a": 1}, 0.0))
+    assert edge.notified("bob") == [("ann", 1)]
+    assert not edge.recorded("fault")
     assert not ann.refusals
 
 
@@ -216,15 +219,15 @@ def test_who_is_not_meant_does_not_get_it_and_that_is_on_record(family: str) -> 
     edge = Edge("bc", family=family)
     for name, values in {"near": {"km": 1}, "far": {"km": 9}, "mute": {}}.items():
         client = edge.client(name, at="c")
-        edge.do(name, client.set_context(values, 0.0) if values else [])
-        edge.do(name, client.subscribe("all", TRUE, 0.0))
+        edge.ask(name, client.set_context(values, 0.0) if values else [])
+        edge.ask(name, client.subscribe("all", TRUE, 0.0))
     ann = edge.client("ann")
     for to in (parse("km < 5"), parse("km IS NULL"), parse("nobody = 1"), None, TRUE, FALSE):
-        edge.do("ann", ann.publish({"a": 1}, 0.0, to=to))
-    assert edge.ids("near") == [("ann", 1), ("ann", 4), ("ann", 5)]
-    assert edge.ids("far") == [("ann", 4), ("ann", 5)]
-    assert edge.ids("mute") == [("ann", 2), ("ann", 4), ("ann", 5)]
-    unmeant = [(record.sequence, record.peer) for record in edge.kinds("unmeant")]
+        edge.ask("ann", ann.publish({"a": 1}, 0.0, to=to))
+    assert edge.notified("near") == [("ann", 1), ("ann", 4), ("ann", 5)]
+    assert edge.notified("far") == [("ann", 4), ("ann", 5)]
+    assert edge.notified("mute") == [("ann", 2), ("ann", 4), ("ann", 5)]
+    unmeant = [(record.sequence, record.peer) for record in edge.recorded("unmeant")]
     assert sorted(unmeant) == [
         *[(1, "far"), (1, "mute"), (2, "far"), (2, "near")],
         *[(3, "far"), (3, "mute"), (3, "near"), (6, "far"), (6, "mute"), (6, "near")],
@@ -234,29 +237,29 @@ def test_who_is_not_meant_does_not_get_it_and_that_is_on_record(family: str) -> 
 def test_whom_an_event_is_to_is_decided_when_it_arrives_also_for_who_is_away() -> None:
     edge = Edge()
     bob, ann = edge.client("bob"), edge.client("ann")
-    edge.do("bob", bob.set_context({"km": 1}, 0.0))
-    edge.do("bob", bob.subscribe("all", TRUE, 0.0))
-    edge.go("bob")
-    edge.do("ann", ann.publish({"a": 1}, 0.0, to=parse("km < 5")))
-    edge.take("bob", bob.set_context({"km": 9}, 0.0))
+    edge.ask("bob", bob.set_context({"km": 1}, 0.0))
+    edge.ask("bob", bob.subscribe("all", TRUE, 0.0))
+    edge.leave("bob")
+    edge.ask("ann", ann.publish({"a": 1}, 0.0, to=parse("km < 5")))
+    edge.carry_out("bob", bob.set_context({"km": 9}, 0.0))
     edge.client("bob")
-    edge.do("ann", ann.publish({"a": 2}, 0.0, to=parse("km < 5")))
-    edge.do("ann", ann.publish({"a": 3}, 0.0, to=parse("km > 5")))
-    assert edge.ids("bob") == [("ann", 1), ("ann", 3)]
+    edge.ask("ann", ann.publish({"a": 2}, 0.0, to=parse("km < 5")))
+    edge.ask("ann", ann.publish({"a": 3}, 0.0, to=parse("km > 5")))
+    assert edge.notified("bob") == [("ann", 1), ("ann", 3)]
 
 
 def test_who_is_asked_about_the_sender_is_the_publisher_and_about_my_the_subscriber() -> None:
     edge = Edge()
     bob, ann = edge.client("bob"), edge.client("ann")
-    edge.do("bob", bob.set_context({"room": (4, 5)}, 0.0))
-    edge.do("bob", bob.subscribe("near", parse("a > 0"), 0.0, sender=parse("room = my.room AND level >= 2")))
+    edge.ask("bob", bob.set_context({"room": (4, 5)}, 0.0))
+    edge.ask("bob", bob.subscribe("near", parse("a > 0"), 0.0, sender=parse("room = my.room AND level >= 2")))
     for values in ({"room": 4, "level": 2}, {"room": 6, "level": 2}, {"room": 5, "level": 1}, {"room": 5, "level": 7}):
-        edge.do("ann", ann.set_context(values, 0.0))
-        edge.do("ann", ann.publish({"a": 1}, 0.0))
-    assert edge.ids("bob") == [("ann", 1), ("ann", 4)]
-    edge.do("bob", bob.unsubscribe("near", 0.0))
-    edge.do("ann", ann.publish({"a": 1}, 0.0))
-    assert edge.ids("bob") == [("ann", 1), ("ann", 4)]
+        edge.ask("ann", ann.set_context(values, 0.0))
+        edge.ask("ann", ann.publish({"a": 1}, 0.0))
+    assert edge.notified("bob") == [("ann", 1), ("ann", 4)]
+    edge.ask("bob", bob.unsubscribe("near", 0.0))
+    edge.ask("ann", ann.publish({"a": 1}, 0.0))
+    assert edge.notified("bob") == [("ann", 1), ("ann", 4)]
 
 
 # ---------------------------------------------------------------- several values
@@ -301,8 +304,8 @@ def test_a_walker_that_is_at_several_places_may_go_on_from_each_of_them() -> Non
 def test_what_the_server_asserts_nobody_else_says() -> None:
     edge = Edge(asserted=("role",))
     ann, _ = edge.client("ann", asserted={"role": "medic"}), edge.client("bob")
-    edge.do("ann", ann.set_context({"km": 1}, 0.0))
-    edge.do("ann", ann.set_context({"role": "boss"}, 0.0, part="lie"))
+    edge.ask("ann", ann.set_context({"km": 1}, 0.0))
+    edge.ask("ann", ann.set_context({"role": "boss"}, 0.0, part="lie"))
     assert [refusal.reason for refusal in ann.refusals] == [
         "role of your context is not yours to say: this broker's server does"
     ]
@@ -314,11 +317,11 @@ def test_what_the_server_asserts_nobody_else_says() -> None:
 def test_what_a_client_writes_of_an_asserted_attribute_is_replaced_or_dropped() -> None:
     edge = Edge(asserted=("role", "team"))
     ann, bob, eve = edge.client("ann", asserted={"role": ("medic", "pilot")}), edge.client("bob"), edge.client("eve")
-    edge.do("bob", bob.subscribe("all", TRUE, 0.0))
+    edge.ask("bob", bob.subscribe("all", TRUE, 0.0))
     for name, client in (("ann", ann), ("eve", eve)):
         lie = event({"a": 1, "sender.role": "boss", "sender.team": 1, "sender.x": 2}, publisher=name, sequence=1)
-        edge.do(name, client.publish_numbered(lie))
-    assert [dict(one.attributes) for _, one in edge.got] == [
+        edge.ask(name, client.publish_numbered(lie))
+    assert [dict(one.attributes) for _, _, one, _ in edge.notifications] == [
         {"a": 1, "sender.x": 2, "sender.role": ("medic", "pilot")},
         {"a": 1, "sender.x": 2},
     ]
@@ -327,78 +330,78 @@ def test_what_a_client_writes_of_an_asserted_attribute_is_replaced_or_dropped() 
 def test_true_is_not_one_when_the_server_says_which() -> None:
     edge = Edge(asserted=("level",))
     ann, bob = edge.client("ann", asserted={"level": True}), edge.client("bob")
-    edge.do("bob", bob.subscribe("all", TRUE, 0.0))
-    edge.do("ann", ann.publish_numbered(event({"sender.level": 1}, publisher="ann", sequence=1)))
-    assert edge.got[0][1].attributes["sender.level"] is True
+    edge.ask("bob", bob.subscribe("all", TRUE, 0.0))
+    edge.ask("ann", ann.publish_numbered(event({"sender.level": 1}, publisher="ann", sequence=1)))
+    assert edge.notifications[0].event.attributes["sender.level"] is True
 
 
 def test_an_event_that_says_nothing_of_asserted_attributes_is_not_copied() -> None:
     edge = Edge(asserted=("role",))
     ann, bob = edge.client("ann"), edge.client("bob")
-    edge.do("bob", bob.subscribe("all", TRUE, 0.0))
+    edge.ask("bob", bob.subscribe("all", TRUE, 0.0))
     given = event({"a": 1}, publisher="ann", sequence=1)
-    edge.do("ann", ann.publish_numbered(given))
-    assert edge.got[0][1] is given
+    edge.ask("ann", ann.publish_numbered(given))
+    assert edge.notifications[0].event is given
 
 
 def test_asserted_attributes_count_for_to_and_for_my() -> None:
     edge = Edge(asserted=("role",))
     bob, ann = edge.client("bob", asserted={"role": "medic"}), edge.client("ann")
-    edge.do("bob", bob.subscribe("mine", parse("for = my.role"), 0.0))
-    edge.do("ann", ann.publish({"for": "medic"}, 0.0))
-    edge.do("ann", ann.publish({"for": "boss"}, 0.0))
-    edge.do("ann", ann.publish({"for": "medic"}, 0.0, to=parse("role = 'medic'")))
-    edge.do("ann", ann.publish({"for": "medic"}, 0.0, to=parse("role = 'boss'")))
-    assert edge.ids("bob") == [("ann", 1), ("ann", 3)]
+    edge.ask("bob", bob.subscribe("mine", parse("for = my.role"), 0.0))
+    edge.ask("ann", ann.publish({"for": "medic"}, 0.0))
+    edge.ask("ann", ann.publish({"for": "boss"}, 0.0))
+    edge.ask("ann", ann.publish({"for": "medic"}, 0.0, to=parse("role = 'medic'")))
+    edge.ask("ann", ann.publish({"for": "medic"}, 0.0, to=parse("role = 'boss'")))
+    assert edge.notified("bob") == [("ann", 1), ("ann", 3)]
 
 
 @pytest.mark.parametrize("family", ["tree", "graph"])
 def test_a_client_that_comes_over_another_connection_is_what_that_ones_driver_vouches_for(family: str) -> None:
     edge = Edge("bc", family=family, asserted=("role",))
     bob, ann = edge.client("bob", asserted={"role": "medic"}), edge.client("ann", at="c")
-    edge.do("bob", bob.subscribe("mine", parse("for = my.role"), 0.0))
-    edge.go("bob")
-    edge.settle()
-    edge.do("ann", ann.publish({"for": "medic"}, 0.0, to=parse("role = 'medic'")))  # away, it is what it was last
+    edge.ask("bob", bob.subscribe("mine", parse("for = my.role"), 0.0))
+    edge.leave("bob")
+    edge.run()
+    edge.ask("ann", ann.publish({"for": "medic"}, 0.0, to=parse("role = 'medic'")))  # away, it is what it was last
     edge.client("bob", asserted={"role": "boss"})
-    edge.do("ann", ann.publish({"for": "medic"}, 0.0))
-    edge.do("ann", ann.publish({"for": "boss"}, 0.0, to=parse("role = 'boss'")))
-    assert edge.ids("bob") == [("ann", 1), ("ann", 3)]
+    edge.ask("ann", ann.publish({"for": "medic"}, 0.0))
+    edge.ask("ann", ann.publish({"for": "boss"}, 0.0, to=parse("role = 'boss'")))
+    assert edge.notified("bob") == [("ann", 1), ("ann", 3)]
 
 
 @pytest.mark.parametrize("mode", ["relocate", "ask", "explicit", "carry", "naive"])
 def test_a_client_that_roams_brings_its_context_and_is_vouched_for_where_it_comes(mode: str) -> None:
     edge = Edge("bcd", asserted=("role",))
     bob, ann = edge.client("bob", asserted={"role": "medic"}, mode=mode), edge.client("ann", at="c")
-    edge.do("bob", bob.set_context({"km": 1}, 0.0))
-    edge.do("bob", bob.set_context({"at": "x"}, 0.0, part="gps"))
-    edge.do("bob", bob.subscribe("all", TRUE, 0.0))
+    edge.ask("bob", bob.set_context({"km": 1}, 0.0))
+    edge.ask("bob", bob.set_context({"at": "x"}, 0.0, part="gps"))
+    edge.ask("bob", bob.subscribe("all", TRUE, 0.0))
     if mode == "explicit":
-        edge.do("bob", bob.move_out(0.0))
+        edge.ask("bob", bob.move_out(0.0))
     else:
-        edge.go("bob")
-    edge.settle()
-    edge.do("ann", ann.publish({"a": 1}, 0.0, to=parse("km = 1 AND role = 'medic'")))
+        edge.leave("bob")
+    edge.run()
+    edge.ask("ann", ann.publish({"a": 1}, 0.0, to=parse("km = 1 AND role = 'medic'")))
     edge.client("bob", at="d", asserted={"role": "boss"})
     assert edge.context_at("d", "bob") == {"km": 1, "at": "x", "role": "boss"}
     assert bob.context == {"km": 1, "at": "x"}
     for role in ("medic", "boss"):
-        edge.do("ann", ann.publish({"a": 1}, 0.0, to=parse(f"km = 1 AND role = '{role}'")))
-    assert edge.ids("bob") == ([("ann", 3)] if mode == "naive" else [("ann", 1), ("ann", 3)])
+        edge.ask("ann", ann.publish({"a": 1}, 0.0, to=parse(f"km = 1 AND role = '{role}'")))
+    assert edge.notified("bob") == ([("ann", 3)] if mode == "naive" else [("ann", 1), ("ann", 3)])
 
 
 @pytest.mark.parametrize("mode", ["standard", "prefetching", "proxy", "delayed", "prefetching+delayed"])
 def test_a_publisher_that_moves_brings_its_context_before_its_events(mode: str) -> None:
     edge = Edge("bcd", asserted=("role",), advertisements="off")
     ann, bob = edge.client("ann", asserted={"role": "medic"}, mode=mode), edge.client("bob", at="c")
-    edge.do("bob", bob.subscribe("all", parse("a > 0"), 0.0, sender=parse("km = 1")))
-    edge.do("ann", ann.set_context({"km": 1}, 0.0))
-    edge.go("ann")
-    edge.take("ann", ann.publish({"a": 1}, 0.0))
+    edge.ask("bob", bob.subscribe("all", parse("a > 0"), 0.0, sender=parse("km = 1")))
+    edge.ask("ann", ann.set_context({"km": 1}, 0.0))
+    edge.leave("ann")
+    edge.carry_out("ann", ann.publish({"a": 1}, 0.0))
     edge.client("ann", at="d", asserted={"role": "boss"})
     assert edge.context_at("d", "ann") == {"km": 1, "role": "boss"}
-    edge.do("ann", ann.publish({"a": 2}, 0.0))
-    assert [dict(one.attributes) for _, one in edge.got] == [
+    edge.ask("ann", ann.publish({"a": 2}, 0.0))
+    assert [dict(one.attributes) for _, _, one, _ in edge.notifications] == [
         {"a": 1, "sender.km": 1, "sender.role": "boss"},
         {"a": 2, "sender.km": 1, "sender.role": "boss"},
     ]
@@ -407,22 +410,20 @@ def test_a_publisher_that_moves_brings_its_context_before_its_events(mode: str) 
 def test_what_comes_before_the_session_is_tested_when_the_session_is_there() -> None:
     edge = Edge("bc")
     bob, ann = edge.client("bob"), edge.client("ann", at="c")
-    edge.do("bob", bob.set_context({"km": 1}, 0.0))
-    edge.do("bob", bob.subscribe("all", TRUE, 0.0))
-    edge.go("bob")
-    edge.settle()
-    edge.at["bob"] = "c"
-    edge.take("c", edge.brokers["c"].handle(Opened("bob"), 0.0))
-    edge.take("bob", bob.handle(Opened("c"), 0.0))
-    while "bob" not in edge.brokers["c"].arrivals:
+    edge.ask("bob", bob.set_context({"km": 1}, 0.0))
+    edge.ask("bob", bob.subscribe("all", TRUE, 0.0))
+    edge.leave("bob")
+    edge.run()
+    edge.arrive("bob", "c")
+    while "bob" not in edge.brokers["c"].component(Relocation).arrivals:
         edge.step()
     effects = ann.publish({"a": 1}, 0.0, to=parse("km = 1")) + ann.publish({"a": 2}, 0.0, to=parse("km = 2"))
     requests = [effect.message for effect in effects if isinstance(effect, Tell)]
     for request in requests:  # they overtake the session
-        edge.take("c", edge.brokers["c"].handle(Heard("ann", request), 0.0))
-    edge.settle()
-    assert edge.ids("bob") == [("ann", 1)]
-    assert ("bob", 2) in [(record.peer, record.sequence) for record in edge.kinds("unmeant")]
+        edge.carry_out("c", edge.brokers["c"].handle(Heard("ann", request), 0.0))
+    edge.run()
+    assert edge.notified("bob") == [("ann", 1)]
+    assert ("bob", 2) in [(record.peer, record.sequence) for record in edge.recorded("unmeant")]
 
 
 def test_a_driver_that_vouches_for_what_is_not_asserted_here_is_in_error() -> None:
@@ -456,8 +457,8 @@ def test_a_session_of_a_broker_that_asserts_less_does_not_bring_a_forged_role() 
     edge = Edge("bc")
     edge.brokers["c"].sessions.asserted = ("role",)
     eve = edge.client("eve")
-    edge.do("eve", eve.set_context({"role": "boss", "km": 1}, 0.0))
-    edge.go("eve")
+    edge.ask("eve", eve.set_context({"role": "boss", "km": 1}, 0.0))
+    edge.leave("eve")
     edge.client("eve", at="c")
     assert edge.context_at("c", "eve") == {"km": 1}
 
@@ -480,11 +481,11 @@ def agree(edge: Edge, name: str, at: str = "b") -> None:
 def test_a_refused_word_takes_nothing_with_it_that_another_part_said_since() -> None:
     edge = Edge(asserted=("role",))
     ann = edge.client("ann")
-    edge.do("ann", ann.set_context({"mood": "fine"}, 0.0))
-    edge.take("ann", ann.set_context({"mood": "bad", "role": "boss"}, 0.0))
-    edge.take("ann", ann.set_context({"km": 1}, 0.0, part="gps"))
-    edge.take("ann", ann.set_context({"km": 2}, 0.0, part="gps"))
-    edge.settle()
+    edge.ask("ann", ann.set_context({"mood": "fine"}, 0.0))
+    edge.carry_out("ann", ann.set_context({"mood": "bad", "role": "boss"}, 0.0))
+    edge.carry_out("ann", ann.set_context({"km": 1}, 0.0, part="gps"))
+    edge.carry_out("ann", ann.set_context({"km": 2}, 0.0, part="gps"))
+    edge.run()
     assert ann.context == {"mood": "fine", "km": 2}
     agree(edge, "ann")
     assert len(ann.refusals) == 3
@@ -493,9 +494,9 @@ def test_a_refused_word_takes_nothing_with_it_that_another_part_said_since() -> 
 def test_a_bad_word_that_was_taken_back_before_it_was_refused_changes_nothing() -> None:
     edge = Edge(asserted=("role",))
     ann = edge.client("ann")
-    edge.take("ann", ann.set_context({"role": "boss"}, 0.0))
-    edge.take("ann", ann.set_context({"mood": "fine"}, 0.0))
-    edge.settle()
+    edge.carry_out("ann", ann.set_context({"role": "boss"}, 0.0))
+    edge.carry_out("ann", ann.set_context({"mood": "fine"}, 0.0))
+    edge.run()
     assert ann.context == {"mood": "fine"}
     agree(edge, "ann")
 
@@ -503,9 +504,9 @@ def test_a_bad_word_that_was_taken_back_before_it_was_refused_changes_nothing() 
 def test_what_was_said_while_away_and_is_refused_leaves_what_was_granted() -> None:
     edge = Edge("bc", asserted=("role",))
     ann = edge.client("ann")
-    edge.do("ann", ann.set_context({"mood": "fine"}, 0.0))
-    edge.go("ann")
-    edge.settle()
+    edge.ask("ann", ann.set_context({"mood": "fine"}, 0.0))
+    edge.leave("ann")
+    edge.run()
     ann.set_context({"role": "boss"}, 0.0)
     edge.client("ann", at="c")
     assert ann.context == {"mood": "fine"}
@@ -516,12 +517,12 @@ def test_what_was_said_while_away_and_is_refused_leaves_what_was_granted() -> No
 def test_a_bad_word_under_way_when_the_connection_breaks_does_not_come_in_with_the_greeting(is_handled: bool) -> None:
     edge = Edge("bc", asserted=("role",))
     ann = edge.client("ann")
-    edge.do("ann", ann.set_context({"mood": "fine"}, 0.0))
-    edge.take("ann", ann.set_context({"mood": "bad", "role": "boss"}, 0.0))
+    edge.ask("ann", ann.set_context({"mood": "fine"}, 0.0))
+    edge.carry_out("ann", ann.set_context({"mood": "bad", "role": "boss"}, 0.0))
     if is_handled:
         edge.step()  # the broker has heard it, and its answer is lost
-    edge.go("ann")
-    edge.settle()
+    edge.leave("ann")
+    edge.run()
     edge.client("ann", at="c")
     assert ann.context == {"mood": "fine"}
     agree(edge, "ann", "c")
@@ -530,9 +531,11 @@ def test_a_bad_word_under_way_when_the_connection_breaks_does_not_come_in_with_t
 def test_a_session_that_was_lost_gets_what_was_granted_before_when_the_last_word_is_refused() -> None:
     edge = Edge(asserted=("role",))
     ann = edge.client("ann")
-    edge.do("ann", ann.set_context({"mood": "fine"}, 0.0))
-    edge.go("ann")
-    edge.brokers["b"] = type(edge.brokers["b"])("b", {}, edge.config, incarnation=2)  # it has lost its disk
+    edge.ask("ann", ann.set_context({"mood": "fine"}, 0.0))
+    edge.leave("ann")
+    edge.brokers["b"] = type(edge.brokers["b"])(
+        "b", {}, edge.brokers["b"].config, incarnation=2
+    )  # it has lost its disk
     ann.set_context({"role": "boss"}, 0.0)
     edge.client("ann")
     assert ann.context == {"mood": "fine"}
@@ -542,9 +545,9 @@ def test_a_session_that_was_lost_gets_what_was_granted_before_when_the_last_word
 def test_where_even_that_is_refused_nothing_is_said_at_all() -> None:
     edge = Edge()
     ann = edge.client("ann")
-    edge.do("ann", ann.set_context({"role": "fine"}, 0.0))
-    edge.go("ann")
-    edge.brokers["b"] = type(edge.brokers["b"])("b", {}, BrokerConfig(asserted=("role",)), incarnation=2)
+    edge.ask("ann", ann.set_context({"role": "fine"}, 0.0))
+    edge.leave("ann")
+    edge.brokers["b"] = broker("b", {}, BrokerConfig(asserted=("role",)), incarnation=2)
     edge.client("ann")
     assert ann.context == {}
     agree(edge, "ann")
@@ -579,9 +582,8 @@ def test_granted_words_that_have_no_room_beside_later_ones_come_back_alone() -> 
 def test_after_leaving_nothing_is_said_any_more() -> None:
     edge = Edge()
     ann = edge.client("ann")
-    edge.do("ann", ann.set_context({"mood": "fine"}, 0.0))
-    edge.do("ann", ann.leave(0.0))
-    edge.at.pop("ann", None)
+    edge.ask("ann", ann.set_context({"mood": "fine"}, 0.0))
+    edge.ask("ann", ann.leave(0.0))
     assert ann.context == {}
     edge.client("ann")
     agree(edge, "ann")
@@ -591,12 +593,12 @@ def test_after_leaving_nothing_is_said_any_more() -> None:
 def test_a_client_can_be_stored_with_words_under_way() -> None:
     edge = Edge(asserted=("role",))
     ann = edge.client("ann")
-    edge.do("ann", ann.set_context({"mood": "fine"}, 0.0))
-    edge.take("ann", ann.set_context({"role": "boss"}, 0.0))
-    edge.take("ann", ann.set_context({"km": 1}, 0.0, part="gps"))
-    edge.clients["ann"] = pickle.loads(pickle.dumps(ann))
-    edge.brokers["b"] = pickle.loads(pickle.dumps(edge.brokers["b"]))
-    edge.settle()
+    edge.ask("ann", ann.set_context({"mood": "fine"}, 0.0))
+    edge.carry_out("ann", ann.set_context({"role": "boss"}, 0.0))
+    edge.carry_out("ann", ann.set_context({"km": 1}, 0.0, part="gps"))
+    edge.clients["ann"] = deepcopy(ann)
+    edge.brokers["b"] = reborn(edge.brokers["b"])
+    edge.run()
     assert edge.clients["ann"].context == {"mood": "fine", "km": 1}
     agree(edge, "ann")
 
@@ -642,14 +644,11 @@ def test_what_is_too_large_is_refused_with_a_reason(wish: Any, why: str) -> None
     [
         (Context({"n" * (CONTEXT_NAME_MAX + 1): 1}), "1 to"),
         (Context({"": 1}), "1 to"),
-        (Context({1: 1}), "1 to"),  # type: ignore[dict-item]
         (Context({"x": float("nan")}), "not a finite number"),
         (Context({"x": (1,)}), "one value stands alone"),
         (Context({"x": ()}), "none is absent"),
         (Context({"x": [1, 2]}), "is no value"),  # type: ignore[dict-item]
-        (Context([("x", 1)]), "must be a table"),  # type: ignore[arg-type]
         (Publish(event({}, publisher="c", sequence=1, to=parse("a = my.a"))), "its publisher fills that in"),
-        (Publish(event({}, publisher="c", sequence=1, to="a = 1")), "is no filter"),
     ],
 )
 def test_what_no_honest_client_sends_closes_its_connection(wish: Any, why: str) -> None:
@@ -676,13 +675,13 @@ def test_a_greeting_with_a_context_that_no_request_could_have_made_is_a_fault(co
 def test_an_event_that_has_no_room_for_what_is_vouched_for_is_refused_before_a_neighbour_sees_it() -> None:
     edge = Edge("bc", asserted=("role",))
     eve, bob = edge.client("eve", asserted={"role": "x"}), edge.client("bob", at="c")
-    edge.do("bob", bob.subscribe("all", TRUE, 0.0))
+    edge.ask("bob", bob.subscribe("all", TRUE, 0.0))
     full = event({f"a{n}": n for n in range(ATTRIBUTES_MAX)})
-    edge.do("eve", eve.publish(full, 0.0))
+    edge.ask("eve", eve.publish(full, 0.0))
     assert [f"at most {ATTRIBUTES_MAX}" in refusal.reason for refusal in eve.refusals] == [True]
-    edge.do("eve", eve.publish({"a": 1}, 0.0))
-    assert edge.ids("bob") == [("eve", 2)]
-    assert not edge.kinds("fault")
+    edge.ask("eve", eve.publish({"a": 1}, 0.0))
+    assert edge.notified("bob") == [("eve", 2)]
+    assert not edge.recorded("fault")
 
 
 # ---------------------------------------------------------------- quenching
@@ -692,15 +691,15 @@ def test_a_source_is_not_told_what_anybody_asks_of_senders() -> None:
     """What is asserted of a source it does not know itself: by such a filter it would quench what is wanted."""
     edge = Edge(asserted=("role",))
     ann, bob = edge.client("ann", asserted={"role": "medic"}, quench=True), edge.client("bob")
-    edge.do("bob", bob.subscribe("medics", parse("a = 1"), 0.0, sender=parse("role = 'medic'")))
-    edge.do("bob", bob.subscribe("pilots", parse("b = 1"), 0.0, sender=parse("role = 'pilot'")))
+    edge.ask("bob", bob.subscribe("medics", parse("a = 1"), 0.0, sender=parse("role = 'medic'")))
+    edge.ask("bob", bob.subscribe("pilots", parse("b = 1"), 0.0, sender=parse("role = 'pilot'")))
     for said in ({"a": 1}, {"a": 2}, {"b": 1}):
-        edge.do("ann", ann.publish(said, 0.0))
-    assert edge.ids("bob") == [("ann", 1)]
-    assert [(record.kind, record.sequence) for record in edge.kinds("quenched")] == [("quenched", 2)]
+        edge.ask("ann", ann.publish(said, 0.0))
+    assert edge.notified("bob") == [("ann", 1)]
+    assert [(record.kind, record.sequence) for record in edge.recorded("quenched")] == [("quenched", 2)]
     edge.client("ann", asserted={"role": "medic"})  # made anew, too
-    edge.do("ann", ann.publish({"a": 1}, 0.0))
-    assert edge.ids("bob") == [("ann", 1), ("ann", 4)]
+    edge.ask("ann", ann.publish({"a": 1}, 0.0))
+    assert edge.notified("bob") == [("ann", 1), ("ann", 4)]
 
 
 class Attracting(Edge):
@@ -721,8 +720,8 @@ def test_a_source_that_has_set_its_context_does_not_quench_until_the_broker_has_
     effects = ann.set_context({"x": 1}, 0.0)
     effects += ann.publish({"a": 2}, 0.0)
     assert [one.sequence for one in published(effects)] == [2]  # without the rule it would be quenched
-    edge.take("ann", effects)
-    edge.settle()
+    edge.carry_out("ann", effects)
+    edge.run()
     assert edge.quenches("ann")[-1].filter == TRUE
     assert [one.sequence for one in published(ann.publish({"a": 2}, 0.0))] == [3]
 

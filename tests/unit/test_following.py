@@ -1,12 +1,12 @@
 """Brokers that follow the states of clients: requests, entries that come and go, times, faults, lost memory."""
 
-import pickle
 from functools import partial
 from typing import Any
 
 import pytest
 from msgspec import structs
 
+from godwit.broker.broker import Broker
 from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Arrived, Effect, LinkUp, Send
 from godwit.broker.messages import Ack, Context, Frame, Goodbye, Hello
@@ -18,6 +18,7 @@ from godwit.mobility.location_tree import FollowedFilters
 from godwit.mobility.locations import OneOf
 from godwit.mobility.messages import Changed, Follow, Unfollow
 from tests.paper.roaming_world import Roaming
+from tests.snapshots import reborn
 
 STREET = Movements({"location": line(30), "money": Drift(5)})
 
@@ -27,7 +28,7 @@ def street(edges: str = "B1-B2 B2-B3", **config: Any) -> Roaming:
 
 
 def walk(network: Roaming, place: str, dwell_s: float | None = 1.0) -> None:
-    network.world.command("C", lambda machine, now: machine.move_to(place, now, dwell_s=dwell_s))
+    network.command("C", lambda machine, now: machine.move_to(place, now, dwell_s=dwell_s))
 
 
 def tree(network: Roaming, name: str) -> TreeRouting:
@@ -58,7 +59,7 @@ def _said(attributes: dict[str, Any], machine: Client, now: float) -> list[Effec
 def test_a_client_remembers_its_state_and_moves_in_it() -> None:
     network = street()
     network.come("C", "B1")
-    network.world.command("C", lambda machine, now: machine.set_context({"money": 3}, now, dwell_s=2.0))
+    network.command("C", lambda machine, now: machine.set_context({"money": 3}, now, dwell_s=2.0))
     walk(network, "4", dwell_s=None)
     network.settle()
     assert network.client("C").context == {"money": 3, "location": "4"}
@@ -92,13 +93,13 @@ def test_a_state_survives_a_broker_that_has_lost_its_disk() -> None:
     walk(network, "4")
     network.subscribe("C", "location = myloc AND x >= 0")
     network.settle()
-    network.world.crash("B1", keeps_disk=False)
-    network.world.restart("B1")
+    network.crash("B1", keeps_disk=False)
+    network.restart("B1")
     for a, b in (("B1", "B2"), ("C", "B1")):
-        network.world.connect(a, b)
+        network.join(a, b)
     network.settle()
     for place in ("4", "5"):
-        network.world.command("P", partial(_said, {"x": 1, "location": place}))
+        network.command("P", partial(_said, {"x": 1, "location": place}))
     network.settle()
     assert network.numbers("C", "P") == [1]
     assert at_each(network, "B1", "B2", "B3") == [1, 1, 1]
@@ -116,8 +117,8 @@ def test_an_open_filter_takes_the_place_of_an_ordinary_one_and_back_without_a_ga
         network.subscribe("C", text)
         for _ in range(30):
             network.publish("P", 1)
-            network.world.command("P", lambda machine, now: machine.publish({"x": 1, "location": "9"}, now))
-            network.run(0.005)
+            network.command("P", lambda machine, now: machine.publish({"x": 1, "location": "9"}, now))
+            network.pass_time(0.005)
     network.settle()
     got = network.numbers("C", "P")
     assert [number for number in range(20, 241) if number not in got] == []
@@ -138,10 +139,10 @@ def test_open_filters_go_only_where_something_is_advertised_that_they_may_want()
     network.advertise("Q", "ALL service IN ('weather', 'parking')")
     network.settle()
     assert at_each(network, "B2", "B3", "B4") == [1, 1, 1]
-    network.world.command("P", lambda machine, now: machine.unadvertise("all", now))
+    network.command("P", lambda machine, now: machine.unadvertise("all", now))
     network.settle()
     assert at_each(network, "B2", "B3", "B4") == [1, 0, 1]
-    network.world.command("C", lambda machine, now: machine.unsubscribe("F", now))
+    network.command("C", lambda machine, now: machine.unsubscribe("F", now))
     network.settle()
     assert at_each(network, "B1", "B2", "B3", "B4") == [0, 0, 0, 0]
 
@@ -152,12 +153,10 @@ def test_a_change_of_what_no_filter_refers_to_is_told_to_nobody() -> None:
     walk(network, "4")
     network.subscribe("C", "location = myloc")
     network.settle()
-    network.world.handled.clear()
-    network.world.command(
-        "C", lambda machine, now: machine.set_context({"location": "4", "mood": "fine"}, now, dwell_s=1)
-    )
+    network.handled.clear()
+    network.command("C", lambda machine, now: machine.set_context({"location": "4", "mood": "fine"}, now, dwell_s=1))
     network.settle()
-    assert Changed not in network.world.handled
+    assert Changed not in network.handled
 
 
 def test_sources_are_told_once_what_a_walker_may_want_anywhere() -> None:
@@ -197,15 +196,15 @@ def test_when_a_link_becomes_slow_those_behind_it_reckon_with_more_steps() -> No
 
     assert counts() == [3, 3, 3]
     for a, b in (("B1", "B2"), ("B2", "B1")):
-        network.world.nodes[a].wires[b].latency_s = 0.4
+        network.latencies[a, b] = 0.4
     walk(network, "11", dwell_s=0.5)
     network.settle()
     assert counts() == [3, 7, 7]  # 0.8 s, with slack 1.0 s: three steps
     for a, b in (("B1", "B2"), ("B2", "B1")):
-        network.world.nodes[a].wires[b].latency_s = 0.01
+        network.latencies[a, b] = 0.01
     for step in range(60):  # it is believed slowly that the link is fast again
         walk(network, "12" if step % 2 else "11", dwell_s=0.5)
-        network.run(0.5)
+        network.pass_time(0.5)
     assert counts() == [3, 3, 3]
 
 
@@ -217,7 +216,7 @@ def test_news_is_passed_on_for_as_long_as_times_are_told_that_it_makes_a_differe
     walk(network, "1", dwell_s=0.001)  # any place of the street
     network.subscribe("C", "location = myloc")
     network.settle()
-    network.world.handled.clear()
+    network.handled.clear()
     walk(network, "2", dwell_s=0.0007)
     walk(network, "3", dwell_s=0.0007)
     network.settle()
@@ -247,15 +246,11 @@ GOOD: Any = Follow(("c", "F"), parse("location = myloc"), {"location": "3"}, 1.0
     [
         Follow(("c", "F"), parse("x = 1"), {}, 1.0, 0.0, 0.02),
         Follow(("c", "F"), parse("at WITHIN myloc"), {"location": [3]}, 1.0, 0.0, 0.02),  # type: ignore[dict-item]
-        Follow(("c", "F"), parse("at WITHIN myloc"), 3, 1.0, 0.0, 0.02),  # type: ignore[arg-type]
         Follow(("c", "F"), parse("at WITHIN myloc"), {f"n{k}": k for k in range(200)}, 1.0, 0.0, 0.02),
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, 0.0, 0.0, 0.02),
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, float("nan"), 0.0, 0.02),
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, 1.0, -1.0, 0.02),
-        Follow(("c", "F"), parse("at WITHIN myloc"), {}, 1.0, "soon", 0.02),  # type: ignore[arg-type]
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, 1.0, 0.0, float("inf")),
-        Follow("F", parse("at WITHIN myloc"), {}, 1.0, 0.0, 0.02),  # type: ignore[arg-type]
-        Follow(("c", "F"), "at WITHIN myloc", {}, 1.0, 0.0, 0.02),  # type: ignore[arg-type]
         Changed(("c", "F"), {}, 1.0, 0.0, 0.02),
         Unfollow(("c", "F")),
     ],
@@ -270,7 +265,7 @@ def test_what_no_honest_neighbour_sends_closes_its_link_and_changes_nothing(mess
 def test_a_snapshot_keeps_what_is_followed() -> None:
     broker = two_brokers()
     broker.handle(Arrived("B2", Frame(1, 0, GOOD)), 0.05)
-    again = pickle.loads(pickle.dumps(broker))
+    again = reborn(broker)
     assert again.routing.sizes() == broker.routing.sizes()
     assert broker.routing.sizes()["matcher"] == 1
     moved: Any = Changed(("c", "F"), {"location": "9"}, 1.0, 0.0, 0.02)
@@ -315,14 +310,14 @@ def test_a_client_that_says_nothing_is_watched() -> None:
     assert session is not None
     for step in range(8):
         walk(network, str(step), dwell_s=None)
-        network.run(0.8)
+        network.pass_time(0.8)
         assert session.dwell_s is None
     walk(network, "8", dwell_s=None)
-    network.run(0.8)
+    network.pass_time(0.8)
     assert session.dwell_s == pytest.approx(0.4)
     walk(network, "9", dwell_s=None)
-    network.run(0.3)
+    network.pass_time(0.3)
     assert session.dwell_s == pytest.approx(0.4)  # as reckoned before: small changes change nothing
     walk(network, "10", dwell_s=None)
-    network.run(0.3)
+    network.pass_time(0.3)
     assert session.dwell_s == pytest.approx(0.15)

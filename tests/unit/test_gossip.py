@@ -1,7 +1,5 @@
 """Tables that every broker has: the later version wins, each is told once, and all is bounded."""
 
-import pickle
-
 import pytest
 
 from godwit.broker import gossip
@@ -9,6 +7,8 @@ from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Bound, Gossip, c
 from godwit.broker.gossip_messages import Dwelling, Fact, Kept, Known, Member
 from godwit.errors import PeerFault
 from godwit.filters.events import event
+from tests.raw_messages import read
+from tests.snapshots import restored
 
 
 def table(name: str = "a", entries: int = 100, bytes: int = 100_000) -> Gossip:
@@ -98,7 +98,7 @@ def test_of_what_was_removed_the_latest_is_remembered(monkeypatch):
 def test_it_can_be_put_away():
     known = table()
     known.put(RETAINED, ("k",), Kept(event({"x": 1}, publisher="p", sequence=1)), 1.0)
-    again = pickle.loads(pickle.dumps(known))
+    again = restored(known, table())
     assert list(again) == list(known)
     assert again.untold("b", 1) == known.untold("b", 1)
 
@@ -122,7 +122,7 @@ def test_it_can_be_put_away():
 )
 def test_what_no_broker_says_is_a_fault(fact):
     with pytest.raises(PeerFault):
-        check_known(Known((fact,)))
+        check_known(read(Known((fact,))))
 
 
 def test_more_than_fits_into_one_message_is_a_fault():

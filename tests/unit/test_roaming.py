@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from godwit.broker.broker import Broker
 from godwit.broker.config import BrokerConfig
-from godwit.broker.checking import is_number, is_whole, shown
 from godwit.broker.effects import Arrived, Close, Closed, Heard, LinkUp, Opened, Tell, TimerDue, Trace
 from godwit.broker.limits import Limits
+from godwit.broker.message_checks import is_number, is_whole, shown
 from godwit.broker.messages import (
     Advertise,
     Attach,
@@ -35,9 +36,8 @@ from godwit.broker.messages import (
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
-from godwit.mobility import mobile_broker, graph_roaming
-from godwit.mobility.checking import WISHES_MAX
-from godwit.mobility.attach_policies.carry import LOG_MAX
+from godwit.mobility import mobile_broker, transfer_barrier
+from godwit.mobility.attach_policies.carry import LOG_MAX, Carry
 from godwit.mobility.messages import (
     AskWishes,
     Brokers,
@@ -57,6 +57,11 @@ from godwit.mobility.messages import (
     Wishes,
     Withdraw,
 )
+from godwit.mobility.move_checks import WISHES_MAX
+from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.relocation import Relocation
+from godwit.mobility.transfer_barrier import GraphBarrier
+from tests.raw_messages import read_all
 
 STATE = SessionState(
     client="ann",
@@ -127,7 +132,6 @@ BAD_STATES: list[dict[str, Any]] = [
     {"taken": 1, "confirmed": 1},
 ]
 BAD: list[Any] = [
-    Brokers(["far"]),  # type: ignore[arg-type]
     Brokers((1,)),  # type: ignore[arg-type]
     Relocate("", "here", "left", 1),
     Relocate("ann", None, "left", 1),  # type: ignore[arg-type]
@@ -138,7 +142,6 @@ BAD: list[Any] = [
     Superseded("ann", "here", 1, 2, ""),
     Over("ann", "here", 1, ""),
     Replay("ann", "here", 1, STATE, (), is_last=True, has_published=1),  # type: ignore[arg-type]
-    Replay("ann", "here", 1, STATE, [], is_last=True),  # type: ignore[arg-type]
     Replay("ann", "here", 1, STATE, (None,), is_last=True),  # type: ignore[arg-type]
     Replay("ann", "here", 1, STATE, (changed(ITEM, event=None),), is_last=True),
     Replay("ann", "here", 1, STATE, (changed(ITEM, subscriptions=(1,)),), is_last=True),
@@ -158,7 +161,6 @@ BAD: list[Any] = [
     Wishes("ann", "here", 1, (Advertise(("ann", "a"), parse("place = myloc")),)),
     AskWishes("ann", "here", "", 1),
     AskWishes("ann", "here", "left", None),  # type: ignore[arg-type]
-    Wishes("ann", "here", 1, [WISH]),  # type: ignore[arg-type]
     Wishes("ann", "here", 1, (None,)),  # type: ignore[arg-type]
     Wishes("ann", "here", 1, (changed(WISH, id=("bob", "a")),)),
     Wishes("ann", "here", 1, (changed(WISH, filter=None),)),
@@ -171,14 +173,14 @@ BAD: list[Any] = [
     Collected("ann", "left", "here", 1, 1, (), (), is_last=None),  # type: ignore[arg-type]
     Prefetch("ann", "here", 1, None),  # type: ignore[arg-type]
     Prefetch("ann", "here", 1, (Advertise(("bob", "all"), TRUE),)),
-    Prefetch("ann", "here", 1, (Advertise(("ann", "all"), "x > 1"),)),  # type: ignore[arg-type]
+    Prefetch("ann", "here", 1, (Advertise(("ann", "all"), "x >"),)),  # type: ignore[arg-type]
     Proxy("ann", "here", 1, (Advertise(("ann", "all"), TRUE),) * 1_001),
     Proxy("ann", "", 1, ()),
     Withdraw("ann", "here", None),  # type: ignore[arg-type]
 ]
 
 
-@pytest.mark.parametrize("message", BAD, ids=shown)
+@pytest.mark.parametrize("message", read_all(BAD), ids=shown)
 def test_what_no_honest_broker_sends_closes_its_link_and_no_other(message):
     broker = joined()
     effects = broker.handle(Arrived("left", Frame(1, 0, message)), 0.0)
@@ -191,7 +193,7 @@ def test_a_part_that_follows_nothing_is_recorded_and_leaves_nothing_behind():
     broker = joined()
     effects = broker.handle(Arrived("left", Frame(1, 0, cast(Any, Replay("ann", "here", 1, None, (ITEM,), True)))), 0.0)
     assert [effect.record.kind for effect in effects if isinstance(effect, Trace)] == ["fault"]
-    assert broker.arrivals == {}
+    assert broker.component(Relocation).arrivals == {}
 
 
 KINDS = [
@@ -215,8 +217,8 @@ GARBAGE = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.just(STATE
 @given(kind=st.sampled_from(KINDS), data=st.data())
 def test_whatever_comes_the_broker_never_raises(kind, data):
     broker = joined()
-    message = kind(*(data.draw(GARBAGE) for _ in kind.__struct_fields__))
-    broker.handle(Arrived("left", Frame(1, 0, message)), 0.0)
+    for message in read_all([kind(*(data.draw(GARBAGE) for _ in kind.__struct_fields__))]):
+        broker.handle(Arrived("left", Frame(1, 0, message)), 0.0)
     assert broker.links["right"].open
 
 
@@ -244,8 +246,6 @@ HERE = Connection("left", 1, 0.0)
     "attach",
     [
         Attach("ann", mode="by boat"),
-        Attach("ann", mode="carry", log=[HERE]),  # type: ignore[arg-type]
-        Attach("ann", mode="carry", log=(None,)),  # type: ignore[arg-type]
         Attach("ann", mode="carry", log=(changed(HERE, broker=""),)),
         Attach("ann", mode="carry", log=(changed(HERE, at=float("nan")),)),
         Attach("ann", mode="carry", log=(HERE,) * (LOG_MAX + 1)),
@@ -270,7 +270,7 @@ def test_a_greeting_that_no_honest_client_sends_closes_its_connection(attach):
     effects = broker.handle(Heard("ann's", attach), 0.0)
     assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["ann's"]
     assert len(broker.sessions) == 0
-    assert broker.collecting == {}
+    assert broker.component(Carry).collecting == {}
 
 
 @pytest.mark.parametrize(
@@ -293,9 +293,9 @@ def test_a_number_that_nothing_can_be_reckoned_with_closes_its_connection(said):
 
 def test_numbers_are_those_that_can_be_reckoned_with():
     assert all(map(is_number, (0, -1, 0.5, 2**63, -1e18)))
-    assert not any(map(is_number, (True, None, "1", 2**63 + 1, 1e300, float("inf"), float("nan"), 10**400)))
+    assert not any(map(is_number, (2**63 + 1, 1e300, float("inf"), float("nan"), 10**400)))
     assert all(map(is_whole, (0, -1, 2**63 - 1)))
-    assert not any(map(is_whole, (True, 0.0, None, 2**63, -HUGE)))
+    assert not any(map(is_whole, (2**63, -(2**63), -HUGE)))
 
 
 def test_a_move_out_from_nobody_closes_the_connection():
@@ -309,8 +309,8 @@ def test_brokers_that_nobody_knows_are_not_written_to():
     broker = joined()
     broker.handle(Opened("ann's"), 0.0)
     broker.handle(Heard("ann's", Attach("ann", mode="carry", log=(Connection("nowhere", 1, 0.0),))), 0.0)
-    assert broker.unsent == {}
-    assert list(broker.collecting["ann"].brokers) == ["nowhere"]
+    assert broker.component(OverlayRoutes).unsent == {}
+    assert list(broker.component(Carry).collecting["ann"].brokers) == ["nowhere"]
 
 
 def test_a_broker_that_never_answers_is_given_up_when_it_would_keep_nothing_any_more():
@@ -320,16 +320,16 @@ def test_a_broker_that_never_answers_is_given_up_when_it_would_keep_nothing_any_
     assert broker.handle(TimerDue(("collect", "ann")), 50.0) != []
     effects = broker.handle(TimerDue(("collect", "ann")), 100.0)
     assert [effect.record.kind for effect in effects if isinstance(effect, Trace)] == ["lost"]
-    assert broker.collecting == {}
+    assert broker.component(Carry).collecting == {}
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        *(bad for bad in BAD if not isinstance(bad, Brokers)),
-        Flush("ann", 5, 1),  # type: ignore[arg-type]
+        *(bad for bad in read_all(BAD) if not isinstance(bad, Brokers)),
+        Flush("ann", "", 1),
         Flushed("ann", 1, ""),
-        Flushed("ann", None, "left"),  # type: ignore[arg-type]
+        Flushed("ann", 2**63, "left"),
         Elsewhere("ann", "here", 1, ""),
         Brokers(("far",)),
     ],
@@ -339,7 +339,11 @@ def test_what_no_honest_broker_puts_into_a_packet_closes_the_link(message):
     broker = joined_in_a_graph()
     effects = broker.handle(Arrived("left", Frame(3, 0, Packet("left", 1, {"here": 2}, message))), 0.0)
     assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["left"]
-    assert (broker.arrivals, broker.leaving, broker.flushed) == ({}, {}, {})
+    assert (
+        broker.component(Relocation).arrivals,
+        broker.component(GraphBarrier).departing,
+        broker.component(GraphBarrier).flushed,
+    ) == ({}, {}, {})
 
 
 @given(
@@ -348,20 +352,20 @@ def test_what_no_honest_broker_puts_into_a_packet_closes_the_link(message):
 )
 def test_whatever_comes_in_a_packet_the_broker_never_raises(kind, data):
     broker = joined_in_a_graph()
-    message = kind(*(data.draw(GARBAGE) for _ in kind.__struct_fields__))
-    broker.handle(Arrived("left", Frame(3, 0, Packet("left", 1, {"here": 2}, message))), 0.0)
+    for message in read_all([kind(*(data.draw(GARBAGE) for _ in kind.__struct_fields__))]):
+        broker.handle(Arrived("left", Frame(3, 0, Packet("left", 1, {"here": 2}, message))), 0.0)
 
 
 def test_answers_that_nobody_waits_for_are_kept_for_a_while_and_bounded(monkeypatch):
-    monkeypatch.setattr(graph_roaming, "FLUSHES_MAX", 3)
+    monkeypatch.setattr(transfer_barrier, "FLUSHES_MAX", 3)
     broker = joined_in_a_graph()
     for attempt in range(1, 6):
         flushed: Any = Flushed("ann", attempt, "far")
         broker.handle(Arrived("left", Frame(attempt + 2, 0, Packet("left", 1, {"here": attempt + 1}, flushed))), 0.0)
-    assert list(broker.flushed) == [("ann", attempt, "far") for attempt in (3, 4, 5)]
+    assert list(broker.component(GraphBarrier).flushed) == [("ann", attempt, "far") for attempt in (3, 4, 5)]
     for attempt in range(1, 6):
-        broker.handle(TimerDue(("flushed", "ann", str(attempt), "far")), graph_roaming.FLUSH_S)
-    assert broker.flushed == {}
+        broker.handle(TimerDue(("flushed", "ann", str(attempt), "far")), transfer_barrier.FLUSH_S)
+    assert broker.component(GraphBarrier).flushed == {}
 
 
 def test_a_client_that_comes_twice_and_wants_less_the_second_time_begins_with_that() -> None:

@@ -1,6 +1,5 @@
 """Sessions: clients come, go and come back; requests are handled once; what is malformed changes nothing."""
 
-import pickle
 from typing import Any
 
 import pytest
@@ -29,6 +28,8 @@ from godwit.broker.session import LOST_SHOWN_MAX
 from godwit.broker.sessions import Removed, Sessions
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, any_of, event, parse
+from tests.raw_messages import read
+from tests.snapshots import restored
 
 X, Y = ("ann", "x"), ("ann", "y")
 
@@ -245,14 +246,14 @@ LARGE = any_of(*(parse(f"a = {n} AND b = 1") for n in range(6)))
 )
 def test_what_is_not_allowed_is_refused_counts_as_handled_and_changes_nothing(wish: Any, reason: str) -> None:
     sessions = subscribed(subscriptions_max=1, filter_literals_max=10)
-    before = pickle.dumps(sessions.session("ann").subscriptions)  # type: ignore[union-attr]
+    before = repr(sessions.session("ann").subscriptions)  # type: ignore[union-attr]
     carried_out, effects = sessions.admit("c1", Request(2, wish), 5.0)
     assert carried_out is None
     [refused] = told(effects)
     assert isinstance(refused, Refused)
     assert refused.number == 2
     assert reason in refused.reason
-    assert pickle.dumps(sessions.session("ann").subscriptions) == before  # type: ignore[union-attr]
+    assert repr(sessions.session("ann").subscriptions) == before  # type: ignore[union-attr]
     assert ask(sessions, Unsubscribe(X)) == [Accepted(3)]
 
 
@@ -349,7 +350,7 @@ def test_sessions_survive_a_snapshot() -> None:
     deliver(sessions, 1, 2)
     sessions.detach("c1", 1.0)
     deliver(sessions, 3, 4, now=1.0)
-    copy = pickle.loads(pickle.dumps(sessions))
+    copy = restored(sessions, make())
     attach = Attach("ann", received=1, session="harbour/1/1", receipt=1)
     assert copy.attach("c2", attach, 2.0) == sessions.attach("c2", attach, 2.0)
     assert copy.on_timer_due(("expiry",), 50.0) == sessions.on_timer_due(("expiry",), 50.0)
@@ -364,7 +365,6 @@ def bad_event(**changes: Any) -> Event:
 
 
 BAD_REQUESTS: list[Any] = [
-    Received(1),
     None,
     Request(0, Unsubscribe(X)),
     Request(-1, Unsubscribe(X)),
@@ -372,15 +372,14 @@ BAD_REQUESTS: list[Any] = [
     Request("2", Unsubscribe(X)),  # type: ignore[arg-type]
     Request(2, Synced()),  # type: ignore[arg-type]
     Request(2, None),  # type: ignore[arg-type]
-    Request(2, Subscribe(X, "a < 3")),  # type: ignore[arg-type]
-    Request(2, Subscribe(["ann", "x"], TRUE)),  # type: ignore[arg-type]
+    Request(2, Subscribe(X, "a <")),  # type: ignore[arg-type]
     Request(2, Subscribe(("ann",), TRUE)),  # type: ignore[arg-type]
     Request(2, Subscribe(("ann", ""), TRUE)),
     Request(2, Subscribe(("ann", "x" * 257), TRUE)),
     Request(2, Subscribe(("ann", 3), TRUE)),  # type: ignore[arg-type]
     Request(2, Subscribe(X, TRUE, expires=float("nan"))),
     Request(2, Subscribe(X, TRUE, expires="soon")),  # type: ignore[arg-type]
-    Request(2, Subscribe(X, TRUE, queue={"count_max": 3})),  # type: ignore[arg-type]
+    Request(2, Subscribe(X, TRUE, queue={"count_max": "3"})),  # type: ignore[arg-type]
     Request(2, Subscribe(X, TRUE, queue=QueueRules(count_max=-1))),
     Request(2, Subscribe(X, TRUE, queue=QueueRules(bytes_max=1.5))),  # type: ignore[arg-type]
     Request(2, Subscribe(X, TRUE, queue=QueueRules(age_s_max=float("inf")))),
@@ -390,27 +389,27 @@ BAD_REQUESTS: list[Any] = [
     Request(2, Publish({"a": 1})),  # type: ignore[arg-type]
     Request(2, Publish(bad_event(attributes=[("a", 1)]))),
     Request(2, Publish(bad_event(attributes={"a": float("nan")}))),
-    Request(2, Publish(bad_event(attributes={"a": [1, 2]}))),
+    Request(2, Publish(bad_event(attributes={"a": [1, [2]]}))),
     Request(2, Publish(bad_event(attributes={"a": (1,)}))),
     Request(2, Publish(bad_event(attributes={"a": (1, None)}))),
     Request(2, Publish(bad_event(attributes={"": 1}))),
     Request(2, Publish(bad_event(attributes={3: 1}))),
-    Request(2, Publish(bad_event(sequence=1.0))),
+    Request(2, Publish(bad_event(sequence=1.5))),
     Request(2, Publish(bad_event(publisher=None))),
     Request(2, Publish(bad_event(payload="text"))),
     Request(2, Publish(bad_event(content_type=3))),
     Request(2, Publish(bad_event(expires_at="never"))),
-    Request(2, Publish(bad_event(to="a < 3"))),
+    Request(2, Publish(bad_event(to="a <"))),
 ]
 
 
 @pytest.mark.parametrize("message", BAD_REQUESTS, ids=range(len(BAD_REQUESTS)))
 def test_a_malformed_request_is_a_fault_and_changes_nothing(message: Any) -> None:
     sessions = subscribed()
-    before = pickle.dumps(sessions)
+    before = repr(sessions.snapshot())
     with pytest.raises(PeerFault):
-        sessions.admit("c1", message, 0.0)
-    assert pickle.dumps(sessions) == before
+        sessions.admit("c1", read(message), 0.0)
+    assert repr(sessions.snapshot()) == before
 
 
 @pytest.mark.parametrize(
@@ -420,14 +419,14 @@ def test_a_malformed_request_is_a_fault_and_changes_nothing(message: Any) -> Non
         Attach("x" * 257),
         Attach(None),  # type: ignore[arg-type]
         Attach("ann", received=-1),
-        Attach("ann", received=1.0),  # type: ignore[arg-type]
+        Attach("ann", received=1.5),  # type: ignore[arg-type]
         Attach("ann", session=None),  # type: ignore[arg-type]
         Attach("ann", quench="yes"),  # type: ignore[arg-type]
         Attach("ann", receipt="1"),  # type: ignore[arg-type]
         Attach("ann", home=1),  # type: ignore[arg-type]
         Attach("ann", attempt="1"),  # type: ignore[arg-type]
-        Attach("ann", wanted=[]),  # type: ignore[arg-type]
-        Attach("ann", tried=["b"]),  # type: ignore[arg-type]
+        Attach("ann", wanted=[None]),  # type: ignore[arg-type]
+        Attach("ann", tried=[1]),  # type: ignore[arg-type]
         Attach("ann", tried=("b", "")),
         Attach("ann", tried=("b",) * 17),
         Attach("ann", wanted=(Unsubscribe(("ann", "a")),)),  # type: ignore[arg-type]
@@ -439,20 +438,20 @@ def test_a_malformed_attach_is_a_fault_and_changes_nothing(message: Any) -> None
     sessions = subscribed()
     deliver(sessions, 1, 2)
     sessions.detach("c1", 0.0)
-    before = pickle.dumps(sessions)
+    before = repr(sessions.snapshot())
     with pytest.raises(PeerFault):
-        sessions.attach("c2", message, 0.0)
-    assert pickle.dumps(sessions) == before
+        sessions.attach("c2", read(message), 0.0)
+    assert repr(sessions.snapshot()) == before
 
 
 @pytest.mark.parametrize("message", [Received(0), Received(-1), Received(3), Received("1"), None])  # type: ignore[arg-type]
 def test_a_confirmation_of_what_was_not_sent_is_a_fault_and_changes_nothing(message: Any) -> None:
     sessions = subscribed()
     deliver(sessions, 1, 2)
-    before = pickle.dumps(sessions)
+    before = repr(sessions.snapshot())
     with pytest.raises(PeerFault):
-        sessions.received("c1", message, 0.0)
-    assert pickle.dumps(sessions) == before
+        sessions.received("c1", read(message), 0.0)
+    assert repr(sessions.snapshot()) == before
 
 
 def test_before_attach_and_after_a_second_one_nothing_is_heard() -> None:

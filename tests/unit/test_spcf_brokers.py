@@ -14,30 +14,30 @@ from godwit.filters.contexts import CONTEXT_BYTES_MAX, CONTEXT_MAX
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from godwit.mobility.messages import MoveOut, Replay
-from tests.property.roaming_network import NAMES, RoamingNetwork
+from tests.property.roaming_line import NAMES, RoamingLine
 
 GUARD: dict[str, Any] = {"role": "guard"}
 GUEST: dict[str, Any] = {"role": "guest"}
 
 
-class Brokers(RoamingNetwork):
+class Brokers(RoamingLine):
     def __init__(self, **config: Any) -> None:
         super().__init__(family="graph", strategy="spcf", **config)
-        self.wait(100.0)
+        self.pass_time(100.0)
 
     def routing(self, name: str) -> GraphRouting:
         routing = self.brokers[name].routing
         assert isinstance(routing, GraphRouting)
         return routing
 
-    def at(self, name: str) -> ContextForwarding:
+    def contexts_at(self, name: str) -> ContextForwarding:
         forwarding = self.routing(name).forwarding
         assert isinstance(forwarding, ContextForwarding)
         return forwarding
 
     def contexts(self, client: str = "client") -> dict[str, Any]:
         """Where a client is said to be in which context."""
-        found = {name: self.at(name).own for name in NAMES}
+        found = {name: self.contexts_at(name).own for name in NAMES}
         return {name: own.exact[own.keys[client]] for name, own in found.items() if client in own.keys}
 
     def attached(self) -> Attached:
@@ -56,7 +56,7 @@ def there(**config: Any) -> tuple[Brokers, Attached]:
     net.say("a", "one", Request(2, Subscribe(("client", "s"), parse("sender.x IS NULL"))))
     net.say("c", "other", Attach("publisher"))
     assert net.routing("c").remote["a"] == {("client", "s"): parse("sender.x IS NULL")}
-    assert net.at("c").others["a"].context_of("client") == (2, GUARD)
+    assert net.contexts_at("c").others["a"].context_of("client") == (2, GUARD)
     return net, welcome
 
 
@@ -78,7 +78,7 @@ def test_a_session_begins_in_the_empty_context_and_goes_with_its_client() -> Non
     assert net.contexts() == {"a": {}}
     net.say("a", "one", Request(1, Context(GUARD)))
     assert net.contexts() == {"a": GUARD}
-    net.close("a", "one")
+    net.hang_up("a", "one")
     assert net.contexts() == {"a": GUARD}  # it may come back, and events wait for it
     net.come("a", "two")
     assert net.contexts() == {"a": GUARD}
@@ -90,8 +90,8 @@ def test_a_session_begins_in_the_empty_context_and_goes_with_its_client() -> Non
 def test_a_client_that_stays_away_is_in_no_context_any_more() -> None:
     net = Brokers()
     net.come("a", "one")
-    net.close("a", "one")
-    net.wait(1e7)
+    net.hang_up("a", "one")
+    net.pass_time(1e7)
     assert net.contexts() == {}
     assert_nothing_left(net)
 
@@ -109,7 +109,7 @@ def test_the_context_moves_with_the_session(mode: str) -> None:
         net.say("a", "one", MoveOut())
     brings: dict[str, Any] = {"wanted": ()} if mode == "ask" else {"context": Context(GUEST)}
     net.come("b", "two", **moved(welcome, mode=mode, **brings))
-    net.wait(60.0)
+    net.pass_time(60.0)
     assert net.contexts() == {"b": GUARD if mode == "ask" else GUEST}
     assert list(net.routing("c").remote["b"]) == [("client", "s")]
     assert net.routing("c").remote.get("a", {}) == {}
@@ -120,41 +120,41 @@ def test_the_context_moves_with_the_session(mode: str) -> None:
 
 def test_a_client_that_waits_for_its_session_is_where_it_says_or_may_be_anywhere() -> None:
     net, welcome = there()
-    net.cut = {("b", "a"), ("a", "b")}
+    net.block("ba")
     net.come("b", "two", **moved(welcome, context=Context(GUEST)))
     assert net.contexts() == {"a": GUARD, "b": GUEST}
-    assert net.at("c").others["b"].context_of("client") == (1, GUEST)
+    assert net.contexts_at("c").others["b"].context_of("client") == (1, GUEST)
     net, welcome = there()
-    net.cut = {("b", "a"), ("a", "b")}
+    net.block("ba")
     net.come("b", "two", **moved(welcome))
     assert net.contexts() == {"a": GUARD}
-    assert net.at("c").others["b"].context_of("client") is None  # so it may be meant by everything
+    assert net.contexts_at("c").others["b"].context_of("client") is None  # so it may be meant by everything
 
 
 def test_of_a_client_whose_server_vouches_for_a_part_nothing_is_said_before_its_session_is_there() -> None:
     net, welcome = there(asserted=("badge",))
-    net.cut = {("b", "a"), ("a", "b")}
+    net.block("ba")
     net.come("b", "two", **moved(welcome, context=Context(GUEST)))
     assert net.contexts() == {"a": GUARD}
 
 
 def test_who_is_superseded_while_it_waits_leaves_no_context_behind() -> None:
     net, welcome = there()
-    net.cut = {("b", "a"), ("a", "b")}
+    net.block("ba")
     net.come("b", "two", **moved(welcome, context=Context(GUEST)))
-    net.cut = set()
+    net.block()
     net.say("a", "three", Attach("client", session=welcome.session, home="a", since=1, attempt=3))
-    net.wait(300.0)
+    net.pass_time(300.0)
     assert net.contexts() == {"a": GUARD}
     assert net.routing("c").remote.get("b", {}) == {}
 
 
 def test_a_naive_client_is_in_two_places_until_the_old_session_is_over() -> None:
     net, welcome = there()
-    net.close("a", "one")
+    net.hang_up("a", "one")
     net.come("b", "two", **moved(welcome, mode="naive", wanted=()))
     assert net.contexts() == {"a": GUARD, "b": {}}
-    net.wait(1e7)
+    net.pass_time(1e7)
     assert list(net.contexts()) == ["b"]
 
 
@@ -164,14 +164,14 @@ def test_the_context_of_a_publisher_goes_with_it_or_stays_as_long_as_its_tree(mo
     net.come("a", "one", mode=mode, attempt=1)
     net.say("a", "one", Request(1, Advertise(("client", "ad"), TRUE)))
     net.say("a", "one", Request(2, Context(GUARD)))
-    net.close("a", "one")
+    net.hang_up("a", "one")
     assert net.contexts() == ({"a": GUARD} if mode == "delayed" else {})
     net.come("b", "two", mode=mode, attempt=2, home="a")
     assert list(net.contexts()) == (["a", "b"] if mode == "delayed" else ["b"])
-    net.wait(20.0)
+    net.pass_time(20.0)
     assert list(net.contexts()) == ["b"]
     net.say("b", "two", Bye())
-    net.wait(1e7)
+    net.pass_time(1e7)
     assert net.contexts() == {}
     assert_nothing_left(net)
 
@@ -183,7 +183,7 @@ def test_the_context_of_a_publisher_goes_with_it_or_stays_as_long_as_its_tree(mo
 @pytest.mark.parametrize("matching", ["source", "hops"])
 def test_a_name_that_no_context_has_ends_the_connection_of_who_says_it_and_no_link(name: str, matching: Any) -> None:
     config: dict[str, Any] = {"family": "graph", "strategy": "spcf", "matching": matching}
-    net = RoamingNetwork(**config, overlay=(("a", "b", 1.0), ("b", "c", 1.0)) if matching == "hops" else ())
+    net = RoamingLine(**config, overlay=(("a", "b", 1.0), ("b", "c", 1.0)) if matching == "hops" else ())
     for connection, attach in (("one", Attach("client")), ("two", Attach("mover", context=Context({name: 1})))):
         net.say("a", connection, attach)
         net.say("a", connection, Request(1, Context({name: 1})))
@@ -194,7 +194,7 @@ def test_a_name_that_no_context_has_ends_the_connection_of_who_says_it_and_no_li
 @pytest.mark.parametrize("matching", ["source", "hops"])
 def test_the_largest_context_has_room_for_what_is_vouched_for_besides(matching: Any) -> None:
     config: dict[str, Any] = {"family": "graph", "strategy": "spcf", "matching": matching, "asserted": ("role",)}
-    net = RoamingNetwork(**config, overlay=(("a", "b", 1.0), ("b", "c", 1.0)) if matching == "hops" else ())
+    net = RoamingLine(**config, overlay=(("a", "b", 1.0), ("b", "c", 1.0)) if matching == "hops" else ())
     many: dict[str, Any] = {f"a{number}": number for number in range(CONTEXT_MAX)}
     long: dict[str, Any] = {"a": "x" * (CONTEXT_BYTES_MAX - 9)}
     for number, said in enumerate((many, long), 1):
@@ -208,7 +208,7 @@ def test_the_largest_context_has_room_for_what_is_vouched_for_besides(matching: 
 
 
 def test_a_tree_follows_the_largest_context_with_what_is_vouched_for_besides() -> None:
-    net = RoamingNetwork(asserted=("role",), advertisements="off")
+    net = RoamingLine(asserted=("role",), advertisements="off")
     many: dict[str, Any] = {f"a{number}": number for number in range(CONTEXT_MAX)}
     net.put("a", Opened("one", {"role": "guard"}))
     net.say("a", "one", Attach("client"))
@@ -219,8 +219,8 @@ def test_a_tree_follows_the_largest_context_with_what_is_vouched_for_besides() -
     assert_linked(net)
 
 
-def assert_linked(net: RoamingNetwork) -> None:
-    net.wait(10.0)
+def assert_linked(net: RoamingLine) -> None:
+    net.pass_time(10.0)
     links = {(name, link.peer): link for name, broker in net.brokers.items() for link in broker.links.values()}
     assert {ends: link.fault for ends, link in links.items()} == dict.fromkeys(links)
     assert all(link.connected for link in links.values())

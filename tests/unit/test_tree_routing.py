@@ -3,7 +3,6 @@
 What its tables do while everyone remembers is in tests/paper/test_pubmob_tables.py.
 """
 
-import pickle
 from random import Random
 
 import pytest
@@ -28,7 +27,9 @@ from godwit.broker.routing import Forward, Local
 from godwit.broker.tree import HOLD_S, HOLD_TIMER, TreeRouting
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, event, parse
-from tests.property.tree_network import TreeNetwork
+from tests.property.routing_network import TreeNetwork
+from tests.raw_messages import read
+from tests.snapshots import restored
 
 WIDE, NARROW = parse("x > 0"), parse("x > 10")
 S, A = ("ann", "s"), ("pat", "a")
@@ -276,7 +277,7 @@ def test_two_adjacent_brokers_that_both_lost_their_memory_do_not_wait_for_each_o
     network.publish("a", x=11)
     network.settle()
     assert all(broker.is_settled() for broker in network.brokers.values())
-    assert network.timers == {}
+    assert network.wires.timers == {}
     assert network.delivered == {"sub": [1]}
 
 
@@ -344,7 +345,7 @@ def test_what_waited_for_a_link_that_is_given_up_waits_on() -> None:
 def test_a_snapshot_routes_as_the_original_did() -> None:
     network = lively()
     routing = network.brokers["c"]
-    copy = pickle.loads(pickle.dumps(routing))
+    copy = restored(routing, network._made("c"))
     for x in (0, 5, 11):
         published = numbered(1, x=x)
         assert copy.on_message("b", Publish(published), 0.0) == routing.on_message("b", Publish(published), 0.0)
@@ -355,7 +356,7 @@ def test_a_snapshot_routes_as_the_original_did() -> None:
 def test_a_snapshot_keeps_what_is_held() -> None:
     routing = TreeRouting("b", "n")
     routing.publish(numbered(1), 0.0)
-    assert pickle.loads(pickle.dumps(routing)).held_back() == [Publish(numbered(1))]
+    assert restored(routing, TreeRouting("b", "n")).held_back() == [Publish(numbered(1))]
 
 
 def test_what_anybody_wants_is_each_filter_once() -> None:
@@ -396,10 +397,9 @@ def test_a_filter_that_matches_nothing_can_be_subscribed_to() -> None:
         Publish(Event({}, sequence="1")),  # type: ignore[arg-type]
         Subscribe("s", TRUE),  # type: ignore[arg-type]
         Subscribe(("ann", "s", "t"), TRUE),  # type: ignore[arg-type]
-        Subscribe(["ann", "s"], TRUE),  # type: ignore[arg-type]
         Subscribe((1, "s"), TRUE),  # type: ignore[arg-type]
         Subscribe(S, None),  # type: ignore[arg-type]
-        Subscribe(S, "x > 0"),  # type: ignore[arg-type]
+        Subscribe(S, "x >"),  # type: ignore[arg-type]
         Subscribe(S, parse("x > my.threshold")),
         Subscribe(S, type(WIDE)("x", 5)),  # type: ignore[arg-type, call-arg]
         Subscribe(S, type(WIDE)(5, WIDE.values)),  # type: ignore[arg-type, call-arg, union-attr]
@@ -416,10 +416,10 @@ def test_a_message_that_no_honest_neighbour_sends_is_a_fault_and_changes_nothing
     routing = told_everything()
     routing.on_message("m", Subscribe(S, WIDE), 0.0)
     routing.on_message("m", Advertise(A, WIDE), 0.0)
-    before = pickle.dumps(routing)
+    before = repr(routing.snapshot())
     with pytest.raises(PeerFault):
-        routing.on_message("n", message, 0.0)
-    assert pickle.dumps(routing) == before
+        routing.on_message("n", read(message), 0.0)
+    assert repr(routing.snapshot()) == before
 
 
 def test_a_neighbour_tells_so_many_entries_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,14 @@
 """Where a publisher was before it came, as its broker knows it and tells the predictor. [publishers.py, rule 6]"""
 
-import pickle
-
 import pytest
 
 from godwit.broker.broker import Broker
 from godwit.broker.effects import Closed, Heard, Opened
 from godwit.broker.messages import Attach
-from godwit.mobility import mobile_broker
 from godwit.mobility.predictors import MovementModel
-from godwit.mobility.publisher_presence import PublisherConfig
+from godwit.mobility.publisher_presence import PublisherConfig, PublisherPresence
 from tests.paper.roaming_world import LATENCY_S, Roaming
+from tests.snapshots import reborn
 
 STREET = "b0-b1 b1-b2 b2-b3 b3-b4"
 
@@ -39,7 +37,7 @@ def visits(street: Roaming, *brokers: str) -> None:
 
 def last_question(street: Roaming) -> tuple[str, str | None]:
     """The last thing that was asked when P goes: where it was, and before."""
-    street.go("P")
+    street.leave("P")
     street.settle()
     here, _, before = Asked.questions[-1]
     return here, before
@@ -70,8 +68,8 @@ def test_a_connection_that_breaks_and_comes_back_changes_nothing(street: Roaming
 
 def test_who_has_gone_for_longer_than_a_prediction_stands_was_nowhere(street: Roaming) -> None:
     visits(street, "b1", "b2")
-    street.go("P")
-    street.run(21.0)
+    street.leave("P")
+    street.pass_time(21.0)
     assert street.holds_nothing_of("b2", "P")
     visits(street, "b2")
     assert last_question(street) == ("b2", None)
@@ -81,7 +79,7 @@ def test_a_broker_that_was_greeted_and_could_not_answer_counts(street: Roaming) 
     """It was at b2, though its welcome there was on the way when it went on."""
     visits(street, "b1")
     street.come("P", "b2")
-    street.run(1.5 * LATENCY_S)  # its greeting is there, the welcome is not
+    street.pass_time(1.5 * LATENCY_S)  # its greeting is there, the welcome is not
     visits(street, "b3")
     assert street.client("P").home == "b3"
     assert last_question(street) == ("b3", "b2")
@@ -90,7 +88,7 @@ def test_a_broker_that_was_greeted_and_could_not_answer_counts(street: Roaming) 
 def test_who_greets_twice_because_no_answer_came_was_where_it_was(street: Roaming) -> None:
     visits(street, "b1")
     street.come("P", "b2")
-    street.run(1.5 * LATENCY_S)
+    street.pass_time(1.5 * LATENCY_S)
     visits(street, "b2")
     assert last_question(street) == ("b2", "b1")
 
@@ -98,7 +96,7 @@ def test_who_greets_twice_because_no_answer_came_was_where_it_was(street: Roamin
 def test_who_greets_another_in_vain_and_comes_back_has_been_there(street: Roaming) -> None:
     visits(street, "b1", "b2")
     street.come("P", "b3")
-    street.run(1.5 * LATENCY_S)
+    street.pass_time(1.5 * LATENCY_S)
     visits(street, "b2")
     assert last_question(street) == ("b2", "b3")
 
@@ -113,7 +111,7 @@ def test_a_second_connection_knows_what_the_first_one_knew_that_has_not_ended_ye
     broker = street.broker("b2")
     greeted(broker, "one", attempt=2, since=1, home="b1")
     greeted(broker, "two", attempt=3, since=2, home="b2")
-    assert broker.publishers["P"].before == "b1"
+    assert broker.component(PublisherPresence).publishers["P"].before == "b1"
     broker.handle(Closed("one"), 100.0)
     broker.handle(Closed("two"), 100.0)
     assert Asked.questions[-1] == ("b2", 3, "b1")
@@ -123,12 +121,12 @@ def test_what_is_known_is_in_snapshots(street: Roaming) -> None:
     """Of one who is here, and of one who has just left."""
     broker = street.broker("b2")
     greeted(broker, "one", attempt=2, since=1, home="b1")
-    broker = pickle.loads(pickle.dumps(broker))
+    broker = reborn(broker)
     broker.handle(Closed("one"), 101.0)
     assert Asked.questions[-1] == ("b2", 2, "b1")
-    broker = pickle.loads(pickle.dumps(broker))
+    broker = reborn(broker)
     greeted(broker, "two", attempt=3, since=2, home="b2")
-    assert broker.publishers["P"].before == "b1"
+    assert broker.component(PublisherPresence).publishers["P"].before == "b1"
 
 
 def test_a_name_that_nobody_knows_is_no_fault_and_first_order_answers() -> None:
@@ -138,7 +136,7 @@ def test_a_name_that_nobody_knows_is_no_fault_and_first_order_answers() -> None:
         broker = street.broker("b2")
         greeted(broker, home, attempt=2, since=1, home=home)
         broker.handle(Closed(home), 100.0)
-        assert broker.predicted.pop("P").to == to
+        assert broker.component(PublisherPresence).predicted.pop("P").to == to
 
 
 def test_the_broker_ahead_is_told_in_either_direction() -> None:
@@ -147,6 +145,10 @@ def test_the_broker_ahead_is_told_in_either_direction() -> None:
     street = Roaming(STREET, moving=PublisherConfig(predictor=MovementModel({"b2": {"b1": 5, "b3": 5}}, pairs)))
     for last, ahead in (("b1", "b3"), ("b3", "b1")):
         visits(street, last, "b2")
-        street.go("P")
+        street.leave("P")
         street.settle()
-        assert [broker for broker in ("b0", "b1", "b3", "b4") if "P" in street.broker(broker).holdings] == [ahead]
+        assert [
+            broker
+            for broker in ("b0", "b1", "b3", "b4")
+            if "P" in street.broker(broker).component(PublisherPresence).holdings
+        ] == [ahead]

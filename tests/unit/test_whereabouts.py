@@ -1,11 +1,10 @@
 """Clients that bring their name alone find their sessions, wherever these are."""
 
-import pickle
 from typing import Any
 
 import pytest
 
-from godwit.broker.effects import LinkDown, LinkUp
+from godwit.broker.gossip import Gossip
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Accepted,
@@ -22,13 +21,13 @@ from godwit.broker.messages import (
 )
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.mobility import mobile_broker
-from tests.property.roaming_network import LINKS, RoamingNetwork
+from godwit.mobility.relocation import Relocation
+from tests.property.roaming_line import RoamingLine
 
 FAMILIES = ("tree", "graph")
 
 
-class Net(RoamingNetwork):
+class Net(RoamingLine):
     """With clients that know nothing but their names."""
 
     def __init__(self, family: str = "tree", **config: Any) -> None:
@@ -38,7 +37,7 @@ class Net(RoamingNetwork):
 
     def come(self, at: str, connection: str, **fields: Any) -> Attached | None:
         self.say(at, connection, Attach("ann", mode="named", **fields))
-        self.wait(2.0)
+        self.pass_time(2.0)
         return self.attached(at, connection)
 
     def attached(self, at: str, connection: str) -> Attached | None:
@@ -47,14 +46,14 @@ class Net(RoamingNetwork):
 
     def subscribe(self, at: str, connection: str, number: int = 1) -> None:
         self.say(at, connection, Request(number, Subscribe(("ann", "s"), parse("x > 0"))))
-        self.wait(1.0)
+        self.pass_time(1.0)
 
     def publish(self, count: int = 1) -> None:
         for _ in range(count):
             self.published += 1
             happened = event({"x": self.published}, publisher="pub", sequence=self.published)
             self.say("b", "p", Request(self.published, Publish(happened)))
-        self.wait(1.0)
+        self.pass_time(1.0)
 
     def numbers(self, at: str, connection: str) -> list[int]:
         found = [said for where, over, said in self.told if (where, over) == (at, connection)]
@@ -68,20 +67,7 @@ class Net(RoamingNetwork):
         return [name for name, broker in self.brokers.items() if broker.sessions.session("ann") is not None]
 
     def known(self) -> list[Any]:
-        return [broker.gossip.value("whereabouts", "ann") for broker in self.brokers.values()]
-
-    def lose(self, name: str) -> None:
-        """A broker loses its disk and comes back as a new life."""
-        before = self.brokers[name]
-        near = {peer: 1.0 for link in LINKS if name in link for peer in link if peer != name}
-        self.timers = {key: at for key, at in self.timers.items() if key[0] != name}
-        self.brokers[name] = mobile_broker(name, near, before.config, 2)
-        for peer in near:
-            self.put(peer, LinkDown(name))
-        for peer in near:
-            self.pending += [(peer, LinkUp(name)), (name, LinkUp(peer))]
-        self.settle()
-        self.wait(2.0)
+        return [broker.component(Gossip).value("whereabouts", "ann") for broker in self.brokers.values()]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -94,7 +80,7 @@ def test_a_client_without_memory_finds_its_session_at_another_broker(family):
     net.publish(2)
     assert net.numbers("a", "k1") == [1, 2]
     net.say("a", "k1", Received(1))
-    net.close("a", "k1")
+    net.hang_up("a", "k1")
     net.publish(2)
     second = net.come("c", "k2")
     assert second is not None
@@ -141,13 +127,13 @@ def test_a_client_whose_session_is_on_its_way_comes_again_and_waits_for_it(famil
     net.come("a", "k1")
     net.subscribe("a", "k1")
     net.publish(1)
-    net.close("a", "k1")
-    net.cut = {("a", "b"), ("b", "a")}
+    net.hang_up("a", "k1")
+    net.block("ab")
     assert net.come("c", "k2") is None
     assert net.come("c", "k3") is None
     assert net.reasons("c", "k2") == ["the client has come over another connection"]
-    net.cut = set()
-    net.wait(30.0)
+    net.block()
+    net.pass_time(30.0)
     assert net.attached("c", "k3") is not None or net.reasons("c", "k3")
     attached = net.come("c", "k4")
     assert attached is not None
@@ -161,13 +147,13 @@ def test_a_client_that_goes_on_before_its_session_has_come_gets_it_where_it_is(f
     net.come("a", "k1")
     net.subscribe("a", "k1")
     net.publish(2)
-    net.close("a", "k1")
-    net.cut = {("a", "b"), ("b", "a")}
+    net.hang_up("a", "k1")
+    net.block("ab")
     net.come("b", "k2")
-    net.close("b", "k2")
+    net.hang_up("b", "k2")
     net.come("c", "k3")
-    net.cut = set()
-    net.wait(30.0)
+    net.block()
+    net.pass_time(30.0)
     if net.attached("c", "k3") is None:
         net.come("c", "k4")
     assert net.homes() == ["c"]
@@ -178,16 +164,16 @@ def test_when_the_old_broker_does_not_answer_the_client_is_told_so_and_nothing_i
     net = Net()
     net.come("a", "k1")
     net.subscribe("a", "k1")
-    net.close("a", "k1")
-    net.cut = {("a", "b"), ("b", "a")}
+    net.hang_up("a", "k1")
+    net.block("ab")
     net.publish(2)
     for connection in ("k2", "k3", "k4"):
         assert net.come("c", connection) is None
-        net.wait(60.0)
+        net.pass_time(60.0)
         assert net.reasons("c", connection) == ["the session of ann is at a, which does not answer"]
-    assert net.brokers["c"].arrivals == {}
-    net.cut = set()
-    net.wait(60.0)
+    assert net.brokers["c"].component(Relocation).arrivals == {}
+    net.block()
+    net.pass_time(60.0)
     attached = net.come("c", "k5")
     assert attached is not None
     assert not attached.receipt.session_lost
@@ -198,17 +184,17 @@ def test_when_the_old_broker_does_not_answer_the_client_is_told_so_and_nothing_i
 def test_a_home_that_was_silent_for_longer_than_sessions_last_is_given_up():
     net = Net(limits=Limits(session_expiry_s=100.0))
     net.come("a", "k1")
-    net.close("a", "k1")
-    net.cut = {("a", "b"), ("b", "a")}
-    net.wait(150.0)
+    net.hang_up("a", "k1")
+    net.block("ab")
+    net.pass_time(150.0)
     net.come("c", "k2")
-    net.wait(15.0)
+    net.pass_time(15.0)
     attached = net.attached("c", "k2")
     assert attached is not None
     assert attached.fresh
     assert attached.receipt.session_lost
-    net.cut = set()
-    net.wait(60.0)
+    net.block()
+    net.pass_time(60.0)
     assert net.homes() == ["c"]
 
 
@@ -218,7 +204,8 @@ def test_after_a_broker_has_lost_its_disk_its_clients_begin_anew_and_hear_of_it(
     net = Net(family)
     net.come("a", "k1")
     net.subscribe("a", "k1")
-    net.lose("a")
+    net.start_again("a", keeps_disk=False)
+    net.pass_time(2.0)
     assert net.homes() == []
     attached = net.come(comes_to, "k2")
     assert attached is not None
@@ -233,14 +220,10 @@ def test_a_broker_that_comes_back_from_its_disk_has_its_sessions_still():
     net = Net()
     net.come("a", "k1")
     net.subscribe("a", "k1")
-    net.brokers["a"] = pickle.loads(pickle.dumps(net.brokers["a"]))
-    net.close("a", "k1")
-    net.put("a", LinkDown("b"))
-    net.put("b", LinkDown("a"))
+    net.crash("a", keeps_disk=True)
     net.publish(2)
-    net.pending += [("a", LinkUp("b")), ("b", LinkUp("a"))]
-    net.settle()
-    net.wait(1.0)
+    net.restart("a", rejoins=True)
+    net.pass_time(1.0)
     attached = net.come("c", "k2")
     assert attached is not None
     assert not attached.fresh
@@ -271,13 +254,13 @@ def test_a_fresh_start_while_the_session_is_on_its_way_ends_that_too():
     net.come("a", "k1")
     net.subscribe("a", "k1")
     net.publish(1)
-    net.cut = {("a", "b"), ("b", "a")}
+    net.block("ab")
     net.come("c", "k2")
     attached = net.come("c", "k3", fresh_start=True)
     assert attached is not None
     assert attached.fresh
-    net.cut = set()
-    net.wait(200.0)
+    net.block()
+    net.pass_time(200.0)
     assert net.homes() == ["c"]
     assert net.numbers("c", "k3") == []
     assert list(net.open) == [("b", "p"), ("c", "k3")]
@@ -291,12 +274,12 @@ def test_a_fresh_start_is_for_clients_that_bring_their_name_alone():
 
 def test_of_two_sessions_that_began_apart_the_later_one_stays():
     net = Net()
-    net.cut = {("a", "b"), ("b", "a")}
+    net.block("ab")
     net.come("a", "k1")
     net.come("c", "k2")
     assert net.homes() == ["a", "c"]
-    net.cut = set()
-    net.wait(60.0)
+    net.block()
+    net.pass_time(60.0)
     assert net.homes() == ["c"]
     assert net.reasons("a", "k1") == ["the client has a later session at c"]
     assert {value.home for value in net.known()} == {"c"}
@@ -308,11 +291,11 @@ def test_a_session_that_has_ended_is_forgotten_everywhere(ends):
     net.come("a", "k1")
     if ends == "linger":
         net.say("a", "k1", Request(1, Linger(5.0)))
-        net.close("a", "k1")
-        net.wait(6.0)
+        net.hang_up("a", "k1")
+        net.pass_time(6.0)
     else:
         net.say("a", "k1", Bye())
-    net.wait(1.0)
+    net.pass_time(1.0)
     assert net.known() == [None, None, None]
     attached = net.come("c", "k2")
     assert attached is not None
@@ -325,7 +308,7 @@ def test_a_client_that_says_where_it_was_is_not_in_the_table_any_more():
     first = net.come("a", "k1")
     assert first is not None
     net.say("a", "k2", Attach("ann", session=first.session, home="a", attempt=9))
-    net.wait(1.0)
+    net.pass_time(1.0)
     assert net.known() == [None, None, None]
 
 

@@ -18,18 +18,18 @@ from typing import Any
 
 from godwit.adhoc.radio_messages import Merge
 from godwit.broker.broker import Broker
-from godwit.broker.checking import shown
 from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Effect, Input, StartTimer, Trace
 from godwit.broker.links import Link
+from godwit.broker.message_checks import shown
 from godwit.broker.messages import Attach, NodeId, Subscribe, Unsubscribe, Waiting
 from godwit.broker.reductions import covering
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.session import Session
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
-from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Replay
+from godwit.mobility.move_checks import check_move
 from godwit.trace import Record
 
 __all__ = ["EventBroker", "check_part", "in_sender_order", "whole_sessions"]
@@ -51,6 +51,15 @@ class EventBroker:
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input, as every broker does."""
         return self._broker.handle(input, now)
+
+    @property
+    def neighbours(self) -> tuple[NodeId, ...]:
+        """Those to which it is joined."""
+        return tuple(self._broker.links)
+
+    def table_sizes(self) -> dict[str, int]:
+        """How many entries each table holds."""
+        return self._tree.sizes()
 
     def handed_over(self, to: NodeId) -> list[Replay]:
         """All sessions, as another event broker takes them. They stay here, too."""

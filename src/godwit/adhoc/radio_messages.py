@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from godwit.broker.checking import shown
+from godwit.broker.message_checks import shown
 from godwit.broker.messages import Ack, Frame, FrameOrAck, Goodbye, Hello, NodeId
 from godwit.errors import PeerFault
 

@@ -11,12 +11,18 @@ from godwit.baselines.bloom import BloomFilter
 from godwit.baselines.hop_messages import HopMessage
 from godwit.baselines.hops import HopRouting
 from godwit.baselines.hops_state import HopState
+from godwit.baselines.naive import NAIVE, Naive
 from godwit.broker.config import BrokerConfig
 from godwit.broker.families import Checks, register_family
 from godwit.broker.messages import NodeId
 from godwit.codec import register_messages, register_states
+from godwit.mobility.extensions import Policy, register_attach_policy
 
-__all__ = ["BloomFilter", "HopRouting", "hops_family"]
+__all__ = ["BloomFilter", "HopRouting", "Naive", "hops_family", "naive_policy"]
+
+
+naive_policy = Policy(NAIVE, Naive)
+"""The mode `naive` of moving: `Attach(mode="naive")`."""
 
 
 def hops_family(
@@ -27,5 +33,6 @@ def hops_family(
 
 
 register_family("hops", hops_family)
+register_attach_policy("naive", naive_policy)
 register_messages(*get_args(HopMessage))
 register_states(HopState)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from godwit.baselines.bloom import check_bloom
-from godwit.broker.checking import check_event, check_filter, check_id, is_whole, shown
+from godwit.broker.message_checks import check_event, is_whole, shown
 from godwit.broker.messages import EntryId, NodeId
 from godwit.errors import BadValue, PeerFault
 from godwit.filters.contexts import AUTHORS, checked_context
@@ -90,9 +90,7 @@ def check_hop_message(message: Any) -> None:
                 check_bloom(message.bloom)
             _check_number(number, 0)
         case SubscribePacket(targets=targets):
-            check_id(message.id)
             for filter in (message.filter, message.asks):
-                check_filter(filter)
                 if is_open(filter):
                     raise PeerFault(f"a filter that cannot be routed: {shown(filter)}")
             _check_number(message.context, 1)
@@ -101,7 +99,6 @@ def check_hop_message(message: Any) -> None:
             for changes in targets.values():
                 _check_number(changes, 0)
         case UnsubscribePacket(targets=targets):
-            check_id(message.id)
             if type(targets) is not tuple or not targets:
                 raise PeerFault("UnsubscribePacket.targets must be a tuple of brokers, and not empty")
         case ContextBegins(values=values):

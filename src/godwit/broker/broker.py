@@ -27,7 +27,6 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from godwit.broker.broker_state import BrokerState
-from godwit.broker.checking import check_attach
 from godwit.broker.component import ClientHandler, Component, LocalHook, MessageHandler, Relayed, TimerHandler
 from godwit.broker.config import BrokerConfig
 from godwit.broker.dispatch import Dispatch
@@ -53,6 +52,7 @@ from godwit.broker.gossip_messages import Fact
 from godwit.broker.host import OpenFilters
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link
+from godwit.broker.message_checks import check_attach
 from godwit.broker.messages import (
     Ack,
     Advertise,

@@ -25,5 +25,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     overlay: tuple[tuple[NodeId, NodeId, float], ...] = ()  # matching at hops: every link and its cost
     expects_strangers: bool = False  # optional advertisements: who comes may publish at once, and be gone
     asserted: tuple[str, ...] = ()  # the attributes of contexts that the server alone says, and no client
+    components: tuple[str, ...] = ()  # further components, by their registered names (mobility/extensions.py)
+    attach_policies: tuple[str, ...] = ()  # further ways to attach, likewise
     link: LinkConfig = LinkConfig()
     limits: Limits = Limits()

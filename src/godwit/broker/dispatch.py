@@ -21,7 +21,7 @@ class Dispatch:
         self.messages: dict[type, MessageHandler] = _one_each([each.messages for each in every])
         for relay in (each.relay for each in every if each.relay is not None):
             self.messages = _one_each([self.messages, dict.fromkeys(self.relayed, relay)])
-        self.client_messages = _one_each([each.client_messages for each in every])
+        self.client_messages: dict[type, ClientHandler] = _one_each([each.client_messages for each in every])
         self.timers = _one_each([each.timers for each in every])
         self.inputs = _one_each([each.inputs for each in every])
         self.facts = _one_each([each.facts for each in every])

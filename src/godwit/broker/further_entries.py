@@ -13,7 +13,9 @@ has lost its memory.
 """
 
 from collections.abc import Collection, Iterable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+
+import msgspec
 
 from godwit.broker.messages import EntryId, NodeId
 from godwit.broker.routing import Answer, Demand
@@ -21,7 +23,7 @@ from godwit.broker.state_types import AnyState
 from godwit.filters.filters import Filter
 from godwit.matching.matcher import Matcher
 
-__all__ = ["FurtherEntries", "NoFurtherEntries", "TreeTables"]
+__all__ = ["FurtherEntries", "NoFurtherEntries", "NoFurtherEntriesState", "TreeTables"]
 
 
 class TreeTables(Protocol):
@@ -106,11 +108,17 @@ class FurtherEntries(Protocol):
     def sizes(self) -> dict[str, int]:
         """How many entries each table holds."""
 
-    def snapshot(self) -> AnyState | None:
-        """All of its state; None: it has none."""
+    def snapshot(self) -> AnyState:
+        """All of its state, as a struct of a kind that is registered with `godwit.codec`."""
 
     def restore(self, state: Any) -> None:
         """Go on from that state. The tables of the tree are restored already."""
+
+
+class NoFurtherEntriesState(msgspec.Struct, frozen=True, tag=True):
+    """There is nothing to remember."""
+
+    version: ClassVar[int] = 1
 
 
 class NoFurtherEntries:
@@ -155,8 +163,8 @@ class NoFurtherEntries:
     def sizes(self) -> dict[str, int]:
         return {}
 
-    def snapshot(self) -> None:
-        return None
+    def snapshot(self) -> NoFurtherEntriesState:
+        return NoFurtherEntriesState()
 
-    def restore(self, state: None) -> None:
+    def restore(self, state: NoFurtherEntriesState) -> None:
         pass

@@ -27,12 +27,12 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import structs
 
-from godwit.broker.checking import check_event, is_whole, shown
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, Trace
 from godwit.broker.gossip_messages import Dwelling, Fact, Kept, Known, Member
 from godwit.broker.host import Host
 from godwit.broker.links import Link
+from godwit.broker.message_checks import check_event, is_whole, shown
 from godwit.broker.messages import NodeId
 from godwit.broker.queues import event_size
 from godwit.errors import PeerFault

@@ -38,8 +38,8 @@ and the index over it; client table → `local`.
    tree changes.
 3. Advertisements are accepted and ignored: subscriptions are known to every broker anyway.
 
-Who hears of what is decided by a `Forwarding` (`forwarding.py`). The rules above are those of `gsf.py`, where it is
-everyone; `spcf.py` tells fewer brokers of a subscription, and each event to fewer.
+Who hears of what is decided by a `Forwarding` (`forwarding_strategy.py`). The rules above are those of `gsf.py`, where
+it is everyone; `spcf.py` tells fewer brokers of a subscription, and each event to fewer.
 """
 
 from collections import deque
@@ -50,7 +50,7 @@ import msgspec
 
 from godwit.broker.channels import GAP, Channels, ChannelsState
 from godwit.broker.effects import StartTimer, TimerKey, Trace
-from godwit.broker.forwarding import Forwarding
+from godwit.broker.forwarding_strategy import Forwarding
 from godwit.broker.gsf import SubscriptionForwarding
 from godwit.broker.messages import (
     Carried,
@@ -97,7 +97,7 @@ class GraphState(msgspec.Struct, frozen=True, tag=True):
     stale: dict[NodeId, tuple[EntryId, ...]]
     untold: tuple[NodeId, ...]
     early: tuple[Event, ...] | None
-    forwarding: AnyState | None
+    forwarding: AnyState
 
 
 class GraphRouting:

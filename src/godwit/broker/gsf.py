@@ -6,16 +6,24 @@
 
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
-from godwit.broker.forwarding import GraphTables
+import msgspec
+
+from godwit.broker.forwarding_strategy import GraphTables
 from godwit.broker.messages import Carried, EntryId, NodeId, Subscribe, Unsubscribe
 from godwit.broker.packets import Further
 from godwit.broker.routing import Answer
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 
-__all__ = ["SubscriptionForwarding"]
+__all__ = ["GsfState", "SubscriptionForwarding"]
+
+
+class GsfState(msgspec.Struct, frozen=True, tag=True):
+    """There is nothing to remember besides the tables of the broker."""
+
+    version: ClassVar[int] = 1
 
 
 class SubscriptionForwarding:
@@ -70,8 +78,8 @@ class SubscriptionForwarding:
     def sizes(self) -> dict[str, int]:
         return {}
 
-    def snapshot(self) -> None:
-        return None
+    def snapshot(self) -> GsfState:
+        return GsfState()
 
-    def restore(self, state: None) -> None:
+    def restore(self, state: GsfState) -> None:
         pass

@@ -8,7 +8,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from godwit.broker.checking import check_event, check_filter, check_id, shown
+from godwit.broker.message_checks import check_event, shown
 from godwit.broker.messages import (
     ContextAdded,
     ContextRemoved,
@@ -29,7 +29,6 @@ from godwit.broker.topology import INCARNATION_MAX
 from godwit.errors import BadValue, PeerFault
 from godwit.filters.contexts import AUTHORS, CONTEXT_MAX, LISTED_MAX, Bound, checked_context
 from godwit.filters.events import NAME_LENGTH_MAX
-from godwit.filters.filters import TRUE
 from godwit.filters.references import is_open
 from godwit.filters.sets import OneOf, Places, ValueSet
 
@@ -72,10 +71,7 @@ def _fault(message: Any) -> str | None:
         case Publish():
             check_event(message.event)
             return None
-        case Subscribe() | Unsubscribe():
-            check_id(message.id)
-            filter: Any = getattr(message, "filter", TRUE)
-            check_filter(filter)
+        case Subscribe(filter=filter):
             return f"{shown(filter)}, which cannot be routed" if is_open(filter) else None
         case Start():
             return None if _is_number(message.incarnation) else f"a life numbered {message.incarnation!r}"
@@ -83,7 +79,7 @@ def _fault(message: Any) -> str | None:
             numbers = message.numbers
             well = type(numbers) is tuple and len(numbers) <= NACK_MAX and all(map(_is_number, numbers))
             return None if well and _is_number(message.incarnation) else f"a {type(message).__name__} of {numbers!r}"
-        case Synced() | Tail():
+        case Unsubscribe() | Synced() | Tail():
             return None
     return f"a {type(message).__name__}"
 
@@ -144,7 +140,6 @@ def check_told(message: Told) -> None:
 
 def check_unneeded(message: Unneeded) -> None:
     """`PeerFault` unless this is what a filter can ask of its sender."""
-    check_filter(message.filter)
     if is_open(message.filter):
         raise PeerFault(f"{shown(message.filter)} is unneeded, which cannot be routed")
 

@@ -42,14 +42,14 @@ __all__ = [
     "EachGroup",
     "Group",
     "GroupState",
-    "Groups",
+    "GroupsByFilter",
     "IdentityState",
     "Key",
     "MakePlacement",
     "MergingState",
     "Placement",
     "RootGroups",
-    "Told",
+    "ToldFilters",
     "covers",
 ]
 
@@ -126,7 +126,7 @@ class MergingState(msgspec.Struct, frozen=True, tag=True):
 # ------------------------------------------------------------ groups, and what is told
 
 
-class Told:
+class ToldFilters:
     """The filters that a neighbour has been told, by id, and the ids that are made for them by `maker`."""
 
     __slots__ = ("filters", "ids_made", "maker")
@@ -171,7 +171,7 @@ class Group:
         self.under: dict[Filter, None] = {}
 
 
-Groups = Mapping[Filter, Group]
+GroupsByFilter = Mapping[Filter, Group]
 """The groups that have entries, by filter."""
 
 
@@ -197,7 +197,7 @@ class Placement(Protocol):
 class MakePlacement(Protocol):
     """How a placement is made."""
 
-    def __call__(self, told: Told, groups: Groups, excess_max: float) -> Placement:
+    def __call__(self, told: ToldFilters, groups: GroupsByFilter, excess_max: float) -> Placement:
         """A placement without groups."""
 
 
@@ -207,7 +207,7 @@ class MakePlacement(Protocol):
 class EachGroup:
     """One of equal filters. [rebeca §2.2: "check and combine filters that are equal"]"""
 
-    def __init__(self, told: Told, groups: Groups, excess_max: float) -> None:
+    def __init__(self, told: ToldFilters, groups: GroupsByFilter, excess_max: float) -> None:
         self._told = told
 
     def place(self, group: Group) -> list[Change]:
@@ -226,7 +226,7 @@ class EachGroup:
 class RootGroups:
     """A filter is told only if no other covers it. [rebeca §2.2], [pubmob Fig. 2 l.6-9, Fig. 3 l.6-9]"""
 
-    def __init__(self, told: Told, groups: Groups, excess_max: float) -> None:
+    def __init__(self, told: ToldFilters, groups: GroupsByFilter, excess_max: float) -> None:
         self._told = told
         self._groups = groups
         self.roots: Roots[Group] = Roots()
@@ -288,7 +288,7 @@ class Bundle:
 class BundledGroups:
     """One filter for several that merge, perfectly or with at most `excess_max` besides. [rebeca §2.2: "merging"]"""
 
-    def __init__(self, told: Told, groups: Groups, excess_max: float) -> None:
+    def __init__(self, told: ToldFilters, groups: GroupsByFilter, excess_max: float) -> None:
         self._told = told
         self._groups = groups
         self.excess_max = excess_max

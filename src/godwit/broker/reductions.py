@@ -41,7 +41,7 @@ from godwit.broker.placements import (
     Key,
     MakePlacement,
     RootGroups,
-    Told,
+    ToldFilters,
 )
 from godwit.broker.registry import Registry
 from godwit.broker.state_types import AnyState
@@ -145,7 +145,7 @@ class Simple:
     """Every entry under its own id. [rebeca §2.2: "simple routing"]"""
 
     def __init__(self, name: str, excess_max: float = 0.0) -> None:
-        self._told = Told(name)
+        self._told = ToldFilters(name)
         self._ids: dict[Hashable, EntryId] = {}
 
     @property
@@ -184,7 +184,7 @@ class Grouped:
     """Entries with equal filters are one group, and a placement decides which groups are told. An `Outgoing`."""
 
     def __init__(self, name: str, placement: MakePlacement, excess_max: float = 0.0) -> None:
-        self._told = Told(name)
+        self._told = ToldFilters(name)
         self._filter_of: dict[Hashable, Filter] = {}
         self._groups: dict[Filter, Group] = {}
         self.placement = placement(self._told, self._groups, excess_max)

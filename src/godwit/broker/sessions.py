@@ -48,9 +48,9 @@ import msgspec
 from msgspec import structs
 
 from godwit.broker.chains import ITEMS_MAX, Chain
-from godwit.broker.checking import check_attach, check_between, check_received, check_request
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.limits import Limits
+from godwit.broker.message_checks import check_attach, check_between, check_received, check_request
 from godwit.broker.messages import (
     Accepted,
     Advertise,

@@ -64,7 +64,7 @@ from godwit.broker.context_table import (
     SenderClassState,
 )
 from godwit.broker.effects import Trace
-from godwit.broker.forwarding import GraphTables
+from godwit.broker.forwarding_strategy import GraphTables
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import (
     Carried,

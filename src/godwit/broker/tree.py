@@ -34,9 +34,9 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from godwit.broker.checking import check_event, check_filter, check_id, shown
 from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
 from godwit.broker.further_entries import FurtherEntries, NoFurtherEntries
+from godwit.broker.message_checks import check_event, shown
 from godwit.broker.messages import (
     Advertise,
     EntryId,
@@ -87,7 +87,7 @@ class TreeState(msgspec.Struct, frozen=True, tag=True):
     awaiting: dict[str, tuple[NodeId, ...]]
     told_all: dict[str, tuple[NodeId, ...]]
     held: tuple[tuple[NodeId, Event], ...]
-    further: AnyState | None
+    further: AnyState
 
 
 class TreeRouting:
@@ -305,16 +305,13 @@ class TreeRouting:
             return self.further.demand_of(message)
         return Demand(message.filter) if type(message) is Subscribe else Demand()
 
-    def _check(self, id: Any, filter: Any, entries: dict[EntryId, Filter]) -> None:
-        check_id(id)
-        check_filter(filter)
+    def _check(self, id: EntryId, filter: Filter, entries: dict[EntryId, Filter]) -> None:
         if is_open(filter):
             raise PeerFault(f"a filter that cannot be routed: {shown(filter)}")
         if id not in entries and len(entries) >= ENTRIES_MAX:
             raise PeerFault(f"more than {ENTRIES_MAX} entries from one neighbour")
 
-    def _check_known(self, id: Any, entries: dict[EntryId, Filter]) -> None:
-        check_id(id)
+    def _check_known(self, id: EntryId, entries: dict[EntryId, Filter]) -> None:
         if id not in entries:
             raise PeerFault(f"takes back {shown(id)}, which it has never told")
 

@@ -106,7 +106,7 @@ def _chosen(scenario: str, changes: list[str]) -> "Scenario":
 
 
 def _drawn(seed: int, number: int | None, changes: list[str]) -> "tuple[Scenario, int]":
-    from godwit.simulator.drawing import drawn
+    from godwit.simulator.random_scenarios import drawn
     from godwit.simulator.scenario import with_changes
 
     found, run_seed = drawn(seed, number or 0)

@@ -31,7 +31,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from godwit.broker.checking import TRIED_MAX
 from godwit.broker.effects import (
     Close,
     Closed,
@@ -47,6 +46,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
+from godwit.broker.message_checks import TRIED_MAX
 from godwit.broker.messages import (
     Accepted,
     Advertise,
@@ -70,7 +70,7 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from godwit.client.checking import CHECKS
+from godwit.client.broker_message_checks import CHECKS
 from godwit.client.config import ClientConfig, Refusal
 from godwit.client.connections import ConnectionLog
 from godwit.client.contexts import OwnContext, asked, written
@@ -403,7 +403,8 @@ class Client:
             raise PeerFault(f"a {type(message).__name__} is no message of a broker to its client")
         if not self.is_attached and type(message) in (Delivery, Accepted):
             raise PeerFault(f"{type(message).__name__} before Attached")
-        CHECKS[type(message)](message)
+        if (check := CHECKS.get(type(message))) is not None:
+            check(message)
         if type(message) is Refused and not self.is_attached and self.config.mode == "named":
             self._early.append(message)
             return []

@@ -39,14 +39,13 @@ in waiting: an event waits for the slowest replica.
 """
 
 from bisect import insort
-from typing import Any
 
 import msgspec
 
 from godwit.broker.chains import ITEMS_MAX
-from godwit.broker.checking import check_event, shown
 from godwit.broker.effects import Effect, Notify, StartTimer, StopTimer, Tell, TimerKey, Trace
-from godwit.broker.messages import Between, Covered, Delivery, NodeId, Waiting
+from godwit.broker.message_checks import check_event, shown
+from godwit.broker.messages import Between, Covered, Delivery, NodeId
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.seen import Seen
@@ -277,8 +276,6 @@ class CompleteMerge:
 
     def on_covered(self, replica: NodeId, message: Covered, now: float) -> list[Effect]:
         """An answer: the replica has passed what it was asked about, or as much as fits."""
-        if type(message.publisher) is not str:
-            raise PeerFault(f"an answer about a publisher named {shown(message.publisher)}")
         question, _ = self.asked[replica].get(message.publisher, (None, 0.0))
         _check_covered(message, question)
         publisher, asked = message.publisher, self.asked[replica]
@@ -321,23 +318,17 @@ class CompleteMerge:
 
 def _check_covered(message: Covered, question: Between | None) -> None:
     """`PeerFault` unless this answers the question."""
-    if question is None or type(message.through) is not int or message.after != question.after:
+    if question is None or message.after != question.after:
         raise PeerFault(f"{shown(message)} answers nothing that was asked")
     if not message.after < message.through <= question.through:
         raise PeerFault(f"{question.after} to {question.through} was asked for, not up to {message.through}")
-    if type(message.items) is not tuple or len(message.items) > ITEMS_MAX:
+    if len(message.items) > ITEMS_MAX:
         raise PeerFault(f"an answer of more than {ITEMS_MAX} events")
     last = message.after
     for item in message.items:
-        _check_item(item, message.publisher)
+        check_event(item.event)
+        if item.event.publisher != message.publisher:
+            raise PeerFault(f"an event of {item.event.publisher} in an answer about {message.publisher}")
         if not last < item.event.sequence <= message.through:
             raise PeerFault(f"event {item.event.sequence} in an answer about {last} to {message.through}")
         last = item.event.sequence
-
-
-def _check_item(item: Any, publisher: str) -> None:
-    if type(item) is not Waiting or type(item.subscriptions) is not tuple:
-        raise PeerFault(f"{shown(item)} in an answer about events")
-    check_event(item.event)
-    if item.event.publisher != publisher or any(type(name) is not str for name in item.subscriptions):
-        raise PeerFault(f"an event of {item.event.publisher} in an answer about {publisher}")

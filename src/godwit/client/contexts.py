@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from godwit.broker.checking import is_number
+from godwit.broker.message_checks import is_number
 from godwit.broker.messages import Context
 from godwit.errors import BadEvent, BadValue, FilterError
 from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, of_sender, stamped
@@ -54,7 +54,7 @@ class OwnContext:
 
     def say(self, part: str, values: Mapping[str, Any], dwell_s: float | None, *, instead: bool) -> Context:
         """The whole context when `part` says this; `instead`: of what was said last and is not sent yet."""
-        if dwell_s is not None and not (is_number(dwell_s) and dwell_s > 0):
+        if dwell_s is not None and not (type(dwell_s) in (int, float) and is_number(dwell_s) and dwell_s > 0):
             raise BadValue(f"a context that lasts for {dwell_s!r}: it must be seconds above 0, or None")
         parts = {name: said for name, said in self.parts.items() if name != part}
         parts[part] = (checked_context(values), dwell_s)

@@ -52,7 +52,7 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Attach, Covered, Delivery, NodeId, QueueRules, Receipt
-from godwit.client.checking import check_delivery
+from godwit.client.broker_message_checks import check_delivery
 from godwit.client.client import Client, ClientConfig
 from godwit.client.complete import CompleteMerge, MergeBounds
 from godwit.client.contexts import asked, written

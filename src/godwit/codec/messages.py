@@ -2,7 +2,7 @@
 
 *Rules.*
 1. What is read is a message of a registered kind (`kinds.py`), with fields of their types, or `PeerFault` says why not.
-   Whether an honest peer sends it is asked by the machines (`checking.py`).
+   Whether an honest peer sends it is asked by the machines (`broker/message_checks.py` and others).
 2. What was written is read as it was: equal, and of the same types. (A float that is whole stays a float.)
 3. An event is packed once for all deliveries of a turn that hold it; what is kept for that is bounded by `PACKED_MAX`
    and `PACKED_BYTES_MAX`.

@@ -34,9 +34,11 @@ from msgspec import Raw
 from godwit.broker import placements, reductions
 from godwit.broker.broker_state import BrokerState
 from godwit.broker.effects import TimerKey
+from godwit.broker.further_entries import NoFurtherEntriesState
 from godwit.broker.gossip import GossipState
 from godwit.broker.graph import GraphState
 from godwit.broker.groups import GroupsState
+from godwit.broker.gsf import GsfState
 from godwit.broker.quenching import QuenchingState
 from godwit.broker.spcf import SpcfState
 from godwit.broker.tree import TreeState
@@ -109,8 +111,10 @@ STATES = Kinds(
     [
         BrokerState,
         TreeState,
+        NoFurtherEntriesState,
         FollowedFiltersState,
         GraphState,
+        GsfState,
         SpcfState,
         reductions.NothingState,
         reductions.SimpleState,

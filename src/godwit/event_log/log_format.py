@@ -1,12 +1,13 @@
-"""The format of an event log: its version, the names of its files, positions, and the JSON files beside the segments.
+"""The format of an event log: name and version, file names, positions, and the JSON files beside the segments.
 
 *Theory.* A log is a folder. `00000001.jsonl` and its successors are the segments: one event a line, only ever appended
-to. Files whose names begin with an underscore say something about the log; `_log.json` says the version of the format,
-and every other name and field depends on it. `docs/reference/event_log.md` lists all of them.
+to. Files whose names begin with an underscore describe the log. `_log.json` says name and version of the format, and
+every other name and field depends on these. `docs/reference/event_log.md` lists all of them.
 
 *Rules.*
 1. Every constant of the format is defined here and nowhere else.
-2. A log of another version is refused, with its version in the message, and not changed.
+2. A log of another kind or version is refused, with what it says in the message, and not changed. Logs of version 1
+   that were begun before the format had a name have no `kind`, and are read.
 """
 
 import json
@@ -20,6 +21,7 @@ from godwit.files import write_whole
 __all__ = [
     "ABOUT",
     "FORMAT",
+    "KIND",
     "PUBLISHED",
     "PUBLISHING",
     "REMOVED",
@@ -34,6 +36,7 @@ __all__ = [
     "write_json",
 ]
 
+KIND = "godwit event log"
 FORMAT = 1
 ABOUT = "_log.json"
 WRITING, PUBLISHING = "_writing.lock", "_publishing.lock"
@@ -65,6 +68,8 @@ def about_log(folder: Path) -> dict[str, Any]:
     """What a log says about itself; `EventLogError` when it has a version that is not ours. (rule 2)"""
     path = folder / ABOUT
     about = dict(read_json(path))
+    if (kind := about.get("kind", KIND)) != KIND:
+        raise EventLogError(f"{path} is of kind {kind!r}: this is no {KIND}")
     if (found := about.get("format")) != FORMAT:
         raise EventLogError(f"{path} has format {found}: this version reads {FORMAT}")
     return about

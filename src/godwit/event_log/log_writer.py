@@ -40,6 +40,7 @@ from godwit.errors import EventLogError
 from godwit.event_log.log_format import (
     ABOUT,
     FORMAT,
+    KIND,
     REMOVED,
     WRITING,
     Position,
@@ -247,5 +248,5 @@ def _introduced(folder: Path) -> dict[str, Any]:
     if not path.exists():
         if segments(folder):
             raise EventLogError(f"{folder} is no event log: there is no {ABOUT} in it")
-        write_json(path, {"format": FORMAT})
+        write_json(path, {"kind": KIND, "format": FORMAT})
     return about_log(folder)

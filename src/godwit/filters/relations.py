@@ -1,20 +1,25 @@
 """How two value sets relate: `is_subset`, `is_disjoint`, `union`, `intersection`, `hull`, `spread`.
 
 *Theory.* Finite sets are decided by asking the other set about each value; complements are turned round (A lies in
-not-B when A and B are disjoint); what is left is one small function per family: intervals, texts, regions.
+not-B when A and B are disjoint); what is left is one small function per family: intervals, texts, regions. Which
+function decides is looked up in a table by the classes of the two sets. For a pair that is not in the table (an open
+set, or a class that this module does not know) only what holds for every value set is used.
 
 *Rules.*
-1. `is_subset` and `is_disjoint` answer yes only when it is so; where they cannot tell they answer no.
+1. `is_subset` and `is_disjoint` answer yes only when it is so; where they cannot tell they answer no. So a class of
+   value sets that is missing from the tables makes answers weaker, never wrong.
 2. Both are exact for finite sets, intervals of numbers and times, prefixes, suffixes, substrings and boxes, and for the
    complements of those.
 3. `union` and `intersection` are exact or None. `hull` holds at least both.
 4. An open set, whose values nobody knows yet, is a subset of itself and disjoint from its complement, no more.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
 
 from godwit.filters import regions
-from godwit.filters.regions import Box, Region
+from godwit.filters.regions import Box, Circle, Polygon, Region
 from godwit.filters.sets import (
     EVERYTHING,
     NOTHING,
@@ -49,54 +54,26 @@ _TextSet = Prefix | Suffix | Substring | Like
 _FINITE = (OneOf, Places)
 _TEXTS = (Prefix, Suffix, Substring, Like)
 _RANGED = (Interval, *_TEXTS)
+_REGIONS = (Box, Circle, Polygon)
+_PLAIN = (*_RANGED, *_REGIONS)
+_ALL = (Everything, Nothing, Complement, *_FINITE, *_PLAIN)
+
+_Relation = Callable[[Any, Any], bool]
+_Table = dict[tuple[type, type], _Relation]
 
 
 def is_subset(a: ValueSet, b: ValueSet) -> bool:
     """Whether every value of `a` is in `b`; no when that cannot be told."""
-    if isinstance(a, Interval) and isinstance(b, Interval):
+    if type(a) is Interval and type(b) is Interval:  # the most frequent pair, without the table
         return _within(a, b)
-    if a is b or isinstance(a, Nothing) or isinstance(b, Everything):
-        return True
-    if a.is_open or b.is_open:
-        return a == b
-    if isinstance(a, Complement):
-        return isinstance(b, Complement) and is_subset(b.inner, a.inner)
-    if isinstance(a, _FINITE):
-        return a.members <= b.members if isinstance(b, _FINITE) else all(map(b.contains, _elements(a)))
-    if isinstance(b, Complement):
-        return is_disjoint(a, b.inner)
-    if isinstance(a, Region):
-        return isinstance(b, Region) and regions.inside(a, b)
-    if isinstance(a, _RANGED) and isinstance(b, (Interval, Prefix)):
-        return _within(range_of(a), range_of(b))
-    return isinstance(a, _TEXTS) and isinstance(b, _TEXTS) and b.contains(_read_as_text(a))
+    return a is b or _SUBSET.get((type(a), type(b)), _subset_of_any_class)(a, b)
 
 
 def is_disjoint(a: ValueSet, b: ValueSet) -> bool:
     """Whether no value is in both; no when that cannot be told."""
-    if isinstance(a, Interval) and isinstance(b, Interval):
+    if type(a) is Interval and type(b) is Interval:
         return _ranges_apart(a, b)
-    if isinstance(a, Nothing) or isinstance(b, Nothing):
-        return True
-    if isinstance(a, Everything) or isinstance(b, Everything):
-        return False
-    if isinstance(b, Complement):
-        return not isinstance(a, Complement) and is_subset(a, b.inner)
-    if isinstance(a, Complement):
-        return is_subset(b, a.inner)
-    if a.is_open or b.is_open:
-        return False
-    if isinstance(a, _FINITE):
-        return a.members.isdisjoint(b.members) if isinstance(b, _FINITE) else not any(map(b.contains, _elements(a)))
-    if isinstance(b, _FINITE):
-        return not any(map(a.contains, _elements(b)))
-    if isinstance(a, Region) and isinstance(b, Region):
-        return regions.apart(a, b)
-    if isinstance(a, _TEXTS) and isinstance(b, _TEXTS) and _tails_apart(_tail(a), _tail(b)):
-        return True
-    if isinstance(a, _RANGED) and isinstance(b, _RANGED):
-        return _ranges_apart(range_of(a), range_of(b))
-    return True  # a region, and what holds no points
+    return _DISJOINT.get((type(a), type(b)), _disjoint_of_any_class)(a, b)
 
 
 def intersection(a: ValueSet, b: ValueSet) -> ValueSet | None:
@@ -202,14 +179,14 @@ def hull(a: ValueSet, b: ValueSet) -> ValueSet:
 
 def loose_hull(a: ValueSet, b: ValueSet) -> ValueSet:
     """A simple set that holds both and more."""
-    kinds = a.kinds | b.kinds
-    if kinds is Kind.POINT:
-        return regions.box_hull(_as_region(a), _as_region(b))
     if isinstance(a, Prefix) and isinstance(b, Prefix):
         return starts_with(common_prefix(a.text, b.text))
     if isinstance(a, Suffix) and isinstance(b, Suffix):
         return ends_with(common_prefix(a.text[::-1], b.text[::-1])[::-1])
-    if kinds in (Kind.NUMBER, Kind.TIME, Kind.TEXT) and not isinstance(a, Complement) and not isinstance(b, Complement):
+    kinds = a.kinds | b.kinds
+    if kinds is Kind.POINT and isinstance(a, (OneOf, Region)) and isinstance(b, (OneOf, Region)):
+        return regions.box_hull(_as_region(a), _as_region(b))
+    if kinds in _ORDERED and isinstance(a, (*_FINITE, *_RANGED)) and isinstance(b, (*_FINITE, *_RANGED)):
         return _hull_of_intervals(range_of(a), range_of(b))
     return EVERYTHING
 
@@ -220,21 +197,102 @@ def spread(values: ValueSet) -> ValueSet:
         return values
     if values.kinds is Kind.POINT:
         return _as_region(values)
-    if values.kinds in (Kind.NUMBER, Kind.TIME, Kind.TEXT):
+    if values.kinds in _ORDERED:
         around = range_of(values)
         return _between_ends((around.low, False), (around.high, False))
     return EVERYTHING
 
 
-def _as_region(a: ValueSet) -> Region:
+def _as_region(a: _Finite | Region) -> Region:
     """A set of points as a region."""
     if isinstance(a, Region):
         return a
-    assert isinstance(a, OneOf)
-    return regions.box_around(value for value in a.values if isinstance(value, Point))
+    return regions.box_around(value for value in _elements(a) if isinstance(value, Point))
+
+
+# ---------------------------------------------------------------- sets of any class
+
+
+def _subset_of_any_class(a: ValueSet, b: ValueSet) -> bool:
+    """`is_subset` by nothing but what every value set answers: what it contains, and whether it is open."""
+    if isinstance(a, Nothing) or isinstance(b, Everything):
+        return True
+    if a.is_open or b.is_open:
+        return a == b
+    if isinstance(a, _FINITE):
+        return _all_in(a, b)
+    if isinstance(a, Complement):
+        return isinstance(b, Complement) and is_subset(b.inner, a.inner)
+    if isinstance(b, Complement):
+        return is_disjoint(a, b.inner)
+    if isinstance(a, Region) and isinstance(b, Region):
+        return regions.inside(a, b)
+    return a == b
+
+
+def _disjoint_of_any_class(a: ValueSet, b: ValueSet) -> bool:
+    """`is_disjoint` by nothing but what every value set answers. The last line must stay a no: see rule 1."""
+    if isinstance(a, Nothing) or isinstance(b, Nothing):
+        return True
+    if isinstance(b, Complement):
+        return not isinstance(a, Complement) and is_subset(a, b.inner)
+    if isinstance(a, Complement):
+        return is_subset(b, a.inner)
+    if a.is_open or b.is_open:
+        return False
+    if isinstance(a, _FINITE):
+        return _none_in(a, b)
+    if isinstance(b, _FINITE):
+        return _none_in(b, a)
+    return isinstance(a, Region) and isinstance(b, Region) and regions.apart(a, b)
+
+
+def _yes(a: ValueSet, b: ValueSet) -> bool:
+    return True
+
+
+def _no(a: ValueSet, b: ValueSet) -> bool:
+    return False
+
+
+# ---------------------------------------------------------------- complements
+
+
+def _subset_of_complements(a: Complement, b: Complement) -> bool:
+    return a == b if a.is_open or b.is_open else is_subset(b.inner, a.inner)
+
+
+def _subset_of_complement(a: ValueSet, b: Complement) -> bool:
+    return not b.is_open and is_disjoint(a, b.inner)
+
+
+def _disjoint_from_complement(a: ValueSet, b: Complement) -> bool:
+    return is_subset(a, b.inner)
 
 
 # ---------------------------------------------------------------- finite sets
+
+
+def _finite_subset(a: _Finite, b: _Finite) -> bool:
+    return a.members <= b.members
+
+
+def _finite_disjoint(a: _Finite, b: _Finite) -> bool:
+    return a.members.isdisjoint(b.members)
+
+
+def _all_in(a: _Finite, b: ValueSet) -> bool:
+    """Whether `b`, which is not open, holds every value of `a`."""
+    return all(map(b.contains, _elements(a)))
+
+
+def _all_in_complement(a: _Finite, b: Complement) -> bool:
+    return not b.is_open and _all_in(a, b)
+
+
+def _none_in(a: _Finite, b: ValueSet) -> bool:
+    """Whether `b`, which is not open, holds no value of `a`."""
+    return not any(map(b.contains, _elements(a)))
 
 
 def _elements(a: _Finite) -> tuple[Value, ...]:
@@ -244,6 +302,7 @@ def _elements(a: _Finite) -> tuple[Value, ...]:
 # ---------------------------------------------------------------- intervals; texts have one as their hull
 
 _End = tuple[Value | None, bool]
+_ORDERED = (Kind.NUMBER, Kind.TIME, Kind.TEXT)
 
 
 def range_of(a: ValueSet) -> Interval:
@@ -254,7 +313,8 @@ def range_of(a: ValueSet) -> Interval:
         return Interval(a.kinds, a.values[0], a.values[-1])
     if isinstance(a, Places):
         return Interval(Kind.TEXT, a.names[0], a.names[-1])
-    assert isinstance(a, _TEXTS)
+    if not isinstance(a, _TEXTS):
+        raise TypeError(f"a {type(a).__name__} has no interval around it that is known here")
     head = _head(a)
     if not head:
         return Interval(Kind.TEXT)
@@ -293,6 +353,14 @@ def _within(inner: Interval, outer: Interval) -> bool:
         if outer.high_open and not inner.high_open and inner.high == high:
             return False
     return True
+
+
+def _range_within(a: ValueSet, b: ValueSet) -> bool:
+    return _within(range_of(a), range_of(b))
+
+
+def _ranges_disjoint(a: ValueSet, b: ValueSet) -> bool:
+    return _ranges_apart(range_of(a), range_of(b))
 
 
 def _tighter_low(a: Interval, b: Interval) -> _End:
@@ -375,6 +443,14 @@ def _literal_start(segment: tuple[str | None, ...]) -> str:
     return "".join(characters)
 
 
+def _text_subset(a: _TextSet, b: _TextSet) -> bool:
+    return b.contains(_read_as_text(a))
+
+
+def _texts_disjoint(a: _TextSet, b: _TextSet) -> bool:
+    return _tails_apart(_tail(a), _tail(b)) or _ranges_disjoint(a, b)
+
+
 def _tails_apart(a: str, b: str) -> bool:
     return not (a.endswith(b) or b.endswith(a))
 
@@ -411,3 +487,61 @@ def _union_of_boxes(a: Box, b: Box) -> ValueSet | None:
     same_columns = (a.west, a.east) == (b.west, b.east) and not (a.north < b.south or b.north < a.south)
     same_rows = (a.south, a.north) == (b.south, b.north) and not (a.east < b.west or b.east < a.west)
     return joined if same_columns or same_rows else None
+
+
+# ---------------------------------------------------------------- which function decides
+
+
+def _table(*rows: tuple[tuple[type, ...], tuple[type, ...], _Relation]) -> _Table:
+    """A function for each pair of classes; no pair may be in two rows."""
+    table: _Table = {}
+    for classes_a, classes_b, relation in rows:
+        for pair in product(classes_a, classes_b):
+            assert pair not in table, pair
+            table[pair] = relation
+    return table
+
+
+_SUBSET = _table(
+    ((Nothing,), _ALL, _yes),
+    ((Everything, Complement, *_FINITE, *_PLAIN), (Everything,), _yes),
+    ((Everything, Complement, *_PLAIN), (Nothing,), _no),
+    ((Everything,), (*_FINITE, *_PLAIN), _no),
+    ((Complement,), (*_FINITE, *_PLAIN), _no),
+    ((Complement,), (Complement,), _subset_of_complements),
+    ((Everything, *_PLAIN), (Complement,), _subset_of_complement),
+    (_FINITE, (Complement,), _all_in_complement),
+    (_FINITE, _FINITE, _finite_subset),
+    (_FINITE, (Nothing, *_PLAIN), _all_in),
+    (_PLAIN, _FINITE, _no),
+    ((Interval,), (Interval,), _within),
+    ((Interval,), (Prefix,), _range_within),
+    ((Interval,), (Suffix, Substring, Like), _no),
+    (_TEXTS, (Interval, Prefix), _range_within),
+    (_TEXTS, (Suffix, Substring, Like), _text_subset),
+    (_RANGED, _REGIONS, _no),
+    (_REGIONS, _RANGED, _no),
+    (_REGIONS, _REGIONS, regions.inside),
+)
+"""For each pair of classes, what decides whether a set of the first lies in one of the second."""
+
+_DISJOINT = _table(
+    ((Nothing,), _ALL, _yes),
+    ((Everything, Complement, *_FINITE, *_PLAIN), (Nothing,), _yes),
+    ((Everything,), (Everything, Complement, *_FINITE, *_PLAIN), _no),
+    ((Complement, *_FINITE, *_PLAIN), (Everything,), _no),
+    ((Complement,), (Complement,), _no),
+    ((*_FINITE, *_PLAIN), (Complement,), _disjoint_from_complement),
+    ((Complement,), (*_FINITE, *_PLAIN), lambda a, b: _disjoint_from_complement(b, a)),
+    (_FINITE, _FINITE, _finite_disjoint),
+    (_FINITE, _PLAIN, _none_in),
+    (_PLAIN, _FINITE, lambda a, b: _none_in(b, a)),
+    ((Interval,), (Interval,), _ranges_apart),
+    ((Interval,), _TEXTS, _ranges_disjoint),
+    (_TEXTS, (Interval,), _ranges_disjoint),
+    (_TEXTS, _TEXTS, _texts_disjoint),
+    (_RANGED, _REGIONS, _yes),  # no point is a number, a time or a text
+    (_REGIONS, _RANGED, _yes),
+    (_REGIONS, _REGIONS, regions.apart),
+)
+"""For each pair of classes, what decides whether two sets have no value in common."""

@@ -12,13 +12,13 @@ waiting for it, in whatever mode it comes again; any other is attached by the po
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from godwit.broker.checking import check_attach, shown
-from godwit.broker.component import Handlers
+from godwit.broker.component import Component, Handlers
 from godwit.broker.effects import Close, Effect, Tell
 from godwit.broker.host import Host
+from godwit.broker.message_checks import check_attach, shown
 from godwit.broker.messages import Attach, Bye
 from godwit.errors import PeerFault
-from godwit.mobility.checking import check_wanted
+from godwit.mobility.move_checks import check_wanted
 from godwit.mobility.relocation import Relocation
 
 __all__ = ["AttachPolicy", "Attaching", "Greet"]
@@ -27,8 +27,8 @@ Greet = Callable[[str, Attach, float], list[Effect]]
 """`(connection, message, now)`: a client greets."""
 
 
-class AttachPolicy(Protocol):
-    """One way to attach. It is a component, or uses some."""
+class AttachPolicy(Component, Protocol):
+    """One way to attach: a component that is asked when a client comes in its mode."""
 
     def attach(self, connection: str, message: Attach, now: float) -> list[Effect]:
         """A client comes whose session is not on its way here: attach it, or set its session going."""

@@ -31,8 +31,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from godwit.broker.checking import check_dwell, check_filter, check_id, check_size, check_values, shown
 from godwit.broker.further_entries import TreeTables
+from godwit.broker.message_checks import check_dwell, check_size, check_values, shown
 from godwit.broker.messages import EntryId, NodeId
 from godwit.broker.routing import Answer, Demand, Forward
 from godwit.broker.tree import ENTRIES_MAX, HERE
@@ -288,8 +288,6 @@ class FollowedFilters:
         return self._put(peer, id, entry)
 
     def _check_follow(self, peer: NodeId, message: Follow) -> None:
-        check_id(message.id)
-        check_filter(message.filter)
         _check_times(message)
         if not is_open(message.filter) or self.movements.why_not(message.filter) is not None:
             raise PeerFault(f"a filter that cannot be followed: {shown(message.filter)}")
@@ -297,8 +295,7 @@ class FollowedFilters:
         if message.id not in entries and len(entries) >= ENTRIES_MAX:
             raise PeerFault(f"more than {ENTRIES_MAX} entries from one neighbour")
 
-    def _check_known_follow(self, peer: NodeId, id: Any) -> None:
-        check_id(id)
+    def _check_known_follow(self, peer: NodeId, id: EntryId) -> None:
         if id not in self.followed[peer]:
             raise PeerFault(f"changes or takes back {shown(id)}, which it has never told")
 

@@ -16,9 +16,9 @@ from godwit.broker.tree import TreeRouting
 from godwit.mobility.attach_policies.ask import Ask
 from godwit.mobility.attach_policies.carry import Carry
 from godwit.mobility.attach_policies.explicit import Explicit
-from godwit.mobility.attach_policies.naive import Naive
 from godwit.mobility.attaching import Attaching, AttachPolicy
 from godwit.mobility.context_following import ContextFollowing
+from godwit.mobility.extensions import attach_policies, further_components
 from godwit.mobility.location_tree import FollowedFilters
 from godwit.mobility.locations import Movements
 from godwit.mobility.overlay_routes import OverlayRoutes
@@ -50,15 +50,16 @@ def mobile_broker(
     relocation = Relocation(routes, barrier, following, standard.groups)
     presence = PublisherPresence(relocation, moving)
     whereabouts = Whereabouts(relocation, standard.gossip)
-    ask, carry, explicit, naive = Ask(relocation), Carry(relocation), Explicit(relocation), Naive(relocation)
+    ask, carry, explicit = Ask(relocation), Carry(relocation), Explicit(relocation)
+    others = attach_policies(config.attach_policies, relocation)
     policies: dict[str, AttachPolicy] = {
         "relocate": relocation,
         "ask": ask,
         "named": whereabouts,
         "carry": carry,
         "explicit": explicit,
-        "naive": naive,
         **dict.fromkeys(PUBLISHER_MODES, presence),
+        **others,
     }
     attaching = Attaching(relocation, policies, {"named": whereabouts.greet})
     whereabouts.desk = attaching
@@ -78,10 +79,11 @@ def mobile_broker(
             ask,
             carry,
             explicit,
-            naive,
+            *others.values(),
             presence,
             whereabouts,
             attaching,
+            *further_components(config.components),
             standard.gossip,
         ],
         make_routing=partial(_routing_of, followed),

@@ -77,15 +77,6 @@ MODES: dict[str, Mode] = {
         ordered=True,
         cost="O(d)",
     ),
-    "naive": Mode(
-        paper="rebeca §3.2 Fig. 2",
-        what="a new session at each broker, the old ones left behind: sub, unsub, sub",
-        complete=False,
-        unique=False,
-        ordered=False,
-        cost="a subscription and its removal",
-        leaves="a session, until its time is over",
-    ),
     "standard": Mode(
         paper="pubmob §3",
         what="advertisements are taken back when the publisher goes and made anew where it comes",

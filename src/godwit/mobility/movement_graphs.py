@@ -96,9 +96,6 @@ class MovementGraph:
             rings.append(tuple(sorted(reached)))
         return rings[min(steps, len(rings) - 1)]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_rings": {}}  # made again when asked for
-
 
 class RoadNetwork(MovementGraph):
     """A movement graph whose places lie somewhere on the globe."""

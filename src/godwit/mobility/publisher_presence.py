@@ -57,13 +57,21 @@ from godwit.broker.limits import Limits
 from godwit.broker.messages import Advertise, Attach, Attached, NodeId, Unadvertise
 from godwit.broker.session import Session
 from godwit.filters.filters import TRUE, Filter
-from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Prefetch, Proxy, Withdraw
+from godwit.mobility.move_checks import check_move
 from godwit.mobility.predictors import Predictor, model_of
 from godwit.mobility.relocation import Relocation
 from godwit.trace import Record
 
-__all__ = ["PUBLISHER_MODES", "Holding", "PublisherConfig", "PublisherPresence", "PublisherPresenceState", "PublisherSettings", "Resettled"]
+__all__ = [
+    "PUBLISHER_MODES",
+    "Holding",
+    "PublisherConfig",
+    "PublisherPresence",
+    "PublisherPresenceState",
+    "PublisherSettings",
+    "Resettled",
+]
 
 HOLDINGS_MAX = 10_000
 RENEWALS = 3  # in a lease

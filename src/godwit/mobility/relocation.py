@@ -65,10 +65,10 @@ from godwit.broker.session import Session
 from godwit.broker.sessions import unmeant
 from godwit.filters.events import Event
 from godwit.mobility.arrival import Arrival, ArrivalState, Step
-from godwit.mobility.checking import check_move
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.messages import AskWishes, Elsewhere, NotHere, Over, Relocate, Replay, Superseded, Wishes
 from godwit.mobility.modes import ASKING
+from godwit.mobility.move_checks import check_move
 from godwit.mobility.overlay_routes import HOLD_S, OverlayRoutes
 from godwit.mobility.transfer_barrier import FLUSH_S, Barrier
 from godwit.trace import Record

@@ -46,8 +46,8 @@ from godwit.broker.host import Host
 from godwit.broker.messages import Bye, NodeId
 from godwit.broker.session import Session
 from godwit.mobility.arrival import Arrival, FlushKey
-from godwit.mobility.checking import check_move
 from godwit.mobility.messages import AskWishes, Elsewhere, Flush, Flushed, NotHere, Relocate
+from godwit.mobility.move_checks import check_move
 from godwit.mobility.overlay_routes import OverlayRoutes
 
 __all__ = ["FLUSH_S", "Barrier", "GraphBarrier", "InTransit", "TransferBarrierState", "TreeBarrier"]

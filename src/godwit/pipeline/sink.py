@@ -40,7 +40,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from godwit.errors import BadEvent, GodwitError, PipelineError
-from godwit.event_log.log_format import ABOUT, FORMAT, WRITING, segment_file
+from godwit.event_log.log_format import ABOUT, FORMAT, KIND, WRITING, segment_file
 from godwit.files import synced, write_whole
 from godwit.filters.events import Attributes, Event, flattened
 from godwit.filters.language import said_filter
@@ -158,7 +158,7 @@ def _introduced(target: Target, query: str | None = None) -> dict[str, str]:
         about = json.loads(path.read_bytes())
         if about.get("format") != FORMAT:
             raise PipelineError(f"{path} has format {about.get('format')}: this version writes {FORMAT}")
-    fresh = dict(about) or {"format": FORMAT}
+    fresh = dict(about) or {"kind": KIND, "format": FORMAT}
     if "publisher" not in about:
         if segments(target.folder):
             raise PipelineError(f"{target.folder} is a log that `godwit sub` fills: take another folder")

@@ -53,7 +53,7 @@ from pyspark.sql.types import BooleanType, NullType, StructType
 from godwit.errors import PipelineError, Unbound
 from godwit.filters.filters import And, Filter, Missing, Only, Or, attributes_of
 from godwit.filters.references import is_open, references_of
-from godwit.filters.regions import Box, Circle, Polygon
+from godwit.filters.regions import Box, Region
 from godwit.filters.sets import (
     EVERYTHING,
     Complement,
@@ -403,15 +403,17 @@ def _whole(kind: str, value: int) -> Column:
 
 
 def _asks_python(values: ValueSet, form: Form) -> bool:
+    """Whether SQL has no condition for this: circles, polygons, and any class of sets that is not in `_SET`."""
     inner = values.inner if isinstance(values, Complement) else values
-    return form.kind in ("point", "any") and isinstance(inner, Circle | Polygon)
+    if type(inner) in _SET or isinstance(inner, Everything | Nothing):
+        return False
+    return form.kind == "any" or bool(inner.kinds & _KIND_OF_PART[form.kind])
 
 
 def _around(values: ValueSet, form: Form, column: Column) -> Condition:
-    """What must hold anyhow, for Spark to look at first: a point in the bounding box."""
-    if isinstance(values, Complement):
+    """What must hold anyhow, for Spark to look at first: of a region, a point in the bounding box."""
+    if not isinstance(values, Region):
         return True
-    assert isinstance(values, Circle | Polygon)
     box = Box(*values.bounds)
     return _some(box, form, column) if form.several else _lies_in(box, form.kind, column)
 

@@ -31,6 +31,7 @@ from godwit.broker.links import LinkConfig
 from godwit.broker.reductions import reductions
 from godwit.errors import BadValue, ConfigurationError, GodwitError
 from godwit.filters.events import NAME_LENGTH_MAX
+from godwit.mobility.extensions import attach_policy_names, component_names
 from godwit.mobility.locations import Movements
 from godwit.mobility.movement_graphs import Drift, Movement, parse
 from godwit.mobility.predictors import model_of
@@ -131,9 +132,10 @@ class Configuration:
     def broker_config(self) -> BrokerConfig:
         """How the machine routes, and its bounds."""
         broker, links, limits = self.settled.broker, self.settled.links, self.settled.limits
-        same = ("family", "reduction", "excess_max", "advertisements", "strategy", "matching", "contexts_max")
+        same = ("family", "reduction", "excess_max", "advertisements", "strategy", "matching")
+        further = ("contexts_max", "components", "attach_policies")
         return BrokerConfig(
-            **{name: getattr(broker, name) for name in same},
+            **{name: getattr(broker, name) for name in (*same, *further)},
             expects_strangers=True,
             overlay=tuple((edge.a, edge.b, edge.cost) for edge in broker.overlay),
             asserted=self.settled.security.asserted,
@@ -368,6 +370,14 @@ def _broker_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
     if broker.reduction not in (known := reductions()):
         at, near = where(("broker", "reduction")), settings.nearest(broker.reduction, known)
         yield f"{at} is {broker.reduction!r}: allowed is {', '.join(map(repr, known))}{near}"
+    for key, listed, known in (
+        ("components", broker.components, component_names()),
+        ("attach_policies", broker.attach_policies, attach_policy_names()),
+    ):
+        for number, name in enumerate(listed):
+            if name not in known:
+                allowed = ", ".join(map(repr, known)) or "nothing, since no installed package adds any"
+                yield f"{where(('broker', key, number))} is {name!r}: allowed is {allowed}{settings.nearest(name, known)}"
     if broker.family != "graph":
         for key, value, default in (("strategy", broker.strategy, "gsf"), ("matching", broker.matching, "source")):
             if value != default:

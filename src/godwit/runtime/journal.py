@@ -224,13 +224,13 @@ def check_format(file: Path, known: dict[str, Any]) -> None:
     if type(found) is not int:
         raise JournalError(f"{file} is no journal: it has no format number. Nothing was changed")
     whose = f" of broker {known['broker']!r}" if "broker" in known else ""
-    age, advice = (
-        ("a later", "start that version") if found > FORMAT else ("an earlier", "start that version to drain it")
-    )
+    is_later, past = found > FORMAT, PAST.get(found, "")
+    written_by = "a later version" if is_later else "an earlier version"
+    advice = "start that version" if is_later else "start that version to drain it"
     raise JournalError(
-        f"{file}: this journal{whose} has format {found}{PAST.get(found, '')}, written by {age} version of Godwit; this "
-        f"version reads format {FORMAT}. Either {advice}, or move the folder away and start with an empty journal. "
-        "Nothing was changed"
+        f"{file}: this journal{whose} has format {found}{past}, written by {written_by} of Godwit; this version "
+        f"reads format {FORMAT}. Either {advice}, or move the folder away and start with an empty journal. Nothing was "
+        "changed"
     )
 
 

@@ -70,6 +70,8 @@ class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
     contexts_max: Count = CONTEXTS_MAX
     overlay: tuple[Edge, ...] = ()
     steps: Literal["bound", "paper", "anything"] = "bound"
+    components: tuple[Text, ...] = ()
+    attach_policies: tuple[Text, ...] = ()
 
 
 class Neighbour(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ a network can be tried out before it is built, and so can a change to it.
 (100, 'covering')
 """
 
-from godwit.simulator.drawing import draw, drawn
+from godwit.simulator.random_scenarios import draw, drawn
 from godwit.simulator.scenario import Scenario, check, load, named, names, overlay_of, with_changes
 from godwit.simulator.summary import Summary, Violation
 from godwit.simulator.topologies import LinkSpec, Overlay

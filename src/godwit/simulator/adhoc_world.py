@@ -31,6 +31,13 @@ from godwit.broker.effects import Effect, Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
+from godwit.simulator.broker_inspection import (
+    clients_wanting,
+    clients_with_sessions,
+    held_subscriptions,
+    is_connected,
+    is_queued,
+)
 from godwit.simulator.summary import Violation
 from godwit.simulator.world import World
 from godwit.trace import Record, TraceSink
@@ -227,9 +234,8 @@ class AdHocWorld:
         broker = self.node(name).broker
         event = self.said[id][0]
         self.takers.setdefault(id, {})[name] = None
-        for session in broker.sessions if broker is not None else ():
-            if any(subscribe.filter.matches(event) for subscribe in session.subscriptions.values()):
-                self.held.setdefault((session.client, id), now)
+        for client in clients_wanting(broker, event) if broker is not None else ():
+            self.held.setdefault((client, id), now)
 
     def _ended(self, leader: str, client: str) -> None:
         """A session is over: not of somebody who has been here all the time."""
@@ -284,19 +290,18 @@ class AdHocWorld:
         for name in island:
             broker = self.node(follows[name] or "").broker
             assert broker is not None
-            session = broker.sessions.session(name)
-            held = {} if session is None else {one: sub.filter for one, sub in session.subscriptions.items()}
-            if session is None or session.connection is None or held != self.wanted[name]:
+            held = held_subscriptions(broker, name)
+            if not is_connected(broker, name) or held != self.wanted[name]:
                 self._violate("everything in force", f"{follows[name]} holds {held} for it", name)
 
     def _check_leases(self, leader: str) -> None:
         broker, config = self.node(leader).broker, self.configs[leader]
         assert broker is not None
-        for session in broker.sessions:
-            since = self.left_at.get((leader, session.client))
+        for client in clients_with_sessions(broker):
+            since = self.left_at.get((leader, client))
             left_s = 0.0 if since is None else self.world.now - since
             if left_s > config.lease_s + converge_s(config):
-                self._violate("leases end", f"it holds a session of {session.client}, gone for {left_s:.1f} s", leader)
+                self._violate("leases end", f"it holds a session of {client}, gone for {left_s:.1f} s", leader)
 
     def judge(self) -> None:
         """At the end, when everybody has met: did everything come that must?"""
@@ -314,10 +319,9 @@ class AdHocWorld:
         """Whether an event broker that its client does not follow holds it still: where several coordinate."""
         for leader in self.leaders(self.configs):
             broker = self.node(leader).broker
-            session = None if broker is None else broker.sessions.session(name)
-            if self.configs[leader].meeting == "merge" or self.node(name).leader == leader or session is None:
+            if self.configs[leader].meeting == "merge" or self.node(name).leader == leader or broker is None:
                 continue
-            if any(event.id == id for event in session.queue.events()):
+            if is_queued(broker, name, id):
                 return f"waits at {leader}"
         return None
 

@@ -10,17 +10,21 @@
 | nothing stuck | every event enters the network, unless it was refused, quenched or lost at the source, on record |
 | quenching | no event is quenched that a settled subscription wants [mobile §3.2, claim H2] |
 
+*Rules.*
+1. A law judges by the ledger alone.
+2. A checker that has never caught anything is not trusted: `tests/simulation/test_planted_faults.py` and
+   `test_planted_context_faults.py` plant faults.
+
 The first three bind only as far as the ways in which publisher and client move promise them (`mobility/modes.py`), and
 *nothing unmeant* only where a client has one session: one that it left behind keeps the context of then. What was lost,
 doubled or overtaken is counted all the same. The laws about tables, queues and settling need the world and are checked
-in `run.py`, where the world is. A checker that has never caught anything is not trusted:
-`tests/simulation/test_planted_faults.py` and `test_planted_context_faults.py` plant faults.
+in `network_monitor.py` and `final_checks.py`.
 """
 
 from collections.abc import Iterator
 
 from godwit.filters.filters import Filter
-from godwit.simulator.ledger import NEVER, EventId, Fact, Ledger, Situation, Standing
+from godwit.simulator.ledger import NEVER, DeclaredContext, EventHistory, EventId, Ledger, RequestHistory
 from godwit.simulator.scenario import Expectations
 from godwit.simulator.summary import Summary, Violation
 
@@ -66,18 +70,18 @@ def _matches(ledger: Ledger) -> Iterator[tuple[EventId, list[Filter]]]:
         yield id, [filter for filter in filters if filter.holds(attributes)]
 
 
-def _meant(ledger: Ledger) -> Iterator[tuple[EventId, set[Situation]]]:
-    """For each event that says whom it means, which of all situations that ever were."""
+def _meant(ledger: Ledger) -> Iterator[tuple[EventId, set[DeclaredContext]]]:
+    """For each event that says whom it means, which of all contexts that were ever declared."""
     versions = [version for standing in ledger.contexts.values() for version in standing.versions]
-    situations = [version.filter for version in versions if version.filter is not None]
+    contexts = [version.filter for version in versions if version.filter is not None]
     for id, fact in ledger.facts.items():
         to = fact.event.to
         if to is not None:
-            yield id, {situation for situation in situations if to.holds(situation.context)}
+            yield id, {declared for declared in contexts if to.holds(declared.context)}
 
 
 def _check_deliveries(
-    ledger: Ledger, matching: dict[EventId, set[Filter]], meant: dict[EventId, set[Situation]], verdict: Verdict
+    ledger: Ledger, matching: dict[EventId, set[Filter]], meant: dict[EventId, set[DeclaredContext]], verdict: Verdict
 ) -> None:
     for client, deliveries in ledger.deliveries.items():
         seen: set[EventId] = set()
@@ -118,12 +122,12 @@ def _check_deliveries(
 def _check_losses(
     ledger: Ledger,
     matching: dict[EventId, set[Filter]],
-    meant: dict[EventId, set[Situation]],
+    meant: dict[EventId, set[DeclaredContext]],
     verdict: Verdict,
     *,
     advertised: bool,
 ) -> None:
-    by_filter: dict[Filter, list[Standing[Filter]]] = {}
+    by_filter: dict[Filter, list[RequestHistory[Filter]]] = {}
     for standing in ledger.subscriptions.values():
         for filter in dict.fromkeys(version.filter for version in standing.versions):
             if filter is not None:
@@ -134,15 +138,15 @@ def _check_losses(
             continue
         may_owe = not advertised or _is_advertised(ledger, fact, matching[id])
         may_owe = may_owe and (not ledger.steady_only or ledger.is_published_steadily(fact))
-        situations = meant.get(id, ())
+        contexts = meant.get(id, ())
         wanting: dict[str, bool] = {}  # whether it is owed, by client; who is not here must not get it
         for filter in matching[id]:
             for standing in by_filter.get(filter, ()):
                 client = standing.client
                 is_owed = may_owe and standing.owes(fact, matching[id])
-                if is_owed and ledger.means(fact, client, situations):
+                if is_owed and ledger.means(fact, client, contexts):
                     wanting[client] = True
-                elif standing.permits(fact, NEVER, matching[id]) and ledger.may_mean(fact, client, NEVER, situations):
+                elif standing.permits(fact, NEVER, matching[id]) and ledger.may_mean(fact, client, NEVER, contexts):
                     wanting.setdefault(client, False)
         for client in sorted(wanting):
             if not wanting[client]:
@@ -153,7 +157,7 @@ def _check_losses(
                     _missing(ledger, client, fact, verdict)
 
 
-def _missing(ledger: Ledger, client: str, fact: Fact, verdict: Verdict) -> None:
+def _missing(ledger: Ledger, client: str, fact: EventHistory, verdict: Verdict) -> None:
     """An owed event that did not come: excused, or lost."""
     reason = ledger.gone.get((client, fact.id))
     if reason == "expired":
@@ -169,7 +173,7 @@ def _missing(ledger: Ledger, client: str, fact: Fact, verdict: Verdict) -> None:
             verdict.violations.append(Violation("nothing lost", text, fact.entered_at, client))
 
 
-def _is_advertised(ledger: Ledger, fact: Fact, matching: set[Filter]) -> bool:
+def _is_advertised(ledger: Ledger, fact: EventHistory, matching: set[Filter]) -> bool:
     """Whether the publisher's advertisement of this event had settled when it entered."""
     standings = [s for s in ledger.advertisements.values() if s.client == fact.event.publisher]
     return any(standing.owes(fact, matching) for standing in standings)
@@ -178,7 +182,7 @@ def _is_advertised(ledger: Ledger, fact: Fact, matching: set[Filter]) -> bool:
 def _check_entries(
     ledger: Ledger,
     matching: dict[EventId, set[Filter]],
-    meant: dict[EventId, set[Situation]],
+    meant: dict[EventId, set[DeclaredContext]],
     verdict: Verdict,
     *,
     advertised: bool,
@@ -191,7 +195,7 @@ def _check_entries(
             text = f"{_name(id)} was published and no broker has taken it"
             verdict.violations.append(Violation("nothing stuck", text, fact.published_at, id[0]))
         elif reason == "quenched":
-            quenched = Fact(fact.event, fact.published_at)
+            quenched = EventHistory(fact.event, fact.published_at)
             quenched.entered_at = at
             if advertised and not _is_advertised(ledger, quenched, matching[id]):
                 continue  # it would have been refused

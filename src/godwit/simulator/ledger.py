@@ -35,7 +35,7 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.mobility.modes import MODES, Mode
 
-__all__ = ["EventId", "Fact", "Ledger", "Situation", "Standing", "Version"]
+__all__ = ["DeclaredContext", "EventHistory", "EventId", "Ledger", "RequestHistory", "Version"]
 
 EventId = tuple[str, int]
 Promise = Literal["complete", "unique", "ordered"]
@@ -44,7 +44,7 @@ NEVER = float("inf")
 RELOCATE = MODES["relocate"]
 
 
-class Situation:
+class DeclaredContext:
     """A client's context from a moment on. No two are equal: each is known by itself."""
 
     __slots__ = ("context",)
@@ -81,7 +81,7 @@ class Version(Generic[T]):
         return self.settled_at if self._over_at is None else self._over_at
 
 
-class Standing(Generic[T]):
+class RequestHistory(Generic[T]):
     """The versions of one subscription, advertisement or context, oldest first."""
 
     __slots__ = ("client", "is_down", "name", "versions")
@@ -99,16 +99,16 @@ class Standing(Generic[T]):
             return self.versions[-2].filter
         return self.versions[-1].filter if self.versions else None
 
-    def owes(self, fact: "Fact", matching: Container[T | None]) -> bool:
+    def owes(self, fact: "EventHistory", matching: Container[T | None]) -> bool:
         """Whether the event must be delivered because of this subscription."""
         counting = self._counting(fact)
         return bool(counting) and all(version.filter in matching for version in counting)
 
-    def is_steady(self, fact: "Fact") -> bool:
+    def is_steady(self, fact: "EventHistory") -> bool:
         """Whether just one version counts for the event."""
         return len(self._counting(fact)) == 1
 
-    def _counting(self, fact: "Fact") -> "list[Version[T]]":
+    def _counting(self, fact: "EventHistory") -> "list[Version[T]]":
         """The version that had settled when the event entered, and later ones asked for before it can have come."""
         start = None
         for at, version in enumerate(self.versions):
@@ -123,7 +123,7 @@ class Standing(Generic[T]):
             found.append(version)
         return found
 
-    def permits(self, fact: "Fact", delivered_at: float, matching: Container[T | None]) -> bool:
+    def permits(self, fact: "EventHistory", delivered_at: float, matching: Container[T | None]) -> bool:
         """Whether a delivery for this subscription is right: some version that was not over matches the event.
 
         A version that was asked for when the event was already delivered everywhere came too late for it.
@@ -140,7 +140,7 @@ class Standing(Generic[T]):
         )
 
 
-class Fact:
+class EventHistory:
     """What is known of one event."""
 
     __slots__ = ("entered_again_at", "entered_at", "event", "id", "published_at")
@@ -157,14 +157,14 @@ class Ledger:
     """All that happened, as far as the laws are about it."""
 
     def __init__(self) -> None:
-        self.subscriptions: dict[tuple[str, str], Standing[Filter]] = {}
-        self.advertisements: dict[tuple[str, str], Standing[Filter]] = {}
-        self.contexts: dict[str, Standing[Situation]] = {}  # by client; who is not named here has none
+        self.subscriptions: dict[tuple[str, str], RequestHistory[Filter]] = {}
+        self.advertisements: dict[tuple[str, str], RequestHistory[Filter]] = {}
+        self.contexts: dict[str, RequestHistory[DeclaredContext]] = {}  # by client; who is not named here has none
         self.asserted: dict[str, Attributes] = {}  # by client, what its server says of it, whatever it says itself
         self.steady_only = False  # whether a context that is changing may have a gap
-        self.facts: dict[EventId, Fact] = {}
+        self.facts: dict[EventId, EventHistory] = {}
         self.deliveries: dict[str, list[tuple[float, EventId, tuple[str, ...]]]] = {}
-        self.unsettled: list[tuple[str, Version[Filter] | Version[Situation]]] = []  # with the client that asked
+        self.unsettled: list[tuple[str, Version[Filter] | Version[DeclaredContext]]] = []  # with the client that asked
         self.gone: dict[tuple[str, EventId], str] = {}  # client and event: purged, expired or lost by its session
         self.dropped: dict[EventId, tuple[str, float]] = {}  # quenched, discarded, refused or lost at the source
         self.overtaken: set[tuple[str, EventId]] = set()  # too late for the order: a lost disk, or a publisher's mode
@@ -198,27 +198,27 @@ class Ledger:
         standings = self.subscriptions if kind == "subscription" else self.advertisements
         standing = standings.get((client, name))
         if standing is None:
-            standing = standings[client, name] = Standing(client, name)
+            standing = standings[client, name] = RequestHistory(client, name)
         version: Version[Filter] = Version(filter, now, in_flight, over_at=over_at)
         standing.versions.append(version)
         standing.is_down = False
         self.unsettled.append((client, version))
 
-    def situated(self, client: str, context: Attributes, now: float, in_flight: Iterable[EventId]) -> None:
+    def context_declared(self, client: str, context: Attributes, now: float, in_flight: Iterable[EventId]) -> None:
         """A client says that its context is this from now on. Until its broker hears of its first, it has none."""
         standing = self.contexts.get(client)
         in_flight = frozenset(in_flight)
         if standing is None:
-            standing = self.contexts[client] = Standing(client, "")
+            standing = self.contexts[client] = RequestHistory(client, "")
             standing.versions.append(Version(self._unsaid(client), now, in_flight))
-        version = Version(Situation({**context, **self.asserted.get(client, {})}), now, in_flight)
+        version = Version(DeclaredContext({**context, **self.asserted.get(client, {})}), now, in_flight)
         standing.versions.append(version)
         standing.is_down = False
         self.unsettled.append((client, version))
 
-    def _unsaid(self, client: str) -> Situation:
+    def _unsaid(self, client: str) -> DeclaredContext:
         """The context of a client that has not said any."""
-        return Situation(self.asserted.get(client, {}))
+        return DeclaredContext(self.asserted.get(client, {}))
 
     def home_lost(self, client: str, now: float, in_flight: Iterable[EventId]) -> None:
         """The client's broker has lost its disk, and with it all that the client had asked for."""
@@ -240,15 +240,15 @@ class Ledger:
                 self.asked(kind, client, standing.name, standing.filter, now, in_flight)
         context = self.contexts.get(client)
         if context is not None and context.is_down and context.filter is not None:
-            self.situated(client, context.filter.context, now, in_flight)
+            self.context_declared(client, context.filter.context, now, in_flight)
 
-    def _standings(self, client: str) -> list[Standing[Filter]]:
+    def _standings(self, client: str) -> list[RequestHistory[Filter]]:
         both = (*self.subscriptions.values(), *self.advertisements.values())
         return [standing for standing in both if standing.client == client]
 
     def settled(self, now: float, is_answered: Callable[[str], bool]) -> None:
         """No message of control is under way: what brokers have answered so far is in force everywhere."""
-        waiting: list[tuple[str, Version[Filter] | Version[Situation]]] = []
+        waiting: list[tuple[str, Version[Filter] | Version[DeclaredContext]]] = []
         for client, version in self.unsettled:
             if is_answered(client):
                 version.settled_at = now
@@ -260,7 +260,7 @@ class Ledger:
 
     def published(self, event: Event, now: float) -> None:
         """A publisher has handed an event to its client's machine."""
-        self.facts[event.id] = Fact(event, now)
+        self.facts[event.id] = EventHistory(event, now)
 
     def entered(self, id: EventId, now: float) -> None:
         """A border broker has taken the event."""
@@ -268,8 +268,8 @@ class Ledger:
         fact.entered_at = min(fact.entered_at, now)
         fact.entered_again_at = now
 
-    def means(self, fact: Fact, client: str, meant: Container[Situation | None]) -> bool:
-        """Whether an event is owed to the client as far as contexts go. `meant`: the situations that it means."""
+    def means(self, fact: EventHistory, client: str, meant: Container[DeclaredContext | None]) -> bool:
+        """Whether an event is owed to the client as far as contexts go. `meant`: the contexts that it means."""
         if fact.event.to is None:
             return True
         context = self.contexts.get(client)
@@ -277,7 +277,9 @@ class Ledger:
             return fact.event.to.holds(self.asserted.get(client, {}))
         return context.owes(fact, meant) and (not self.steady_only or context.is_steady(fact))
 
-    def may_mean(self, fact: Fact, client: str, delivered_at: float, meant: Container[Situation | None]) -> bool:
+    def may_mean(
+        self, fact: EventHistory, client: str, delivered_at: float, meant: Container[DeclaredContext | None]
+    ) -> bool:
         """Whether the client may have been meant when the event came to it."""
         if fact.event.to is None:
             return True
@@ -286,7 +288,7 @@ class Ledger:
             return fact.event.to.holds(self.asserted.get(client, {}))
         return context.permits(fact, delivered_at, meant)
 
-    def is_published_steadily(self, fact: Fact) -> bool:
+    def is_published_steadily(self, fact: EventHistory) -> bool:
         """Whether the event's publisher was in the context that it bears, and that had settled, when it entered."""
         context = self.contexts.get(fact.event.publisher)
         if context is None:

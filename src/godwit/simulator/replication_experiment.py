@@ -32,7 +32,7 @@ from godwit.client import FILTERS, Client, MergeBounds, ReplicaConfig, Replicate
 from godwit.filters.events import Event, event
 from godwit.filters.filters import Filter
 from godwit.filters.language import parse
-from godwit.simulator.replication import History, complete, consistent, histories, ordered
+from godwit.simulator.replication_checkers import History, complete, consistent, histories, ordered
 from godwit.simulator.world import World
 from godwit.trace import Record, TraceSink
 

@@ -1,51 +1,62 @@
-"""A run: a scenario and a seed become a world, clients that live in it, faults that befall it, and a summary.
+"""A run: a scenario and a seed become a world, clients in it, the parts of the scenario, and a summary.
 
-*Theory.* Every random choice comes from a generator named after its purpose and the seed, so that changing the faults
-leaves the workload as it was. A run has four parts: warm-up (brokers connect, clients come and ask), the main part
+*Theory.* `Simulation` puts a run together and owns nothing else: a world with its clock, a network of brokers, a
+population of clients, the requests they make, the ledger with what keeps it up to date; and the parts that the
+scenario asks for (`parts.py`). A run has four phases: warm-up (brokers connect, clients come and ask), the main phase
 (publishing, churn, faults), settling (no faults; everything under way must arrive), and leaving (everyone goes; tables
-must be empty). A probe ten times a simulated second looks whether anything of control is under way; when for the
-time that a message takes to a client and back nothing has been, what was asked for so far has settled (`ledger.py`).
+must be empty).
 
 *Rules.*
 1. The same scenario and seed give the same trace, byte for byte, in every process.
 2. Wall time is in the summary and nowhere else.
+3. A part whose section is not in the scenario does not exist in the run.
+4. Every random choice comes from a generator named after its purpose and the seed, so that changing the faults leaves
+   the workload as it was.
 """
 
-from collections.abc import Callable, Sized
-from random import Random
+from collections.abc import Callable
 from time import perf_counter
-from typing import Any
 
 import msgspec
 
 from godwit.broker.broker import Broker
-from godwit.mobility.attach_policies.carry import Carry
-from godwit.mobility.publisher_presence import PublisherPresence
-from godwit.mobility.relocation import Relocation
-from godwit.mobility.transfer_barrier import GraphBarrier
-from godwit.simulator.adhoc_run import ad_hoc_run
+from godwit.client.client import Client
+from godwit.filters.references import LOCATION
+from godwit.mobility.locations import Movements
+from godwit.simulator.adhoc_simulation import ad_hoc_run
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
-from godwit.simulator.faults import drawn_faults
-from godwit.simulator.inspection import (
-    entries_in,
-    events_queued,
-    idle_entries,
-    is_answered,
-    is_quiet,
-    queue_lengths,
-    waiting,
-)
-from godwit.simulator.misfortune import Misfortune
-from godwit.simulator.scenario import Scenario
+from godwit.simulator.client_requests import ClientRequests
+from godwit.simulator.context_changes import ContextChanges
+from godwit.simulator.context_generator import ContextGenerator
+from godwit.simulator.fault_injector import FaultInjector
+from godwit.simulator.final_checks import FinalChecks
+from godwit.simulator.fire_monitoring import Building, FireMonitoring, place_devices
+from godwit.simulator.in_flight import InFlight
+from godwit.simulator.itineraries import Move
+from godwit.simulator.ledger import Ledger
+from godwit.simulator.ledger_updates import LedgerUpdates
+from godwit.simulator.lost_disks import LostDisks
+from godwit.simulator.network import Network
+from godwit.simulator.network_monitor import NetworkMonitor
+from godwit.simulator.parts import Part
+from godwit.simulator.population import Population
+from godwit.simulator.publisher_config import publisher_config
+from godwit.simulator.random_streams import RandomStreams
+from godwit.simulator.recorder import Recorder
+from godwit.simulator.request_churn import RequestChurn
+from godwit.simulator.roaming_clients import DisconnectingClients, RoamingClients
+from godwit.simulator.scenario import Churn, Scenario, check, overlay_of, places_of
+from godwit.simulator.scenario.walking import ground_of
+from godwit.simulator.setup import add_brokers, add_clients, broker_config, place_clients
 from godwit.simulator.summary import Summary, percentile_ms
-from godwit.simulator.walking import as_if_flooded, twin_of
-from godwit.trace import Record, TraceSink
+from godwit.simulator.walking_clients import WalkingClients, as_if_flooded, twin_of
+from godwit.simulator.workload_clients import WorkloadClients
+from godwit.simulator.workloads import workload_of
+from godwit.simulator.world import World
+from godwit.trace import TraceSink
 
 __all__ = ["Simulation", "run"]
 
-PROBE_S = 0.1
-TABLES_S = 1.0  # in a run that is not judged
-LEAVE_S = 60.0
 VIOLATIONS_MAX = 100
 
 
@@ -55,19 +66,152 @@ def run(
     progress: Callable[[float], None] | None = None,
     trace: TraceSink | None = None,
 ) -> Summary:
-    """Run a scenario to its end. `progress` is told the share that is done."""
+    """Run a scenario to its end. `progress` is called with the share that is done."""
     if scenario.overlay.kind == "radio":
         return ad_hoc_run(scenario, seed, progress, trace)
     return Simulation(scenario, seed, trace).run(progress)
 
 
-class Simulation(Misfortune):
-    """One run. Tests may reach into `world`, `ledger` and the machines before `run`."""
+class Simulation:
+    """One run. Tests may reach into `world`, `ledger`, the machines and the parts before `run`."""
+
+    def __init__(self, scenario: Scenario, seed: int, trace: TraceSink | None = None) -> None:
+        check(scenario)
+        self.scenario = scenario
+        self.seed = seed
+        self.streams = streams = RandomStreams(seed)
+        self.overlay = overlay = overlay_of(scenario, streams.stream("overlay"))
+        self.config = broker_config(scenario, overlay)
+        self.world = world = World(seed)
+        self.recorder = recorder = Recorder(world.clock, trace)
+        world.on_notify, world.on_record, world.traces_messages = (
+            recorder.on_notify,
+            recorder.on_record,
+            trace is not None,
+        )
+        self.ledger = ledger = Ledger()
+        ledger.steady_only = scenario.routing.matching == "hops" and scenario.routing.strategy == "spcf"
+        self.network = network = Network(world, overlay, scenario.overlay)
+        self.population = population = Population(world, network, recorder, streams.stream("clients"))
+        place_clients(scenario, streams, overlay, population)
+
+        # the world: where clients are, now and later, decides what brokers know
+        self.roaming: RoamingClients | None = None
+        if scenario.clients.roaming.is_on:
+            self.roaming = RoamingClients(scenario, streams, world, network, population)
+        places = places_of(scenario, overlay)
+        building = None
+        if scenario.fire.is_on:
+            building = Building(scenario.fire, seed)
+            population.homes.update(place_devices(building, places))
+        contexts = ContextGenerator(scenario.contexts, overlay.brokers, seed) if scenario.contexts.is_on else None
+        walking = scenario.clients.walking
+        graph = ground_of(walking)
+        movements = Movements({} if graph is None else {LOCATION: graph}, walking.rule)
+        visits = {} if self.roaming is None else self.roaming.visits
+        publishers = publisher_config(scenario.clients.roaming, places, visits)
+        add_brokers(world, scenario, overlay, self.config, movements, publishers)
+        add_clients(world, scenario, network, population, ledger, contexts)
+
+        # what clients ask for, and what the ledger learns of it
+        lost_disks = LostDisks()
+        in_flight = InFlight(scenario, world, network, population, lost_disks, ledger)
+        self.requests = requests = ClientRequests(
+            scenario, world, network, population, in_flight, ledger, recorder, movements
+        )
+        self.ledger_updates = LedgerUpdates(
+            world, network, population, requests, in_flight, lost_disks, ledger, recorder
+        )
+        self.monitor = NetworkMonitor(scenario, self.config, world, network, in_flight, lost_disks, ledger, recorder)
+        self.final_checks = FinalChecks(world, network, population, in_flight, self.monitor, recorder)
+
+        # the parts of the scenario
+        graph_places = () if graph is None else graph.places
+        workload = workload_of(scenario.workload, scenario.clients.publishers, streams.stream("workload"), graph_places)
+        self.workload_clients = WorkloadClients(
+            scenario, streams, world, network, population, requests, recorder, workload, contexts
+        )
+        self.disconnecting: DisconnectingClients | None = None
+        if scenario.clients.disconnections.per_s > 0:
+            self.disconnecting = DisconnectingClients(scenario, streams, world, population)
+        self.walking: WalkingClients | None = None
+        if graph is not None:
+            self.walking = WalkingClients(scenario, streams, world, network, population, requests, graph)
+        self.churn: RequestChurn | None = None
+        if scenario.churn != Churn():
+            self.churn = RequestChurn(scenario, streams, world, population, requests, self.workload_clients, ledger)
+        self.contexts: ContextChanges | None = None
+        if contexts is not None:
+            self.contexts = ContextChanges(scenario, streams, world, population, requests, contexts)
+        self.fire: FireMonitoring | None = None
+        if building is not None:
+            self.fire = FireMonitoring(
+                scenario, streams, world, network, population, requests, ledger, recorder, building
+            )
+        self.faults: FaultInjector | None = None
+        if scenario.faults.is_on:
+            self.faults = FaultInjector(
+                scenario,
+                streams,
+                world,
+                network,
+                population,
+                in_flight,
+                lost_disks,
+                self.monitor,
+                ledger,
+                recorder,
+            )
+
+    # ------------------------------------------------------------ what there is
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of this run, in the order in which they plan."""
+        every: tuple[Part | None, ...] = (
+            self.workload_clients,
+            self.disconnecting,
+            self.roaming,
+            self.walking,
+            self.churn,
+            self.contexts,
+            self.fire,
+            self.faults,
+        )
+        return [part for part in every if part is not None]
+
+    @property
+    def homes(self) -> dict[str, str]:
+        """The broker at which each client is, or will be when it comes back."""
+        return self.population.homes
+
+    @property
+    def publishers(self) -> list[str]:
+        """The publishers of the workload."""
+        return self.population.publishers
+
+    @property
+    def subscribers(self) -> list[str]:
+        """The subscribers of the workload."""
+        return self.population.subscribers
+
+    @property
+    def itineraries(self) -> dict[str, tuple[Move, ...]]:
+        """By client that roams, its moves."""
+        return {} if self.roaming is None else self.roaming.itineraries
+
+    def broker(self, name: str) -> Broker:
+        """The machine of a broker."""
+        return self.network.broker(name)
+
+    def client(self, name: str) -> Client:
+        """The machine of a client."""
+        return self.network.client(name)
 
     # ------------------------------------------------------------ the run
 
     def run(self, progress: Callable[[float], None] | None = None) -> Summary:
-        """From the first connection to the last word."""
+        """From the first connection to the summary."""
         started = perf_counter()
         scenario, world = self.scenario, self.world
         self.plan()
@@ -76,12 +220,12 @@ class Simulation(Misfortune):
             if progress is not None:
                 progress(share)
         if scenario.run.judge:
-            self._check_calm("settling")
-            self._check_idle()
+            self.final_checks.check_settled("settling")
+            self.final_checks.check_idle_entries()
         if scenario.run.leave:
-            self._leave()
+            self.final_checks.leave()
+        fires = {} if self.fire is None else self.fire.check()
         verdict = Verdict()
-        self.fires = self.check_fires()
         if scenario.run.judge:
             verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
         else:
@@ -89,123 +233,16 @@ class Simulation(Misfortune):
         if (flooded := twin_of(scenario)) is not None:
             twin = Simulation(flooded, self.seed)
             twin.run()
-            self.violations += as_if_flooded(self, twin)
-        return self._summary(verdict, perf_counter() - started)
+            self.recorder.violations += as_if_flooded(self, twin)
+        return self._summary(verdict, fires, perf_counter() - started)
 
     def plan(self) -> None:
-        """Put everything that is known beforehand into the queue of the world."""
-        scenario, world, rng = self.scenario, self.world, self.rng["clients"]
-        for link in self.overlay.links:
-            world.at(0.0, self._reconnect_link, link.a, link.b)
-        come_s = scenario.run.warmup_s / 2
-        for name in self.homes:
-            world.at(rng.uniform(0, come_s), self._come, name)
-        for k, name in enumerate(self.publishers):
-            self._plan_publishing(k, name, rng)
-        self._plan_away(rng)
-        self._plan_roaming()
-        self._plan_walking()
-        self._plan_churn()
-        self._plan_fires()
-        faults = scenario.faults
-        rates = faults.link_loss, faults.duplicate, faults.delay
-        world.at(scenario.run.warmup_s, lambda *_: self._set_frame_faults(*rates))
-        world.at(scenario.faults_end_s, lambda *_: self._set_frame_faults(0, 0, 0))
-        for fault in drawn_faults(scenario, self.overlay, Random(f"{self.seed}/faults")):
-            world.at(fault.begins_s, self._begin, fault)
-            world.at(fault.ends_s, self._end, fault)
-        world.at(PROBE_S, self._probe)
-
-    # ------------------------------------------------------------ looking
-
-    def _probe(self, _a: Any, _b: Any, _c: Any) -> None:
-        """Look whether anything of control is under way, and how full everything is."""
-        brokers = [self.broker(name) for name in self.overlay.brokers if self.world.nodes[name].alive]
-        if not self.scenario.run.judge:
-            if self.trace is not None:
-                self._record_tables(brokers)
-            if self.world.now < self.scenario.ends_s:
-                self.world.at(self.world.now + TABLES_S, self._probe)
-            return
-        self.table_entries_max = max(self.table_entries_max, sum(map(entries_in, brokers)))
-        for queue, length in queue_lengths(brokers).items():
-            self.queue_max[queue] = max(self.queue_max.get(queue, 0), length)
-            bound = self.config.limits.queue_events_max if queue == "session" else self.config.link.outbox_max
-            if length > bound and not any(violation.law == "queues bounded" for violation in self.violations):
-                self._violate("queues bounded", f"{length} messages in the queue of a {queue}, {bound} are allowed", "")
-        if self.trace is not None:
-            self._record_tables(brokers)
-        if self.ledger.unsettled:
-            hop_s = 2 * self.scenario.overlay.client_latency_ms / 1_000  # what brokers told their clients has then come
-            quiet = (is_quiet(self.broker(name), self.overlay, self._taken) for name in self.overlay.brokers)
-            if self.without_disk or not all(quiet):
-                self.quiet_since = None
-            elif self.quiet_since is None:
-                self.quiet_since = self.world.now
-            elif self.world.now - self.quiet_since >= hop_s:
-                self.unrenewed = {name: None for name in self.unrenewed if not self.client(name).is_attached}
-                self.ledger.settled(
-                    self.world.now, lambda name: name not in self.unrenewed and is_answered(self.client(name))
-                )
-                self._on_record("", Record("settled"), self.world.now)
-        if self.world.now < self.scenario.ends_s:
-            self.world.at(self.world.now + PROBE_S, self._probe)
-
-    def _record_tables(self, brokers: list[Broker]) -> None:
-        """Write down which tables have grown or shrunk."""
-        for broker in brokers:
-            for table, size in broker.routing.sizes().items():
-                if self.table_sizes.get((broker.name, table), 0) != size:
-                    self.table_sizes[broker.name, table] = size
-                    self._on_record(broker.name, Record("table", number=size, detail=table), self.world.now)
-
-    def _check_calm(self, when: str) -> None:
-        """Once faults have stopped everything settles: nothing is under way, no queue holds anything."""
-        for name in self.overlay.brokers:
-            node, broker = self.world.nodes[name], self.broker(name)
-            left = [
-                f"{type(message).__name__} {f'for {peer}' if peer else 'held back'}"
-                for peer, message in waiting(broker, self.overlay, taken=lambda *_: 0)  # all must be acknowledged
-            ]
-            left += [f"the session of {client} is not here yet" for client in broker.component(Relocation).arrivals]
-            collecting = broker.component(Carry).collecting
-            left += [f"{', '.join(asked.brokers)} about {client}" for client, asked in collecting.items()]
-            left += [f"event {id} for client {client}" for client, id in events_queued(broker, self._other)]
-            if not node.alive:
-                self._violate("settles", f"the broker is down after {when}", name)
-            elif not broker.routing.is_settled():
-                self._violate("settles", f"its tables have not settled after {when}", name)
-            elif left:
-                self._violate("settles", f"{len(left)} still under way after {when}: {left[0]}", name)
-        for name in self.homes:
-            if not is_answered(self.client(name)):
-                self._violate("settles", f"requests of the client are unanswered after {when}", name)
-
-    def _check_idle(self) -> None:
-        """A broker holds only what somebody there may publish, as far as contexts go. [spcf §3.1.2]"""
-        for name in self.overlay.brokers:
-            if idle := idle_entries(self.broker(name)):
-                self._violate("no garbage", f"{idle} subscriptions ask for none of the contexts here", name)
-
-    def _leave(self) -> None:
-        """Everyone leaves, and the tables must be empty."""
-        for name in self.homes:
-            self.world.command(name, lambda client, now: client.leave(now))
-        self.world.run(self.world.now + LEAVE_S)
-        self._check_calm("leaving")
-        if self.trace is not None:
-            self._record_tables([self.broker(name) for name in self.overlay.brokers])
-        for name in self.overlay.brokers:
-            left = {table: size for table, size in self.broker(name).routing.sizes().items() if size}
-            broker = self.broker(name)
-            kept: dict[str, Sized] = {"sessions": broker.sessions}
-            if isinstance(barrier := broker.component(Relocation).barrier, GraphBarrier):
-                kept |= {"leaving": barrier.departing, "flushed": barrier.flushed}
-            kept["holdings"] = broker.component(PublisherPresence).holdings
-            left |= {what: len(those) for what, those in kept.items() if len(those)}
-            self.entries_left += sum(left.values())
-            if left:
-                self._violate("no garbage", f"after everyone has left: {left}", name)
+        """Put everything that is known before the run begins into the queue of the clock."""
+        self.network.plan()
+        self.population.plan(self.scenario.run.warmup_s / 2)
+        for part in self.parts:
+            part.plan()
+        self.monitor.plan()
 
     # ------------------------------------------------------------ the summary
 
@@ -222,7 +259,7 @@ class Simulation(Misfortune):
             "sessions_lost": sum(receipt.session_lost for receipt in receipts),
         }
 
-    def _summary(self, verdict: Verdict, wall_s: float) -> Summary:
+    def _summary(self, verdict: Verdict, fires: dict[str, int | bool], wall_s: float) -> Summary:
         latencies = sorted(verdict.latencies)
         dropped = [reason for reason, _ in self.ledger.dropped.values()]
         handled = self.world.handled.items()
@@ -244,22 +281,22 @@ class Simulation(Misfortune):
             messages=dict(sorted((kind.__name__, count) for kind, count in handled)),
             packets=dict(sorted((kind.__name__, count) for kind, count in self.world.packets.items())),
             bytes_sent=self.world.bytes_sent,
-            table_entries=self.table_entries_max,
-            entries_left=self.entries_left,
-            queue_max=self.queue_max,
-            moves=self.moves,
+            table_entries=self.monitor.table_entries_max,
+            entries_left=self.final_checks.entries_left,
+            queue_max=self.monitor.queue_max,
+            moves=0 if self.roaming is None else self.roaming.moves,
             receipts=self._receipts(),
-            walked=self.walked,
-            residues=self.residues,
-            context_changes=self.context_changes,
-            unmeant=self.unmeant,
-            fire=self.fires,
+            walked=0 if self.walking is None else self.walking.steps,
+            residues=self.ledger_updates.residues,
+            context_changes=self.requests.context_changes,
+            unmeant=self.ledger_updates.unmeant,
+            fire=fires,
             latency_p50_ms=percentile_ms(latencies, 0.5),
             latency_p99_ms=percentile_ms(latencies, 0.99),
-            faults=dict(sorted(self.fault_counts.items())),
+            faults={} if self.faults is None else dict(sorted(self.faults.counts.items())),
             simulated_s=self.world.now,
             wall_s=wall_s,
         )
         unmet = unmet_expectations(summary, self.scenario.run.expectations)
-        violations = [*self.violations, *verdict.violations, *unmet]
+        violations = [*self.recorder.violations, *verdict.violations, *unmet]
         return msgspec.structs.replace(summary, violations=tuple(violations[:VIOLATIONS_MAX]))

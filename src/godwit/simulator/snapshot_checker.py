@@ -19,12 +19,12 @@ from typing import Any
 
 from msgspec import structs
 
+from godwit.broker.broker import Broker
 from godwit.broker.effects import Close, Effect, Input, Send, StartTimer, StopTimer, Tell, Trace
 from godwit.broker.messages import Covered, Delivery, Frame, Packet, Waiting
 from godwit.broker.tree import TreeRouting
 from godwit.codec import SNAPSHOTS
 from godwit.mobility.messages import Collected, Replay
-from godwit.mobility.roaming import MobileBroker
 from godwit.simulator.world import Node, World
 
 __all__ = ["SnapshotChecker"]
@@ -77,7 +77,7 @@ class SnapshotChecker:
         machine.handle = handled
         return machine
 
-    def _twin(self, machine: MobileBroker, make: Callable[[], Any]) -> Any:
+    def _twin(self, machine: Broker, make: Callable[[], Any]) -> Any:
         state: Any = machine.snapshot()
         if self._spoil is not None:
             state = self._spoil(state)

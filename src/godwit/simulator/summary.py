@@ -1,7 +1,9 @@
-"""What a run comes to: counts, sizes, times, and every law that broke.
+"""The summary of a run: counts, sizes, times, and every law that broke.
 
-The checkers of the simulator fill a `Summary` in; the command line, tests and benchmarks read it. Wall time is here and
-nowhere else: all other fields are the same each time a scenario runs with the same seed.
+*Theory.* The checkers of the simulator fill a `Summary` in; the command line, tests and benchmarks read it.
+
+*Rules.*
+1. Wall time is here and nowhere else: all other fields are the same each time a scenario runs with the same seed.
 """
 
 from typing import Any

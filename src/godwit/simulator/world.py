@@ -1,10 +1,9 @@
-"""The driver on virtual time: one event queue, nodes that run the machines, disks, crashes.
+"""The driver on virtual time: nodes that run the machines, wires between them, disks, crashes.
 
-*Theory.* A heap of what happens next, keyed by (time, number): equal times happen in the order they were asked for, so
-the same seed gives the same run. A node runs one machine. What reaches it becomes an input; the machine's effects are
-carried out at once or, for a broker with a disk that takes time, when the inputs that caused them are on the disk. A
-broker that crashes and keeps its disk starts from its last snapshot and handles the journalled inputs again with
-effects muted; one that loses its disk starts as a new incarnation.
+*Theory.* The clock says what happens next (`clock.py`). A node runs one machine. What reaches it becomes an input; the
+machine's effects are carried out at once or, for a broker with a disk that takes time, when the inputs that caused them
+are on the disk. A broker that crashes and keeps its disk starts from its last snapshot and handles the journalled
+inputs again with effects muted; one that loses its disk starts as a new incarnation.
 
 *Rules.*
 1. Nothing here looks at a clock or an unseeded generator, and nothing iterates over a set.
@@ -17,7 +16,6 @@ routing), a third this driver. The loop pops plain tuples; effects are told apar
 """
 
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
 from math import ulp
 from random import Random
 from typing import Any, Protocol, cast, get_args
@@ -49,7 +47,9 @@ from godwit.broker.messages import Frame, NodeId, Packet
 from godwit.codec import DriverState, pack, unpack
 from godwit.codec.snapshots import OpenEnd
 from godwit.filters.events import Attributes
-from godwit.simulator.network import Wire, size_of
+from godwit.simulator.clock import Clock
+from godwit.simulator.message_sizes import size_of
+from godwit.simulator.wires import Wire
 from godwit.trace import Record
 
 __all__ = ["Machine", "Node", "Recoverable", "World", "snapshot_of"]
@@ -113,9 +113,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.now = 0.0
-        self.heap: list[tuple[float, int, Callable[[Any, Any, Any], None], Any, Any, Any]] = []
-        self.entries = 0
+        self.clock = Clock()
         self.nodes: dict[NodeId, Node] = {}
         self.handled: dict[type, int] = {}  # messages by type
         self.packets: dict[
@@ -130,19 +128,18 @@ class World:
 
     # ------------------------------------------------------------ time
 
+    @property
+    def now(self) -> float:
+        """The time of the clock."""
+        return self.clock.now
+
     def at(self, at: float, do: Callable[[Any, Any, Any], None], a: Any = None, b: Any = None, c: Any = None) -> int:
         """Have `do(a, b, c)` happen at that time. Returns the number of the entry."""
-        self.entries += 1
-        heappush(self.heap, (at, self.entries, do, a, b, c))
-        return self.entries
+        return self.clock.at(at, do, a, b, c)
 
     def run(self, until: float) -> None:
-        """Let everything happen that happens up to and including that time."""
-        heap = self.heap
-        while heap and heap[0][0] <= until:
-            self.now, _, do, a, b, c = heappop(heap)
-            do(a, b, c)
-        self.now = max(self.now, until)
+        """Let everything happen that is due up to and including that time."""
+        self.clock.run(until)
 
     # ------------------------------------------------------------ building
 
@@ -305,7 +302,7 @@ class World:
 
     def _give(self, node: Node, input: Input, opened: Wire | None = None) -> None:
         """Let a node handle an input: at once, or after those it is still busy with. `opened`: what it may send on."""
-        if node.slow_s or node.busy_until > self.now:
+        if node.slow_s or node.busy_until > self.clock.now:
             node.busy_until = max(self.now, node.busy_until) + node.slow_s
             link = None if opened is None else (opened, opened.connection)
             self.at(node.busy_until, self._handle_late, node, (input, link), node.life)
@@ -317,7 +314,7 @@ class World:
             self._handle(node, *late)
 
     def _handle(self, node: Node, input: Input, link: Link | None = None) -> None:
-        now = self.now + node.skew_s
+        now = self.clock.now + node.skew_s
         effects: list[Any] = node.machine.handle(input, now)
         if node.journaled:
             _follow(node, input, effects)
@@ -384,9 +381,9 @@ class World:
             return
         size = self.size_of(message)
         self.bytes_sent += size
-        for at in wire.arrivals(size, self.now) if wire.faulty else (wire.arrival(size, self.now),):
-            self.entries += 1
-            heappush(self.heap, (at, self.entries, self._arrive, wire, wire.connection, message))
+        clock = self.clock
+        for at in wire.arrivals(size, clock.now) if wire.faulty else (wire.arrival(size, clock.now),):
+            clock.at(at, self._arrive, wire, wire.connection, message)
 
     def _close(self, node: Node, close: Close) -> None:
         """Close a connection after what was sent on it: the other end hears of it, this end does not."""
@@ -404,7 +401,7 @@ class World:
         at = max(start.at - node.skew_s, self.now)
         while at + node.skew_s < start.at:  # rounded down: it would be early by its node's clock, and be started again
             at += max(ulp(at), ulp(start.at))
-        node.timers[start.key] = self.at(at, self._timer_due, node, start.key, self.entries + 1)
+        node.timers[start.key] = self.at(at, self._timer_due, node, start.key, self.clock.entries + 1)
 
     def _timer_due(self, node: Node, key: TimerKey, number: int) -> None:
         if node.timers.get(key) == number:

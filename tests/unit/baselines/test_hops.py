@@ -1,14 +1,10 @@
 """Matching at every hop, beside its laws and the paper's sentences: faults, bounds, restarts, brokers around it."""
 
-import pickle
 from functools import partial
 from typing import Any
 
 import pytest
 
-from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
-from godwit.broker.hop_messages import (
 from godwit.baselines.hop_messages import (
     ContextBegins,
     ContextEnds,
@@ -17,6 +13,8 @@ from godwit.baselines.hop_messages import (
     UnsubscribePacket,
 )
 from godwit.baselines.hops import HISTORY_MAX, Contexts, HopRouting
+from godwit.broker.broker import Broker
+from godwit.broker.config import BrokerConfig
 from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Publish
 from godwit.broker.routing import Forward, Routing
@@ -27,9 +25,10 @@ from godwit.filters.events import Event, event
 from godwit.filters.filters import TRUE, all_of
 from godwit.filters.language import parse
 from godwit.matching import BddMatcher, IndexMatcher, NaiveMatcher
-from godwit.simulator.network import size_of
+from godwit.simulator.message_sizes import size_of
 from tests.paper.roaming_world import Roaming
-from tests.property.hop_network import HopNetwork
+from tests.property.routing_network import HopNetwork
+from tests.raw_messages import read
 
 LINE = (("a", "b", 1.0), ("b", "c", 1.0))
 RING = (("a", "b", 1.0), ("b", "c", 1.0), ("c", "d", 1.0), ("d", "a", 1.0))
@@ -168,8 +167,6 @@ def test_any_matcher_may_hold_the_rows(matcher: Any) -> None:
 
 def test_a_restart_with_its_disk_changes_nothing() -> None:
     network = line()
-    before = pickle.loads(pickle.dumps(network.brokers["b"]))
-    assert "_rows" not in before.__getstate__()
     for name in "abc":
         network.restart(name)
     published = network.publish("p", parse("n = 1"), x=1)
@@ -245,7 +242,7 @@ SUBSCRIBE = SubscribePacket("c", 1, ID, TRUE, TRUE, {"a": 0})
         ContextPacket(["a"], 1, EVENT),  # type: ignore[arg-type]
         ContextBegins("a", 0, {}),
         ContextBegins("a", 1, {"n": {}}),  # type: ignore[dict-item]
-        ContextBegins("a", 1, {"n": [1, 2]}),  # type: ignore[dict-item]
+        ContextBegins("a", 1, {"n": [1, [2]]}),  # type: ignore[dict-item]
         ContextBegins("a", 1, {f"n{number}": 1 for number in range(200)}),
         ContextBegins("a", 1, None),  # type: ignore[arg-type]
         ContextBegins("c", 1, {}),
@@ -253,7 +250,6 @@ SUBSCRIBE = SubscribePacket("c", 1, ID, TRUE, TRUE, {"a": 0})
         ContextEnds("a", 2**70),
         ContextEnds("c", 1),
         UnsubscribePacket("a", ID, ()),
-        UnsubscribePacket("a", ID, ["c"]),  # type: ignore[arg-type]
         UnsubscribePacket("a", "1", ("c",)),  # type: ignore[arg-type]
         UnsubscribePacket("c", ID, ("a",)),
         UnsubscribePacket("a", ID, (["c"],)),  # type: ignore[arg-type]
@@ -265,17 +261,17 @@ SUBSCRIBE = SubscribePacket("c", 1, ID, TRUE, TRUE, {"a": 0})
         SubscribePacket("a", 1, ID, TRUE, TRUE, ("c",)),  # type: ignore[arg-type]
         SubscribePacket("a", 1, ID, TRUE, TRUE, {"c": "0"}),  # type: ignore[dict-item]
         SubscribePacket("a", 0, ID, TRUE, TRUE, {"c": 0}),
-        SubscribePacket("a", 1, ID, "x", TRUE, {"c": 0}),  # type: ignore[arg-type]
+        SubscribePacket("a", 1, ID, "x >", TRUE, {"c": 0}),  # type: ignore[arg-type]
         SubscribePacket("a", 1, ID, TRUE, parse("n = my.n"), {"c": 0}),
     ],
     ids=repr,
 )
 def test_what_no_honest_neighbour_sends_is_a_fault_and_changes_nothing(message: Any) -> None:
     routing = HopRouting("b", ["a", "c"], LINE)
-    before = pickle.dumps(routing)
+    before = repr(routing.snapshot())
     with pytest.raises(PeerFault):
-        routing.on_message("a", message, 0.0)
-    assert pickle.dumps(routing) == before
+        routing.on_message("a", read(message), 0.0)
+    assert repr(routing.snapshot()) == before
 
 
 def test_what_a_neighbour_can_make_grow_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,32 +322,31 @@ def test_brokers_deliver_in_order_and_once_over_links_and_brokers_that_stop_and_
     roam.settle()
     roam.publish("P", *range(2, 10))
     for a, b in (("B1", "B2"), ("B1", "B4")):  # whichever the tree leads over
-        roam.world.disconnect(a, b)
+        roam.cut(a, b)
     roam.publish("P", *range(10, 20))
-    roam.run(10.0)
+    roam.pass_time(10.0)
     for a, b in (("B1", "B2"), ("B1", "B4")):
-        roam.world.connect(a, b)
+        roam.join(a, b)
     for name in ("B2", "B4", "B3"):
         roam.publish("P", 20)
-        roam.world.crash(name, keeps_disk=True)
+        roam.crash(name, keeps_disk=True)
         roam.publish("P", 21)
-        roam.run(2.0)
-        roam.world.restart(name)
-        roam.run(2.0)
+        roam.pass_time(2.0)
+        roam.restart(name)
+        roam.pass_time(2.0)
         for other in ("B1", "B3") if name != "B3" else ("B2", "B4"):
-            roam.world.connect(name, other)
-    if roam.at["C"]:
-        roam.world.connect("C", "B3")
+            roam.join(name, other)
+    roam.join("C", "B3")
     roam.settle()
     assert roam.numbers("C", "P") == list(range(1, 26))
-    assert not [record for _, record in roam.records if record.kind in ("fault", "lost")]
+    assert not [record for _, _, record in roam.trace if record.kind in ("fault", "lost")]
 
 
 def test_filters_on_the_own_state_work_with_it() -> None:
     roam = Roaming("B1-B2 B2-B3 B3-B4 B4-B1", **config("spcf"))
     roam.come("P", "B1")
     roam.come("C", "B3")
-    roam.world.command("C", lambda client, now: client.set_context({"least": 5}, now))
+    roam.command("C", lambda client, now: client.set_context({"least": 5}, now))
     roam.settle()
     roam.subscribe("C", "x >= my.least")
     roam.publish("P", 0)

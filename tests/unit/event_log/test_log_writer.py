@@ -158,6 +158,19 @@ def test_a_newer_format_and_a_folder_of_other_things_are_refused(tmp_path: Path)
         EventLog(tmp_path)
 
 
+def test_a_log_says_the_name_and_the_version_of_its_format(tmp_path: Path) -> None:
+    written(tmp_path, [1])
+    about = tmp_path / "_log.json"
+    assert json.loads(about.read_text()) == {"kind": "godwit event log", "format": 1}
+    about.write_text('{"format": 1}')  # begun before the format had a name
+    written(tmp_path, [2])
+    assert held(tmp_path) == [1, 2]
+    about.write_text('{"kind": "another log", "format": 1}')
+    with pytest.raises(EventLogError, match="is of kind 'another log': this is no godwit event log"):
+        EventLog(tmp_path)
+    assert about.read_text() == '{"kind": "another log", "format": 1}'
+
+
 def test_what_is_gone_from_a_log_before_it_was_read_is_missed(tmp_path: Path) -> None:
     for n in range(1, 5):
         written(tmp_path, [n], segment_bytes=1)

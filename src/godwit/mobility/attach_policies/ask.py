@@ -10,8 +10,8 @@ from godwit.broker.host import Host
 from godwit.broker.messages import Advertise, Attach, NodeId, Subscribe
 from godwit.broker.session import Session
 from godwit.mobility.arrival import Arrival
-from godwit.mobility.checking import check_move
 from godwit.mobility.messages import AskWishes, NotHere, Wishes
+from godwit.mobility.move_checks import check_move
 from godwit.mobility.relocation import Relocation
 
 __all__ = ["Ask"]

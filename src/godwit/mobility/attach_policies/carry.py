@@ -36,8 +36,8 @@ from godwit.broker.messages import Attach, NodeId, Subscribe, Waiting
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
-from godwit.mobility.checking import check_move
 from godwit.mobility.messages import Collect, Collected, Relocate, Strike
+from godwit.mobility.move_checks import check_move
 from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
 from godwit.trace import Record

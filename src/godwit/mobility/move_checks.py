@@ -1,0 +1,130 @@
+"""Is this a message about a client that moves which an honest broker sends? Checked before anything is changed.
+
+Types are checked by the decoder: see `broker/message_checks.py`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from godwit.broker.limits import Limits
+from godwit.broker.message_checks import (
+    check_context,
+    check_event,
+    check_lost,
+    check_purged,
+    check_receipt,
+    check_size,
+    check_values,
+    check_wish,
+    is_number,
+    is_whole,
+    shown,
+)
+from godwit.broker.messages import Advertise, Attach, SessionState, Subscribe
+from godwit.errors import PeerFault
+from godwit.filters.references import is_open
+from godwit.mobility.messages import Collected, Prefetch, Proxy, Replay, Wishes
+
+__all__ = ["check_move", "check_wanted"]
+
+WISHES_MAX = 10_000
+NOTES_MAX = 10_000
+COUNTS = ("accepted", "taken", "sent_up_to", "confirmed", "expired", "suppressed", "lost_more", "accepted_then")
+ADVERTISEMENTS_MAX = 1_000
+SEEN_BYTES_MAX = 2**11  # bits of the longest memory (handoffs.SEEN_WINDOW)
+
+
+def check_move(message: Any) -> None:
+    """`PeerFault` unless client, brokers, attempt and all it carries are what they must be."""
+    if any(getattr(message, field, None) == "" for field in ("client", "home", "to", "via", "by")):
+        raise PeerFault(f"{shown(message)}: clients and brokers have names")
+    if not all(is_whole(getattr(message, field, 0)) for field in ("attempt", "latest", "life")):
+        raise PeerFault(f"{shown(message)}: attempts are whole numbers")
+    if isinstance(message, Replay | Collected):
+        _check_items(message)
+    if isinstance(message, Replay) and message.state is not None:
+        _check_state(message.state, message.client)
+    if isinstance(message, Collected):
+        _check_seen(message.seen)
+    if isinstance(message, Wishes):
+        _check_held(message.wanted, message.client)
+    if isinstance(message, Prefetch | Proxy):
+        _check_advertisements(message)
+
+
+def check_wanted(message: Attach, limits: Limits) -> None:
+    """`PeerFault` unless a session of the client can hold what it brings."""
+    if len(message.wanted) > 2 * (limits.subscriptions_max + limits.advertisements_max):
+        raise PeerFault("Attach.wanted is longer than what a client may ask for")
+    if any(wish.id[0] != message.client for wish in message.wanted):
+        raise PeerFault("Attach.wanted holds what the client itself has asked for")
+
+
+def _check_advertisements(message: Prefetch | Proxy) -> None:
+    """`PeerFault` unless these can be advertised for the client."""
+    if len(message.advertisements) > ADVERTISEMENTS_MAX:
+        raise PeerFault(f"{shown(message)}: it needs at most {ADVERTISEMENTS_MAX} advertisements")
+    for advertise in message.advertisements:
+        if advertise.id[0] != message.client or is_open(advertise.filter):
+            raise PeerFault(f"{shown(advertise)} is no advertisement of {message.client!r} that can be routed")
+
+
+def _check_items(message: Replay | Collected) -> None:
+    """`PeerFault` unless a queue can be restored from this."""
+    for item in message.items:
+        if not is_whole(item.number) or not is_number(item.queued_at):
+            raise PeerFault(f"an item of a {type(message).__name__} is {shown(item)}")
+        check_event(item.event)
+
+
+def _check_state(state: SessionState, client: str) -> None:
+    if state.client != client:
+        raise PeerFault(f"the state in a Replay is {shown(state)}")
+    if any(not is_whole(getattr(state, field)) or getattr(state, field) < 0 for field in COUNTS):
+        raise PeerFault(f"the counts of a session are whole numbers: {shown(state)}")
+    if not state.confirmed <= state.sent_up_to <= state.taken:
+        raise PeerFault(f"a session that has confirmed or sent what it has not taken in: {shown(state)}")
+    check_purged(state.purged)
+    check_receipt(state.settled)
+    check_receipt(state.told)
+    check_lost(state.lost)
+    if len(state.refusals) > WISHES_MAX:
+        raise PeerFault(f"the refusals of a session are a tuple of at most {WISHES_MAX}")
+    for refusal in state.refusals:
+        if not is_whole(refusal.number):
+            raise PeerFault(f"a session that has refused with {shown(refusal)}")
+    _check_held(state.subscriptions, client)
+    _check_held(state.advertisements, client)
+    if state.context is not None:
+        check_context(state.context)
+        check_size(state.context.values)
+    check_values(state.asserted)
+    check_size(state.asserted)
+    _check_notes(state)
+    _check_seen(state.seen)
+
+
+def _check_notes(state: SessionState) -> None:
+    """`PeerFault` unless a client can have left these with its session."""
+    if len(state.notes) > NOTES_MAX:
+        raise PeerFault(f"a session has at most {NOTES_MAX} notes")
+    if state.linger_s is not None and not (is_number(state.linger_s) and state.linger_s >= 0):
+        raise PeerFault(f"a session that stays for {shown(state.linger_s)} seconds")
+
+
+def _check_seen(data: tuple[tuple[str, int, bytes], ...]) -> None:
+    for seen in data:
+        if len(seen[2]) > SEEN_BYTES_MAX:
+            raise PeerFault(f"a session that has seen {shown(seen)}")
+
+
+def _check_held(wishes: Sequence[Subscribe | Advertise], client: str) -> None:
+    """`PeerFault` unless a session of the client can hold these."""
+    if len(wishes) > WISHES_MAX:
+        raise PeerFault(f"what a client wants must be a tuple of at most {WISHES_MAX}")
+    for wish in wishes:
+        check_wish(wish)
+        if wish.id[0] != client:
+            raise PeerFault(f"{shown(wish.id)} is nothing that {client!r} itself has asked for")
+        if type(wish) is Advertise and is_open(wish.filter):
+            raise PeerFault("an advertisement on the client's own state, which no broker accepts")

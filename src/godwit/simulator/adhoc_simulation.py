@@ -1,0 +1,186 @@
+"""Runs of ad hoc networks: devices walk about in a square, islands part and meet, and every law is checked.
+
+*Theory.* Devices walk to points drawn by lot, each at its own speed (random waypoint), for `move_s`; then all rest for
+`rest_s`, in turn. Who is nearer than `range_m` is in range. While they rest islands become stable, and are held to the
+laws of `adhoc_world.py`. At the end they stand in a row in which each hears the next, so that everything that any
+of them holds for another must come; when no lease has ended.
+
+*Rules.*
+1. The same scenario and seed give the same trace. Movement, workload and devices have generators of their own.
+2. With messages that get lost, times are no law any more; what comes twice, in the wrong order or never, is.
+"""
+
+from collections.abc import Callable, Iterable
+from math import dist
+from random import Random
+from time import perf_counter
+from typing import Any
+
+from godwit.adhoc.device import AdHocConfig
+from godwit.simulator.adhoc_world import AdHocWorld, Pair, converge_s
+from godwit.simulator.scenario import Scenario
+from godwit.simulator.summary import Summary, percentile_ms
+from godwit.simulator.workloads import workload_of
+from godwit.trace import TraceSink
+
+__all__ = ["AdHocSimulation", "WaypointWalk", "ad_hoc_run", "settle_s_least"]
+
+STEP_S = 0.5
+ROW_SHARE = 0.9  # of the range, between two who stand in a row
+TIME_LAWS = ("all of an island", "one event broker", "everything in force", "leases end")
+VIOLATIONS_MAX = 100
+
+
+class WaypointWalk:
+    """Devices on their ways through a square."""
+
+    def __init__(self, names: Iterable[str], side_m: float, speed_mps: float, rng: Random) -> None:
+        self._side_m, self._speed_mps, self._rng = side_m, speed_mps, rng
+        self.at = {name: self._point() for name in names}
+        self._goals = {name: (self._point(), self._speed()) for name in self.at}
+
+    def _point(self) -> tuple[float, float]:
+        return (self._rng.uniform(0, self._side_m), self._rng.uniform(0, self._side_m))
+
+    def _speed(self) -> float:
+        return self._rng.uniform(0.3, 1.0) * self._speed_mps
+
+    def step(self, seconds: float) -> None:
+        """All go on; who has arrived draws another goal."""
+        for name, (x, y) in self.at.items():
+            (goal_x, goal_y), speed = self._goals[name]
+            left = dist((x, y), (goal_x, goal_y))
+            share = min(speed * seconds / left, 1.0) if left else 1.0
+            self.at[name] = (x + share * (goal_x - x), y + share * (goal_y - y))
+            if share == 1.0:
+                self._goals[name] = (self._point(), self._speed())
+
+    def pairs(self, range_m: float) -> list[Pair]:
+        """Who is in range of whom."""
+        names = list(self.at)
+        return [
+            (one, other)
+            for place, one in enumerate(names)
+            for other in names[place + 1 :]
+            if dist(self.at[one], self.at[other]) <= range_m
+        ]
+
+
+def ad_hoc_run(
+    scenario: Scenario, seed: int, progress: Callable[[float], None] | None = None, trace: TraceSink | None = None
+) -> Summary:
+    """Run a scenario whose overlay is of kind `radio` to its end."""
+    return AdHocSimulation(scenario, seed, trace).run(progress)
+
+
+class AdHocSimulation:
+    """One run of an ad hoc network."""
+
+    def __init__(self, scenario: Scenario, seed: int, trace: TraceSink | None) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        radio, clients = scenario.radio, scenario.clients
+        self.names = [f"d{k}" for k in range(radio.devices)]
+        devices = Random(f"{seed}/devices")
+        configs = {
+            name: AdHocConfig(
+                priority=devices.randint(0, 10) / 10,
+                lease_s=radio.lease_s,
+                poll_s=min(2.0, radio.lease_s / 3),
+                meeting=radio.meeting,
+            )
+            for name in self.names
+        }
+        self.adhoc = AdHocWorld(
+            seed, configs, trace, latency_ms=scenario.overlay.latency_ms, buffer_events_max=clients.buffer_events_max
+        )
+        self.adhoc.world.traces_messages = trace is not None
+        self.adhoc.set_loss(radio.loss)
+        self.walk = WaypointWalk(self.names, radio.side_m, radio.speed_mps, Random(f"{seed}/moves"))
+        self.rng = Random(f"{seed}/workload")
+        self.workload = workload_of(scenario.workload, clients.publishers, self.rng)
+        self.said = 0
+        self.checked = 0
+        self.longest_island = 1
+
+    def run(self, progress: Callable[[float], None] | None) -> Summary:
+        """Walk, rest, meet; then look whether all is as it must be."""
+        started = perf_counter()
+        scenario, adhoc = self.scenario, self.adhoc
+        radio, world = scenario.radio, self.adhoc.world
+        for k, name in enumerate(self.names[-scenario.clients.subscribers :] if scenario.clients.subscribers else ()):
+            for number in range(scenario.clients.subscriptions):
+                filter = self.workload.filter(k * scenario.clients.subscriptions + number, self.rng)
+                adhoc.subscribe(name, f"s{number}", filter)
+        for k in range(scenario.clients.publishers):
+            self._plan(k, scenario.run.warmup_s + self.rng.random() / scenario.clients.publish_per_s)
+        adhoc.set_links(self.walk.pairs(radio.range_m))
+        steps = int(scenario.ends_s / STEP_S)
+        for step in range(steps):
+            now = step * STEP_S
+            if now >= scenario.publishing_ends_s:
+                adhoc.set_links(zip(self.names, self.names[1:], strict=False))
+            elif now % (radio.move_s + radio.rest_s) < radio.move_s:
+                self.walk.step(STEP_S)
+                adhoc.set_links(self.walk.pairs(radio.range_m))
+            world.run(now + STEP_S)
+            self.checked += adhoc.check_islands()
+            self.longest_island = max(self.longest_island, *map(len, adhoc.islands.values()))
+            if progress is not None:
+                progress((step + 1) / steps)
+        adhoc.judge()
+        return self._summary(perf_counter() - started)
+
+    def _plan(self, k: int, at: float) -> None:
+        if at < self.scenario.publishing_ends_s:
+            self.adhoc.world.at(at, self._publish, k)
+
+    def _publish(self, k: int, _b: Any, _c: Any) -> None:
+        self.said += 1
+        self.adhoc.publish(self.names[k], self.workload.attributes(k, self.said, self.rng))
+        self._plan(k, self.adhoc.world.now + self.rng.uniform(0.5, 1.5) / self.scenario.clients.publish_per_s)
+
+    def _summary(self, wall_s: float) -> Summary:
+        adhoc, counts = self.adhoc, self.adhoc.counts
+        broken = list(adhoc.violations)
+        if self.scenario.radio.loss > 0:  # rule 2
+            broken = [violation for violation in broken if violation.law not in TIME_LAWS]
+        latencies = sorted(adhoc.latencies)
+        missing = [key for key in adhoc.held if key[1] not in adhoc.delivered[key[0]]]
+        excuses = [adhoc.excused[key] for key in missing if key in adhoc.excused]
+        return Summary(
+            scenario=self.scenario.name,
+            seed=self.seed,
+            published=len(adhoc.said),
+            owed=len({**adhoc.held, **adhoc.due}),
+            delivered=counts.get("delivered", 0),
+            lost=len({(violation.node, violation.text) for violation in broken if "lost" in violation.law}),
+            duplicated=adhoc.duplicated,
+            out_of_order=adhoc.out_of_order,
+            excused=len(excuses),
+            messages=dict(sorted((kind.__name__, count) for kind, count in adhoc.world.handled.items())),
+            bytes_sent=adhoc.world.bytes_sent,
+            latency_p50_ms=percentile_ms(latencies, 0.5),
+            latency_p99_ms=percentile_ms(latencies, 0.99),
+            islands={
+                "elected": counts.get("elected", 0),
+                "merged": counts.get("merged", 0),
+                "coordinated": counts.get("coordinated", 0),
+                "joined": counts.get("joined", 0),
+                "links_up": counts.get("link_up", 0),
+                "links_down": counts.get("link_down", 0),
+                "sessions_handed_over": counts.get("relocated", 0),
+                "leases_ended": counts.get("session_ended", 0),
+                "overtaken": excuses.count("overtaken"),
+                "checked": self.checked,
+                "largest": self.longest_island,
+            },
+            simulated_s=adhoc.world.now,
+            wall_s=wall_s,
+            violations=tuple(broken[:VIOLATIONS_MAX]),
+        )
+
+
+def settle_s_least(lease_s: float) -> float:
+    """How long devices must stand in a row at the end, so that every law about it can be judged."""
+    return converge_s(AdHocConfig(lease_s=lease_s, poll_s=min(2.0, lease_s / 3))) + 5.0

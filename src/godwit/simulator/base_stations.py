@@ -1,0 +1,129 @@
+"""Base stations: brokers with a position and a range, and which of them a client can reach as it moves.
+
+*Theory.* Stations are points in a plane: on a grid, drawn, or from a file of positions. A client looks for brokers once
+a second. One that has a broker keeps it until that is out of range, or until another is nearer by a margin; one that
+has none takes the nearest, as soon as it is within range by a margin. Between two brokers it is out of reach for
+`away_s` at least.
+
+*Rules.*
+1. Who stands still keeps its broker: between coming to a broker and leaving it a client has gone half a margin at
+   least, or it is not known where it is.
+2. Whoever is out of reach when the time of moves ends comes to the broker that is nearest to where it was last: after
+   that everything must settle.
+3. Who is out of reach when the time of moves begins has come to its first broker all the same, in the warm-up, and is
+   away from then on.
+"""
+
+import math
+from collections.abc import Mapping
+from random import Random
+
+from godwit.errors import ScenarioError
+from godwit.simulator.itineraries import Itinerary, Move, MovementSpace
+from godwit.simulator.scenario.roaming import Roaming
+from godwit.simulator.topologies import Overlay
+from godwit.simulator.tracks import Box, Spot, Track, positions_of
+
+__all__ = ["SCAN_INTERVAL_S", "BaseStations", "broker_positions", "itinerary_along", "station_positions"]
+
+SCAN_INTERVAL_S = 1.0  # from one look for brokers to the next
+LEAST_M = 1.0  # a side of a box that stations are put into
+
+
+class BaseStations:
+    """Brokers in a plane. Those near a spot are found without asking all."""
+
+    def __init__(self, spots: Mapping[str, Spot], range_m: float) -> None:
+        self.spots = dict(spots)
+        self.range_m = range_m
+        self._near: dict[tuple[int, int], list[str]] = {}  # by square: the brokers in it and in those around it
+        for broker, spot in self.spots.items():
+            column, row = self._square(spot)
+            for square in ((column + right, row + up) for right in (-1, 0, 1) for up in (-1, 0, 1)):
+                self._near.setdefault(square, []).append(broker)
+
+    def distance_m(self, broker: str, spot: Spot) -> float:
+        """From a spot to a broker."""
+        return math.dist(self.spots[broker], spot)
+
+    def nearest(self, spot: Spot) -> str:
+        """The broker that is nearest, however far away; of several the first."""
+        return min(self.spots, key=lambda broker: self.distance_m(broker, spot))
+
+    def nearest_within(self, spot: Spot, reach_m: float) -> str | None:
+        """The nearest broker, if it is at most so far away, which is at most its range."""
+        near = self._near.get(self._square(spot), ())
+        best = min(near, key=lambda broker: self.distance_m(broker, spot), default=None)
+        return best if best is not None and self.distance_m(best, spot) <= reach_m else None
+
+    def _square(self, spot: Spot) -> tuple[int, int]:
+        return math.floor(spot[0] / self.range_m), math.floor(spot[1] / self.range_m)
+
+
+# ---------------------------------------------------------------- where brokers stand
+
+
+def station_positions(roaming: Roaming, space: MovementSpace, box: Box) -> dict[str, Spot]:
+    """Where brokers stand in a box: on a grid, row by row, or drawn."""
+    brokers = space.places
+    if roaming.stations == "drawn":
+        rng = Random(f"{space.seed}/stations")
+        return {broker: (rng.uniform(box.west, box.east), rng.uniform(box.south, box.north)) for broker in brokers}
+    width, height = max(box.east - box.west, LEAST_M), max(box.north - box.south, LEAST_M)
+    columns = min(max(math.ceil(math.sqrt(len(brokers) * width / height)), 1), len(brokers))
+    rows = [brokers[first : first + columns] for first in range(0, len(brokers), columns)]
+    return {
+        broker: (box.west + width * (column + 0.5) / len(row), box.south + height * (number + 0.5) / len(rows))
+        for number, row in enumerate(rows)
+        for column, broker in enumerate(row)
+    }
+
+
+def broker_positions(file: str, overlay: Overlay) -> dict[str, Spot]:
+    """Where a file says that brokers stand, as (lon, lat), in the order of the overlay; others cannot be reached."""
+    found = positions_of(file)
+    for broker in found:
+        if broker not in overlay.brokers:
+            raise ScenarioError(f"{file}: there is no broker {broker!r} in the overlay")
+    return {broker: found[broker] for broker in overlay.brokers if broker in found}
+
+
+# ---------------------------------------------------------------- who is within reach of whom
+
+
+def itinerary_along(
+    roaming: Roaming, space: MovementSpace, stations: BaseStations, track: Track, rng: Random
+) -> Itinerary:
+    """The way of a client that goes along a track."""
+    enters_m = max(roaming.range_m - roaming.margin_m, 0.0)
+    at = left_s = space.begins_s
+    last = track.at(at)
+    home = broker = None if last is None else stations.nearest_within(last, enters_m)
+    moves: list[Move] = []
+    at += SCAN_INTERVAL_S * rng.random()  # not all at the same time
+    while at < space.ends_s:
+        spot = track.at(at)
+        last = spot or last
+        if broker is None:
+            broker = None if spot is None else stations.nearest_within(spot, enters_m)
+            if broker is not None:
+                moves.append(Move(left_s, broker, at))
+            at += SCAN_INTERVAL_S
+        elif spot is not None and _keeps(roaming, stations, broker, spot):
+            at += SCAN_INTERVAL_S
+        else:
+            broker, left_s = None, at
+            at += roaming.away_s
+    if broker is None:
+        to = stations.nearest(last or track.spots[-1])
+        moves.append(Move(left_s, to, space.ends_s))
+    return Itinerary(home or moves[0].to, tuple(moves))
+
+
+def _keeps(roaming: Roaming, stations: BaseStations, broker: str, spot: Spot) -> bool:
+    """Whether a client there keeps its broker."""
+    away_m = stations.distance_m(broker, spot)
+    if away_m > roaming.range_m:
+        return False
+    nearest = stations.nearest_within(spot, roaming.range_m)
+    return nearest is None or stations.distance_m(nearest, spot) >= away_m - roaming.margin_m

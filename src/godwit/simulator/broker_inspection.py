@@ -1,0 +1,303 @@
+"""Broker inspection: every look of the simulator into a broker or a client, for the checkers alone.
+
+*Theory.* Whatever is on a wire is also in the outbox or queue of its sender, until it is acknowledged. So what waits in
+nodes, less what the other end has taken and not acknowledged yet, is everything that is under way.
+
+*Rules.*
+1. No other module of the simulator reads the fields of a broker.
+2. Nothing here changes a machine.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sized
+from itertools import chain, islice
+from typing import Any, Protocol
+
+from godwit.baselines.hop_messages import ContextPacket
+from godwit.broker.broker import Broker
+from godwit.broker.graph import GraphRouting
+from godwit.broker.messages import Packet, Publish
+from godwit.broker.sessions import Sessions
+from godwit.broker.spcf import ContextForwarding
+from godwit.client.client import Client
+from godwit.filters.contexts import may_match
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.mobility.attach_policies.carry import Carry
+from godwit.mobility.messages import Collected, Replay
+from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.publisher_presence import PublisherPresence
+from godwit.mobility.relocation import Relocation
+from godwit.mobility.transfer_barrier import GraphBarrier
+from godwit.simulator.ledger import EventId
+from godwit.simulator.topologies import Overlay
+
+__all__ = [
+    "SessionHolder",
+    "Taken",
+    "clients_wanting",
+    "clients_with_sessions",
+    "entries_in",
+    "events_at_stake",
+    "events_on_the_way",
+    "events_queued",
+    "held_subscriptions",
+    "idle_entries",
+    "is_answered",
+    "is_connected",
+    "is_queued",
+    "is_quiet",
+    "is_settled",
+    "last_taken",
+    "left_behind",
+    "queue_lengths",
+    "sessions_at",
+    "table_sizes",
+    "unfinished",
+    "waiting",
+]
+
+
+class SessionHolder(Protocol):
+    """Any broker with sessions; the event broker of an ad hoc network is one, too."""
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of its clients."""
+
+
+Taken = Callable[[str, str], int]
+"""`taken(a, b)`: the number of the last message from broker a that broker b has taken, and will not forget."""
+
+
+def waiting(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[tuple[str, Any]]:
+    """Each message in an outbox of `broker`, with the neighbour that has still to take it; "": held back by routing."""
+    for peer, link in broker.links.items():
+        if link.outbox:
+            for message in islice(link.outbox, max(taken(broker.name, peer) - link.first + 1, 0), None):
+                yield peer, message
+    routes = broker.component(OverlayRoutes)
+    is_complete = isinstance(broker.routing, GraphRouting) and not _unmet(broker.routing, overlay)
+    for _, message in (*routes.held, *(("", message) for unsent in routes.unsent.values() for message in unsent)):
+        yield "", message
+    for message in broker.routing.held_back():
+        if not (is_complete and type(message) is Publish):  # an early event is kept for whom a newborn has not met
+            yield "", message
+
+
+def _unmet(routing: GraphRouting, overlay: Overlay) -> list[str]:
+    """The brokers that one of the graph family has never heard of."""
+    known = routing.channels.lives
+    return [name for name in overlay.brokers if name not in known and name != routing.broker]
+
+
+def _event_of(message: Any) -> EventId | None:
+    """The event that a message bears, if it bears one."""
+    if type(message) is Packet:
+        message = message.message
+    return message.event.id if type(message) in (Publish, ContextPacket) else None
+
+
+def events_on_the_way(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[EventId]:
+    """The events that `broker` has in hand for other brokers."""
+    for _, message in waiting(broker, overlay, taken):
+        id = _event_of(message)
+        if id is not None:
+            yield id
+
+
+def events_at_stake(broker: Broker, overlay: Overlay, taken: Taken) -> dict[EventId, dict[str, None]]:
+    """The events that `broker` has in hand, and at which brokers each would be missed if they died with it."""
+    found: dict[EventId, dict[str, None]] = {}
+    for peer, message in waiting(broker, overlay, taken):
+        id = _event_of(message)
+        if id is None:
+            continue
+        if type(message) is Packet:
+            missed_at: Iterable[str] = message.targets
+        elif isinstance(broker.routing, GraphRouting):
+            missed_at = _unmet(broker.routing, overlay)
+        else:
+            missed_at = _behind(peer, broker.name, overlay) if peer else overlay.brokers
+        found.setdefault(id, {}).update(dict.fromkeys(missed_at))
+    return found
+
+
+def _behind(peer: str, broker: str, overlay: Overlay) -> tuple[str, ...]:
+    """The brokers of a tree on the side of `peer`, as seen from `broker`."""
+    neighbours = overlay.neighbours()
+    found, frontier = {peer: None}, [peer]
+    while frontier:
+        fresh = [name for name in neighbours[frontier.pop()] if name not in found and name != broker]
+        found |= dict.fromkeys(fresh)
+        frontier += fresh
+    return tuple(found)
+
+
+Others = Callable[[str], Broker | None]
+"""Another broker, or None if it has lost its memory."""
+
+
+def events_queued(broker: Broker, others: Others) -> Iterator[tuple[str, EventId]]:
+    """Client and event, for all that waits in a session, or in one on its way, for its client's confirmation."""
+    for session in broker.sessions:
+        for event in session.queue.events():
+            yield session.client, event.id
+    for client, arrival in broker.component(Relocation).arrivals.items():
+        for event, _ in arrival.buffer:
+            yield client, event.id
+    for replay in _replays(broker, others):
+        for item in replay.items:
+            yield replay.client, item.event.id
+
+
+def _replays(broker: Broker, others: Others) -> Iterator[Replay | Collected]:
+    """The parts of sessions that `broker` has in hand. In a graph only who has sent them can do so again."""
+    for arrival in broker.component(Relocation).arrivals.values():
+        yield from arrival.parts
+    outboxes = (link.outbox for link in broker.links.values() if link.outbox)
+    routes = broker.component(OverlayRoutes)
+    held = (message for _, message in routes.held)
+    for message in chain(*outboxes, held, *routes.unsent.values()):
+        if type(message) is Replay or type(message) is Collected:
+            yield message
+    if isinstance(broker.routing, GraphRouting):
+        for packet in broker.routing.channels.history:
+            carried: Any = packet.message
+            if type(carried) is Replay and not _has_come(packet, others(carried.to)):
+                yield carried
+
+
+def _has_come(packet: Packet, target: Broker | None) -> bool:
+    """Whether `target` has a packet that is for it, in its turn or early."""
+    if target is None or not isinstance(target.routing, GraphRouting):
+        return False
+    incoming = target.routing.channels.incoming.get(packet.source)
+    number = packet.targets[target.name]
+    if incoming is None or incoming.incarnation != packet.incarnation:
+        return incoming is not None and incoming.incarnation > packet.incarnation  # too late for it
+    return number < incoming.next or number in incoming.held
+
+
+def sessions_at(broker: Broker, others: Others) -> dict[str, None]:
+    """The clients whose session `broker` has in hand: here, expected, or passing through."""
+    passing = (replay.client for replay in _replays(broker, others))
+    arriving = broker.component(Relocation).arrivals
+    return dict.fromkeys([*(session.client for session in broker.sessions), *arriving, *passing])
+
+
+def is_quiet(broker: Broker, overlay: Overlay, taken: Taken) -> bool:
+    """Whether no message of control waits in `broker`, its tables are whole, and it knows who is there."""
+    routing = broker.routing
+    if broker.component(Relocation).arrivals or broker.component(Carry).collecting:
+        return False
+    if broker.component(OverlayRoutes).news or not routing.is_settled():
+        return False
+    if isinstance(routing, GraphRouting) and _unmet(routing, overlay):
+        return False
+    return all(_event_of(message) is not None for _, message in waiting(broker, overlay, taken))
+
+
+def is_settled(broker: Broker) -> bool:
+    """Whether the tables of `broker` are whole."""
+    return broker.routing.is_settled()
+
+
+def unfinished(broker: Broker, overlay: Overlay, others: "Others") -> list[str]:
+    """Everything that `broker` has not finished, in words; what its neighbours have not acknowledged, too."""
+    found = [
+        f"{type(message).__name__} {f'for {peer}' if peer else 'held back'}"
+        for peer, message in waiting(broker, overlay, taken=lambda *_: 0)
+    ]
+    found += [f"the session of {client} is not here yet" for client in broker.component(Relocation).arrivals]
+    collecting = broker.component(Carry).collecting
+    found += [f"{', '.join(asked.brokers)} about {client}" for client, asked in collecting.items()]
+    found += [f"event {id} for client {client}" for client, id in events_queued(broker, others)]
+    return found
+
+
+def left_behind(broker: Broker) -> dict[str, int]:
+    """By table, how many entries `broker` holds, where it holds any; sessions and what is kept for them counted."""
+    kept: dict[str, Sized] = {"sessions": broker.sessions}
+    if isinstance(barrier := broker.component(Relocation).barrier, GraphBarrier):
+        kept |= {"leaving": barrier.departing, "flushed": barrier.flushed}
+    kept["holdings"] = broker.component(PublisherPresence).holdings
+    sizes = {**broker.routing.sizes(), **{what: len(those) for what, those in kept.items()}}
+    return {what: size for what, size in sizes.items() if size}
+
+
+def last_taken(sender: Broker, receiver: Broker) -> int:
+    """The number of the last message that `receiver` has taken from the present life of `sender`."""
+    link = receiver.links[sender.name]
+    return link.received if link.peer_incarnation == sender.links[receiver.name].incarnation else 0
+
+
+def is_answered(client: Client) -> bool:
+    """Whether the client's broker has answered all that it asked for, events aside, and first of all its greeting."""
+    return (client.connection is None or client.is_attached) and not client.has_unanswered_changes()
+
+
+def clients_with_sessions(broker: SessionHolder) -> list[str]:
+    """The clients that have a session at `broker`."""
+    return [session.client for session in broker.sessions]
+
+
+def clients_wanting(broker: SessionHolder, event: Event) -> list[str]:
+    """The clients with a session at `broker` that has a subscription to the event."""
+    return [
+        session.client
+        for session in broker.sessions
+        if any(subscribe.filter.matches(event) for subscribe in session.subscriptions.values())
+    ]
+
+
+def held_subscriptions(broker: SessionHolder, client: str) -> dict[str, Filter]:
+    """What the session of a client at `broker` asks for, by name; nothing where there is no session."""
+    session = broker.sessions.session(client)
+    return {} if session is None else {name: held.filter for name, held in session.subscriptions.items()}
+
+
+def is_connected(broker: SessionHolder, client: str) -> bool:
+    """Whether a client has a session at `broker` and is connected."""
+    session = broker.sessions.session(client)
+    return session is not None and session.connection is not None
+
+
+def is_queued(broker: SessionHolder, client: str, id: EventId) -> bool:
+    """Whether an event waits for a client in its session at `broker`."""
+    session = broker.sessions.session(client)
+    return session is not None and any(event.id == id for event in session.queue.events())
+
+
+def idle_entries(broker: Broker) -> int:
+    """How many subscriptions of others `broker` holds that none of its clients' contexts may match."""
+    routing = broker.routing
+    if not isinstance(routing, GraphRouting) or not isinstance(routing.forwarding, ContextForwarding):
+        return 0
+    told = routing.forwarding.own.described.values()
+    return sum(
+        len(ids)
+        for other in routing.forwarding.others.values()
+        for asked, ids in other.classes.items()
+        if not any(may_match(asked, described) for described in told)
+    )
+
+
+def table_sizes(broker: Broker) -> dict[str, int]:
+    """By table of `broker`, how many entries it has."""
+    return broker.routing.sizes()
+
+
+def entries_in(broker: Broker) -> int:
+    """All entries in the tables of `broker`, sessions counted."""
+    return sum(broker.routing.sizes().values()) + len(broker.sessions)
+
+
+def queue_lengths(brokers: Iterable[Broker]) -> dict[str, int]:
+    """By kind of queue, the longest of it in any of these brokers."""
+    longest = {"outbox": 0, "session": 0}
+    for broker in brokers:
+        for link in broker.links.values():
+            longest["outbox"] = max(longest["outbox"], len(link.outbox))
+        for session in broker.sessions:
+            longest["session"] = max(longest["session"], len(session.queue))
+    return longest

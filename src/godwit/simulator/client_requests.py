@@ -1,0 +1,193 @@
+"""Requests of clients: subscribe, advertise, publish, declare a context; each with its entry in the ledger.
+
+*Theory.* Each request goes to the client's machine and into the ledger, with the events that are in flight at that
+moment. A subscription may refer to its client's own context (`my.x`): whenever that changes, so does what the
+subscription asks for. A subscription may expire; the ledger hears of it by the clock of the client's broker.
+
+*Rules.*
+1. Every request of a run goes through here: so the ledger knows all of them.
+2. A context has parts, each declared by itself; the client's own context is all of them together.
+"""
+
+from dataclasses import replace
+
+from godwit.broker.effects import Effect
+from godwit.client.client import Client
+from godwit.filters.contexts import of_sender, stamped
+from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import Filter, all_of
+from godwit.filters.language import to_text
+from godwit.filters.references import LOCATION, is_open
+from godwit.filters.values import Value
+from godwit.mobility.locations import Movements
+from godwit.simulator.broker_inspection import is_answered
+from godwit.simulator.in_flight import InFlight
+from godwit.simulator.ledger import Ledger
+from godwit.simulator.network import Network
+from godwit.simulator.population import Population
+from godwit.simulator.recorder import Recorder
+from godwit.simulator.scenario import Scenario
+from godwit.simulator.world import World
+from godwit.trace import Record
+
+__all__ = ["DEVICE", "ClientRequests"]
+
+ROUNDING_S = 1e-6  # more than sums of clocks are off by
+DEVICE = "device"  # the part of a context that is drawn; the place of a walker is another
+
+
+class ClientRequests:
+    """The requests of all clients, as they are made."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        world: World,
+        network: Network,
+        population: Population,
+        in_flight: InFlight,
+        ledger: Ledger,
+        recorder: Recorder,
+        movements: Movements,
+    ) -> None:
+        self.context_changes = 0
+        self._sessions = scenario.sessions
+        self._payload = bytes(scenario.clients.payload_bytes) or None
+        self._tracks_contexts = scenario.contexts.is_on or scenario.fire.is_on or ledger.steady_only
+        self._world = world
+        self._network = network
+        self._population = population
+        self._in_flight = in_flight
+        self._ledger = ledger
+        self._recorder = recorder
+        self._movements = movements
+        self._contexts: dict[str, dict[str, Attributes]] = {}  # by client and part, as declared
+        self._open_filters: dict[tuple[str, str], Filter] = {}  # of subscriptions that refer to their client's context
+        self._subscribed = 0
+        self._numbers: dict[tuple[str, str], int] = {}  # the request that a subscription's time is counted from
+        self._expires: dict[tuple[str, str], float] = {}  # by its client's clock
+
+    # ------------------------------------------------------------ subscriptions
+
+    def subscribe(self, name: str, subscription: str, content: Filter, sender: Filter | None = None) -> None:
+        """A client subscribes, or replaces what a subscription asks for."""
+        self._subscribed += 1
+        filter = content if sender is None else all_of(content, of_sender(sender))
+        expires = None
+        if self._sessions.subscription_expires_s is not None:
+            world = self._world
+            expires = world.now + world.nodes[name].skew_s + self._sessions.subscription_expires_s
+            self._expires[name, subscription] = expires
+            ends_at = expires - world.nodes[self._population.homes[name]].skew_s
+            world.clock.call_at(ends_at - ROUNDING_S, self._expire, name, subscription, self._subscribed)
+        self._open_filters.pop((name, subscription), None)
+        if is_open(filter):
+            self._open_filters[name, subscription] = filter
+        self.note("subscription", name, subscription, filter)
+        self._numbers[name, subscription] = self._subscribed
+        rules = self._sessions.rules()
+
+        def request(client: Client, now: float) -> list[Effect]:
+            return client.subscribe(subscription, content, now, sender=sender, expires=expires, queue=rules)
+
+        self._world.command(name, request)
+
+    def unsubscribe(self, name: str, subscription: str) -> None:
+        """A client ends a subscription."""
+        self.note("subscription", name, subscription, None)
+        self._world.command(name, lambda client, now: client.unsubscribe(subscription, now))
+
+    def standing_subscriptions(self) -> list[tuple[str, str]]:
+        """Client and name of each subscription that stands, as far as its client knows."""
+        histories = self._ledger.subscriptions.items()
+        wanted = [key for key, history in histories if history.filter is not None]
+        return [(name, entry) for name, entry in wanted if self._is_wanted(name, entry)]
+
+    def expired_by(self, name: str, at: float) -> set[str]:
+        """The subscriptions of a client whose time is over then, by its own clock."""
+        return {entry for (client, entry), expires in self._expires.items() if client == name and expires <= at}
+
+    def _expire(self, name: str, subscription: str, number: int) -> None:
+        history = self._ledger.subscriptions[name, subscription]
+        if (filter := history.filter) is None:
+            return
+        if self._numbers.get((name, subscription)) == number:
+            self.note("subscription", name, subscription, None, self._world.now + 2 * ROUNDING_S)
+        elif not history.is_down and not is_answered(self._network.client(name)):
+            # its broker may not know yet that it was replaced, and ends it: a gap, until it hears the new one
+            self.note("subscription", name, subscription, None)
+            self.note("subscription", name, subscription, filter)
+
+    def _is_wanted(self, name: str, subscription: str) -> bool:
+        return ("subscription", subscription) in self._network.client(name).wanted
+
+    # ------------------------------------------------------------ advertisements
+
+    def advertise(self, name: str, advertisement: str, filter: Filter) -> None:
+        """A client advertises, or replaces an advertisement."""
+        self.note("advertisement", name, advertisement, filter)
+        self._world.command(name, lambda client, now: client.advertise(advertisement, filter, now))
+
+    def unadvertise(self, name: str, advertisement: str) -> None:
+        """A client withdraws an advertisement."""
+        self.note("advertisement", name, advertisement, None)
+        self._world.command(name, lambda client, now: client.unadvertise(advertisement, now))
+
+    def note(self, kind: str, name: str, entry: str, filter: Filter | None, over_at: float | None = None) -> None:
+        """Enter into the ledger what a client asks for from now on, whoever tells its machine."""
+        if filter is not None and is_open(filter):  # in the context that the client is in
+            filter = self._movements.exact(filter, self.context_of(name))
+        self._ledger.asked(kind, name, entry, filter, self._world.now, self._in_flight.events(), over_at=over_at)
+        if self._recorder.is_tracing:
+            text = "" if filter is None else to_text(filter)
+            self._recorder.record(name, Record("asked", message=kind, subscription=entry, detail=text))
+
+    # ------------------------------------------------------------ events
+
+    def publish(self, name: str, attributes: Attributes, to: Filter | None) -> None:
+        """A client publishes an event, in its context of now, to those whom `to` matches."""
+        expires_s = self._sessions.event_expires_s
+        own = self.context_of(name)
+
+        def publish(client: Client, now: float) -> list[Effect]:
+            expires_at = None if expires_s is None else now + expires_s
+            event = Event(attributes, name, client.sequence + 1, self._payload, published_at=now, expires_at=expires_at)
+            meant = None if to is None else self._movements.exact(to, own)
+            self._ledger.published(replace(stamped(event, own), to=meant), self._world.now)
+            return client.publish(event, now, to=to)
+
+        self._world.command(name, publish)
+
+    # ------------------------------------------------------------ contexts
+
+    def context_of(self, name: str) -> Attributes:
+        """The context of a client: what it has declared, and what its server asserts."""
+        declared = {key: value for part in self._contexts.get(name, {}).values() for key, value in part.items()}
+        return {**declared, **self._ledger.asserted.get(name, {})}
+
+    def has_context(self, name: str) -> bool:
+        """Whether a client has declared any context yet."""
+        return name in self._contexts
+
+    def set_context(self, name: str, context: Attributes) -> None:
+        """A client declares the context of its device."""
+        self.context_changes += name in self._contexts
+        self._world.command(name, lambda client, now: client.set_context(context, now, part=DEVICE))
+        self._on_context(name, DEVICE, context)
+
+    def move_to(self, name: str, place: Value, dwell_s: float | None) -> None:
+        """A client declares its place, and how long it stays there at least."""
+        self._world.command(name, lambda client, now: client.move_to(place, now, dwell_s=dwell_s))
+        self._on_context(name, LOCATION, {LOCATION: place})
+
+    def _on_context(self, name: str, part: str, context: Attributes) -> None:
+        """A part of a client's context has changed, and with it each subscription that refers to it."""
+        self._contexts.setdefault(name, {})[part] = context
+        if self._tracks_contexts:
+            events = self._in_flight.events()
+            self._ledger.context_declared(name, self.context_of(name), self._world.now, events)
+        for (client, subscription), filter in self._open_filters.items():
+            stands = client == name and self._ledger.subscriptions[name, subscription].filter is not None
+            # what has expired by its own clock may be left out after a disk was lost
+            if stands and self._is_wanted(name, subscription):
+                self.note("subscription", name, subscription, filter)

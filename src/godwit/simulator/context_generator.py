@@ -1,0 +1,130 @@
+"""Context generator: the contexts that clients are in, and what filters ask about them.
+
+*Theory.* A context has numbers `c0`, `c1`, and so on, all alike from 0 to `values` less one. With *ranges*, a filter
+asks whether one of them lies in a range that holds the share `selectivity` of all values: so likely is it that a
+context matches, whatever the range. With *locality*, brokers have values of their own, in the order of the overlay, and
+a context lies near those of its broker [spcf §4.3].
+
+*Mixed* is for finding faults: attributes that are missing or have several values, filters of AND, OR and NOT, filters
+that compare with the asker's own context (`sender.c0 = my.c0`), or that tie content and context together by OR.
+
+*Rules.*
+1. Each purpose has a generator of its own: contexts change nothing about who else says and wants what.
+2. Where contexts are off, nothing is drawn, filters stay as they are, and events mean everybody.
+3. A client's role is what its name and the seed say; it does not change in a run.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+from godwit.filters.contexts import of_sender
+from godwit.filters.events import Attributes
+from godwit.filters.filters import Filter, all_of, any_of, missing, negation, only, present, some
+from godwit.filters.references import Reference, one_of
+from godwit.filters.sets import ValueSet, at_least, between, complement, less_than
+from godwit.filters.values import Value
+from godwit.simulator.scenario.contexts import ROLE, Contexts
+
+__all__ = ["ROLES", "ContextGenerator"]
+
+ROLES = ("guest", "staff", "chief")
+AWAY = 0.15  # mixed: share of contexts in which an attribute is missing
+SEVERAL = 0.15  # mixed: share of attributes with several values, but for the first
+EITHER = 0.1  # mixed: share of sender filters that are an alternative to the content
+OWN = 0.15  # mixed: share of filters that compare with the asker's own context
+NEGATED = 0.1
+
+
+class ContextGenerator:
+    """Draws the contexts of clients, and filters on them."""
+
+    def __init__(self, spec: Contexts, brokers: Sequence[str], seed: int) -> None:
+        self.spec = spec
+        self._seed = seed
+        self._names = tuple(f"c{number}" for number in range(spec.attributes))
+        self._centres = {broker: k * spec.values // len(brokers) for k, broker in enumerate(brokers)}
+        self._around = max(1, spec.values // (2 * len(brokers)))
+        self._contexts = Random(f"{seed}/contexts")
+        self._senders = Random(f"{seed}/senders")
+        self._receivers = Random(f"{seed}/receivers")
+
+    def asserted(self, client: str) -> Attributes:
+        """What the server vouches for."""
+        if not self.spec.role_share:
+            return {}
+        rng = Random(f"{self._seed}/role/{client}")
+        return {ROLE: rng.choice(ROLES)} if rng.random() < self.spec.role_share else {}
+
+    def context(self, broker: str) -> Attributes:
+        """A context of a client at that broker, as it says it itself."""
+        rng = self._contexts
+        is_local = rng.random() < self.spec.locality
+        said: dict[str, Value | tuple[Value, ...]] = {}
+        for name in self._names:
+            values = (self._value(broker, rng, is_local=is_local), self._value(broker, rng, is_local=is_local))
+            away, several = rng.random() < AWAY, rng.random() < SEVERAL
+            if self.spec.kind == "ranges" or not away:
+                is_single = self.spec.kind == "ranges" or not several or name == "c0" or values[0] == values[1]
+                said[name] = values[0] if is_single else values
+        return said
+
+    def _value(self, broker: str, rng: Random, *, is_local: bool) -> int:
+        if not is_local:
+            return rng.randrange(self.spec.values)
+        return (self._centres[broker] + rng.randint(-self._around, self._around)) % self.spec.values
+
+    # ------------------------------------------------------------ filters
+
+    def narrowed(self, filter: Filter) -> Filter:
+        """What a subscription wants, which may ask about the sender besides."""
+        spec, rng = self.spec, self._senders
+        if not spec.sender_share or rng.random() >= spec.sender_share:
+            return filter
+        asked = of_sender(self._filter(spec.sender_selectivity, rng))
+        if spec.kind == "mixed" and rng.random() < EITHER:
+            return any_of(filter, asked)
+        return all_of(filter, asked)
+
+    def meant(self) -> Filter | None:
+        """Whom an event means; None: everybody."""
+        spec, rng = self.spec, self._receivers
+        if not spec.to_share or rng.random() >= spec.to_share:
+            return None
+        return self._filter(spec.to_selectivity, rng)
+
+    def _filter(self, selectivity: float, rng: Random) -> Filter:
+        if self.spec.kind == "mixed":
+            return self._mixed(rng, depth=1)
+        width = max(1, round(selectivity * self.spec.values))
+        low = rng.randrange(self.spec.values - width + 1)
+        return some(rng.choice(self._names), between(low, low + width - 1))
+
+    def _mixed(self, rng: Random, depth: int) -> Filter:
+        if not depth or rng.random() < 0.6:
+            return self._literal(rng)
+        parts = [self._mixed(rng, depth - 1) for _ in range(2)]
+        made = (all_of if rng.random() < 0.5 else any_of)(*parts)
+        return negation(made) if rng.random() < NEGATED else made
+
+    def _literal(self, rng: Random) -> Filter:
+        if rng.random() < OWN:
+            return some("c0", one_of([Reference("c0")]))
+        if self.spec.role_share and rng.random() < 0.2:
+            return rng.choice((some(ROLE, one_of([rng.choice(ROLES)])), missing(ROLE)))
+        name = rng.choice(self._names)
+        if rng.random() < 0.1:
+            return rng.choice((present, missing))(name)
+        values = self._set(rng)
+        values = complement(values) if rng.random() < NEGATED else values
+        return (only if rng.random() < 0.15 else some)(name, values)
+
+    def _set(self, rng: Random) -> ValueSet:
+        bound = rng.randrange(self.spec.values)
+        match rng.randrange(4):
+            case 0:
+                return one_of([bound, rng.randrange(self.spec.values)])
+            case 1:
+                return at_least(bound)
+            case 2:
+                return less_than(bound + 1)
+        return between(bound, bound + rng.randrange(self.spec.values))

@@ -1,0 +1,172 @@
+"""The fault injector: links that break, brokers that crash with and without their disk, slow nodes, wrong clocks.
+
+*Theory.* Faults are drawn before the run begins (`fault_plan.py`); each begins and ends at its time. Several may befall
+the same link or broker at once, so each counts how often its place is affected, and ends its effect when the last of
+them ends. A broker that loses its disk takes events and sessions with it: what is lost goes into the ledger.
+
+*Rules.*
+1. Every kind of fault is injected and ended here: `_begin` and `_end` match all of `FaultKind`, which the type checker
+   holds them to.
+2. A fault is counted when it has been injected.
+"""
+
+from random import Random
+from typing import TypeVar, assert_never
+
+from godwit.simulator.fault_plan import Fault, drawn_faults
+from godwit.simulator.in_flight import InFlight
+from godwit.simulator.ledger import Ledger
+from godwit.simulator.lost_disks import LostDisks
+from godwit.simulator.network import Network
+from godwit.simulator.network_monitor import NetworkMonitor
+from godwit.simulator.population import Population
+from godwit.simulator.random_streams import RandomStreams
+from godwit.simulator.recorder import Recorder
+from godwit.simulator.scenario import Scenario
+from godwit.simulator.wires import Wire
+from godwit.simulator.world import World
+from godwit.trace import Record
+
+__all__ = ["FaultInjector"]
+
+RECONNECT_S = 0.2
+
+Place = TypeVar("Place")
+
+
+class FaultInjector:
+    """Injects the faults of a scenario, and whatever a test asks for."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        streams: RandomStreams,
+        world: World,
+        network: Network,
+        population: Population,
+        in_flight: InFlight,
+        lost_disks: LostDisks,
+        monitor: NetworkMonitor,
+        ledger: Ledger,
+        recorder: Recorder,
+    ) -> None:
+        self.counts: dict[str, int] = {}  # by kind, how often it was injected
+        self._scenario = scenario
+        self._settings = scenario.faults
+        self._streams = streams
+        self._world = world
+        self._network = network
+        self._population = population
+        self._in_flight = in_flight
+        self._lost_disks = lost_disks
+        self._monitor = monitor
+        self._ledger = ledger
+        self._recorder = recorder
+        self._blocked: dict[tuple[str, ...], int] = {}  # directions of links, by how many faults
+        self._crashed: dict[str, int] = {}
+        self._slow: dict[str, int] = {}
+
+    def plan(self) -> None:
+        """When each fault begins and ends."""
+        faults, clock = self._settings, self._world.clock
+        if faults.clock_skew_s:
+            self._skew_clocks(self._streams.stream("clocks"))
+        rates = faults.link_loss, faults.duplicate, faults.delay
+        clock.call_at(self._scenario.run.warmup_s, self._set_frame_faults, *rates)
+        clock.call_at(self._scenario.faults_end_s, self._set_frame_faults, 0.0, 0.0, 0.0)
+        for fault in drawn_faults(self._scenario, self._network.overlay, self._streams.stream("faults")):
+            clock.call_at(fault.begins_s, self.begin, fault)
+            clock.call_at(fault.ends_s, self.end, fault)
+
+    def _skew_clocks(self, rng: Random) -> None:
+        """Each node's clock is wrong, fast or slow."""
+        for node in self._world.nodes.values():
+            node.skew_s = rng.uniform(-self._settings.clock_skew_s, self._settings.clock_skew_s)
+
+    def _set_frame_faults(self, loss: float, duplicate: float, delay: float) -> None:
+        delay_s = self._settings.delay_ms_max / 1_000
+        for link in self._network.overlay.links:
+            for where in ((link.a, link.b), (link.b, link.a)):
+                is_blocked = self._blocked.get(where, 0) > 0
+                self._wire(*where).set_faults(loss, duplicate, delay, delay_s, blocked=is_blocked)
+
+    # ------------------------------------------------------------ each kind
+
+    def begin(self, fault: Fault) -> None:
+        """Inject a fault."""
+        where = fault.where
+        match fault.kind:
+            case "link_break":
+                self._network.break_link(where[0], where[1])
+            case "partition_one_way":
+                _count(self._blocked, where, 1)
+                wire = self._wire(*where)
+                wire.blocked = wire.faulty = True
+            case "slow_node":
+                _count(self._slow, where[0], 1)
+                self._world.nodes[where[0]].slow_s = self._settings.slow_ms / 1_000
+            case "crash":
+                _count(self._crashed, where[0], 1)
+                self._world.crash(where[0], keeps_disk=True)
+            case "crash_diskless":
+                _count(self._crashed, where[0], 1)
+                self.lose_disk(where[0])
+            case _:
+                assert_never(fault.kind)
+        _count(self.counts, fault.kind, 1)
+
+    def end(self, fault: Fault) -> None:
+        """A fault is over; its effect ends unless another fault has the same effect at the same place."""
+        where = fault.where
+        match fault.kind:
+            case "link_break":
+                self._network.mend_link(where[0], where[1])
+            case "partition_one_way":
+                if _count(self._blocked, where, -1) == 0:
+                    wire = self._wire(*where)
+                    wire.set_faults(wire.loss_rate, wire.duplicate_rate, wire.delay_rate, wire.delay_s, blocked=False)
+            case "slow_node":
+                if _count(self._slow, where[0], -1) == 0:
+                    self._world.nodes[where[0]].slow_s = 0.0
+            case "crash" | "crash_diskless":
+                if _count(self._crashed, where[0], -1) == 0:
+                    self.restart(where[0])
+            case _:
+                assert_never(fault.kind)
+
+    def lose_disk(self, name: str) -> None:
+        """A broker goes down with its disk: enter into the ledger what is lost with it."""
+        self._lost_disks.has_lost_any = True
+        if not self._world.nodes[name].alive:
+            return
+        for id, missed_at in self._in_flight.at_stake(name).items():
+            self._ledger.died.update((client, id) for client in self._in_flight.clients_at(missed_at))
+            detail = f"on the way to {', '.join(missed_at)}"
+            self._recorder.record(name, Record("died", publisher=id[0], sequence=id[1], detail=detail))
+        for client, id in self._in_flight.queued(name):
+            self._ledger.died.add((client, id))
+            self._recorder.record(name, Record("died", client, publisher=id[0], sequence=id[1]))
+        events = self._in_flight.events()
+        self._monitor.end_quiet()
+        self._lost_disks.lose(name)
+        for client in dict.fromkeys([*self._population.clients_at(name), *self._in_flight.sessions(name)]):
+            self._ledger.home_lost(client, self._world.now, events)
+            self._lost_disks.lose_session(client)
+        self._world.crash(name, keeps_disk=False)
+
+    def restart(self, name: str) -> None:
+        """A broker that is down starts again, and its neighbours and clients connect."""
+        self._world.restart(name)
+        self._lost_disks.restarted(name)
+        self._network.connect_links_of(name)
+        for client in self._population.clients_at(name):
+            self._world.clock.call_at(self._world.now + RECONNECT_S, self._population.reconnect, client)
+
+    def _wire(self, *ends: str) -> Wire:
+        source, target = ends
+        return self._world.nodes[source].wires[target]
+
+
+def _count(counts: dict[Place, int], place: Place, change: int) -> int:
+    counts[place] = counts.get(place, 0) + change
+    return counts[place]

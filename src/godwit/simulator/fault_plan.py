@@ -1,0 +1,59 @@
+"""The fault plan: all faults of a run, drawn from the seed before the run begins.
+
+*Theory.* Each fault has a beginning and an end, and all end by `faults_end_s`, so that everything can settle. Which
+broker or link it befalls is drawn too, unless the scenario names it. `fault_injector.py` injects them.
+
+*Rules.*
+1. Every fault ends by the end of faults, whatever its drawn length.
+"""
+
+from collections.abc import Iterator
+from random import Random
+
+import msgspec
+
+from godwit.simulator.scenario import FAULT_KINDS, FaultKind, Rate, Scenario
+from godwit.simulator.scenario.faults import LINK_FAULTS, plan_of
+from godwit.simulator.topologies import Overlay
+
+__all__ = ["Fault", "drawn_faults"]
+
+LASTS_S_LEAST = 0.05
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Something that goes wrong for a time, at a broker or on a link."""
+
+    kind: FaultKind
+    where: tuple[str, ...]
+    begins_s: float
+    ends_s: float
+
+
+def drawn_faults(scenario: Scenario, overlay: Overlay, rng: Random) -> list[Fault]:
+    """All faults of a run, in the order they begin."""
+    found = [fault for kind in FAULT_KINDS for fault in _of_kind(kind, scenario, overlay, rng)]
+    return sorted(found, key=lambda fault: (fault.begins_s, fault.kind, fault.where))
+
+
+def _of_kind(kind: FaultKind, scenario: Scenario, overlay: Overlay, rng: Random) -> Iterator[Fault]:
+    plan = plan_of(scenario.faults, kind)
+    if plan is None:
+        return
+    end_s = scenario.faults_end_s
+    if not isinstance(plan, Rate):
+        for planned in plan:
+            if planned.at_s < end_s:
+                yield Fault(kind, planned.where, planned.at_s, min(planned.at_s + planned.lasts_s, end_s))
+        return
+    at = scenario.run.warmup_s
+    while plan.per_s > 0 and (at := at + rng.expovariate(plan.per_s)) < end_s:
+        if kind in LINK_FAULTS:
+            if not overlay.links:
+                return
+            link = rng.choice(overlay.links)
+            where: tuple[str, ...] = (link.a, link.b) if rng.random() < 0.5 else (link.b, link.a)
+        else:
+            where = (rng.choice(overlay.brokers),)
+        lasts_s = max(rng.expovariate(1 / plan.lasts_s), LASTS_S_LEAST)
+        yield Fault(kind, where, at, min(at + lasts_s, end_s))

@@ -1,0 +1,74 @@
+"""Final checks: after the last fault everything settles, and after the last client has left nothing remains.
+
+*Rules.*
+1. The laws about tables, queues and settling need the brokers and are checked here; all others are in `checkers.py`.
+"""
+
+from godwit.simulator.broker_inspection import idle_entries, is_answered, is_settled, left_behind
+from godwit.simulator.in_flight import InFlight
+from godwit.simulator.network import Network
+from godwit.simulator.network_monitor import NetworkMonitor
+from godwit.simulator.population import Population
+from godwit.simulator.recorder import Recorder
+from godwit.simulator.world import World
+
+__all__ = ["FinalChecks"]
+
+LEAVE_S = 60.0
+
+
+class FinalChecks:
+    """The end of a run."""
+
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        population: Population,
+        in_flight: InFlight,
+        monitor: NetworkMonitor,
+        recorder: Recorder,
+    ) -> None:
+        self.entries_left = 0
+        self._world = world
+        self._network = network
+        self._population = population
+        self._in_flight = in_flight
+        self._monitor = monitor
+        self._recorder = recorder
+
+    def check_settled(self, when: str) -> None:
+        """Once faults have stopped everything settles: nothing is under way, no queue holds anything."""
+        violate = self._recorder.violate
+        for name, broker in self._network.brokers():
+            left = self._in_flight.unfinished(name)
+            if not self._world.nodes[name].alive:
+                violate("settles", f"the broker is down after {when}", name)
+            elif not is_settled(broker):
+                violate("settles", f"its tables have not settled after {when}", name)
+            elif left:
+                violate("settles", f"{len(left)} still under way after {when}: {left[0]}", name)
+        for name in self._population.homes:
+            if not is_answered(self._network.client(name)):
+                violate("settles", f"requests of the client are unanswered after {when}", name)
+
+    def check_idle_entries(self) -> None:
+        """A broker holds only what somebody there may publish, as far as contexts go. [spcf §3.1.2]"""
+        for name, broker in self._network.brokers():
+            if idle := idle_entries(broker):
+                text = f"{idle} subscriptions ask for none of the contexts here"
+                self._recorder.violate("no garbage", text, name)
+
+    def leave(self) -> None:
+        """Everyone leaves, and the tables must be empty."""
+        for name in self._population.homes:
+            self._world.command(name, lambda client, now: client.leave(now))
+        self._world.run(self._world.now + LEAVE_S)
+        self.check_settled("leaving")
+        if self._recorder.is_tracing:
+            self._monitor.record_tables([broker for _, broker in self._network.brokers()])
+        for name, broker in self._network.brokers():
+            left = left_behind(broker)
+            self.entries_left += sum(left.values())
+            if left:
+                self._recorder.violate("no garbage", f"after everyone has left: {left}", name)

@@ -1,0 +1,111 @@
+"""What is under way in the network: events on links and in queues, and the sessions that brokers have in hand.
+
+*Theory.* Whatever is on a wire is also in the outbox or queue of its sender until it is acknowledged; so what waits in
+brokers, less what the other end has taken and not acknowledged yet, is everything that is under way
+(`broker_inspection.py`). A broker that has lost its disk has nothing in hand.
+
+*Rules.*
+1. Nothing here changes a machine.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from godwit.broker.broker import Broker
+from godwit.simulator.broker_inspection import (
+    events_at_stake,
+    events_on_the_way,
+    events_queued,
+    is_quiet,
+    last_taken,
+    sessions_at,
+    unfinished,
+)
+from godwit.simulator.ledger import EventId, Ledger
+from godwit.simulator.lost_disks import LostDisks
+from godwit.simulator.network import Network
+from godwit.simulator.population import Population
+from godwit.simulator.scenario import Scenario
+from godwit.simulator.world import World
+
+__all__ = ["InFlight"]
+
+
+class InFlight:
+    """What brokers have in hand, as far as the ledger and the laws need it."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        world: World,
+        network: Network,
+        population: Population,
+        lost_disks: LostDisks,
+        ledger: Ledger,
+    ) -> None:
+        self._world = world
+        self._network = network
+        self._population = population
+        self._lost_disks = lost_disks
+        self._ledger = ledger
+        self._is_judged = scenario.run.judge
+        self._taken_lasts = scenario.faults.crash_diskless is None  # otherwise what was taken may be sent again
+
+    def events(self) -> list[EventId]:
+        """Every event that is under way anywhere, also on the disk of a broker that is down."""
+        found: list[EventId] = []
+        if not self._is_judged:
+            return found
+        for _, broker in self._network.brokers() if self._ledger.facts else ():
+            taken = self._taken if self._taken_lasts else _nothing_taken
+            found += events_on_the_way(broker, self._network.overlay, taken)
+            found += [id for _, id in events_queued(broker, self._other)]
+        return [*found, *(id for _, id in self._ledger.died)]  # of these some may be sent again by their source
+
+    def is_quiet(self) -> bool:
+        """Whether no message of control is under way anywhere, and no broker has lost its memory."""
+        overlay = self._network.overlay
+        return not self._lost_disks.brokers and all(
+            is_quiet(broker, overlay, self._taken) for _, broker in self._network.brokers()
+        )
+
+    def clients_at(self, brokers: Iterable[str]) -> dict[str, None]:
+        """The clients that are at one of these brokers, or whose session is, or is on its way from or to one."""
+        found: dict[str, None] = {}
+        for name in brokers:
+            found.update(dict.fromkeys(self._population.clients_at(name)))
+            if (broker := self._other(name)) is not None:
+                found.update(sessions_at(broker, self._other))
+        return found
+
+    # ------------------------------------------------------------ of one broker
+
+    def at_stake(self, name: str) -> dict[EventId, dict[str, None]]:
+        """The events that a broker has in hand, and at which brokers each would be missed if they were lost with it."""
+        return events_at_stake(self._network.broker(name), self._network.overlay, self._taken)
+
+    def queued(self, name: str) -> Iterator[tuple[str, EventId]]:
+        """Client and event, for all that waits at a broker for its client's confirmation."""
+        return events_queued(self._network.broker(name), self._other)
+
+    def sessions(self, name: str) -> dict[str, None]:
+        """The clients whose session a broker has in hand."""
+        return sessions_at(self._network.broker(name), self._other)
+
+    def unfinished(self, name: str) -> list[str]:
+        """What a broker has not finished, in words; everything must be acknowledged, too."""
+        broker = self._network.broker(name)
+        return unfinished(broker, self._network.overlay, self._other)
+
+    def _taken(self, sender: str, receiver: str) -> int:
+        """The number of the last message that a broker has taken from another and will not forget in a crash."""
+        node = self._world.nodes[receiver]
+        is_safe = receiver not in self._lost_disks.brokers and len(node.journal) == node.durable
+        return last_taken(self._network.broker(sender), self._network.broker(receiver)) if is_safe else 0
+
+    def _other(self, name: str) -> Broker | None:
+        """The machine of a broker, unless it has lost its memory."""
+        return None if name in self._lost_disks.brokers else self._network.broker(name)
+
+
+def _nothing_taken(_sender: str, _receiver: str) -> int:
+    return 0

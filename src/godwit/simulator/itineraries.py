@@ -1,0 +1,55 @@
+"""Itineraries: the first broker of a client, and its moves from there to other brokers (`movement_models.py`).
+
+*Rules.*
+1. The moves of an itinerary are in the order of their beginnings.
+"""
+
+from collections.abc import Iterable
+from random import Random
+
+import msgspec
+
+from godwit.simulator.topologies import Overlay
+
+__all__ = ["Itinerary", "Move", "MovementSpace", "joined_moves"]
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A client leaves its broker, and turns up at one, perhaps the same."""
+
+    leaves_s: float
+    to: str
+    arrives_s: float
+
+
+class Itinerary(msgspec.Struct, frozen=True):
+    """Where a client is first, and where it goes from there."""
+
+    home: str
+    moves: tuple[Move, ...] = ()
+
+
+class MovementSpace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where clients move, and when."""
+
+    overlay: Overlay
+    places: tuple[str, ...]  # the brokers that clients are placed at, in the order of the overlay
+    positions: str | None = None  # the file that says where brokers stand
+    seed: int
+    begins_s: float
+    ends_s: float
+
+    def rng(self, client: str) -> Random:
+        """A client's own generator: who else moves changes nothing about its way."""
+        return Random(f"{self.seed}/movement/{client}")
+
+
+def joined_moves(moves: Iterable[Move]) -> tuple[Move, ...]:
+    """The moves as they can be seen: who leaves again before it has turned up anywhere makes one move of two."""
+    found: list[Move] = []
+    for move in moves:
+        if found and move.leaves_s < found[-1].arrives_s:
+            before = found.pop()
+            move = Move(before.leaves_s, move.to, max(before.arrives_s, move.arrives_s))
+        found.append(move)
+    return tuple(found)

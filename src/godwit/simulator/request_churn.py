@@ -1,0 +1,98 @@
+"""Churn of requests: subscriptions and advertisements that are made, replaced and withdrawn while a run goes on.
+
+*Theory.* Changes come in bursts with quiet times between: a request settles only when the network is quiet, and what
+never settles is never owed (`ledger.py`).
+
+*Rules.*
+1. A change that nobody can make any more (no subscription stands, advertisements are off) is left out.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from godwit.simulator.client_requests import ClientRequests
+from godwit.simulator.ledger import Ledger
+from godwit.simulator.population import Population
+from godwit.simulator.random_streams import RandomStreams
+from godwit.simulator.scenario import Churn, Scenario
+from godwit.simulator.workload_clients import ADVERTISEMENT, BY_COMING, WorkloadClients
+from godwit.simulator.world import World
+
+__all__ = ["RequestChurn", "burst_times"]
+
+ADVERTISEMENT_VARIANTS = 3
+
+
+def burst_times(churn: Churn, per_s: float, begins_s: float, ends_s: float, rng: Random) -> Iterator[float]:
+    """The times of changes that come at that rate while a burst lasts."""
+    start = begins_s
+    while per_s > 0 and start < ends_s:
+        at = start
+        while (at := at + rng.expovariate(per_s)) < min(start + churn.burst_s, ends_s):
+            yield at
+        start += churn.burst_s + churn.pause_s
+
+
+class RequestChurn:
+    """Clients that change what they ask for."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        streams: RandomStreams,
+        world: World,
+        population: Population,
+        requests: ClientRequests,
+        clients: WorkloadClients,
+        ledger: Ledger,
+    ) -> None:
+        self._scenario = scenario
+        self._rng = streams.stream("churn")
+        self._world = world
+        self._population = population
+        self._requests = requests
+        self._clients = clients
+        self._ledger = ledger
+        self._has_advertisements = scenario.routing.family == "tree" and scenario.routing.advertisements != "off"
+
+    def plan(self) -> None:
+        """When something changes."""
+        churn = self._scenario.churn
+        rates: tuple[tuple[Callable[[], None], float], ...] = (
+            (self._subscribe, churn.subscribe_per_s),
+            (self._unsubscribe, churn.unsubscribe_per_s),
+            (self._replace, churn.replace_per_s),
+            (self._readvertise, churn.advertise_per_s),
+        )
+        begins_s, ends_s = self._scenario.run.warmup_s, self._scenario.publishing_ends_s
+        for change, per_s in rates:
+            for at in burst_times(churn, per_s, begins_s, ends_s, self._rng):
+                self._world.clock.call_at(at, change)
+
+    def _subscribe(self) -> None:
+        if self._population.subscribers:
+            self._clients.subscribe(self._rng.choice(self._population.subscribers))
+
+    def _unsubscribe(self) -> None:
+        if standing := self._requests.standing_subscriptions():
+            self._requests.unsubscribe(*self._rng.choice(standing))
+
+    def _replace(self) -> None:
+        if standing := self._requests.standing_subscriptions():
+            self._clients.subscribe(*self._rng.choice(standing))
+
+    def _readvertise(self) -> None:
+        """A publisher withdraws its advertisement, makes it, or makes it wider or narrower."""
+        publishers, rng, made = self._population.publishers, self._rng, self._ledger.advertisements
+        if not self._has_advertisements or not publishers:
+            return
+        name = publishers[rng.randrange(len(publishers))]
+        if (name, ADVERTISEMENT) not in made and (name, BY_COMING) not in made:
+            return  # it has not come yet
+        history = made.get((name, ADVERTISEMENT))
+        if history is not None and history.filter is not None and rng.random() < 0.5:
+            self._requests.unadvertise(name, ADVERTISEMENT)
+            return
+        self._clients.advertise(name, rng.randrange(ADVERTISEMENT_VARIANTS))
+        if (name, BY_COMING) in made and made[name, BY_COMING].filter is not None:  # it now has an explicit one
+            self._requests.note("advertisement", name, BY_COMING, None)

@@ -1,0 +1,54 @@
+"""Scenarios: everything that a simulated run depends on besides its seed, read from TOML and checked before it runs.
+
+*Theory.* `scenario.py` puts the sections together; each section is a module with its keys and its own checks,
+`checks.py` holds the checks across sections, `loading.py` reads files.
+
+*Rules.*
+1. A module of the simulator that a section's checks need (`topologies`, `movement_models`) imports that section alone,
+   by its module, and nothing else from here.
+"""
+
+from godwit.simulator.scenario.checks import check
+from godwit.simulator.scenario.clients import Churn, Clients, Disconnections, Sessions
+from godwit.simulator.scenario.contexts import Contexts
+from godwit.simulator.scenario.faults import FAULT_KINDS, FaultKind, Faults, Planned, Rate
+from godwit.simulator.scenario.fire import Fire
+from godwit.simulator.scenario.loading import SUFFIX, load, named, names, with_changes
+from godwit.simulator.scenario.overlay import OverlaySpec
+from godwit.simulator.scenario.radio import Radio
+from godwit.simulator.scenario.roaming import Probes, Roaming
+from godwit.simulator.scenario.routing import Routing
+from godwit.simulator.scenario.scenario import Scenario, overlay_of, places_of
+from godwit.simulator.scenario.timing import Expectations, Run
+from godwit.simulator.scenario.walking import Walking
+
+__all__ = [
+    "FAULT_KINDS",
+    "SUFFIX",
+    "Churn",
+    "Clients",
+    "Contexts",
+    "Disconnections",
+    "Expectations",
+    "FaultKind",
+    "Faults",
+    "Fire",
+    "OverlaySpec",
+    "Planned",
+    "Probes",
+    "Radio",
+    "Rate",
+    "Roaming",
+    "Routing",
+    "Run",
+    "Scenario",
+    "Sessions",
+    "Walking",
+    "check",
+    "load",
+    "named",
+    "names",
+    "overlay_of",
+    "places_of",
+    "with_changes",
+]

@@ -1,0 +1,139 @@
+"""Clients that walk over a movement graph and tell their broker where they are. [rebeca §5]
+
+*Theory.* A walker starts at a random place, stays there for `dwell_s` at least and `linger_s` longer on average, and
+takes a step to a neighbouring place. What it asks for changes with each step; the ledger hears of each as of a replaced
+filter.
+
+How is this checked? With flooding, an event reaches the border broker whatever the walker's place, and is tested there.
+So the same run with flooding, the *twin*, says which events must come. Without faults, and where size does not matter,
+both runs have the same times and must have the same deliveries. [rebeca §3.3, Fig. 4]
+
+*Rules.*
+1. A walker takes no step while it is away, none within `dwell_s` after it has turned up again, and none to a place that
+   its graph does not lead to.
+2. Walks are drawn from generators of their own: who else lives there does not change them.
+"""
+
+from typing import Protocol
+
+from msgspec import structs
+
+from godwit.filters.references import LOCATION
+from godwit.filters.values import Value
+from godwit.mobility.movement_graphs import MovementGraph
+from godwit.simulator.client_requests import ClientRequests
+from godwit.simulator.ledger import Ledger
+from godwit.simulator.network import Network
+from godwit.simulator.population import Population
+from godwit.simulator.random_streams import RandomStreams
+from godwit.simulator.scenario import Churn, Faults, Roaming, Scenario, Sessions
+from godwit.simulator.summary import Violation
+from godwit.simulator.world import World
+
+__all__ = ["WalkingClients", "as_if_flooded", "twin_of"]
+
+
+class WalkingClients:
+    """Subscribers that walk over a movement graph."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        streams: RandomStreams,
+        world: World,
+        network: Network,
+        population: Population,
+        requests: ClientRequests,
+        graph: MovementGraph,
+    ) -> None:
+        self.graph = graph
+        self.steps = 0
+        self._scenario = scenario
+        self._walking = scenario.clients.walking
+        self._streams = streams
+        self._world = world
+        self._network = network
+        self._walkers = dict.fromkeys(population.subscribers)
+        self._requests = requests
+        self._returned_at: dict[str, float] = {}
+        population.before_connecting.append(self._start)
+        population.on_return.append(self._on_return)
+
+    def plan(self) -> None:
+        """When each walker takes its first step."""
+        for name in self._walkers:
+            dwell_s = self._streams.stream("walking", name).uniform(0, self._walking.dwell_s)
+            self._world.clock.call_at(self._scenario.run.warmup_s + dwell_s, self._walk, name)
+
+    def stand(self, name: str, place: Value) -> None:
+        """A walker declares where it is."""
+        self._requests.move_to(name, place, self._walking.dwell_s if self._walking.declared else None)
+
+    def _start(self, name: str) -> None:
+        if name in self._walkers:
+            self.stand(name, self._streams.stream("start", name).choice(self.graph.places))
+
+    def _on_return(self, name: str) -> None:
+        self._returned_at[name] = self._world.now
+
+    def _walk(self, name: str) -> None:
+        """A walker takes a step, and will take another."""
+        walking, rng, now = self._walking, self._streams.stream("walking", name), self._world.now
+        client = self._network.client(name)
+        neighbours = self.graph.after(client.context[LOCATION])  # type: ignore[arg-type]
+        has_just_returned = now - self._returned_at.get(name, 0.0) < walking.dwell_s
+        if neighbours and client.is_attached and not has_just_returned:
+            self.steps += 1
+            self.stand(name, rng.choice(neighbours))
+        at = now + walking.dwell_s + (rng.expovariate(1 / walking.linger_s) if walking.linger_s else 0.0)
+        if at < self._scenario.publishing_ends_s:
+            self._world.clock.call_at(at, self._walk, name)
+
+
+# ---------------------------------------------------------------- the twin
+
+
+def twin_of(scenario: Scenario) -> Scenario | None:
+    """The run that floods, if what it delivers must be delivered; None where times would differ or bounds not hold."""
+    clients, overlay, routing, faults = scenario.clients, scenario.overlay, scenario.routing, scenario.faults
+    is_calm = structs.replace(faults, until_s=None) == Faults() and scenario.churn == Churn()
+    is_calm = is_calm and scenario.sessions == Sessions()
+    moves = clients.roaming != Roaming() or clients.disconnections.per_s > 0
+    slow = overlay.bandwidth_kbps is not None or overlay.client_bandwidth_kbps is not None or overlay.disk_sync_ms > 0
+    walking = clients.walking
+    has_gaps = routing.strategy == "spcf" and routing.matching == "hops"  # a step is a change of context
+    if not walking.graph or walking.rule != "bound" or moves or slow or routing.quenching or has_gaps or not is_calm:
+        return None
+    if routing.family == "tree" and routing.reduction != "flooding":
+        return structs.replace(scenario, routing=structs.replace(routing, reduction="flooding", excess_max=0.0))
+    if routing.family == "graph":
+        anywhere = structs.replace(walking, rule="anything")
+        return structs.replace(scenario, clients=structs.replace(clients, walking=anywhere))
+    return None
+
+
+class Deliveries(Protocol):
+    """A run that is over, as far as its deliveries go."""
+
+    @property
+    def subscribers(self) -> list[str]:
+        """The clients that subscribe."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """What happened."""
+
+
+def as_if_flooded(run: Deliveries, twin: Deliveries) -> list[Violation]:
+    """Where the deliveries of a run differ from those of its twin."""
+    violations: list[Violation] = []
+    for name in run.subscribers:
+        got = {id: at for at, id, _ in run.ledger.deliveries.get(name, ())}
+        owed = {id: at for at, id, _ in twin.ledger.deliveries.get(name, ())}
+        for more, fewer, what in ((owed, got, "with flooding only"), (got, owed, "without flooding only")):
+            violations += [
+                Violation("as if flooded", f"event {id[1]} of {id[0]} came {what}", at, name)
+                for id, at in more.items()
+                if id not in fewer
+            ]
+    return violations

@@ -1,0 +1,79 @@
+"""Wires: one direction of a link or connection, with latency, bandwidth, a FIFO queue and faults of its own.
+
+*Theory.* A message leaves when those before it have left (`free_at`), takes its size over the bandwidth to get onto the
+wire and the latency to cross it. A wire belongs to a connection; when that breaks, whatever is on the wire is gone, and
+what was sent on an older connection never arrives on a newer one.
+
+*Rules.*
+1. Without faults what is sent first arrives first.
+2. Every draw comes from the wire's own seeded generator and is made only while a fault is on, so that a fault on one
+   wire changes nothing on another.
+"""
+
+from random import Random
+from typing import Any
+
+__all__ = ["Wire"]
+
+
+class Wire:
+    """One direction between two nodes."""
+
+    __slots__ = (
+        "blocked",
+        "connection",
+        "delay_rate",
+        "delay_s",
+        "duplicate_rate",
+        "faulty",
+        "free_at",
+        "latency_s",
+        "linked",
+        "loss_rate",
+        "random",
+        "seconds_per_byte",
+        "source",
+        "target",
+        "up",
+    )
+
+    def __init__(self, source: Any, target: Any, latency_s: float, bandwidth_bps: float | None, random: Random) -> None:
+        self.source = source
+        self.target = target
+        self.latency_s = latency_s
+        self.seconds_per_byte = 8 / bandwidth_bps if bandwidth_bps else 0.0
+        self.random = random
+        self.up = False
+        self.connection = 0
+        self.linked = -1  # the connection that the source's machine knows of and sends on; an older one leads nowhere
+        self.free_at = 0.0
+        self.blocked = False  # a one-way partition: everything is lost, and nobody is told
+        self.loss_rate = 0.0
+        self.duplicate_rate = 0.0
+        self.delay_rate = 0.0
+        self.delay_s = 0.0
+        self.faulty = False  # whether any of the four above is on
+
+    def set_faults(
+        self, loss: float = 0.0, duplicate: float = 0.0, delay: float = 0.0, delay_s: float = 0.0, blocked: bool = False
+    ) -> None:
+        """Switch this wire's faults to these."""
+        self.loss_rate, self.duplicate_rate, self.delay_rate, self.delay_s = loss, duplicate, delay, delay_s
+        self.blocked = blocked
+        self.faulty = blocked or loss > 0 or duplicate > 0 or delay > 0
+
+    def arrival(self, size: int, now: float) -> float:
+        """When a message of that size that is sent now arrives."""
+        self.free_at = at = max(self.free_at, now) + size * self.seconds_per_byte
+        return at + self.latency_s
+
+    def arrivals(self, size: int, now: float) -> tuple[float, ...]:
+        """The same on a wire with faults: once, or never, or more than once."""
+        at = self.arrival(size, now)
+        if self.blocked or self.random.random() < self.loss_rate:
+            return ()
+        if self.random.random() < self.delay_rate:
+            at += self.random.random() * self.delay_s
+        if self.random.random() < self.duplicate_rate:
+            return (at, at + self.random.random() * max(self.delay_s, self.latency_s))
+        return (at,)

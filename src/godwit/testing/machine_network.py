@@ -1,0 +1,580 @@
+"""Pure machines joined by wires, on a clock that only the test moves.
+
+*Theory.* A machine takes an input and answers with effects. `Machines` carries the effects out: what one machine sends
+is under way until it arrives at another, first in, first out on each wire; a timer is due when the test lets time pass.
+The test decides what happens next: `step` and `deliver` let one message arrive, `run` all of them, `pass_time` lets
+timers come due, `cut`, `lose` and `crash` are faults. Nothing is random and nothing reads a clock.
+
+Nodes are brokers (anything with `handle(input, now)`, joined by links) and clients. A client is a client's machine
+(`attach`) or has no machine at all: then the test speaks for it (`say`) and reads what it was told (`told`).
+
+*Rules.*
+1. On one wire, what is sent first arrives first, unless the test picks another (`deliver(a, b, which)`).
+2. Arrivals happen in the order (time, number of sending). At equal times an arrival comes before a timer.
+3. A connection that is cut takes what is under way on it with it, unless the wires keep (`keeps`): then it waits until
+   the ends are joined again, and `undelivered` takes it back.
+4. A node that has crashed handles nothing. It starts again from its journal, the list of the inputs that it has
+   handled, or as another incarnation without it.
+5. `trace` has every record, `log` every input with its effects, in order.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from heapq import heappop, heappush
+from math import inf
+from typing import Any, Protocol
+
+import msgspec
+
+from godwit.broker.config import BrokerConfig
+from godwit.broker.effects import (
+    Arrived,
+    Close,
+    Closed,
+    Effect,
+    Heard,
+    Input,
+    LinkDown,
+    LinkUp,
+    Notify,
+    Opened,
+    Send,
+    StartTimer,
+    StopTimer,
+    Tell,
+    TimerDue,
+    TimerKey,
+    Trace,
+)
+from godwit.broker.messages import Ack, Frame, Goodbye, Hello, NodeId, Packet
+from godwit.client import Client, ClientConfig
+from godwit.filters.events import Attributes
+from godwit.mobility import Movements
+from godwit.mobility.publisher_presence import PublisherConfig
+from godwit.testing.brokers import NO_PUBLISHERS, Topology, broker, neighbours, topology
+from godwit.testing.observations import Handled, Notified, Recorded, Sent, Told
+from godwit.trace import Record
+
+__all__ = ["Machine", "Machines", "build", "machines"]
+
+STEPS_MAX = 100_000
+OF_LINKS = (Ack, Goodbye, Hello)  # what links need for themselves
+CLOSED = object()  # the last thing on a connection that one end has closed
+
+
+class Machine(Protocol):
+    """What a node runs: a broker or a client."""
+
+    def handle(self, input: Any, now: float) -> list[Any]:
+        """Take one input; what is to be done because of it, in order."""
+
+
+Make = Callable[[int], Any]
+"""Makes the machine of a node, for an incarnation: 1, and one more after each loss of its disk."""
+
+
+class _Travelling:
+    """Something under way."""
+
+    __slots__ = ("at", "is_gone", "message", "number", "source", "target")
+
+    def __init__(self, at: float, number: int, source: NodeId, target: NodeId, message: Any) -> None:
+        self.at = at
+        self.number = number
+        self.source = source
+        self.target = target
+        self.message = message
+        self.is_gone = False
+
+    def __lt__(self, other: "_Travelling") -> bool:
+        return (self.at, self.number) < (other.at, other.number)
+
+
+class _Node:
+    """A machine and its disk."""
+
+    def __init__(self, make: Make, *, is_broker: bool) -> None:
+        self.make = make
+        self.is_broker = is_broker
+        self.incarnation = 1
+        self.machine: Any = make(1)
+        self.is_alive = True
+        self.journal: list[tuple[Any, float]] = []
+        self.asked: dict[TimerKey, float] = {}  # what ran when it crashed: timers,
+        self.open: list[Input] = []  # and connections, each as its end;
+        self.peers: list[NodeId] = []  # those to other brokers
+
+
+class Machines:
+    """A network of machines. `machines` makes one of brokers."""
+
+    def __init__(self, *, latency_s: float = 0.0, keeps: bool = False) -> None:
+        self.now = 0.0
+        self.latency_s = latency_s
+        self.latencies: dict[tuple[NodeId, NodeId], float] = {}  # of wires that have another one
+        self.keeps = keeps
+        self.blocked: set[tuple[NodeId, NodeId]] = set()  # wires on which everything is lost, and nobody is told
+        self.timers: dict[tuple[NodeId, TimerKey], float] = {}
+        self.brokers: dict[NodeId, Any] = {}
+        self.clients: dict[NodeId, Any] = {}
+        self.at: dict[NodeId, NodeId] = {}  # the broker that a client came to last, while it is there
+        self.open: dict[tuple[NodeId, str], None] = {}  # connections for which the test speaks
+        # what was seen
+        self.trace: list[Recorded] = []
+        self.log: list[Handled] = []
+        self.sent: list[Sent] = []
+        self.told: list[Told] = []
+        self.heard: list[tuple[NodeId, Any]] = []  # what clients have said
+        self.notifications: list[Notified] = []
+        self.handled: Counter[type] = Counter()  # messages that have arrived, by type
+        self.packets: Counter[type] = Counter()  # of the graph family, by what they bear
+        self.on_notify: Callable[[NodeId, Notify, float], None] | None = None
+        self.on_effect: Callable[[NodeId, Any], None] | None = None  # for effects that are none of a broker's
+        self._nodes: dict[NodeId, _Node] = {}
+        self._up: dict[tuple[NodeId, NodeId], None] = {}  # wires, each with its direction
+        self._under_way: dict[tuple[NodeId, NodeId], deque[_Travelling]] = defaultdict(deque)
+        self._delivered: dict[tuple[NodeId, NodeId], list[Any]] = defaultdict(list)  # wires that keep: unacknowledged
+        self._arrivals: list[_Travelling] = []  # a heap
+        self._planned: list[tuple[float, int, Callable[[], object]]] = []  # a heap
+        self._connections: dict[tuple[NodeId, str], NodeId] = {}  # of clients with a machine, by their name there
+        self._connection_of: dict[tuple[NodeId, NodeId], str] = {}  # by client and broker
+        self._opened: Counter[tuple[NodeId, NodeId]] = Counter()
+        self._number = 0
+
+    # ------------------------------------------------------------ building
+
+    def add_broker(self, name: NodeId, make: Make) -> Any:
+        """A broker; `make(incarnation)` gives its machine."""
+        node = self._nodes[name] = _Node(make, is_broker=True)
+        self.brokers[name] = node.machine
+        return node.machine
+
+    def add_client(self, name: NodeId, machine: Any) -> Any:
+        """A client's device, which is nowhere yet."""
+        self._nodes[name] = _Node(lambda _: machine, is_broker=False)
+        self.clients[name] = machine
+        return machine
+
+    def machine(self, name: NodeId) -> Any:
+        """The machine of a node."""
+        return self.brokers[name] if name in self.brokers else self.clients[name]
+
+    def replace(self, name: NodeId, machine: Any) -> None:
+        """A node goes on with another machine: nobody has noticed."""
+        node = self._nodes[name]
+        (self.brokers if node.is_broker else self.clients)[name] = machine
+        node.make, node.journal = (lambda _: machine), []
+
+    def set_latency(self, a: NodeId, b: NodeId, latency_s: float) -> None:
+        """What is sent between two nodes takes so long, both ways."""
+        self.latencies[a, b] = self.latencies[b, a] = latency_s
+
+    # ------------------------------------------------------------ links and connections
+
+    def is_joined(self, a: NodeId, b: NodeId) -> bool:
+        """Whether there is a connection between two nodes."""
+        return (a, b) in self._up
+
+    def join(self, a: NodeId, b: NodeId, asserted: Attributes | None = None) -> bool:
+        """Connect two nodes; False when they are, or one is down. `asserted`: what brokers know of a client."""
+        one, other = self._nodes[a], self._nodes[b]
+        if (a, b) in self._up or not (one.is_alive and other.is_alive):
+            return False
+        self._up[a, b] = self._up[b, a] = None
+        if one.is_broker and other.is_broker:
+            self.give(a, LinkUp(b))
+            self.give(b, LinkUp(a))
+            return True
+        client, at = (b, a) if one.is_broker else (a, b)
+        self._opened[client, at] += 1
+        count = self._opened[client, at]
+        name = client if count == 1 else f"{client}#{count}"
+        self._connections[at, name], self._connection_of[client, at], self.at[client] = client, name, at
+        self.give(at, Opened(name, asserted or {}))
+        self.give(client, Opened(at))
+        return True
+
+    def cut(self, a: NodeId, b: NodeId, noticed_by: Iterable[NodeId] | None = None) -> bool:
+        """Break the connection between two nodes; both notice, or those that are named. False when there is none."""
+        if (a, b) not in self._up:
+            return False
+        ends = [(here, self._end(here, there)) for here, there in ((a, b), (b, a))]
+        self._disconnect(a, b)
+        for here, end in ends:
+            if noticed_by is None or here in noticed_by:
+                self.give(here, end)
+        return True
+
+    def _end(self, here: NodeId, there: NodeId) -> Input:
+        """What a node hears when its connection to another is gone."""
+        if self._nodes[here].is_broker and self._nodes[there].is_broker:
+            return LinkDown(there)
+        return Closed(self._connection_of[there, here] if self._nodes[here].is_broker else there)
+
+    def _disconnect(self, a: NodeId, b: NodeId) -> None:
+        for wire in ((a, b), (b, a)):
+            self._up.pop(wire, None)
+            if not self.keeps:
+                self._drop(wire)
+        for client, at in ((a, b), (b, a)):
+            if (name := self._connection_of.pop((client, at), None)) is not None:
+                del self._connections[at, name]
+                if self.at.get(client) == at:
+                    del self.at[client]
+
+    def _drop(self, wire: tuple[NodeId, NodeId]) -> list[Any]:
+        dropped = self._under_way.pop(wire, deque())
+        for each in dropped:
+            each.is_gone = True
+        return [each.message for each in dropped]
+
+    # ------------------------------------------------------------ clients
+
+    def attach(self, name: NodeId, at: NodeId, asserted: Attributes | None = None, **config: Any) -> Any:
+        """A client comes to a broker, for the first time or again, and everything arrives. Its machine."""
+        self.arrive(name, at, asserted, **config)
+        self.run()
+        return self.clients[name]
+
+    def arrive(self, name: NodeId, at: NodeId, asserted: Attributes | None = None, **config: Any) -> None:
+        """The same, and what the client says is under way."""
+        if name not in self.clients:
+            self.add_client(name, Client(name, msgspec.convert(config, ClientConfig)))
+        self.leave(name)
+        self.join(name, at, asserted)
+
+    def leave(self, name: NodeId) -> None:
+        """A client is out of reach, with whatever is under way."""
+        for client, at in list(self._connection_of):
+            if client == name:
+                self.cut(client, at)
+
+    def detach(self, name: NodeId) -> None:
+        """The same, and everything arrives."""
+        self.leave(name)
+        self.run()
+
+    def command(self, name: NodeId, do: Callable[[Any, float], list[Effect]]) -> None:
+        """Have an application speak to its client's machine: `do(machine, now)`."""
+        self.carry_out(name, do(self.machine(name), self.now))
+
+    def ask(self, name: NodeId, effects: list[Effect]) -> None:
+        """Carry out what a client's machine answered to its application, and let everything arrive."""
+        self.carry_out(name, effects)
+        self.run()
+
+    def say(self, at: NodeId, connection: str, message: Any) -> None:
+        """The test speaks for a client, over a connection that may be new, and everything arrives."""
+        self.open[at, connection] = None
+        self.put(at, Heard(connection, message))
+
+    def hang_up(self, at: NodeId, connection: str) -> None:
+        """That client is gone."""
+        self.open.pop((at, connection), None)
+        self.put(at, Closed(connection))
+
+    # ------------------------------------------------------------ inputs and effects
+
+    def give(self, name: NodeId, input: Any) -> list[Any]:
+        """Let a node handle an input, and carry out its effects: these."""
+        node = self._nodes[name]
+        if not node.is_alive:
+            return []
+        effects: list[Any] = self.machine(name).handle(input, self.now)
+        node.journal.append((input, self.now))
+        self.log.append(Handled(self.now, name, input, effects))
+        self.carry_out(name, effects)
+        return effects
+
+    def put(self, name: NodeId, input: Any) -> None:
+        """The same, and everything arrives."""
+        self.give(name, input)
+        self.run()
+
+    def forge(self, source: NodeId, to: NodeId, message: Any) -> None:
+        """Let a broker send its neighbour whatever the test makes up."""
+        effects: list[Any] = []
+        self.brokers[source].links[to].send(message, effects, self.now)
+        self.carry_out(source, [each for each in effects if isinstance(each, Send)])
+        self.run()
+
+    def carry_out(self, name: NodeId, effects: Iterable[Any]) -> None:
+        """Do what a machine asks for."""
+        is_broker = self._nodes[name].is_broker
+        for effect in effects:
+            match effect:
+                case Send(peer=peer):
+                    frame: Any = effect.frame  # of other machines than brokers it may be anything
+                    if not isinstance(frame, OF_LINKS):
+                        self.sent.append(Sent(name, peer, frame.message if isinstance(frame, Frame) else frame))
+                    self._transmit(name, peer, frame)
+                case Tell(connection=connection, message=message) if is_broker:
+                    client = self._connections.get((name, connection))
+                    self.told.append(Told(name, client or connection, message))
+                    if client is not None:
+                        self._transmit(name, client, message)
+                case Tell(connection=connection, message=message):
+                    self.heard.append((name, message))
+                    self._transmit(name, connection, message)
+                case Close(peer=peer):
+                    self.open.pop((name, peer), None)
+                    self._transmit(name, self._connections.get((name, peer), peer), CLOSED)
+                case Notify(event=event, subscriptions=subscriptions):
+                    self.notifications.append(Notified(self.now, name, event, subscriptions))
+                    if self.on_notify is not None:
+                        self.on_notify(name, effect, self.now)
+                case StartTimer(key=key, at=at):
+                    self.timers[name, key] = at
+                case StopTimer(key=key):
+                    self.timers.pop((name, key), None)
+                case Trace(record=record):
+                    self.trace.append(Recorded(self.now, name, record))
+                case _:
+                    assert self.on_effect is not None, f"{name} asks for {effect}: nobody carries that out"
+                    self.on_effect(name, effect)
+
+    def _transmit(self, source: NodeId, target: NodeId, message: Any) -> None:
+        if ((source, target) in self._up or self.keeps) and (source, target) not in self.blocked:
+            self._number += 1
+            queue = self._under_way[source, target]
+            at = self.now + self.latencies.get((source, target), self.latency_s)
+            travelling = _Travelling(max(at, queue[-1].at) if queue else at, self._number, source, target, message)
+            queue.append(travelling)
+            heappush(self._arrivals, travelling)
+
+    def _arrive(self, travelling: _Travelling) -> None:
+        source, target, message = travelling.source, travelling.target, travelling.message
+        if message is CLOSED:
+            end = self._end(target, source)
+            self._disconnect(source, target)
+            self.give(target, end)
+            return
+        inner = message.message if isinstance(message, Frame) else message
+        self.handled[type(inner)] += 1
+        if isinstance(inner, Packet):
+            self.packets[type(inner.message)] += 1
+        if self._nodes[source].is_broker and self._nodes[target].is_broker:
+            self.give(target, Arrived(source, message))
+        else:
+            to_broker = self._nodes[target].is_broker
+            self.give(target, Heard(self._connection_of[source, target] if to_broker else source, message))
+
+    # ------------------------------------------------------------ what is under way
+
+    def ready(self) -> list[tuple[NodeId, NodeId]]:
+        """The connected wires, each with its direction, on which something is under way."""
+        return [wire for wire in sorted(self._under_way) if self._under_way[wire] and wire in self._up]
+
+    def under_way(self, source: NodeId, target: NodeId) -> list[Any]:
+        """What is under way on a wire, the first first."""
+        return [each.message for each in self._under_way[source, target]]
+
+    def deliver(self, source: NodeId, target: NodeId, which: int = 0) -> Any:
+        """What is first on a wire arrives, or what overtakes it. Returns it."""
+        travelling = self._taken(source, target, which)
+        if self.keeps:
+            self._delivered[source, target].append(travelling.message)
+        self.now = max(self.now, travelling.at)
+        self._arrive(travelling)
+        return travelling.message
+
+    def lose(self, source: NodeId, target: NodeId, which: int = 0) -> Any:
+        """It never arrives. Returns it."""
+        return self._taken(source, target, which).message
+
+    def double(self, source: NodeId, target: NodeId, which: int = 0) -> None:
+        """It is under way once more, behind the others."""
+        self._transmit(source, target, self._under_way[source, target][which].message)
+
+    def _taken(self, source: NodeId, target: NodeId, which: int) -> _Travelling:
+        queue = self._under_way[source, target]
+        travelling = queue[which]
+        del queue[which]
+        travelling.is_gone = True
+        return travelling
+
+    def acknowledge(self, source: NodeId, target: NodeId) -> None:
+        """Wires that keep: the source knows that all that was delivered has come."""
+        self._delivered.pop((source, target), None)
+
+    def undelivered(self, source: NodeId, target: NodeId) -> list[Any]:
+        """Wires that keep: take back all that the source does not know to have come."""
+        return [*self._delivered.pop((source, target), []), *self._drop((source, target))]
+
+    # ------------------------------------------------------------ time
+
+    def plan(self, at: float, do: Callable[[], object]) -> None:
+        """Have something happen at a time."""
+        self._number += 1
+        heappush(self._planned, (at, self._number, do))
+
+    def step(self) -> bool:
+        """The next thing under way arrives; False: there is none."""
+        travelling = self._next_arrival()
+        if travelling is None:
+            return False
+        self.deliver(travelling.source, travelling.target)
+        self.acknowledge(travelling.source, travelling.target)
+        return True
+
+    def run(self, until: float | None = None) -> "Machines":
+        """Until nothing is under way; or until a time, with all timers that are due by then."""
+        for _ in range(STEPS_MAX):
+            travelling = self._next_arrival()
+            arrives_at = inf if travelling is None else travelling.at
+            (name, key), due_at = self._next_timer()
+            planned_at = self._planned[0][0] if self._planned else inf
+            first_at = min(arrives_at, due_at, planned_at)
+            if first_at > until if until is not None else travelling is None:
+                break
+            self.now = max(self.now, first_at)
+            if arrives_at == first_at:
+                self.step()
+            elif planned_at == first_at:
+                heappop(self._planned)[2]()
+            else:
+                self.fire(name, key)
+        else:
+            raise AssertionError(f"after {STEPS_MAX:,} steps something is still under way, or timers start each other")
+        if until is not None:
+            self.now = max(self.now, until)
+        return self
+
+    def pass_time(self, seconds: float) -> None:
+        """Let everything happen that is due by then."""
+        self.run(self.now + seconds)
+
+    def fire(self, name: NodeId, key: TimerKey) -> None:
+        """The time of a timer has come."""
+        self.now = max(self.now, self.timers.pop((name, key)))
+        self.give(name, TimerDue(key))
+
+    def fire_next(self, until: float = inf) -> bool:
+        """The time of the next timer comes; False: there is none before `until`."""
+        (name, key), at = self._next_timer()
+        if at >= until:
+            return False
+        self.fire(name, key)
+        return True
+
+    def _next_timer(self) -> tuple[tuple[NodeId, TimerKey], float]:
+        nobody: tuple[tuple[NodeId, TimerKey], float] = (("", ()), inf)
+        return min(self.timers.items(), key=lambda timer: (timer[1], timer[0]), default=nobody)
+
+    def _next_arrival(self) -> _Travelling | None:
+        waiting = []  # on wires that are not connected
+        found: _Travelling | None = None
+        while self._arrivals and found is None:
+            first = self._arrivals[0]
+            if first.is_gone:
+                heappop(self._arrivals)
+            elif (first.source, first.target) not in self._up:
+                waiting.append(heappop(self._arrivals))
+            else:
+                found = first
+        for each in waiting:
+            heappush(self._arrivals, each)
+        return found
+
+    # ------------------------------------------------------------ crashes
+
+    def crash(self, name: NodeId, *, keeps_disk: bool = True) -> None:
+        """Stop a broker at once, with or without its disk. Whoever is connected to it notices."""
+        node = self._nodes[name]
+        if not node.is_alive:
+            return
+        peers = [there for here, there in self._up if here == name]
+        node.open = [self._end(name, peer) for peer in peers]
+        node.open += [Closed(connection) for at, connection in self.open if at == name]
+        node.asked = {key: at for (who, key), at in self.timers.items() if who == name}
+        node.is_alive = False
+        self.timers = {timer: at for timer, at in self.timers.items() if timer[0] != name}
+        self.open = {connection: None for connection in self.open if connection[0] != name}
+        if not keeps_disk:
+            node.incarnation += 1
+            node.journal, node.open, node.asked = [], [], {}
+        node.peers = [peer for peer in peers if peer in self.brokers]
+        for peer in peers:
+            self.cut(name, peer, noticed_by=[peer])
+
+    def restart(self, name: NodeId, *, rejoins: bool = False) -> None:
+        """Start a broker that has crashed, from what its disk holds; with its links, or connected to nobody."""
+        node = self._nodes[name]
+        if node.is_alive:
+            return
+        node.is_alive = True
+        machine = self.brokers[name] = node.make(node.incarnation)
+        for input, at in node.journal:
+            machine.handle(input, at)
+        for key, due_at in node.asked.items():
+            self.timers[name, key] = due_at
+        for end in node.open:
+            self.give(name, end)
+        for peer in node.peers if rejoins else ():
+            self.join(name, peer)
+
+    # ------------------------------------------------------------ what was seen
+
+    @property
+    def records(self) -> list[Record]:
+        """The records of the trace, without when and where."""
+        return [each.record for each in self.trace]
+
+    def recorded(self, *kinds: str) -> list[Record]:
+        """Those of some kinds."""
+        return [record for record in self.records if record.kind in kinds]
+
+    def messages(self, kind: type | None = None) -> list[tuple[NodeId, NodeId]]:
+        """Who sent a message (of that kind) to whom between brokers, since the last time this was asked."""
+        found = [(a, b) for a, b, message in self.sent if kind is None or type(message) is kind]
+        self.sent.clear()
+        return found
+
+    def notified(self, client: NodeId) -> list[tuple[str, int]]:
+        """Publishers and numbers of the events that a client was given, in order."""
+        return [each.event.id for each in self.notifications if each.client == client]
+
+
+def machines(
+    links: Topology = 3,
+    names: Iterable[NodeId] = (),
+    *,
+    make: Callable[..., Any] | None = None,
+    movements: Movements | None = None,
+    moving: PublisherConfig = NO_PUBLISHERS,
+    config: BrokerConfig | None = None,
+    latency_s: float = 0.0,
+    **settings: Any,
+) -> Machines:
+    """A network of brokers' machines, all of whose links are there: `machines("a-b b-c", family="graph")`.
+
+    `names`: brokers besides those that have links. `settings` are those of `BrokerConfig`, or `config` is given.
+    `make(name, neighbours, config, incarnation)` makes another machine than Godwit's broker.
+    """
+    net = Machines(latency_s=latency_s)
+    build(net, links, names, make=make, movements=movements, moving=moving, config=config, **settings)
+    return net
+
+
+def build(
+    net: Machines,
+    links: Topology,
+    names: Iterable[NodeId] = (),
+    *,
+    make: Callable[..., Any] | None = None,
+    movements: Movements | None = None,
+    moving: PublisherConfig = NO_PUBLISHERS,
+    config: BrokerConfig | None = None,
+    **settings: Any,
+) -> None:
+    """Put brokers into a network and join them: what `machines` does."""
+    config = config or BrokerConfig(**settings)
+    make = make or partial(broker, movements=movements, moving=moving)
+    pairs = topology(links)
+    alone = ["b1"] if links == 1 else []
+    for name in dict.fromkeys([*names, *alone, *(end for pair in pairs for end in pair)]):
+        net.add_broker(name, partial(make, name, neighbours(name, pairs), config))
+    for a, b in pairs:
+        net.join(a, b)
+    net.run()

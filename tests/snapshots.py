@@ -1,0 +1,47 @@
+"""Machines and parts that are written down and made again, as by a driver with a disk."""
+
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from godwit.broker.broker import Broker
+from godwit.codec import STATES, Kinds, Snapshots
+from godwit.mobility.context_following import ContextFollowing
+from godwit.mobility.mobile_broker import mobile_broker
+from godwit.mobility.publisher_presence import PublisherPresence
+
+__all__ = ["read_again", "reborn", "restored"]
+
+Part = TypeVar("Part")
+
+
+@cache
+def _codec(kind: type) -> tuple[type[msgspec.Struct], Snapshots]:
+    """A struct that holds a state of any type, and what writes it."""
+    holder = msgspec.defstruct(f"Holds{kind.__name__}", [("state", kind)], tag=True, frozen=True)
+    return holder, Snapshots(Kinds("state", [*STATES, holder]))
+
+
+def read_again(state: Any) -> Any:
+    """A state as it comes back from a disk: equal to what it was, dicts in their order."""
+    holder, codec = _codec(type(state))
+    read = codec.decode(codec.encode({"part": holder(state)}))["part"].state  # type: ignore[call-arg]
+    assert read == state
+    assert repr(read) == repr(state)
+    return read
+
+
+def restored(part: Any, fresh: Part) -> Part:
+    """`fresh`, made with the settings of `part`, goes on as `part` was."""
+    fresh.restore(read_again(part.snapshot()))  # type: ignore[attr-defined]
+    return fresh
+
+
+def reborn(broker: Any) -> Any:
+    """A broker that has stopped and was started again from its disk."""
+    made = (broker.name, dict.fromkeys(broker.links, 1.0), broker.config, broker.incarnation)
+    if "relocation" not in broker.components:
+        return restored(broker, Broker(*made))
+    movements, moving = broker.component(ContextFollowing).movements, broker.component(PublisherPresence).config
+    return restored(broker, mobile_broker(*made, movements=movements, moving=moving))

@@ -1,0 +1,81 @@
+"""The fault injector: every kind of fault has its effect while it lasts, and is counted once it is injected."""
+
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from godwit.simulator.fault_plan import Fault
+from godwit.simulator.run import Simulation
+from godwit.simulator.scenario import FAULT_KINDS, FaultKind, Faults, OverlaySpec, Run, Scenario, with_changes
+from godwit.simulator.scenario.faults import BROKER_FAULTS, LINK_FAULTS, Plan
+
+LINE = Scenario(
+    name="a line of brokers",
+    overlay=OverlaySpec(kind="line", brokers=3),
+    run=Run(warmup_s=1.0, duration_s=4.0, settle_s=30.0),
+)
+
+EFFECTS: dict[FaultKind, Callable[[Simulation], bool]] = {
+    "link_break": lambda run: not run.world.nodes["b0"].wires["b1"].up,
+    "partition_one_way": lambda run: run.world.nodes["b0"].wires["b1"].blocked,
+    "crash": lambda run: not run.world.nodes["b0"].alive and run.world.nodes["b0"].incarnation == 1,
+    "crash_diskless": lambda run: not run.world.nodes["b0"].alive and run.world.nodes["b0"].incarnation == 2,
+    "slow_node": lambda run: run.world.nodes["b0"].slow_s > 0,
+}
+"""By kind, whether the fault is seen to be there."""
+
+
+def planned(kind: FaultKind) -> Simulation:
+    """A run in which one fault of that kind lasts from 2 s to 3 s."""
+    where = "['b0', 'b1']" if kind in LINK_FAULTS else "['b0']"
+    return Simulation(with_changes(LINE, [f"faults.{kind}=[{{at_s=2, where={where}, lasts_s=1}}]"]), 1)
+
+
+def test_every_kind_has_an_effect_that_is_tested_here_and_a_key_in_the_scenario() -> None:
+    plans = [name for name, hint in typing.get_type_hints(Faults).items() if hint == Plan]
+    assert sorted(FAULT_KINDS) == sorted(plans) == sorted(EFFECTS)
+    assert sorted(FAULT_KINDS) == sorted([*LINK_FAULTS, *BROKER_FAULTS])
+
+
+@pytest.mark.parametrize("kind", FAULT_KINDS)
+def test_a_fault_has_its_effect_while_it_lasts_and_is_counted(kind: FaultKind) -> None:
+    run, seen = planned(kind), []
+    for at in (1.9, 2.5, 3.5):
+        run.world.clock.call_at(at, lambda: seen.append(EFFECTS[kind](run)))
+    summary = run.run()
+    assert seen == [False, True, False]
+    assert summary.faults == {kind: 1}
+    assert summary.violations == ()
+
+
+@pytest.mark.parametrize("kind", FAULT_KINDS)
+def test_of_two_faults_at_one_place_the_later_one_ends_the_effect(kind: FaultKind) -> None:
+    run = planned(kind)
+    assert run.faults is not None
+    run.plan()
+    run.world.run(1.5)
+    where = ("b0", "b1") if kind in LINK_FAULTS else ("b0",)
+    longer = Fault(kind, where, 1.5, 9.0)
+    run.faults.begin(longer)
+    run.world.run(5.0)  # the planned one has begun and ended
+    assert EFFECTS[kind](run)
+    run.faults.end(longer)
+    assert not EFFECTS[kind](run)
+    assert run.faults.counts == {kind: 2}
+
+
+def test_a_kind_that_nothing_injects_is_an_error_and_not_counted() -> None:
+    run = planned("crash")
+    assert run.faults is not None
+    unknown: Any = "flood"
+    for act in (run.faults.begin, run.faults.end):
+        with pytest.raises(AssertionError):
+            act(Fault(unknown, ("b0",), 0.0, 1.0))
+    assert run.faults.counts == {}
+
+
+def test_a_run_without_faults_has_no_injector() -> None:
+    assert Simulation(LINE, 1).faults is None
+    assert Simulation(LINE, 1).run().faults == {}
