@@ -115,9 +115,9 @@ async def _tick(loop: asyncio.AbstractEventLoop, every_s: float) -> None:
 
 
 async def _pause(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-    over = loop.create_future()
-    loop.call_later(seconds, lambda: over.done() or over.set_result(None))
-    await over
+    over = asyncio.Event()
+    loop.call_later(seconds, over.set)
+    await over.wait()
 
 
 async def answered(
