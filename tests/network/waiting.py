@@ -95,6 +95,7 @@ async def until(
 ) -> None:
     """Until that is so; if it never is, say so. `every_s`: look so often, at what goes on in another process."""
     loop = asyncio.get_running_loop()
+    assert loop in _WATCHING, "this loop looks at no conditions: use `run`, or `new_loop`"
     watching, future = _WATCHING[loop], loop.create_future()
     watching.awaited[future] = holds
     ticking = None if every_s is None else asyncio.create_task(_tick(loop, every_s))
