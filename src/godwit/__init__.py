@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from godwit import testing
     from godwit.broker.messages import QueueRules
     from godwit.errors import GodwitError, NotConnected, Refused
     from godwit.filters.events import Event, event
@@ -31,6 +32,7 @@ __all__ = [
     "connect",
     "connect_blocking",
     "event",
+    "testing",
 ]
 
 __version__ = "0.1.0.dev0"
@@ -48,6 +50,8 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return import_module("godwit.testing")
     if name not in _ROOMS:
         raise AttributeError(f"module 'godwit' has no attribute {name!r}")
     return getattr(import_module(f"godwit.{_ROOMS[name]}"), name)

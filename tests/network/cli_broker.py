@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from godwit.cli.main import app
 from tests.network import warm
-from tests.network.test_native import Running, a_turn, start
+from tests.network.test_native import Running, start
+from tests.network.waiting import new_loop, until
 
 PATIENCE_S = 30.0
 
@@ -21,7 +22,7 @@ class Apart:
     """Brokers on another thread's loop."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = new_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -33,11 +34,7 @@ class Apart:
             future.cancel()
 
     def until(self, holds: Callable[[], bool]) -> None:
-        async def wait() -> None:
-            while not holds():
-                await a_turn()
-
-        self.do(wait())
+        self.do(until(holds, patience_s=PATIENCE_S))
 
     def end(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -7,7 +7,7 @@ subscriptions stand before the first event, so every event that matches is owed.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,44 +28,11 @@ from godwit.simulator.checkers import Verdict, judge
 from godwit.simulator.ledger import Ledger
 from godwit.trace import Record
 from tests.network.proxy import Proxy
+from tests.network.waiting import PATIENCE_S, until
 
-__all__ = ["CHAIN", "Book", "Fleet", "Station", "a_turn", "fleet", "hasten", "run", "until"]
+__all__ = ["CHAIN", "Book", "Fleet", "Station", "fleet", "hasten"]
 
-LIMIT_S = 110.0  # below the limit of pytest, which does not say what was waited for
-PATIENCE_S = 60.0
 CHAIN = (("b0", "b1"), ("b1", "b2"), ("b2", "b3"))
-
-
-def run(scene: Callable[[], Coroutine[Any, Any, None]], limit_s: float = LIMIT_S) -> None:
-    async def limited() -> None:
-        limit = asyncio.timeout(limit_s)
-        try:
-            async with limit:
-                await scene()
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise AssertionError(f"the scene has not come to its end after {limit_s:g} s") from None
-
-    asyncio.run(limited())
-
-
-async def a_turn() -> None:
-    """Let the loop do what is due."""
-    loop = asyncio.get_running_loop()
-    turned = loop.create_future()
-    loop.call_soon(turned.set_result, None)
-    await turned
-
-
-async def until(is_so: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Until that is so; if it never is, say so."""
-    loop = asyncio.get_running_loop()
-    gives_up_at = loop.time() + patience_s
-    while not is_so():
-        if loop.time() > gives_up_at:
-            raise AssertionError(f"waited in vain until {what}")
-        await a_turn()
 
 
 def hasten(monkeypatch: Any) -> None:

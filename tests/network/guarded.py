@@ -118,20 +118,6 @@ def as_user(broker: Guarded, user: str, **more: Any) -> Connected:
     return connect(broker.address, **more)
 
 
-async def a_turn() -> None:
-    """Let the loop do what is due."""
-    loop = asyncio.get_running_loop()
-    turned = loop.create_future()
-    loop.call_soon(turned.set_result, None)
-    await turned
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Let the loop turn until that is so."""
-    while not condition():
-        await a_turn()
-
-
 async def heard(reader: asyncio.StreamReader, count: int) -> list[Any]:
     """So many messages that the broker says, or fewer when it closes before."""
     frames = Frames()

@@ -1,7 +1,6 @@
 """A broker with HTTP on a port of its own, and a reader of server-sent events."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from godwit.runtime.http import HttpServer
 from godwit.runtime.journal import Journal
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address, Server
+from tests.network.waiting import until
 
 LIMIT_S = 60.0
 
@@ -29,6 +29,18 @@ class Running:
     @property
     def url(self) -> str:
         return f"http://{self.web}"
+
+    @property
+    def machine(self) -> Any:
+        return self.node.machine
+
+    def is_attached(self, client: str) -> bool:
+        session = self.machine.sessions.session(client)
+        return session is not None and session.connection is not None
+
+    async def ready(self) -> None:
+        """Until it can be given work, and knows all that its neighbours know."""
+        await until(lambda: not self.http.reasons() and self.machine.routing.is_settled())
 
     async def stop(self) -> None:
         await self.http.close()
@@ -64,18 +76,6 @@ async def broker(*args: Any, **more: Any) -> AsyncIterator[tuple[Running, httpx.
             yield running, client
     finally:
         await running.stop()
-
-
-def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
-
-
-async def a_turn() -> None:
-    """Let the loop do what is due."""
-    loop = asyncio.get_running_loop()
-    turned = loop.create_future()
-    loop.call_soon(turned.set_result, None)
-    await turned
 
 
 class Source:

@@ -1,7 +1,7 @@
 """A broker with an MQTT gateway, and MQTT clients of other makers, for tests: all is waited for, nothing slept."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,6 @@ from godwit.runtime.tcp import Address, Server
 
 LIMIT_S = 60.0
 CONFIG = BrokerConfig()
-
-
-def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
 
 
 class Station:

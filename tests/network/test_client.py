@@ -18,7 +18,8 @@ from godwit.mobility import mobile_broker
 from godwit.runtime import Address, Node, Server, State, connect
 from godwit.runtime import client as driver
 from godwit.runtime.dialling import address
-from tests.network.test_native import Running, a_turn, linked, run, start, take, two_brokers, wanted_at
+from tests.network.test_native import Running, linked, start, take, two_brokers, wanted_at
+from tests.network.waiting import a_turn, run, until
 
 
 async def small_broker(**limits: Any) -> Running:
@@ -127,8 +128,7 @@ def test_a_client_says_where_it_is_and_what_became_of_its_events() -> None:
                 subscription = await s.subscribe("n >= 0")
                 assert (s.state.kind, s.state.broker) == ("attached", "b1")
                 await s.move(b2.address)
-                while s.state.broker != "b2":
-                    await a_turn()
+                await until(lambda: s.state.broker == "b2")
                 await s.publish({"n": 1})
                 assert await take(subscription, 1) == [1]
                 assert s.receipt is not None
@@ -160,8 +160,7 @@ def test_when_nobody_listens_a_client_says_so_instead_of_waiting_for_ever() -> N
     async def scene() -> None:
         nowhere = await unused()
         async with connect(nowhere) as c:
-            while not c.state.reason:
-                await a_turn()
+            await until(lambda: c.state.reason)
             with pytest.raises(NotConnected, match=f"connecting: {nowhere}: nobody listens there"):
                 await c.attached(timeout=0)
             waiting = asyncio.create_task(c.subscribe("n = 1"))
@@ -210,8 +209,7 @@ def test_a_client_without_a_name_leaves_nothing_behind_and_one_with_a_name_its_s
         async with connect(broker.address) as nameless, connect(broker.address, name="ann") as ann:
             await nameless.subscribe("n = 1")
             await ann.subscribe("n = 1")
-        while nameless.name in sessions:
-            await a_turn()
+        await until(lambda: nameless.name not in sessions)
         assert "ann" in sessions
         await broker.stop()
 
@@ -285,8 +283,7 @@ def test_what_nobody_wants_is_not_sent() -> None:
             subscription = await s.subscribe("n >= 10")
             await p.attached()
             await p.drain()
-            while p.machine.outbox._filter is None:
-                await a_turn()
+            await until(lambda: p.machine.outbox._filter is not None)
             await p.publish({"n": 1})
             await p.publish({"n": 10})
             assert p.quenched == 1
@@ -455,8 +452,7 @@ def test_of_a_group_one_member_gets_each_event() -> None:
             for n in range(40):
                 p.publish({"n": n})
             await p.drain()
-            while sum(map(len, shares)) < 40:
-                await a_turn()
+            await until(lambda: sum(map(len, shares)) >= 40)
             came = [await take(share, len(share)) for share in shares]
             assert sorted(came[0] + came[1]) == list(range(40))
             assert all(came)

@@ -16,8 +16,9 @@ from godwit.runtime import Journal, Node, connect
 from godwit.runtime import node as node_module
 from godwit.runtime.client import Connected
 from godwit.runtime.journal import FILE
-from tests.network.fleet import Book, Fleet, fleet, hasten, run, until
+from tests.network.fleet import Book, Fleet, fleet, hasten
 from tests.network.mortal import Mortal, nursery
+from tests.network.waiting import run, until
 
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 ONE = [("b0", "b1")]

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -22,14 +22,12 @@ from godwit.runtime import Address, connect
 from tests.network import warm
 from tests.network.cli_broker import godwit
 from tests.network.mortal import Mortal, nursery
-from tests.network.test_native import a_turn, start
+from tests.network.test_native import start
+from tests.network.waiting import a_turn, run, until
 
 LIMIT_S = 120.0
 EVENTS = 40  # in a round
-
-
-def run(scene: Any) -> None:
-    asyncio.run(asyncio.wait_for(scene, LIMIT_S))
+LOOK_S = 0.02  # so often is looked at what another process has written
 
 
 def held(folder: Path) -> list[int]:
@@ -37,11 +35,6 @@ def held(folder: Path) -> list[int]:
     if not (folder / "_log.json").exists():
         return []
     return [json.loads(line)["attributes"]["n"] for line, _ in lines_from(folder)]
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        await a_turn()
 
 
 # ---------------------------------------------------------------- into a log, with real processes
@@ -73,11 +66,10 @@ async def captured(folder: Path, rounds: int, seed: int) -> None:
                         if rng.random() < 0.3:
                             await p.drain()
                 await p.drain()
-                while capture.returncode is None and n not in held(log):
-                    await a_turn()
+                await until(lambda: capture.returncode is not None or n in held(log), every_s=LOOK_S)
                 if capture.returncode is not None:  # it had come while the broker was down
                     capture = await warm.start(*words, folder=folder, environment={})
-                    await until(lambda: n in held(log))
+                    await until(lambda: n in held(log), every_s=LOOK_S)
         finally:
             capture.kill()
             await capture.wait()

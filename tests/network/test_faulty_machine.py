@@ -11,7 +11,8 @@ from godwit.broker.effects import Effect
 from godwit.broker.messages import EntryId
 from godwit.filters.events import Event
 from godwit.mobility import mobile_broker
-from tests.network.fleet import fleet, hasten, run
+from tests.network.fleet import fleet, hasten
+from tests.network.waiting import run
 
 
 def fragile(config: BrokerConfig, failed: dict[int, None]) -> Broker:

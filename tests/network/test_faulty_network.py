@@ -15,8 +15,9 @@ from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Delivery
 from godwit.client.client import Client
 from godwit.runtime.wire import NATIVE
-from tests.network.fleet import CHAIN, Fleet, a_turn, fleet, hasten, run, until
+from tests.network.fleet import CHAIN, Fleet, fleet, hasten
 from tests.network.proxy import LENGTH_BYTES, Proxy
+from tests.network.waiting import a_turn, run, until
 
 EVENTS = 120  # of each publisher
 

@@ -10,7 +10,8 @@ import pytest
 from godwit.broker.config import BrokerConfig
 from godwit.broker.messages import QueueRules
 from godwit.runtime.client import Connected, connect
-from tests.network.http_broker import Running, Source, a_turn, broker, run, start
+from tests.network.http_broker import Running, Source, broker, start
+from tests.network.waiting import a_turn, run, until
 
 
 async def get(client: httpx.AsyncClient, path: str, /, **params: str) -> Any:
@@ -27,18 +28,18 @@ async def chain(family: str = "tree") -> AsyncIterator[tuple[Running, Running, h
         broker("b1", {"b2": None}, config=config) as (b1, at_b1),
         broker("b2", {"b1": b1.native}, config=config) as (b2, at_b2),
     ):
+        await b1.ready()
+        await b2.ready()
         for client in (at_b1, at_b2):
-            while (await client.get("/readyz")).status_code != 200:
-                await a_turn()
-            while not (await get(client, "/routes"))["settled"]:
-                await a_turn()
+            assert (await client.get("/readyz")).status_code == 200
+            assert (await get(client, "/routes"))["settled"]
         yield b1, b2, at_b1, at_b2
 
 
-async def known(client: httpx.AsyncClient, source: str) -> None:
+async def known(running: Running, client: httpx.AsyncClient, source: str) -> None:
     """Until a broker knows what somebody wants behind a neighbour."""
-    while not any(row["from"] == source for row in (await get(client, "/routes"))["entries"] if row["table"][0] == "s"):
-        await a_turn()
+    await until(lambda: any(running.machine.routing.wanted()))
+    assert any(row["from"] == source for row in (await get(client, "/routes"))["entries"] if row["table"][0] == "s")
 
 
 async def why(client: httpx.AsyncClient, event: str, who: str, **more: str) -> dict[str, Any]:
@@ -59,8 +60,8 @@ def test_sessions_show_what_their_clients_want_and_what_waits_for_them() -> None
                 assert session["subscribed"][0]["filter"] == "n > 1 AND sender.floor = 2"
                 assert (session["context"], session["attached"]) == ({"floor": 3}, True)
                 assert session["advertised"][0]["filter"] == "n > 0"
-            while (await get(client, "/sessions"))["sessions"][0]["attached"]:
-                await a_turn()
+            await until(lambda: not running.is_attached(session["client"]))
+            assert not (await get(client, "/sessions"))["sessions"][0]["attached"]
             await client.post("/events", json={"attributes": {"n": 5}, "context": {"floor": 2}})
             sessions = await get(client, "/sessions", limit="1")
             assert (sessions["sessions"][0]["client"], sessions["sessions"][0]["queued"]) == ("van/7", 1)
@@ -77,7 +78,7 @@ def test_routes_links_and_the_network_are_shown_as_they_are(family: str) -> None
         async with chain(family) as (b1, b2, at_b1, at_b2), connect(b2.native, name="s") as s:
             assert (await at_b1.post("/events", json={"n": 1})).status_code == 202  # somebody publishes there
             await s.subscribe("n > 1", name="mine")
-            await known(at_b1, "b2")
+            await known(b1, at_b1, "b2")
             [entry] = [row for row in (await get(at_b1, "/routes"))["entries"] if row["table"] == "subscriptions"]
             assert (entry["from"], entry["filter"]) == ("b2", "n > 1")
             [link] = await get(at_b1, "/links")
@@ -94,11 +95,11 @@ def test_routes_links_and_the_network_are_shown_as_they_are(family: str) -> None
 def test_explain_tells_at_each_broker_what_became_of_an_event(family: str) -> None:
     async def scene() -> None:
         async with AsyncExitStack() as stack:
-            _, b2, at_b1, at_b2 = await stack.enter_async_context(chain(family))
+            b1, b2, at_b1, at_b2 = await stack.enter_async_context(chain(family))
             s = await stack.enter_async_context(connect(b2.native, name="s"))
             assert (await at_b1.post("/events", json={"n": 1})).status_code == 202  # somebody publishes there
             mine = await s.subscribe("kind = 'job' AND (zone = 3 OR floor > 2)", name="mine")
-            await known(at_b1, "b2")
+            await known(b1, at_b1, "b2")
 
             async def post(**said: Any) -> str:
                 answer = await at_b1.post("/events", json=said)
@@ -107,8 +108,9 @@ def test_explain_tells_at_each_broker_what_became_of_an_event(family: str) -> No
 
             got = await post(kind="job", zone=3)
             await mine.next()
-            while (told := await why(at_b2, got, "s"))["verdict"] != "it was delivered and confirmed":
-                await a_turn()
+            await until(lambda: not list(b2.machine.sessions.session("s").queue.waiting()))
+            told = await why(at_b2, got, "s")
+            assert told["verdict"] == "it was delivered and confirmed"
             assert told["deliveries"][0]["number"] == 1
             assert told["came"][0]["from"] == "b1"
             told = await why(at_b1, got, "s")
@@ -159,8 +161,8 @@ def test_explain_names_what_kept_an_event_from_its_client() -> None:
                 await s.subscribe("kind = 'other'", name="late")
                 told = await why(client, early, "s", subscription="late")
                 assert told["verdict"].startswith("a subscription matches now")
-            while (await get(client, "/sessions/s"))["attached"]:
-                await a_turn()
+            await until(lambda: not running.is_attached("s"))
+            assert not (await get(client, "/sessions/s"))["attached"]
             first, second = await published(p, kind="job"), await published(p, kind="job")
             told = await why(client, first, "s")
             assert told["verdict"] == "it left the client's queue by a rule of the subscription: count"
@@ -197,14 +199,12 @@ def test_a_trace_shows_what_happens_to_a_client_or_an_event() -> None:
                 assert record["sequence"] == s.machine.sequence
             async with client.stream("GET", "/trace", params={"event": f"s:{s.machine.sequence + 2}"}) as response:
                 source = Source(response)
-                while not running.http.watching.listeners:
-                    await a_turn()
+                await until(lambda: running.http.watching.listeners)
                 s.publish({"n": 1})
                 s.publish({"n": 1})
                 _, record = await source.next()
                 assert record["sequence"] == s.machine.sequence
-            while running.http.watching.listeners:
-                await a_turn()
+            await until(lambda: not running.http.watching.listeners)
 
     run(scene)
 

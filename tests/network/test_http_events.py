@@ -12,7 +12,8 @@ from godwit.errors import PeerFault
 from godwit.runtime.admission import Credentials, Principal
 from godwit.runtime.client import connect
 from tests.network.guarded import ASSERTED, entry, users
-from tests.network.http_broker import a_turn, broker, listening, run, start
+from tests.network.http_broker import broker, listening, start
+from tests.network.waiting import run, until
 
 
 def test_what_is_posted_reaches_who_listens_by_server_sent_events() -> None:
@@ -154,12 +155,9 @@ def test_a_stream_goes_on_after_its_broker_was_stopped_and_has_come_back(tmp_pat
 
 def test_a_stream_goes_on_at_another_broker() -> None:
     async def scene() -> None:
-        async with broker("b1", {"b2": None}) as (b1, at_b1), broker("b2", {"b1": b1.native}) as (_, at_b2):
-            for client in (at_b1, at_b2):
-                while (await client.get("/readyz")).status_code != 200:
-                    await a_turn()
-                while not (await client.get("/routes")).json()["settled"]:
-                    await a_turn()
+        async with broker("b1", {"b2": None}) as (b1, at_b1), broker("b2", {"b1": b1.native}) as (b2, at_b2):
+            await b1.ready()
+            await b2.ready()
 
             async def post(first: int, last: int) -> None:
                 lines = b"\n".join(b'{"n": %d}' % n for n in range(first, last))
@@ -198,8 +196,7 @@ def test_a_listener_that_goes_without_lingering_leaves_nothing_behind() -> None:
         async with broker() as (running, client):
             async with listening(client, client="screen", linger="0"):
                 assert running.node.machine.sessions.session("screen") is not None  # type: ignore[attr-defined]
-            while running.node.machine.sessions.session("screen") is not None:  # type: ignore[attr-defined]
-                await a_turn()
+            await until(lambda: running.node.machine.sessions.session("screen") is None)  # type: ignore[attr-defined]
 
     run(scene)
 

@@ -13,7 +13,8 @@ from godwit.runtime.admission import Credentials, Principal
 from godwit.runtime.client import connect
 from godwit.runtime.journal import Journal
 from godwit.runtime.metrics import METRICS
-from tests.network.http_broker import LIMIT_S, Running, a_turn, broker, listening, run, start
+from tests.network.http_broker import LIMIT_S, Running, broker, listening, start
+from tests.network.waiting import run, until
 
 
 async def figures(client: httpx.AsyncClient) -> dict[str, float]:
@@ -48,15 +49,14 @@ def test_a_broker_is_not_ready_while_a_neighbour_is_away() -> None:
             answer = await client.get("/readyz")
             assert (answer.status_code, answer.json()["reasons"]) == (503, ["the link to b2 is down"])
             b2 = await start("b2", {"b1": b1.native})
-            while (await client.get("/readyz")).status_code != 200:
-                await a_turn()
-            while not b2.server.http_of.get("b1") or not b1.server.http_of.get("b2"):
-                await a_turn()
+            await b1.ready()
+            assert (await client.get("/readyz")).status_code == 200
+            await until(lambda: b2.server.http_of.get("b1") and b1.server.http_of.get("b2"))
             assert (b1.server.http_of["b2"], b2.server.http_of["b1"]) == (b2.url, b1.url)
             assert (await figures(client))["godwit_link_up b2"] == 1
             await b2.stop()
-            while (await client.get("/readyz")).status_code != 503:
-                await a_turn()
+            await until(b1.http.reasons)
+            assert (await client.get("/readyz")).status_code == 503
 
     run(scene)
 
@@ -83,8 +83,9 @@ def test_while_the_disk_fails_a_broker_is_not_ready_takes_nothing_and_says_why(
             assert (await client.post("/events", json={"n": 1})).status_code == 202
             journal.is_full = True
             async with connect(running.native, name="p") as p:
-                while (answer := await client.get("/readyz")).status_code == 200:
-                    await a_turn()
+                await until(running.http.reasons)
+                answer = await client.get("/readyz")
+                assert answer.status_code == 503
                 assert answer.json()["reasons"] == ["the journal cannot be written: there is no room on the disk"]
                 answer = await client.post("/events", json={"n": 2})
                 assert (answer.status_code, answer.json()["error"]) == (503, "there is no room on the disk")
@@ -92,8 +93,8 @@ def test_while_the_disk_fails_a_broker_is_not_ready_takes_nothing_and_says_why(
                 assert (seen["godwit_journal_trouble"], seen["godwit_journal_lag_seconds"] > 0) == (1, True)
                 journal.is_full = False
                 await p.attached()
-            while (await client.get("/readyz")).status_code != 200:
-                await a_turn()
+            await running.ready()
+            assert (await client.get("/readyz")).status_code == 200
             assert (await client.post("/events", json={"n": 3})).status_code == 202
             assert await source.take("n", 2) == [1, 3]
             assert (await figures(client))["godwit_journal_trouble"] == 0
@@ -119,8 +120,8 @@ async def use(running: Running, client: httpx.AsyncClient) -> None:
         assert seen["godwit_match_seconds_count"] == 1
         assert seen["godwit_turn_inputs_sum"] == seen["godwit_inputs_total"] > 20
         assert seen["godwit_table_entries matcher"] == 2
-    while (await figures(client))["godwit_sessions attached"] > 1:
-        await a_turn()
+    await until(lambda: sum(session.connection is not None for session in running.machine.sessions) <= 1)
+    assert (await figures(client))["godwit_sessions attached"] == 1
 
 
 def test_metrics_count_what_happened(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ from godwit.filters.language import parse
 from godwit.runtime.admission import Credentials, OpenDoor, Principal
 from godwit.runtime.mqtt_gateway import Gateway
 from godwit.runtime.wire import JSON, Intro
-from tests.network.http_broker import Running, a_turn, broker, run
+from tests.network.http_broker import Running, broker
+from tests.network.waiting import run, until
 
 
 async def say(socket: ClientConnection, *messages: Any) -> None:
@@ -200,8 +201,7 @@ def test_from_one_host_come_no_more_than_so_many(monkeypatch: pytest.MonkeyPatch
             async with at(running, "/ws"), at(running, "/ws"):
                 with pytest.raises(httpx.TransportError):
                     await client.get("/healthz")
-            while running.http._hosts._counts:
-                await a_turn()
+            await until(lambda: not running.http._hosts._counts)
             assert (await client.get("/healthz")).status_code == 200
 
     run(scene)

@@ -11,8 +11,8 @@ from godwit.errors import JournalError
 from godwit.event_log import lines_from
 from godwit.runtime import connect
 from godwit.runtime.journal_events import events_in, log_of
-from tests.network.fleet import until
-from tests.network.test_native import linked, run, two_brokers
+from tests.network.test_native import linked, two_brokers
+from tests.network.waiting import run, until
 
 
 def test_what_clients_and_neighbours_have_said_is_in_the_journal_once(tmp_path: Path) -> None:

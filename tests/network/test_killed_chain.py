@@ -9,8 +9,9 @@ import pytest
 
 from godwit.runtime import connect
 from godwit.runtime.client import Connected
-from tests.network.fleet import PATIENCE_S, Book, a_turn, hasten, run
+from tests.network.fleet import Book, hasten
 from tests.network.mortal import Mortal, chain, nursery
+from tests.network.waiting import PATIENCE_S, a_turn, run
 
 NAMES = ("b0", "b1", "b2", "b3")
 EVENTS = 40  # in a round, of each publisher

@@ -4,7 +4,8 @@ import pytest
 
 from godwit.broker.config import BrokerConfig
 from godwit.runtime.client import connect
-from tests.network.mqtt_devices import Device, one_broker, properties, property_of, run
+from tests.network.mqtt_devices import Device, one_broker, properties, property_of
+from tests.network.waiting import run
 
 
 @pytest.mark.parametrize("by", ["property", "question mark"])

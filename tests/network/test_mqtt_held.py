@@ -9,8 +9,8 @@ from godwit.errors import JournalError
 from godwit.runtime.journal import Journal
 from godwit.runtime.mqtt_connection import UNANSWERED_MAX
 from tests.network import mqtt_devices
-from tests.network.http_broker import a_turn
-from tests.network.mqtt_devices import CONFIG, Device, one_broker, run, start
+from tests.network.mqtt_devices import CONFIG, Device, one_broker, start
+from tests.network.waiting import a_turn, run, until
 
 EVENTS = 20
 MORE = b"more" * 500  # so long that a few of them fill what is read at once
@@ -45,10 +45,9 @@ def test_while_the_disk_fails_clients_are_not_read_and_nothing_is_lost(
         for n in range(EVENTS):
             bob.paho.publish("t", b"%d" % n, 2)
         mine = station.gateway.clients["bob"]
-        while not station.node.trouble:
-            await a_turn()
-        while not mine._is_paused:
-            bob.paho.publish("t", MORE, 0)  # until it is not read any more
+        await until(lambda: station.node.trouble)
+        while not mine._is_paused:  # until it is not read any more
+            bob.paho.publish("t", MORE, 0)
             await a_turn()
         assert mine._wishes is not None
         assert mine._wishes.requests.unanswered < UNANSWERED_MAX // 2  # it is the disk that holds it back

@@ -12,7 +12,8 @@ from godwit.mobility import mobile_broker
 from godwit.mqtt import Connect, Pingreq, Publish, Settings, Subscribe, Subscription, encode
 from godwit.runtime.mqtt_gateway import Gateway
 from godwit.runtime.node import Node
-from tests.network.mqtt_devices import Device, one_broker, run
+from tests.network.mqtt_devices import Device, one_broker
+from tests.network.waiting import run
 
 CONNECT = encode(Connect("evil", 5, properties={"session_expiry_interval": 9}), 5)
 PIECES = st.lists(

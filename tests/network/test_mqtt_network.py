@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.network.mqtt_devices import Device, Station, one_broker, run, start
+from tests.network.mqtt_devices import Device, Station, one_broker, start
+from tests.network.waiting import run
 
 
 @asynccontextmanager

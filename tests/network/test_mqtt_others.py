@@ -10,7 +10,8 @@ import pytest
 import trustme
 from gmqtt import Client as Gmqtt  # type: ignore[import-untyped]
 
-from tests.network.mqtt_devices import Device, one_broker, run
+from tests.network.mqtt_devices import Device, one_broker
+from tests.network.waiting import run
 
 
 @pytest.mark.parametrize("version", [aiomqtt.ProtocolVersion.V311, aiomqtt.ProtocolVersion.V5])

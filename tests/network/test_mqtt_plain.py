@@ -8,7 +8,8 @@ from godwit.mqtt import Connect, Pubcomp, Pubrec, Subscribe, Subscription, encod
 from godwit.runtime.admission import Principal
 from godwit.runtime.inner import Inner
 from godwit.runtime.mqtt_gateway import MESSAGE_BYTES_KEPT
-from tests.network.mqtt_devices import Device, one_broker, properties, property_of, run, start
+from tests.network.mqtt_devices import Device, one_broker, properties, property_of, start
+from tests.network.waiting import run
 
 
 @pytest.mark.parametrize("level", [4, 5])

@@ -1,7 +1,7 @@
 """Brokers and clients on real sockets and disks, in one process: the same machines as in the simulator."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from godwit.runtime.journal import Journal
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address, Connection, Server
 from godwit.runtime.wire import Frames, Intro
+from tests.network.waiting import a_turn, run, until
 
 LIMIT_S = 60.0
 CONFIG = BrokerConfig(asserted=("role",))
@@ -55,28 +56,14 @@ async def two_brokers(folder: Path | None = None) -> AsyncIterator[tuple[Running
         await b2.stop()
 
 
-def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
-
-
-async def a_turn() -> None:
-    """Let the loop do what is due."""
-    loop = asyncio.get_running_loop()
-    turned = loop.create_future()
-    loop.call_soon(turned.set_result, None)
-    await turned
-
-
 async def linked(a: Running, b: Running) -> None:
     """Until both know all that the other knows."""
-    while not (a.node.machine.routing.is_settled() and b.node.machine.routing.is_settled()):  # type: ignore[attr-defined]
-        await a_turn()
+    await until(lambda: a.node.machine.routing.is_settled() and b.node.machine.routing.is_settled())  # type: ignore[attr-defined]
 
 
 async def wanted_at(broker: Running, count: int) -> None:
     """Until so many subscriptions are known at a broker."""
-    while len(broker.node.machine.routing.matcher) < count:  # type: ignore[attr-defined]
-        await a_turn()
+    await until(lambda: len(broker.node.machine.routing.matcher) >= count)  # type: ignore[attr-defined]
 
 
 async def take(subscription: Any, count: int) -> list[int]:
@@ -153,8 +140,7 @@ def test_without_a_journal_a_broker_that_comes_back_tells_its_clients_that_it_ha
             broker = await start("b1", {}, None, broker.address.port)
             p = await stack.enter_async_context(connect(broker.address, name="p"))
             await s.attached()
-            while not s.receipts[-1].session_lost:
-                await a_turn()
+            await until(lambda: s.receipts[-1].session_lost)
             await s.drain()
             p.publish({"n": 1})
             await p.drain()
@@ -190,10 +176,8 @@ def test_what_the_server_vouches_for_nobody_can_forge() -> None:
             assert p.machine.refusals[0].reason.startswith("role")
             stranger = Connected([broker.address], "y", p.machine.config)
             async with stranger:
-                while not broker.server.refused:
-                    await a_turn()
-                while not stranger.closed_because:
-                    await a_turn()
+                await until(lambda: broker.server.refused)
+                await until(lambda: stranger.closed_because)
             assert stranger.closed_because == "there is no such token"
         await broker.stop()
 
@@ -230,8 +214,7 @@ def test_two_brokers_that_dial_each_other_end_with_one_link() -> None:
         def links(broker: Running) -> list[Connection]:
             return [connection for connection in broker.server.connections if connection.is_link]
 
-        while len(links(b1)) != 1 or len(links(b2)) != 1:
-            await a_turn()
+        await until(lambda: len(links(b1)) == len(links(b2)) == 1)
         await b1.stop()
         await b2.stop()
 

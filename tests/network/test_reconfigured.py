@@ -1,11 +1,9 @@
 """A broker that is started again with another configuration: what it takes over, and what it refuses."""
 
-import asyncio
 import io
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,12 +12,9 @@ from godwit.runtime import connect
 from godwit.runtime.configuration import Change, load
 from godwit.runtime.log import make_log
 from godwit.runtime.station import Station
+from tests.network.waiting import run
 
 LIMIT_S = 60.0
-
-
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, LIMIT_S))
 
 
 @asynccontextmanager

@@ -23,7 +23,8 @@ from godwit.simulator.client_requests import DEVICE
 from godwit.simulator.ledger import EventId
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, with_changes
-from tests.network.fleet import Fleet, a_turn, fleet, run, until
+from tests.network.fleet import Fleet, fleet
+from tests.network.waiting import a_turn, run, until
 from tests.simulation.scenarios import GRAPH, TREE
 
 Came = dict[tuple[str, str], dict[str, list[int]]]

@@ -15,8 +15,9 @@ from godwit.runtime.client import connect
 from godwit.runtime.security import SecuritySettings, door_from
 from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
 from godwit.runtime.wire import Frames, Intro
-from tests.network.guarded import Guarded, as_user, entry, guarded, heard, numbers, run, until, users
+from tests.network.guarded import Guarded, as_user, entry, guarded, heard, numbers, users
 from tests.network.serving import ANY_PORT, serving
+from tests.network.waiting import run, until
 
 SECRET = "a secret that is long enough, isn't it?"
 

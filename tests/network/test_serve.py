@@ -4,22 +4,17 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from godwit.runtime import Address, Connected, Subscription, connect
 from tests.network.fleet import hasten
 from tests.network.serving import ANY_PORT, PROGRAM, fails, serving
+from tests.network.waiting import run
 
 LIMIT_S = 100.0
-
-
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, LIMIT_S))
 
 
 async def reached(publisher: Connected, wanted: Subscription) -> None:

@@ -1,12 +1,9 @@
 """`godwit serve` with all it has: MQTT, HTTP, users, and a network of three with certificates on every link."""
 
-import asyncio
 import shutil
 import ssl
 import subprocess
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import aiomqtt
 import httpx
@@ -17,13 +14,10 @@ from godwit.runtime import connect
 from godwit.runtime.tcp import Address
 from tests.conventions.repository import ROOT
 from tests.network.serving import PROGRAM, Served, fails, serving
+from tests.network.waiting import run
 
 LIMIT_S = 100.0
 LOOPBACK = ("--native", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--http", "127.0.0.1:0")
-
-
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, LIMIT_S))
 
 
 def at(broker: Served, listener: str) -> Address:

@@ -1,9 +1,8 @@
 """Publishers that move between real brokers, which predict where they go by the file that the pipeline writes."""
 
-import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,14 @@ import pytest
 from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.runtime import connect
 from godwit.runtime.station import Station
-from tests.network.http_broker import a_turn
 from tests.network.serving import Served, serving
 from tests.network.test_reconfigured import station
+from tests.network.waiting import answered, run
 
 LIMIT_S = 100.0
 WORDS = ("--native", "127.0.0.1:0", "--mqtt", "", "--http", "127.0.0.1:0", "--set", "broker.advertisements=required")
 TO_B2 = {"transitions": {"b1": {"b2": 3, "b9": 2}}}
 BACK_TO_B2 = {"transitions": {"b1": {"b3": 1}}, "pairs": {"b2": {"b1": {"b2": 90}}}}
-
-
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, LIMIT_S))
 
 
 @asynccontextmanager
@@ -48,12 +43,13 @@ Entry = tuple[str, str]
 async def routes(broker: Served, until: Callable[[set[Entry]], bool]) -> set[Entry]:
     """The entries of a broker's tables, as table and source (a client here, or a neighbour), once they are so."""
     async with httpx.AsyncClient(base_url=f"http://{broker.said['http']}", timeout=LIMIT_S, trust_env=False) as client:
-        while True:
+
+        async def ask() -> tuple[bool, set[Entry]]:
             told = (await client.get("/routes")).json()
-            found = {(entry["table"], entry["from"] or entry["owner"]) for entry in told["entries"]}
-            if told["settled"] and until(found):
-                return found
-            await a_turn()
+            return told["settled"], {(entry["table"], entry["from"] or entry["owner"]) for entry in told["entries"]}
+
+        _, found = await answered(ask, lambda told: told[0] and until(told[1]), "the tables are so")
+        return found
 
 
 HELD = ("advertisements", "van")

@@ -8,8 +8,9 @@ import pytest
 
 from godwit.mobility.relocation import Relocation
 from godwit.runtime import client as client_module
-from tests.network.fleet import Fleet, fleet, hasten, run, until
+from tests.network.fleet import Fleet, fleet, hasten
 from tests.network.proxy import Proxy
+from tests.network.waiting import run, until
 
 EVENTS = 1_500
 TEXT = "x" * 1_000

@@ -5,7 +5,8 @@ import asyncio
 from godwit.filters.language import parse
 from godwit.pipeline.subscription_sources import Broker
 from godwit.runtime.client import connect
-from tests.network.http_broker import broker, run
+from tests.network.http_broker import broker
+from tests.network.waiting import run
 
 
 def test_a_running_brokers_subscriptions_are_read_as_its_clients_mean_them() -> None:

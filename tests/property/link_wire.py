@@ -1,4 +1,4 @@
-"""Two links joined by a wire that does whatever wires do, on a clock that only a test moves.
+"""Two links joined by a wire that does whatever wires do, on a clock that only a test moves (`godwit.testing`).
 
 A wire loses frames, doubles them, and lets one overtake another. It breaks and returns: frames of an old connection
 never arrive on a newer one, and an end may not notice that it broke until it returns. An end may start again from a
@@ -6,13 +6,14 @@ snapshot, or without its memory. An onlooker keeps what each end was asked to se
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from godwit.broker.effects import Effect, Send, StartTimer, StopTimer, TimerKey, Trace
+from godwit.broker.effects import Arrived, Effect, LinkDown, LinkUp, StartTimer, TimerDue, Trace
 from godwit.broker.links import Link, LinkConfig
 from godwit.broker.messages import Ack, Frame, FrameOrAck, Hello, Publish
 from godwit.filters.events import Event
-from godwit.trace import Record
+from godwit.testing import Machines
 from tests.snapshots import restored
 
 STEPS_MAX = 10_000
@@ -28,19 +29,54 @@ def number_of(message: Any) -> int:
     return message.event.sequence
 
 
+class End:
+    """A link as a machine."""
+
+    def __init__(self, wire: "Wire", name: str) -> None:
+        self.wire = wire
+        self.name = name
+
+    def handle(self, input: Any, now: float) -> list[Effect]:
+        link, effects = self.wire.ends[self.name], list[Effect]()
+        match input:
+            case LinkUp():
+                effects = link.on_up(now)
+            case LinkDown():
+                effects = link.on_down(now) if link.connected else []
+            case Arrived(frame=frame):
+                effects = self._on_arrived(link, frame, now)
+            case TimerDue(key=("ack", _)):
+                effects = link.on_ack_due()
+            case TimerDue(key=("resend", _)):
+                effects = link.on_resend_due(now)
+        assert all(effect.at >= now for effect in effects if isinstance(effect, StartTimer))
+        return effects
+
+    def _on_arrived(self, link: Link, frame: FrameOrAck, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        match frame:
+            case Hello():
+                effects, _, undelivered = link.on_hello(frame, now)
+                if undelivered is not None:
+                    self.wire.on_forgotten(self.name, [number_of(message) for message in undelivered])
+            case Frame():
+                self.wire.handed_on[self.name] += [number_of(each) for each in link.on_frame(frame, effects, now)]
+            case Ack():
+                link.on_ack(frame, effects, now)
+        return effects
+
+
 class Wire:
     """Ends are "a" and "b". Messages are events numbered in the order an end was asked to send them."""
 
     def __init__(self, config: LinkConfig, make: Callable[[str, int, LinkConfig], Link] = Link) -> None:
         self.config = config
         self.make = make
-        self.now = 0.0
-        self.is_up = False
         self.lives = {"a": 1, "b": 1}
         self.ends = {end: make(OTHER[end], 1, config) for end in OTHER}
-        self.arriving: dict[str, list[FrameOrAck]] = {"a": [], "b": []}  # by the end that they come to
-        self.timers: dict[tuple[str, TimerKey], float] = {}
-        self.records: list[Record] = []
+        self.net = Machines()
+        for end in OTHER:
+            self.net.add_broker(end, partial(self._end, end))
         # what the onlooker knows, of the present pair of lives
         self.made = 0
         self.sent: dict[str, list[int]] = {"a": [], "b": []}
@@ -48,6 +84,22 @@ class Wire:
         self.handed_on: dict[str, list[int]] = {"a": [], "b": []}
         self.handed_on_in_past_lives: dict[str, list[int]] = {"a": [], "b": []}  # of what is in the other's `sent`
         self.undelivered: dict[str, list[int]] = {"a": [], "b": []}  # as a link reported it
+
+    def _end(self, name: str, _: int) -> End:
+        return End(self, name)
+
+    @property
+    def now(self) -> float:
+        return self.net.now
+
+    @property
+    def is_up(self) -> bool:
+        return self.net.is_joined("a", "b")
+
+    @property
+    def arriving(self) -> dict[str, list[FrameOrAck]]:
+        """By the end that they come to, the frames under way."""
+        return {end: self.net.under_way(other, end) for end, other in OTHER.items()}
 
     # ------------------------------------------------------------ what is asked for
 
@@ -58,83 +110,46 @@ class Wire:
         self.ends[end].send(numbered(self.made), effects, self.now)
         if not any(isinstance(effect, Trace) for effect in effects):
             self.sent[end].append(self.made)
-        self.carry_out(end, effects)
+        self.net.carry_out(end, effects)
         return self.made
-
-    def carry_out(self, end: str, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case Send(frame=frame):
-                    if self.is_up:
-                        self.arriving[OTHER[end]].append(frame)
-                case StartTimer(key=key, at=at):
-                    assert at >= self.now
-                    self.timers[end, key] = at
-                case StopTimer(key=key):
-                    self.timers.pop((end, key), None)
-                case Trace(record=record):
-                    self.records.append(record)
 
     # ------------------------------------------------------------ what the wire does
 
     def deliver(self, end: str, which: int = 0) -> None:
         """A frame arrives, the first or one that overtakes others."""
-        frame = self.arriving[end].pop(which)
-        link = self.ends[end]
-        effects: list[Effect] = []
-        match frame:
-            case Hello():
-                effects, _, undelivered = link.on_hello(frame, self.now)
-                if undelivered is not None:
-                    self._on_forgotten(end, [number_of(message) for message in undelivered])
-            case Frame():
-                self.handed_on[end] += [number_of(message) for message in link.on_frame(frame, effects, self.now)]
-            case Ack():
-                link.on_ack(frame, effects, self.now)
-        self.carry_out(end, effects)
+        self.net.deliver(OTHER[end], end, which)
 
     def lose(self, end: str, which: int = 0) -> None:
-        del self.arriving[end][which]
+        self.net.lose(OTHER[end], end, which)
+
+    def lose_all(self) -> None:
+        for end, frames in self.arriving.items():
+            for _ in frames:
+                self.lose(end)
 
     def double(self, end: str, which: int = 0) -> None:
-        self.arriving[end].append(self.arriving[end][which])
+        self.net.double(OTHER[end], end, which)
 
     def connect(self) -> None:
         """A new connection: an end that had not noticed that the old one is gone hears of it only now."""
-        self.arriving = {"a": [], "b": []}
-        self.is_up = True
-        for end, link in self.ends.items():
-            self.carry_out(end, link.on_up(self.now))
+        self.break_off(noticed_by="")
+        self.net.join("a", "b")
 
     def greet(self) -> None:
         """Both hear each other's Hello."""
         while not all(link.open for link in self.ends.values()):
-            for end in OTHER:
-                if self.arriving[end]:
-                    self.deliver(end)
+            self.net.step()
 
     def break_off(self, noticed_by: str = "ab") -> None:
-        self.is_up = False
-        self.arriving = {"a": [], "b": []}
-        for end in noticed_by:
-            if self.ends[end].connected:
-                self.carry_out(end, self.ends[end].on_down(self.now))
+        if not self.net.cut("a", "b", noticed_by):  # it broke before, and some had not noticed
+            for end in noticed_by:
+                self.net.give(end, LinkDown(OTHER[end]))
 
     # ------------------------------------------------------------ what ends do
 
     def pass_time(self) -> bool:
         """The time of the next timer comes; whether there was one."""
-        if not self.timers:
-            return False
-        (end, key), at = min(self.timers.items(), key=lambda timer: (timer[1], timer[0]))
-        del self.timers[end, key]
-        self.now = max(self.now, at)
-        match key[0]:
-            case "ack":
-                self.carry_out(end, self.ends[end].on_ack_due())
-            case "resend":
-                self.carry_out(end, self.ends[end].on_resend_due(self.now))
-        return True
+        return self.net.fire_next()
 
     def give_up(self, end: str) -> list[int]:
         """An end whose connection is gone gives up what waits."""
@@ -161,9 +176,9 @@ class Wire:
 
     def _stop(self, end: str) -> None:
         self.break_off()
-        self.timers = {timer: at for timer, at in self.timers.items() if timer[0] != end}
+        self.net.timers = {timer: at for timer, at in self.net.timers.items() if timer[0] != end}
 
-    def _on_forgotten(self, end: str, undelivered: list[int]) -> None:
+    def on_forgotten(self, end: str, undelivered: list[int]) -> None:
         """Law: what is reported is all that was not acknowledged; the rest came while the peer lived."""
         sent = self.sent[end]
         settled = sent[: len(sent) - len(undelivered)]
@@ -200,7 +215,7 @@ class Wire:
             if not ends and not self.pass_time():
                 break
         else:
-            raise AssertionError(f"the two go on for ever: {self.timers}")
+            raise AssertionError(f"the two go on for ever: {self.net.timers}")
         for end, other in OTHER.items():
             missing = set(self.sent[other]) - set(self.handed_on[end]) - self.given_up[other]
             assert not missing, f"{other} -> {end}: {missing} never came"

@@ -23,7 +23,7 @@ class RoamingLine(Machines):
 
     def block(self, *links: str) -> None:
         """What is sent over these links is lost from now on, and over no other."""
-        self.blocked = {wire for a, b in links for wire in ((a, b), (b, a))}
+        self.blocked = {(link[0], link[1]) for each in links for link in (each, each[::-1])}
 
     def sessions_told(self) -> list[str]:
         """The names of all sessions that clients have heard of."""

@@ -8,6 +8,7 @@ the link up or hears that its neighbour has lost its memory, as `links.py` does 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from godwit.baselines.hop_messages import ContextPacket
@@ -67,7 +68,10 @@ class RoutingNetwork:
         self.forgotten: set[Link] = set()  # (who has to hear it, who has lost its memory)
         for name in self.lives:
             self.brokers[name] = make(name)
-            self.wires.add_broker(name, lambda _, name=name: Routed(self, name))
+            self.wires.add_broker(name, partial(self._routed, name))
+
+    def _routed(self, name: NodeId, _: int) -> Routed:
+        return Routed(self, name)
 
     @property
     def now(self) -> float:

@@ -19,7 +19,7 @@ def joined(config: LinkConfig = CONFIG) -> Wire:
     wire = Wire(config)
     wire.connect()
     wire.greet()
-    wire.arriving = {"a": [], "b": []}
+    wire.lose_all()
     return wire
 
 

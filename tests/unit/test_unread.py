@@ -9,7 +9,7 @@ from godwit.client.client import ClientConfig
 from godwit.filters.events import Event
 from godwit.runtime.asked import Unread
 from godwit.runtime.client import Connected
-from tests.network.fleet import a_turn
+from tests.network.waiting import a_turn
 
 
 def test_all_up_to_the_first_that_is_not_read_is_read() -> None:

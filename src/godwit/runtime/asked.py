@@ -9,7 +9,6 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from itertools import islice
-from time import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from godwit.errors import SubscriptionError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
+from godwit.runtime.clock import SYSTEM, Clock
 
 if TYPE_CHECKING:
     from godwit.runtime.client import Connected
@@ -50,8 +50,9 @@ OnState = Callable[[State], None]
 class States:
     """The state of a client, and who looks at it."""
 
-    def __init__(self, on_state: OnState | None) -> None:
-        self.now = State("connecting", time())
+    def __init__(self, on_state: OnState | None, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
+        self.now = State("connecting", clock.time())
         self._on_state = on_state
         self._watching: list[tuple[deque[State], asyncio.Event]] = []
 
@@ -61,7 +62,7 @@ class States:
         if (kind, broker, reason) == (was.kind, was.broker, was.reason):
             return False
         is_same = kind == was.kind and kind != "attached"
-        self.now = State(kind, was.since if is_same else time(), broker, reason)
+        self.now = State(kind, was.since if is_same else self._clock.time(), broker, reason)
         for seen, came in self._watching:
             seen.append(self.now)
             came.set()

@@ -31,7 +31,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from random import random
 from secrets import token_hex
-from time import time
 from types import TracebackType
 from typing import Any, Literal, Self
 from weakref import WeakValueDictionary
@@ -61,7 +60,8 @@ from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 from godwit.runtime.asked import Asked, OnState, State, States, Subscription, Unclaimed, Unread
-from godwit.runtime.dialling import DIAL_S, PORT, Wire, address, why_unreachable
+from godwit.runtime.clock import Timer
+from godwit.runtime.dialling import DIAL_S, PORT, Line, Rest, Surroundings, address, why_unreachable
 from godwit.runtime.tcp import Address
 from godwit.runtime.wire import Intro
 
@@ -89,19 +89,21 @@ class Connected:
         on_state: OnState | None = None,
         stays: bool = True,
         confirms_read: bool = False,
+        surroundings: Surroundings = Surroundings(),  # noqa: B008
     ) -> None:
+        self._clock, self._dial, self._watch = surroundings
         self.machine = Client(name, config)
         self.intro = intro
         self.closed_because = ""  # the last reason why there was no connection
         self.was_known = False  # the broker had a session of ours when it let us in
-        self._states = States(on_state)
-        self._seeds = list(seeds)
+        self._states = States(on_state, self._clock)
+        self.seeds = list(seeds)  # the brokers that it dials, in this order
         self._tls = tls
         self._stays = stays
         self._subscriptions: dict[str, Subscription] = {}
         self._asked: WeakValueDictionary[int, Asked] = WeakValueDictionary()  # by the identity of a wish
-        self._wire: Wire | None = None
-        self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self._wire: Line | None = None
+        self._timers: dict[TimerKey, Timer] = {}
         self._unsent: list[Any] = []
         self._will_flush = False
         self._unread = Unread()
@@ -112,6 +114,7 @@ class Connected:
         self.machine.kept = 0 if confirms_read else None
         self._changed = asyncio.Event()
         self._moved = asyncio.Event()  # since the last connection was begun
+        self._rest = Rest(self._clock, self._moved, self._changed.set)
         self._names: dict[Address, str] = {}  # of the brokers that we have been at
         self._running: asyncio.Task[None] | None = None
         self._made = 0
@@ -146,7 +149,7 @@ class Connected:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
         if leave:
-            self._do(self.machine.leave(time()))
+            self._do(self.machine.leave(self._clock.time()))
         for handle in self._timers.values():
             handle.cancel()
         self._flush()
@@ -177,26 +180,23 @@ class Connected:
             if self._moved.is_set():
                 wait_s, at = RETRY_FIRST_S, 0
                 self._moved.clear()
-            if not self._seeds:
-                await self._moved.wait()
+            if not self.seeds:
+                await self._rest.take(None)
                 continue
-            lasted_s = await self._visit(self._seeds[at % len(self._seeds)])
+            lasted_s = await self._visit(self.seeds[at % len(self.seeds)])
             if lasted_s >= GOOD_S:
                 wait_s = RETRY_FIRST_S
             else:
                 at += 1
-                if at % max(len(self._seeds), 1) == 0:
-                    await self._moved_within(wait_s * (0.5 + random()))
+                if at % max(len(self.seeds), 1) == 0:
+                    await self._rest.take(wait_s * (0.5 + random()))
                     wait_s = min(2 * wait_s, RETRY_MAX_S)
 
     async def _visit(self, seed: Address) -> float:
         """Be connected to one broker, for as long as that lasts: the seconds since it has let us in, or 0."""
-        loop = asyncio.get_running_loop()
-        wire = Wire(self, self._names.get(seed, str(seed)))
         self.closed_because = ""
         try:
-            async with asyncio.timeout(DIAL_S):
-                await loop.create_connection(lambda: wire, seed.host, seed.port, ssl=self._tls)
+            wire = await self._dial(self, self._names.get(seed, str(seed)), seed, self._tls)
         except (OSError, ValueError, TimeoutError) as error:
             self.closed_because = f"{seed}: {why_unreachable(error)}"
             self._now("away" if self.state.broker else "connecting", self.closed_because)
@@ -213,21 +213,16 @@ class Connected:
             self._names[seed] = self.machine.home
         self.handle(Closed(wire.name))
         self._wire = None
-        lasted_s = time() - self.state.since if was_let_in else 0.0
+        lasted_s = self._clock.time() - self.state.since if was_let_in else 0.0
         reason = "it goes elsewhere" if self._moved.is_set() else self.closed_because or "the connection was lost"
         self._now("away" if self.state.broker else "connecting", reason)
         return lasted_s
 
-    async def _moved_within(self, wait_s: float) -> None:
-        """Wait, unless we are to go elsewhere."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await self._moved.wait()
-
     async def move(self, *seeds: Address | str) -> None:
         """Go to other brokers, from now on. Without any: be away until the next move."""
-        self._seeds = [address(seed) for seed in seeds]
+        self.seeds = [address(seed) for seed in seeds]
         self._moved.set()
+        self._rest.end()
         if self._wire is not None:
             self._wire.abort()
             self.handle(Closed(self._wire.name))  # at once: who awaits `attached` next means the next broker
@@ -284,14 +279,14 @@ class Connected:
     async def _subscribed(self, subscription: Subscription, filter: Filter | str, *more: Any, **others: Any) -> None:
         sender, expires, queue = more
         effects = self.machine.subscribe(
-            subscription.name, filter, time(), sender=sender, expires=expires, queue=queue, **others
+            subscription.name, filter, self._clock.time(), sender=sender, expires=expires, queue=queue, **others
         )
         await self._ask(effects, ("subscription", subscription.name))
         subscription.filter = filter
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """Want nothing more of that. What was not read is gone."""
-        effects = self.machine.unsubscribe(subscription.name, time())
+        effects = self.machine.unsubscribe(subscription.name, self._clock.time())
         self._forget(subscription)
         await self._ask(effects, ("subscription", subscription.name))
 
@@ -304,11 +299,11 @@ class Connected:
 
     async def advertise(self, filter: Filter | str, *, name: str = "all") -> None:
         """Say that events to be published match `filter`. The same name again replaces it."""
-        await self._ask(self.machine.advertise(name, filter, time()), ("advertisement", name))
+        await self._ask(self.machine.advertise(name, filter, self._clock.time()), ("advertisement", name))
 
     async def unadvertise(self, name: str = "all") -> None:
         """Say that nothing more is published under that name."""
-        await self._ask(self.machine.unadvertise(name, time()), ("unadvertisement", name))
+        await self._ask(self.machine.unadvertise(name, self._clock.time()), ("unadvertisement", name))
 
     def publish(
         self,
@@ -326,20 +321,20 @@ class Connected:
         """
         if number is not None:
             self.machine.sequence = number - 1
-        effects = self.machine.publish(said, time(), to=to, retain=retain, clear=clear)
+        effects = self.machine.publish(said, self._clock.time(), to=to, retain=retain, clear=clear)
         return self._ask(effects, ("event", self.machine.sequence))
 
     def set_context(self, values: Mapping[str, Any], *, part: str = "", dwell_s: float | None = None) -> Asked:
         """Say what the context is from now on, or the part of it that this component looks after."""
-        return self._ask(self.machine.set_context(values, time(), part=part, dwell_s=dwell_s), CONTEXT)
+        return self._ask(self.machine.set_context(values, self._clock.time(), part=part, dwell_s=dwell_s), CONTEXT)
 
     def set_place(self, place: Value, *, dwell_s: float | None = None) -> Asked:
         """Say that we are at another place."""
-        return self._ask(self.machine.move_to(place, time(), dwell_s=dwell_s), CONTEXT)
+        return self._ask(self.machine.move_to(place, self._clock.time(), dwell_s=dwell_s), CONTEXT)
 
     def linger(self, seconds: float | None) -> Asked:
         """Have the session kept for so long while we are away; None: as long as brokers like."""
-        return self._ask(self.machine.linger(seconds, time()), LINGER)
+        return self._ask(self.machine.linger(seconds, self._clock.time()), LINGER)
 
     def _ask(self, effects: list[Effect], topic: Topic) -> Asked:
         """Carry out what the machine says, and hand out the answer to come."""
@@ -373,6 +368,17 @@ class Connected:
     async def attached(self, timeout: float | None = None) -> None:
         """Until a broker has let us in."""
         await self._until(lambda: self.machine.is_attached, timeout)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it does nothing at present but wait: for a broker, for the application, or for its time to dial."""
+        wire = self._wire
+        is_connected = wire is not None and not wire.lost.is_set() and not self._moved.is_set()
+        return self.state.kind == "closed" or (not self._will_flush and (is_connected or self._rest.is_on))
+
+    async def idle(self) -> None:
+        """Until that is so."""
+        await self._until(lambda: self.is_idle, None)
 
     async def _until(self, holds: Callable[[], bool], timeout: float | None) -> None:
         try:
@@ -435,7 +441,7 @@ class Connected:
             self.closed_because = message.reason
         refusals, session = self.machine.refusals, self.machine.session
         last = refusals[-1] if refusals else None
-        effects = self.machine.handle(input, time())
+        effects = self.machine.handle(input, self._clock.time())
         if isinstance(message, RefusedMessage | Accepted | Attached):
             if refusals and refusals[-1] is not last:
                 wish, reason = refusals[-1].wish, refusals[-1].reason
@@ -478,6 +484,7 @@ class Connected:
     def _do(self, effects: list[Effect], number: int = 0) -> None:
         """Carry out what the machine says; `number`: of the delivery that it was told of."""
         wire = self._wire
+        self._watch(effects)
         for effect in effects:
             match effect:
                 case Tell(message=message):
@@ -491,7 +498,7 @@ class Connected:
                         subscription.put(event, number)
                 case StartTimer(key=key, at=at):
                     self._stop(key)
-                    self._timers[key] = asyncio.get_running_loop().call_later(max(0.0, at - time()), self._due, key)
+                    self._timers[key] = self._clock.call_later(max(0.0, at - self._clock.time()), self._due, key)
                 case StopTimer(key=key):
                     self._stop(key)
                 case Trace(record=record) if record.kind in ("lost", "quenched"):
@@ -517,7 +524,7 @@ class Connected:
         """All that is asked for in one turn is one write."""
         if not self._will_flush:
             self._will_flush = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._clock.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._will_flush = False
@@ -529,6 +536,7 @@ class Connected:
         if self._unsent and wire is not None:
             unsent, self._unsent = self._unsent, []
             wire.write(unsent)
+        self._changed.set()
 
     def taken(self, number: int) -> None:
         """The application has taken an event of that delivery."""
@@ -562,6 +570,7 @@ def connect(
     confirm: Literal["received", "read"] = "received",
     on_state: OnState | None = None,
     config: ClientConfig | None = None,
+    surroundings: Surroundings = Surroundings(),  # noqa: B008
 ) -> Connected:
     """A client of the network that these brokers belong to: `async with connect("127.0.0.1:7077") as client:`.
 
@@ -570,10 +579,10 @@ def connect(
     `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
     events wait for a broker. `mode`: how it moves (docs/architecture.md). `confirm`: brokers keep an event until the
     client has received it, or until the application has read it. `on_state` is called when the state changes.
-    `config`: all else there is to say of the client's machine.
+    `config`: all else there is to say of the client's machine. `surroundings`: for tests (`godwit.testing`).
     """
     if config is None:
-        config = ClientConfig(sequence_start=int(time() * 1e6) if name else 0)  # rule 6
+        config = ClientConfig(sequence_start=int(surroundings.clock.time() * 1e6) if name else 0)  # rule 6
     if confirm == "read":
         config = changed(config, confirm_every=NEVER, confirm_after_s=float(NEVER))
     given = {"quench": quench, "buffer_events_max": buffer, "mode": mode}
@@ -587,4 +596,5 @@ def connect(
         on_state=on_state,
         stays=bool(name),
         confirms_read=confirm == "read",
+        surroundings=surroundings,
     )

@@ -3,19 +3,57 @@
 import asyncio
 import socket
 import ssl
-from typing import Any, Protocol, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol, cast
 
-from godwit.broker.effects import Heard
+from godwit.broker.effects import Effect, Heard
 from godwit.errors import GodwitError, PeerFault
+from godwit.runtime.clock import SYSTEM, Clock
 from godwit.runtime.tcp import Address
 from godwit.runtime.wire import Frames, Intro
 
-__all__ = ["BEAT_S", "DIAL_S", "PORT", "SILENCE_S", "Wire", "address", "why_unreachable"]
+__all__ = [
+    "BEAT_S",
+    "DIAL_S",
+    "PORT",
+    "SILENCE_S",
+    "Dial",
+    "Line",
+    "Owner",
+    "Rest",
+    "Surroundings",
+    "Wire",
+    "address",
+    "dial",
+    "why_unreachable",
+]
 
 PORT = 7077
 DIAL_S = 5.0
 BEAT_S = 5.0
 SILENCE_S = 30.0
+
+
+class Line(Protocol):
+    """The client's end of a connection, as its owner sees it."""
+
+    name: str
+    lost: asyncio.Event
+
+    def write(self, messages: list[Any]) -> None:
+        """Send these, in one go."""
+
+    def close(self) -> None:
+        """Close it when all that was written is sent."""
+
+    def abort(self) -> None:
+        """Close it at once."""
+
+    def pause(self) -> None:
+        """Read nothing for a while."""
+
+    def read_on(self) -> None:
+        """Read again."""
 
 
 class Owner(Protocol):
@@ -109,6 +147,56 @@ class Wire(asyncio.Protocol):
         self._heard_at = asyncio.get_running_loop().time()
         if self._transport is not None:
             self._transport.resume_reading()
+
+
+Dial = Callable[[Owner, str, Address, ssl.SSLContext | None], Awaitable[Line]]
+"""Makes a connection to a broker: its owner, its name, where the broker is, and whom to trust. OSError: it cannot."""
+
+
+async def dial(owner: Owner, name: str, seed: Address, tls: ssl.SSLContext | None) -> Line:
+    """Make a connection over TCP."""
+    wire = Wire(owner, name)
+    async with asyncio.timeout(DIAL_S):
+        await asyncio.get_running_loop().create_connection(lambda: wire, seed.host, seed.port, ssl=tls)
+    return wire
+
+
+class Surroundings(NamedTuple):
+    """What a client runs on: the time it goes by, how it gets a connection, and who sees what its machine asks for."""
+
+    clock: Clock = SYSTEM
+    dial: Dial = dial
+    watch: Callable[[list[Effect]], None] = lambda effects: None
+
+
+class Rest:
+    """A client that has nobody to dial waits, for a while or until it is to go elsewhere."""
+
+    def __init__(self, clock: Clock, moved: asyncio.Event, on_begin: Callable[[], None]) -> None:
+        self.is_on = False
+        self._clock = clock
+        self._moved = moved
+        self._on_begin = on_begin
+        self._over = asyncio.Event()
+
+    async def take(self, wait_s: float | None) -> None:
+        """Wait for so long; None: for ever."""
+        if self._moved.is_set():
+            return
+        self.is_on = True
+        self._over.clear()
+        self._on_begin()
+        timer = None if wait_s is None else self._clock.call_later(wait_s, self.end)
+        try:
+            await self._over.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def end(self) -> None:
+        """It waits no longer."""
+        self.is_on = False
+        self._over.set()
 
 
 def address(seed: Address | str) -> Address:

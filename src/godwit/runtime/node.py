@@ -24,9 +24,9 @@ and connection which it thinks open is gone. Links and sessions say again what w
 """
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter, time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from time import perf_counter
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -53,11 +53,11 @@ from godwit.broker.effects import (
 from godwit.codec.snapshots import DriverState, OpenEnd, pack, unpack
 from godwit.errors import JournalError, SnapshotError
 from godwit.mobility.publisher_presence import Resettled
-from godwit.runtime.journal import Journal
+from godwit.runtime.clock import SYSTEM, Clock, Timer
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record
 
-__all__ = ["Machine", "Node", "Port", "Watch"]
+__all__ = ["Disk", "Machine", "Node", "Port", "Watch"]
 
 SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
@@ -86,6 +86,29 @@ class Machine(Protocol):
 
     def restore(self, state: Any) -> None:
         """Go on from that state, in a machine freshly made with the same settings."""
+
+
+class Disk(Protocol):
+    """Where a node keeps its inputs: a journal (`journal.py`), or what does the same."""
+
+    number: int
+    bytes_since_snapshot: int
+    snapshot_bytes: int
+
+    def append(self, data: bytes) -> int:
+        """Write a batch; its number, once it is safe."""
+
+    def snapshot(self, number: int, data: bytes) -> None:
+        """The machine as it was after batch `number`: what is older goes."""
+
+    def last_snapshot(self) -> tuple[int, bytes] | None:
+        """The number of the last batch in it, and the machine."""
+
+    def batches(self, after: int) -> Iterator[bytes]:
+        """The batches behind a number, in order, without a hole."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 class Port(Protocol):
@@ -120,14 +143,17 @@ class Node:
     def __init__(
         self,
         make: Callable[[], Machine],
-        journal: Journal | None = None,
+        journal: Disk | None = None,
         *,
         on_record: Callable[[Record, float], None] | None = None,
         on_trouble: Callable[[str], None] = lambda text: None,
+        clock: Clock = SYSTEM,
+        writer: Executor | None = None,
     ) -> None:
         self._make = make
         self._journal = journal
-        self._writer = ThreadPoolExecutor(1, "journal") if journal is not None else None
+        self._clock = clock
+        self._writer = writer if journal is None or writer is not None else ThreadPoolExecutor(1, "journal")
         self._on_record = on_record
         self._on_trouble = on_trouble
         self.on_relief: list[Callable[[], None]] = []  # what to do when peers may be read again
@@ -142,7 +168,7 @@ class Node:
         self._effects: list[Effect] = []  # of these
         self._asked: dict[TimerKey, float] = {}  # the timers that run, as far as the journal goes
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
-        self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self._timers: dict[TimerKey, Timer] = {}
         self._is_due = False  # a turn is
         self._is_writing = False
         self._is_faulty = False  # the machine is, and must be made again
@@ -173,7 +199,7 @@ class Node:
             return
         inputs, self._inputs = self._inputs, []
         rest = iter(inputs)
-        now = self.now = max(self.now, time())
+        now = self.now = max(self.now, self._clock.time())
         handle, effects, entries = self.machine.handle, self._effects, self._entries
         input: Input | None = None
         began = perf_counter()
@@ -206,7 +232,7 @@ class Node:
         return len(self._inputs)
 
     @property
-    def journal(self) -> Journal | None:
+    def journal(self) -> Disk | None:
         """Where its inputs are kept."""
         return self._journal
 
@@ -253,13 +279,13 @@ class Node:
             if not self.trouble:
                 self._on_trouble(str(error))
             self.trouble = str(error) or type(error).__name__
-            self._loop.call_later(RETRY_S, self._append, batch, effects)
+            self._clock.call_later(RETRY_S, self._append, batch, effects)
             if self._is_closing:  # nothing of it was acknowledged
                 self._quiet.set()
             return
         self.trouble = ""
         if self.watch is not None:
-            self.watch.on_written(max(0.0, time() - self.writing_since), len(batch))
+            self.watch.on_written(max(0.0, self._clock.time() - self.writing_since), len(batch))
         self._is_writing, self.writing_since = False, 0.0
         self._carry_out(effects)
         if self._is_faulty:
@@ -315,7 +341,7 @@ class Node:
             self._write()
         self._go_on()
 
-    def _recover(self, journal: Journal) -> None:
+    def _recover(self, journal: Disk) -> None:
         """Make the machine again as it was. Called before anything is open."""
         self.machine, self._asked, self._open = self._make(), {}, {}
         after = 0
@@ -417,7 +443,7 @@ class Node:
     def _start(self, key: TimerKey, at: float) -> None:
         if (running := self._timers.pop(key, None)) is not None:
             running.cancel()
-        self._timers[key] = self._loop.call_later(max(0.0, at - time()), self._on_timer, key, at)
+        self._timers[key] = self._clock.call_later(max(0.0, at - self._clock.time()), self._on_timer, key, at)
 
     def _on_timer(self, key: TimerKey, at: float) -> None:
         self._timers.pop(key, None)
@@ -430,6 +456,11 @@ class Node:
     async def quiet(self) -> None:
         """Until all that has come is handled and safe, and its effects are carried out."""
         await self._quiet.wait()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it is so now."""
+        return self._quiet.is_set()
 
     async def save(self) -> None:
         """Write a snapshot now, so that the next start is quick. One that fails is no loss."""
@@ -454,6 +485,17 @@ class Node:
         if self._writer is not None and self._journal is not None:
             self._writer.shutdown(wait=True)
             self._journal.close()
+
+    def abandon(self) -> None:
+        """Stop at once, as if the process were killed: nothing more is handled, written or sent."""
+        self._is_closed = True
+        for handle in self._timers.values():
+            handle.cancel()
+        self.ports.clear()
+        self._inputs.clear()
+        self._quiet.set()
+        if self._writer is not None:
+            self._writer.shutdown(wait=False, cancel_futures=True)
 
 
 # ---------------------------------------------------------------- inputs on disk

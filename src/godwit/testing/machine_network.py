@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import heappop, heappush
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -49,15 +49,16 @@ from godwit.broker.effects import (
 )
 from godwit.broker.messages import Ack, Frame, Goodbye, Hello, NodeId, Packet
 from godwit.client import Client, ClientConfig
-from godwit.filters.events import Attributes, Event
+from godwit.filters.events import Attributes
 from godwit.mobility import Movements
 from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.testing.brokers import NO_PUBLISHERS, Topology, broker, neighbours, topology
+from godwit.testing.observations import Handled, Notified, Recorded, Sent, Told
 from godwit.trace import Record
 
-__all__ = ["Handled", "Machine", "Machines", "Notified", "Recorded", "Sent", "Told", "machines"]
+__all__ = ["Machine", "Machines", "build", "machines"]
 
-STEPS_MAX = 200_000
+STEPS_MAX = 100_000
 OF_LINKS = (Ack, Goodbye, Hello)  # what links need for themselves
 CLOSED = object()  # the last thing on a connection that one end has closed
 
@@ -71,48 +72,6 @@ class Machine(Protocol):
 
 Make = Callable[[int], Any]
 """Makes the machine of a node, for an incarnation: 1, and one more after each loss of its disk."""
-
-
-class Recorded(NamedTuple):
-    """A record in the trace."""
-
-    at: float
-    node: NodeId
-    record: Record
-
-
-class Handled(NamedTuple):
-    """An input in the log, and the effects that its machine answered with."""
-
-    at: float
-    node: NodeId
-    input: Any
-    effects: list[Any]
-
-
-class Sent(NamedTuple):
-    """A message that one broker sent to another, without the frame around it."""
-
-    source: NodeId
-    target: NodeId
-    message: Any
-
-
-class Told(NamedTuple):
-    """A message that a broker sent to a client, or to a connection of which the test is the client."""
-
-    broker: NodeId
-    client: str
-    message: Any
-
-
-class Notified(NamedTuple):
-    """An event that a client's application was given."""
-
-    at: float
-    client: NodeId
-    event: Event
-    subscriptions: tuple[str, ...]
 
 
 class _Travelling:
@@ -345,7 +304,8 @@ class Machines:
         is_broker = self._nodes[name].is_broker
         for effect in effects:
             match effect:
-                case Send(peer=peer, frame=frame):
+                case Send(peer=peer):
+                    frame: Any = effect.frame  # of other machines than brokers it may be anything
                     if not isinstance(frame, OF_LINKS):
                         self.sent.append(Sent(name, peer, frame.message if isinstance(frame, Frame) else frame))
                     self._transmit(name, peer, frame)

@@ -1,0 +1,141 @@
+"""How tests on real time wait: for a condition, and for as long as that takes, without turning the loop for nothing.
+
+*Theory.* What a test waits for (a table of a broker, the state of a client) changes because something has happened on
+the loop: bytes have come, a timer was due, a thread has finished. So the loop of `run` looks at the conditions each
+time it has done what was due, just before it would wait for the next thing to happen. In between it sleeps.
+
+Of what goes on in another process nobody tells the loop. A condition on that is looked at every so often (`every_s`),
+and a question to it is asked again (`answered`).
+"""
+
+import asyncio
+import selectors
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+__all__ = ["LIMIT_S", "PATIENCE_S", "a_turn", "answered", "new_loop", "run", "until"]
+
+LIMIT_S = 110.0  # below the limit of pytest, which does not say what was waited for
+PATIENCE_S = 60.0
+
+T = TypeVar("T")
+
+
+class Watching(selectors.BaseSelector):
+    """A selector that looks at conditions before it waits."""
+
+    def __init__(self) -> None:
+        self.awaited: dict[asyncio.Future[None], Callable[[], Any]] = {}
+        self._inner = selectors.DefaultSelector()
+
+    def select(self, timeout: float | None = None) -> Any:
+        return self._inner.select(0 if self._look() else timeout)
+
+    def _look(self) -> bool:
+        """Tell those whose condition holds; whether there were any."""
+        was_any = False
+        for future, holds in list(self.awaited.items()):
+            try:
+                if not future.done() and holds():
+                    future.set_result(None)
+            except Exception as error:
+                future.set_exception(error)
+            was_any = was_any or future.done()
+        return was_any
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._inner.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._inner.unregister(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._inner.modify(fileobj, events, data)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        found = self._inner.get_map()
+        assert found is not None
+        return found
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+_WATCHING: WeakKeyDictionary[asyncio.AbstractEventLoop, Watching] = WeakKeyDictionary()
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop on which `until` works."""
+    watching = Watching()
+    loop = asyncio.SelectorEventLoop(watching)
+    _WATCHING[loop] = watching
+    return loop
+
+
+def run(scene: Callable[[], Coroutine[Any, Any, T]] | Coroutine[Any, Any, T], limit_s: float = LIMIT_S) -> T:
+    """Run a scene on a loop of its own."""
+
+    async def limited() -> T:
+        limit = asyncio.timeout(limit_s)
+        try:
+            async with limit:
+                return await (scene if isinstance(scene, Coroutine) else scene())
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise AssertionError(f"the scene has not come to its end after {limit_s:g} s") from None
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(limited())
+
+
+async def until(
+    holds: Callable[[], Any], what: str = "that is so", patience_s: float = PATIENCE_S, every_s: float | None = None
+) -> None:
+    """Until that is so; if it never is, say so. `every_s`: look so often, at what goes on in another process."""
+    loop = asyncio.get_running_loop()
+    watching, future = _WATCHING[loop], loop.create_future()
+    watching.awaited[future] = holds
+    ticking = None if every_s is None else asyncio.create_task(_tick(loop, every_s))
+    try:
+        async with asyncio.timeout(patience_s):
+            await future
+    except TimeoutError:
+        raise AssertionError(f"waited in vain until {what}") from None
+    finally:
+        del watching.awaited[future]
+        if ticking is not None:
+            ticking.cancel()
+
+
+async def _tick(loop: asyncio.AbstractEventLoop, every_s: float) -> None:
+    while True:
+        await _pause(loop, every_s)
+
+
+async def _pause(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+    over = loop.create_future()
+    loop.call_later(seconds, lambda: over.done() or over.set_result(None))
+    await over
+
+
+async def answered(
+    ask: Callable[[], Awaitable[T]], is_so: Callable[[T], Any], what: str = "it answers so", every_s: float = 0.02
+) -> T:
+    """Ask another process again and again until its answer is so: that answer."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not is_so(answer := await ask()):
+                await _pause(asyncio.get_running_loop(), every_s)
+            return answer
+    except TimeoutError:
+        raise AssertionError(f"waited in vain until {what}") from None
+
+
+async def a_turn() -> None:
+    """Let the loop do what is due now: for those that do not wait for anything, and only let others go first."""
+    loop = asyncio.get_running_loop()
+    turned = loop.create_future()
+    loop.call_soon(turned.set_result, None)
+    await turned
