@@ -26,7 +26,7 @@ from benchmarks.reporting import Row, json_line, print_tables
 from godwit.broker.context_table import OwnContexts
 from godwit.broker.graph import GraphRouting
 from godwit.broker.routing import Forward
-from godwit.broker.spcf import SpcfRouting
+from godwit.broker.spcf import spcf_routing
 from godwit.filters.contexts import may_match, stamped
 from godwit.filters.events import event
 from godwit.filters.filters import Filter, all_of, some
@@ -43,7 +43,7 @@ Position = dict[str, float]
 class Net:
     """Routing machines that forward to each other, first in, first out, on links that lose nothing."""
 
-    def __init__(self, make: type[GraphRouting], brokers: int, degree: int) -> None:
+    def __init__(self, make: Callable[..., GraphRouting], brokers: int, degree: int) -> None:
         self.hops = 0
         self.queue: deque[tuple[str, str, Any]] = deque()
         overlay = random_graph(brokers, degree, Random(f"{SEED}/overlay"))
@@ -84,12 +84,12 @@ def square(rng: Random, half: float, prefix: str = "") -> Filter:
     return all_of(*(some(prefix + name, between(at - half, at + half)) for name, at in anywhere(rng).items()))
 
 
-def messages(make: type[GraphRouting], share: float, subscriptions: int) -> Iterator[Row]:
+def messages(make: Callable[..., GraphRouting], share: float, subscriptions: int) -> Iterator[Row]:
     """What each operation costs in messages, and how large tables are."""
     rng, half = Random(f"{SEED}/{share}"), PLANE_M * share**0.5 / 2
     net = Net(make, 20, 6)
     at: dict[str, Position] = {}
-    where = f"{'SPCF' if make is SpcfRouting else 'GSF'}, squares of {share:.0%}"
+    where = f"{'SPCF' if make is spcf_routing else 'GSF'}, squares of {share:.0%}"
 
     def moved(client: str, position: Position) -> int:
         at[client] = position
@@ -164,7 +164,7 @@ def main(
 
 def _all(subscriptions: int, limits: tuple[int, ...]) -> Iterator[Iterator[Row]]:
     for share in (0.01, 0.04):
-        for make in (GraphRouting, SpcfRouting):
+        for make in (GraphRouting, spcf_routing):
             yield messages(make, share, subscriptions)
     for groups in (40, None):
         for contexts_max in limits:

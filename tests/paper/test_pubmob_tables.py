@@ -4,6 +4,8 @@ Each test quotes the sentence, or names the lines, that it holds the code to. `b
 neighbours.
 """
 
+from collections.abc import Mapping
+
 from godwit.broker.messages import Advertise, EntryId, Message, Publish, Subscribe, Synced, Unadvertise, Unsubscribe
 from godwit.broker.routing import Answer, Forward, Local
 from godwit.broker.tree import HERE, TreeRouting
@@ -42,7 +44,7 @@ def sent(answers: list[Answer]) -> list[tuple[str, str, Filter | None]]:
     ]
 
 
-def entries(table: dict[EntryId, Filter]) -> list[Filter]:
+def entries(table: Mapping[EntryId, Filter]) -> list[Filter]:
     return list(table.values())
 
 

@@ -4,10 +4,11 @@ from itertools import accumulate
 
 import pytest
 
+from godwit.broker.tree import TreeRouting
 from godwit.filters.filters import And, Filter, Some
 from godwit.filters.sets import Places
 from godwit.mobility import Movements, from_edges, steps
-from godwit.mobility.location_tree import LocationTree
+from godwit.mobility.location_tree import FollowedFilters
 from godwit.mobility.locations import OneOf
 from tests.paper.roaming_world import Roaming
 
@@ -91,8 +92,9 @@ def in_force(network: Roaming) -> list[str]:
     found = [places_in(session.exact["F"])]
     for before, broker in (("B1", "B2"), ("B2", "B3"), ("B3", "B4")):
         routing = network.broker(broker).routing
-        assert isinstance(routing, LocationTree)
-        [entry] = routing.followed[before].values()
+        assert isinstance(routing, TreeRouting)
+        assert isinstance(routing.further, FollowedFilters)
+        [entry] = routing.further.followed[before].values()
         assert isinstance(entry.possible["location"], OneOf)
         assert places_in(entry.loosened) == "".join(sorted(map(str, entry.possible["location"].values)))
         found.append(places_in(entry.loosened))

@@ -13,9 +13,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from godwit.broker import reductions
+from godwit.broker import placements
 from godwit.broker.messages import EntryId
-from godwit.broker.reductions import REDUCTIONS, Bundle, Change, Covering, Group, Merging, Outgoing
+from godwit.broker.placements import Bundle, BundledGroups, Change, Group, RootGroups
+from godwit.broker.reductions import REDUCTIONS, Grouped, Outgoing, covering, merging
 from godwit.filters import FALSE, TRUE, Filter, all_of, attributes_of, between, some
 from godwit.filters.algebra import covers, intersects
 from godwit.filters.events import Attributes
@@ -236,10 +237,11 @@ def test_imperfect_merging_lets_in_no_more_than_its_bound_however_often_it_merge
     ends: list[tuple[int, int]], excess_max: float
 ) -> None:
     """On one attribute, how much nobody wants is a length that can be counted."""
-    out = Merging("b", excess_max)
+    out = merging("b", excess_max)
     for key, (low, length) in enumerate(ends):
         out.add(key, ("client", str(key)), some("x", between(low, low + length)))
-    for bundle in out.bundles.values():
+    assert isinstance(out.placement, BundledGroups)
+    for bundle in out.placement.bundles.values():
         told = _spans(bundle.filter)
         wanted = _spans(*bundle.groups)
         assert wanted <= told
@@ -259,45 +261,41 @@ def _spans(*filters: Any) -> set[int]:
 # ------------------------------------------------------------ planted faults
 
 
-class ForgetsOrphans(Covering):
+class ForgetsOrphans(RootGroups):
     """Takes a covering filter back and does not think of what hung under it."""
 
-    def _taken_out(self, group: Group) -> list[Change]:
+    def take_out(self, group: Group) -> list[Change]:
         if group.cover is not None:
-            return super()._taken_out(group)
-        self._uproot(group)
-        return [self._tell(group.id, None)]
+            return super().take_out(group)
+        self.roots.remove(group)
+        return [self._told.take_back(group.id)]
 
 
-class TakesBackFirst(Covering):
+class TakesBackFirst(RootGroups):
     """Tells what hung under a filter, after that has gone."""
 
-    def _taken_out(self, group: Group) -> list[Change]:
-        changes = super()._taken_out(group)
+    def take_out(self, group: Group) -> list[Change]:
+        changes = super().take_out(group)
         return changes[-1:] + changes[:-1]
 
 
-class LeavesBundlesAsTheyAre(Merging):
+class LeavesBundlesAsTheyAre(BundledGroups):
     """Does not merge anew when a filter leaves a bundle."""
 
-    def _taken_out(self, group: Group) -> list[Change]:
+    def take_out(self, group: Group) -> list[Change]:
         bundle = self.bundle_of.pop(group.filter)
         del bundle.groups[group.filter]
         if bundle.groups:
             return []
         del self.bundles[bundle.id]
-        return [self._tell(bundle.id, None)]
+        return [self._told.take_back(bundle.id)]
 
 
-class NeverTakesBack(Covering):
+class NeverTakesBack(RootGroups):
     """Leaves what a newer filter covers."""
 
-    def _uproot(self, group: Group) -> None:
-        self.told = dict(self.told)
-        super()._uproot(group)
-
-    def _placed(self, group: Group) -> list[Change]:
-        changes = super()._placed(group)
+    def place(self, group: Group) -> list[Change]:
+        changes = super().place(group)
         return [change for change in changes if change[1] is not None]
 
 
@@ -316,24 +314,24 @@ def _holds_for(out: Callable[[], Outgoing], *, exact: bool = False) -> None:
 
 
 def test_the_laws_hold_for_what_the_planted_faults_are_planted_in() -> None:
-    _holds_for(lambda: Covering("b"), exact=True)
-    _holds_for(lambda: Merging("b"), exact=True)
+    _holds_for(lambda: covering("b"), exact=True)
+    _holds_for(lambda: merging("b"), exact=True)
 
 
 @pytest.mark.parametrize("fault", [ForgetsOrphans, TakesBackFirst, NeverTakesBack])
-def test_a_covering_with_a_planted_fault_is_caught(fault: type[Covering]) -> None:
+def test_a_covering_with_a_planted_fault_is_caught(fault: type[RootGroups]) -> None:
     with pytest.raises((AssertionError, KeyError)):
-        _holds_for(lambda: fault("b"))
+        _holds_for(lambda: Grouped("b", fault))
 
 
 def test_a_merging_that_does_not_merge_anew_is_caught() -> None:
     with pytest.raises(AssertionError):
-        _holds_for(lambda: LeavesBundlesAsTheyAre("b"), exact=True)
+        _holds_for(lambda: Grouped("b", LeavesBundlesAsTheyAre), exact=True)
 
 
 @pytest.mark.parametrize("name", ["covering", "merging"])
 def test_a_wrong_covers_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reductions, "covers", intersects)
+    monkeypatch.setattr(placements, "covers", intersects)
     with pytest.raises(AssertionError):
         _holds_for(lambda: REDUCTIONS[name]("b"))
 
@@ -343,7 +341,7 @@ def test_a_bundle_that_does_not_count_what_it_let_in_before_is_caught(monkeypatc
         __slots__ = ()
         excess = property(lambda self: 0.0, lambda self, value: None)
 
-    monkeypatch.setattr(reductions, "Bundle", Forgetful)
+    monkeypatch.setattr(placements, "Bundle", Forgetful)
     law = test_imperfect_merging_lets_in_no_more_than_its_bound_however_often_it_merges
     with pytest.raises(AssertionError):
         settings(phases=[Phase.generate], max_examples=5_000)(

@@ -18,7 +18,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,10 @@ from hypothesis import strategies as st
 
 from godwit.broker.channels import Channels
 from godwit.broker.context_table import OtherBroker
-from godwit.broker.messages import Carried, EntryId, InContext, NodeId, Packet, Publish, Start, Subscribe, Unneeded
+from godwit.broker.graph import GraphRouting
+from godwit.broker.messages import EntryId, InContext, NodeId, Packet, Publish, Subscribe, Unneeded
 from godwit.broker.routing import Answer, Forward, Handed
-from godwit.broker.spcf import SpcfRouting
+from godwit.broker.spcf import CONTEXTS_MAX, ContextForwarding, spcf_routing
 from godwit.filters.contexts import context_of, may_match, sender_part, stamped
 from godwit.filters.events import Attributes, Event, event
 from godwit.filters.filters import TRUE, Filter
@@ -96,7 +97,7 @@ def scripts(kinds: tuple[str, ...]) -> st.SearchStrategy[list[tuple[str, int, in
 class Run:
     """A network that follows a script, and what must come of it."""
 
-    def __init__(self, links: list[tuple[str, str]], contexts_max: int, make: Any = SpcfRouting) -> None:
+    def __init__(self, links: list[tuple[str, str]], contexts_max: int, make: Any = spcf_routing) -> None:
         self.network = GraphNetwork(links, make=lambda *options: make(*options, contexts_max=contexts_max))
         self.brokers: dict[NodeId, Any] = self.network.brokers
         self.contexts_max = contexts_max
@@ -205,41 +206,45 @@ class Run:
                 if broker is not home:
                     self.check_pair(home, broker)
             assert home.is_settled()
-            assert home.awaiting == home.stale == home.untold == {}
-            assert sorted(home.class_of) == sorted(home.local)
-            assert sum(len(group.ids) for group in home.classes.values()) == len(home.local)
-            assert len(home.own) <= self.contexts_max
-            for client, key in home.own.keys.items():
-                exact = home.own.exact[key]
+            assert home.forwarding.awaiting == home.stale == home.untold == {}
+            assert sorted(home.forwarding.class_of) == sorted(home.local)
+            assert sum(len(group.ids) for group in home.forwarding.classes.values()) == len(home.local)
+            assert len(home.forwarding.own) <= self.contexts_max
+            for client, key in home.forwarding.own.keys.items():
+                exact = home.forwarding.own.exact[key]
                 assert exact == self.contexts[home.broker, client]
-                assert may_match(TRUE, home.own.described[home.own.numbers[key]])
+                assert may_match(TRUE, home.forwarding.own.described[home.forwarding.own.numbers[key]])
 
     def check_pair(self, home: Any, broker: Any) -> None:
         """What `broker` holds of `home` is what D says."""
         told = {
             id: filter
             for id, filter in home.local.items()
-            if any(may_match(sender_part(filter), described) for described in broker.own.described.values())
+            if any(may_match(sender_part(filter), described) for described in broker.forwarding.own.described.values())
         }
         assert broker.remote.get(home.broker, {}) == told
-        other = broker.others.get(home.broker, OtherBroker())
-        assert dict(other.described.values()) == home.own.described
+        other = broker.forwarding.others.get(home.broker, OtherBroker())
+        assert dict(other.described.values()) == home.forwarding.own.described
         clients: dict[str, int] = {}
         for client, _ in told:
             clients[client] = clients.get(client, 0) + 1
         assert other.counts == clients
         assert {
-            client: counts[broker.broker] for client, counts in home.held_by.items() if broker.broker in counts
+            client: counts[broker.broker]
+            for client, counts in home.forwarding.held_by.items()
+            if broker.broker in counts
         } == (clients)
         for client in clients:
             placed = other.context_of(client)
-            assert (0 if placed is None else placed[0]) == home.own.number_of_client(client)
+            assert (0 if placed is None else placed[0]) == home.forwarding.own.number_of_client(client)
         assert set(other.places) <= set(clients)
         by_class: dict[Filter, set[EntryId]] = {}
         for id, filter in told.items():
             by_class.setdefault(sender_part(filter), set()).add(id)
         assert {asked: set(ids) for asked, ids in other.classes.items()} == by_class
-        assert {asked for asked, group in home.classes.items() if broker.broker in group.reach} == set(by_class)
+        assert {asked for asked, group in home.forwarding.classes.items() if broker.broker in group.reach} == set(
+            by_class
+        )
 
     def check_afterwards(self) -> None:
         """A last round from contexts that are known everywhere."""
@@ -271,10 +276,10 @@ class Run:
         self.network.settle()
         for broker in self.brokers.values():
             assert not any(broker.sizes().values()), broker.sizes()
-            assert broker.classes == broker.held_by == broker.awaiting == {}
+            assert broker.forwarding.classes == broker.forwarding.held_by == broker.forwarding.awaiting == {}
 
 
-def run(overlay: str, contexts_max: int, script: list[tuple[str, int, int]], make: Any = SpcfRouting) -> Run:
+def run(overlay: str, contexts_max: int, script: list[tuple[str, int, int]], make: Any = spcf_routing) -> Run:
     made = Run(OVERLAYS[overlay], contexts_max, make)
     made.follow(script)
     made.network.settle()
@@ -313,7 +318,7 @@ class Flushing(GraphNetwork):
         super().on_answer(name, answer)
 
 
-def run_flushes(script: list[tuple[int, int]], make: Any = SpcfRouting) -> None:
+def run_flushes(script: list[tuple[int, int]], make: Any = spcf_routing) -> None:
     """n subscribes and sends a `Flush` behind it, as for a client that comes; x and y change contexts and publish."""
     further = {Flush: lambda message: None}
     network = Flushing([("n", "x"), ("x", "y"), ("y", "n")], make=lambda *options: make(*options, further=further))
@@ -351,14 +356,13 @@ def test_what_is_published_after_a_flush_goes_where_that_came_from(script) -> No
     run_flushes(script)
 
 
-class HasLittleRoom(SpcfRouting):
-    def __init__(self, *options: Any, **more: Any) -> None:
-        super().__init__(*options, **more)
-        self.channels = Channels(self.topology, self.channels.gap_wait_s, history_max=4, parked_max=3, held_max=3)
+def with_little_room(made: GraphRouting) -> GraphRouting:
+    made.channels = Channels(made.topology, made.channels.gap_wait_s, history_max=4, parked_max=3, held_max=3)
+    return made
 
 
-def run_with_little_room(overlay: str, script: list[tuple[str, int, int]], make: Any = HasLittleRoom) -> None:
-    made = Run(OVERLAYS[overlay], 64, make)
+def run_with_little_room(overlay: str, script: list[tuple[str, int, int]], make: Any = spcf_routing) -> None:
+    made = Run(OVERLAYS[overlay], 64, lambda *options, **more: with_little_room(make(*options, **more)))
     made.follow(script)
     made.network.settle()
     made.check_tables()
@@ -418,79 +422,88 @@ def test_the_same_script_gives_the_same_packets_under_any_hash_seed() -> None:
 # ------------------------------------------------------------ planted faults
 
 
-class AwaitsNobody(SpcfRouting):
+class AwaitsNobody(ContextForwarding):
     """An event published before its context has attracted anything goes only where something is known."""
 
-    def _homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
+    def homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
         if self.own.number_of(context_of(event)):
             return {home for home, _ in found}
-        return super()._homes(event, found)
+        return super().homes(event, found)
 
 
-class TrustsOldStamps(SpcfRouting):
+class TrustsOldStamps(ContextForwarding):
     """An event from a context that is none of ours goes only where something is known."""
 
-    def _homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
-        return super()._homes(event, found) & {home for home, _ in found}
+    def homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
+        return super().homes(event, found) & {home for home, _ in found}
 
 
-class NeverTakesBack(SpcfRouting):
+class NeverTakesBack(ContextForwarding):
     def _dismiss(self, source: NodeId, other: OtherBroker) -> list[Answer]:
         return []
 
 
-class IgnoresUnneeded(SpcfRouting):
-    def _take(self, source: NodeId, message: Carried) -> list[Answer]:
-        return [] if isinstance(message, Unneeded) else super()._take(source, message)
+class IgnoresUnneeded(ContextForwarding):
+    def on_message(self, source: NodeId, message: Any) -> list[Answer]:
+        return [] if isinstance(message, Unneeded) else super().on_message(source, message)
 
 
-class KeepsItsClass(SpcfRouting):
+class KeepsItsClass(ContextForwarding):
     """A replaced filter goes where the old one went."""
 
-    def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
-        if id in self.class_of and self.local[id] != filter:
-            self._record(id, filter)
-            return self.tell(sorted(self.classes[self.class_of[id]].reach), Subscribe(id, filter))
-        return super().subscribe(id, filter, now)
+    def on_subscribe(self, id: EntryId, filter: Filter) -> list[Answer]:
+        if id in self.class_of:
+            return self.tables.tell(sorted(self.classes[self.class_of[id]].reach), Subscribe(id, filter))
+        return super().on_subscribe(id, filter)
 
 
-class SaysNotWhereClientsAre(SpcfRouting):
+class SaysNotWhereClientsAre(GraphRouting):
     """The first context that is told of a client is the last."""
 
     def tell(self, targets: Any, message: Any) -> list[Answer]:
-        if isinstance(message, InContext) and message.client in self.held_by and len(self.own) > 1:
+        known: Any = self.forwarding
+        if isinstance(message, InContext) and message.client in known.held_by and len(known.own) > 1:
             return []
         return super().tell(targets, message)
 
 
-class MeansTheWrongOnes(SpcfRouting):
+class MeansTheWrongOnes(ContextForwarding):
     """Whoever is in no known context is taken not to be meant."""
 
-    def _homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
+    def homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
         if event.to is not None:
             found = [(home, id) for home, id in found if self.others[home].context_of(id[0]) is not None]
-        return super()._homes(event, found)
+        return super().homes(event, found)
 
 
-class KeepsOldContexts(HasLittleRoom):
+class KeepsOldContexts(ContextForwarding):
     """Whoever tells everything from the start tells what it had before, too."""
 
-    def _take(self, source: NodeId, message: Carried) -> list[Answer]:
-        answers = super()._take(source, message)
-        if isinstance(message, Start):
-            self.others[source].stale = {}
-        return answers
+    def on_start(self, source: NodeId) -> None:
+        super().on_start(source)
+        self.others[source].stale = {}
 
 
-class RemembersWhatAPastLifeWasTold(SpcfRouting):
-    def _meet(self, broker: NodeId, incarnation: int) -> list[Answer]:
+class RemembersWhatAPastLifeWasTold(ContextForwarding):
+    def on_meet(self, broker: NodeId) -> None:
         reach = {asked: dict(group.reach) for asked, group in self.classes.items()}
         held = {client: dict(counts) for client, counts in self.held_by.items()}
-        answers = super()._meet(broker, incarnation)
+        super().on_meet(broker)
         for asked, told in reach.items():
             self.classes[asked].reach = told
         self.held_by = held
-        return answers
+
+
+def routing_with(planted: Any) -> Callable[..., GraphRouting]:
+    """Makes brokers that have a fault, in their tables or in whom they tell."""
+
+    def make(*options: Any, contexts_max: int = CONTEXTS_MAX, **more: Any) -> GraphRouting:
+        of_tables = issubclass(planted, GraphRouting)
+        forwarding = ContextForwarding(contexts_max) if of_tables else planted(contexts_max)
+        made: GraphRouting = (planted if of_tables else GraphRouting)(*options, forwarding=forwarding, **more)
+        return made
+
+    return make
 
 
 PLANTED = [
@@ -507,25 +520,25 @@ PLANTED = [
 
 
 @pytest.mark.parametrize("planted", PLANTED)
-def test_a_planted_fault_breaks_a_law(planted: type[SpcfRouting]) -> None:
+def test_a_planted_fault_breaks_a_law(planted: type) -> None:
     @settings(max_examples=2_000, phases=[Phase.generate])
     @given(st.sampled_from(["line", "ring", "bridge"]), LIMITS, scripts(ROUGH))
     def law(overlay, limit, script) -> None:
-        if issubclass(planted, HasLittleRoom):
-            run_with_little_room(overlay, script, planted)
+        if planted is KeepsOldContexts:
+            run_with_little_room(overlay, script, routing_with(planted))
         else:
-            run(overlay, limit, script, planted)
+            run(overlay, limit, script, routing_with(planted))
 
     with pytest.raises((AssertionError, KeyError)):
         law()
 
 
 @pytest.mark.parametrize("planted", [AwaitsNobody, TrustsOldStamps])
-def test_a_planted_fault_breaks_what_moving_rests_on(planted: type[SpcfRouting]) -> None:
+def test_a_planted_fault_breaks_what_moving_rests_on(planted: type) -> None:
     @settings(max_examples=2_000, phases=[Phase.generate])
     @given(FLUSHES)
     def law(script) -> None:
-        run_flushes(script, planted)
+        run_flushes(script, routing_with(planted))
 
     with pytest.raises(AssertionError):
         law()

@@ -12,7 +12,7 @@ from godwit.broker.context_table import OwnContexts
 from godwit.broker.routing import Answer
 from godwit.broker.session import Session
 from godwit.broker.sessions import Sessions
-from godwit.broker.spcf import SpcfRouting
+from godwit.broker.spcf import ContextForwarding
 from godwit.client import contexts as own_contexts
 from godwit.filters.events import Attributes
 from godwit.simulator.scenario import Scenario, with_changes
@@ -53,32 +53,32 @@ def vouches_for_nobody(patch: pytest.MonkeyPatch) -> None:
 
 def awaits_nobody(patch: pytest.MonkeyPatch) -> None:
     """What is published right after a change of context goes to those only who are known to want it."""
-    intact = SpcfRouting.set_context
+    intact = ContextForwarding.set_context
 
-    def set_context(self: SpcfRouting, client: str, context: Attributes | None, now: float) -> list[Answer]:
-        answers = intact(self, client, context, now)
+    def set_context(self: ContextForwarding, client: str, context: Attributes | None) -> list[Answer]:
+        answers = intact(self, client, context)
         self.awaiting.clear()
         return answers
 
-    patch.setattr(SpcfRouting, "set_context", set_context)
+    patch.setattr(ContextForwarding, "set_context", set_context)
 
 
 def attracts_nothing(patch: pytest.MonkeyPatch) -> None:
     """A new context attracts no subscriptions, and yet it is said that all are told."""
-    intact = SpcfRouting._on_context_added
+    intact = ContextForwarding._on_context_added
 
-    def on_context_added(self: SpcfRouting, source: str, other: Any, message: Any) -> list[Answer]:
+    def on_context_added(self: ContextForwarding, source: str, other: Any, message: Any) -> list[Answer]:
         classes, self.classes = self.classes, {}
         answers = intact(self, source, other, message)
         self.classes = classes
         return answers
 
-    patch.setattr(SpcfRouting, "_on_context_added", on_context_added)
+    patch.setattr(ContextForwarding, "_on_context_added", on_context_added)
 
 
 def withdraws_nothing(patch: pytest.MonkeyPatch) -> None:
     """What a context has attracted stays when the context is gone."""
-    patch.setattr(SpcfRouting, "_dismiss", lambda self, source, other: [])
+    patch.setattr(ContextForwarding, "_dismiss", lambda self, source, other: [])
 
 
 def forgets_no_context(patch: pytest.MonkeyPatch) -> None:
@@ -93,15 +93,15 @@ def forgets_no_context(patch: pytest.MonkeyPatch) -> None:
 
 def says_once_where_clients_are(patch: pytest.MonkeyPatch) -> None:
     """A subscriber that changes its context is thought to be in the one before."""
-    intact = SpcfRouting.set_context
+    intact = ContextForwarding.set_context
 
-    def set_context(self: SpcfRouting, client: str, context: Attributes | None, now: float) -> list[Answer]:
+    def set_context(self: ContextForwarding, client: str, context: Attributes | None) -> list[Answer]:
         held_by, self.held_by = self.held_by, {}
-        answers = intact(self, client, context, now)
+        answers = intact(self, client, context)
         self.held_by = held_by
         return answers
 
-    patch.setattr(SpcfRouting, "set_context", set_context)
+    patch.setattr(ContextForwarding, "set_context", set_context)
 
 
 # ---------------------------------------------------------------- by the letter

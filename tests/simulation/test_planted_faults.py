@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from godwit.broker import reductions
+from godwit.broker import placements
 from godwit.broker.channels import Channels
 from godwit.broker.effects import Effect
 from godwit.broker.graph import GraphRouting
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link
 from godwit.broker.messages import EntryId, Frame, Message, Publish
+from godwit.broker.placements import Change
 from godwit.broker.quenching import Quenching
 from godwit.broker.queues import Queue
-from godwit.broker.reductions import Change, Covering, Identity, Outgoing
+from godwit.broker.reductions import Grouped
 from godwit.broker.routing import Local
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.client.client import Client, ClientConfig
@@ -42,24 +43,24 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def covers_what_it_only_meets(patch: pytest.MonkeyPatch) -> None:
     """A `covers` that says yes wrongly."""
-    patch.setattr(reductions, "covers", algebra.intersects)
+    patch.setattr(placements, "covers", algebra.intersects)
 
 
 def forgets_what_was_covered(patch: pytest.MonkeyPatch) -> None:
     """When a covering filter goes, what it had covered is not told."""
-    add, remove = Identity.add, Identity.remove
-    forgotten: set[tuple[Outgoing, EntryId]] = set()
+    add, remove = Grouped.add, Grouped.remove
+    forgotten: set[tuple[Grouped, EntryId]] = set()
 
-    def known(outgoing: Outgoing, changes: list[Change]) -> list[Change]:
+    def known(outgoing: Grouped, changes: list[Change]) -> list[Change]:
         return [change for change in changes if change[1] is not None or (outgoing, change[0]) not in forgotten]
 
-    def remove_and_forget(self: Covering, key: Any) -> list[Change]:
+    def remove_and_forget(self: Grouped, key: Any) -> list[Change]:
         changes = remove(self, key)
         forgotten.update((self, entry) for entry, filter in changes if filter is not None)
         return known(self, [(entry, filter) for entry, filter in changes if filter is None])
 
-    patch.setattr(Covering, "add", lambda self, key, id, filter: known(self, add(self, key, id, filter)))
-    patch.setattr(Covering, "remove", remove_and_forget)
+    patch.setattr(Grouped, "add", lambda self, key, id, filter: known(self, add(self, key, id, filter)))
+    patch.setattr(Grouped, "remove", remove_and_forget)
 
 
 def matches_too_much(patch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,11 @@ from godwit.broker.broker import Broker
 from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Arrived, Effect, LinkUp, Send
 from godwit.broker.messages import Ack, Context, Frame, Goodbye, Hello
+from godwit.broker.tree import TreeRouting
 from godwit.client.client import Client
 from godwit.filters.language import parse
 from godwit.mobility import Drift, Movements, line, mobile_broker
-from godwit.mobility.location_tree import LocationTree
+from godwit.mobility.location_tree import FollowedFilters
 from godwit.mobility.locations import OneOf
 from godwit.mobility.messages import Changed, Follow, Unfollow
 from tests.paper.roaming_world import Roaming
@@ -30,10 +31,17 @@ def walk(network: Roaming, place: str, dwell_s: float | None = 1.0) -> None:
     network.command("C", lambda machine, now: machine.move_to(place, now, dwell_s=dwell_s))
 
 
-def tree(network: Roaming, name: str) -> LocationTree:
+def tree(network: Roaming, name: str) -> TreeRouting:
     routing = network.broker(name).routing
-    assert isinstance(routing, LocationTree)
+    assert isinstance(routing, TreeRouting)
     return routing
+
+
+def followed(routing: Any) -> FollowedFilters:
+    """What a broker follows."""
+    further = routing.further
+    assert isinstance(further, FollowedFilters)
+    return further
 
 
 def at_each(network: Roaming, *names: str) -> list[int]:
@@ -169,7 +177,7 @@ def test_each_end_of_a_link_measures_its_round_trip() -> None:
     network = street()
     for name, neighbour in (("B1", "B2"), ("B2", "B1"), ("B2", "B3")):
         assert network.broker(name).links[neighbour].round_trip_s == pytest.approx(0.02)
-        assert tree(network, name).delays[neighbour] == pytest.approx(0.025)
+        assert followed(tree(network, name)).delays[neighbour] == pytest.approx(0.025)
 
 
 def test_when_a_link_becomes_slow_those_behind_it_reckon_with_more_steps() -> None:
@@ -181,7 +189,9 @@ def test_when_a_link_becomes_slow_those_behind_it_reckon_with_more_steps() -> No
     network.settle()
 
     def counts() -> list[int]:
-        entries = [tree(network, at).followed[source] for at, source in (("B1", ""), ("B2", "B1"), ("B3", "B2"))]
+        entries = [
+            followed(tree(network, at)).followed[source] for at, source in (("B1", ""), ("B2", "B1"), ("B3", "B2"))
+        ]
         return [len(entry.possible["location"].values) for each in entries for entry in each.values()]  # type: ignore[union-attr]
 
     assert counts() == [3, 3, 3]
@@ -213,7 +223,7 @@ def test_news_is_passed_on_for_as_long_as_times_are_told_that_it_makes_a_differe
     walk(network, "4", dwell_s=1.0)
     network.settle()
     for at, source in (("B2", "B1"), ("B3", "B2"), ("B4", "B3")):
-        [entry] = tree(network, at).followed[source].values()
+        [entry] = followed(tree(network, at)).followed[source].values()
         assert entry.possible["location"].values == ("3", "4", "5")  # type: ignore[union-attr]
 
 
@@ -262,8 +272,7 @@ def test_a_snapshot_keeps_what_is_followed() -> None:
     change = Arrived("B2", Frame(2, 0, moved))
     assert again.handle(change, 1.0) == broker.handle(change, 1.0)
     for machine in (broker, again):
-        assert isinstance(machine.routing, LocationTree)
-        [entry] = machine.routing.followed["B2"].values()
+        [entry] = followed(machine.routing).followed["B2"].values()
         assert entry.possible["location"] == OneOf(("8", "9", "10"))
 
 
@@ -285,11 +294,10 @@ def test_where_no_time_is_known_anything_is_possible() -> None:
     broker.handle(LinkUp("B2"), 0.0)
     broker.handle(Arrived("B2", Hello(1, 0, 0, 1, False)), 0.01)
     broker.handle(Arrived("B2", Frame(1, 0, structs.replace(GOOD, link_s=None))), 0.05)
-    assert isinstance(broker.routing, LocationTree)
-    [entry] = broker.routing.followed["B2"].values()
+    [entry] = followed(broker.routing).followed["B2"].values()
     assert entry.loosened == entry.weakest
     broker.handle(Arrived("B2", Hello(1, 1, 0, 1, True)), 0.06)
-    [entry] = broker.routing.followed["B2"].values()
+    [entry] = followed(broker.routing).followed["B2"].values()
     assert entry.possible["location"].values == ("2", "3", "4")  # type: ignore[union-attr]
 
 

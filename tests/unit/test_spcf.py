@@ -30,7 +30,7 @@ from godwit.broker.messages import (
     Void,
 )
 from godwit.broker.routing import Forward, Local, Routing
-from godwit.broker.spcf import SpcfRouting
+from godwit.broker.spcf import ContextForwarding, spcf_routing
 from godwit.errors import PeerFault
 from godwit.filters.contexts import AUTHORS, CONTEXT_MAX, LISTED_MAX, Bound, bounds_of, may_match, stamped
 from godwit.filters.events import Event, event
@@ -53,9 +53,15 @@ class Contexts(GraphNetwork):
     brokers: dict[NodeId, Any]
 
     def __init__(self, links: list[tuple[str, str]] | None = None, **options: Any) -> None:
-        make = options.pop("make", SpcfRouting)
+        make = options.pop("make", spcf_routing)
         super().__init__(LINKS if links is None else links, make=lambda *all: make(*all, **options))
         self.contexts: dict[tuple[NodeId, str], Any] = {}
+
+    def at(self, name: NodeId) -> ContextForwarding:
+        """What a broker knows of contexts."""
+        forwarding = self.brokers[name].forwarding
+        assert isinstance(forwarding, ContextForwarding)
+        return forwarding
 
     def set_context(self, name: NodeId, client: str, context: Any) -> None:
         self.contexts[name, client] = context
@@ -112,12 +118,15 @@ def targets_of(answers: Any, kind: type = Publish) -> list[NodeId]:
 
 
 def test_it_is_a_routing_family_and_a_broker_chooses_it() -> None:
-    routing: Routing = SpcfRouting("a")
+    routing: Routing = spcf_routing("a")
     assert routing.sizes() == dict.fromkeys(("local", "remote", "matcher", "contexts", "placed", "classes"), 0)
     broker = Broker("a", {"b": 1.0}, BrokerConfig(family="graph", strategy="spcf", contexts_max=7))
-    assert isinstance(broker.routing, SpcfRouting)
-    assert broker.routing.own.contexts_max == 7
-    assert not isinstance(Broker("a", {}, BrokerConfig(family="graph")).routing, SpcfRouting)
+    assert isinstance(broker.routing, GraphRouting)
+    assert isinstance(broker.routing.forwarding, ContextForwarding)
+    assert broker.routing.forwarding.own.contexts_max == 7
+    other = Broker("a", {}, BrokerConfig(family="graph")).routing
+    assert isinstance(other, GraphRouting)
+    assert not isinstance(other.forwarding, ContextForwarding)
 
 
 def test_a_broker_without_clients_hears_of_no_subscription() -> None:
@@ -169,7 +178,8 @@ def test_a_replaced_filter_goes_to_its_own_d_and_leaves_the_brokers_that_are_onl
     net.unsubscribe("a", ID)
     net.drain()
     assert net.holders("a") == {}
-    assert net.brokers["a"].classes == net.brokers["a"].class_of == net.brokers["a"].held_by == {}
+    known: Any = net.at("a")
+    assert known.classes == known.class_of == known.held_by == {}
 
 
 # ------------------------------------------------------------ a context changes [spcf §3.1.2]
@@ -206,7 +216,7 @@ def test_case_ii_a_context_takes_the_place_of_another_and_attracts_and_gives_bac
     assert sent["a"] == [ContextAdded(1, 2, {"floor": 2}, replaces=1)]
     assert sorted(type(message).__name__ for message in sent["c"]) == ["Subscribe", *["Told"] * 4, "Unneeded"]
     assert net.holders("a") == {"c": ["two"]}
-    assert net.brokers["a"].others["c"].described == {1: (2, {"floor": 2})}
+    assert net.at("a").others["c"].described == {1: (2, {"floor": 2})}
 
 
 def test_case_iii_a_context_is_added_and_the_other_stays_for_whoever_is_still_in_it() -> None:
@@ -257,13 +267,13 @@ def test_a_subscriber_that_changes_its_context_says_so_once_and_does_not_subscri
 def test_an_event_published_right_after_its_context_has_changed_reaches_all_that_want_it() -> None:
     net = changing()
     net.set_context("c", "p", {"floor": 2})
-    assert sorted(net.brokers["c"].awaiting[2]) == ["a", "b", "d", "leaf"]
+    assert sorted(net.at("c").awaiting[2]) == ["a", "b", "d", "leaf"]
     assert net.brokers["c"].wanted() == [TRUE]
     assert not net.brokers["c"].is_settled()
     net.say("c", "p", temperature=60)
     net.drain()
     assert ids(net, "a", ("subscriber", "two")) == [1]
-    assert net.brokers["c"].awaiting == {}
+    assert net.at("c").awaiting == {}
     assert net.brokers["c"].is_settled()
     assert FLOOR_2 in net.brokers["c"].wanted()
 
@@ -292,7 +302,7 @@ def test_a_settled_context_sends_events_only_to_whom_they_match() -> None:
 
 
 def test_clients_of_the_publishers_own_broker_get_the_event_at_once() -> None:
-    routing = SpcfRouting("a")
+    routing = spcf_routing("a")
     routing.subscribe(ID, FLOOR_1, 0.0)
     said = stamped(event({"temperature": 60}, publisher="p", sequence=1), {"floor": 1})
     assert routing.publish(said, 0.0) == [Local(said, [ID])]
@@ -343,7 +353,7 @@ def test_a_client_that_left_a_shared_context_is_not_taken_to_be_in_it_still() ->
 
 def test_where_a_client_is_is_kept_as_long_as_a_subscription_of_it_and_told_again_with_the_next() -> None:
     net = meant()
-    other = net.brokers["c"].others["b"]
+    other: Any = net.at("c").others["b"]
     assert other.context_of("subscriber") == (1, {"role": "guest"})
     net.unsubscribe("b", ID)
     net.drain()
@@ -390,10 +400,10 @@ def test_a_context_that_comes_and_goes_before_anybody_answers_is_awaited_by_nobo
     net = changing()
     for floor in (2, 3, 2, 1, 2):
         net.set_context("c", "p", {"floor": floor})
-        assert len(net.brokers["c"].awaiting) == 1
+        assert len(net.at("c").awaiting) == 1
     net.say("c", "p", temperature=60)
     net.drain()
-    assert net.brokers["c"].awaiting == {}
+    assert net.at("c").awaiting == {}
     assert ids(net, "a", ("subscriber", "two")) == [1]
     assert net.holders("a") == {"c": ["two"]}
 
@@ -418,16 +428,16 @@ def test_a_new_life_in_the_middle_of_a_change_is_told_everything_again() -> None
 
 def test_what_an_old_life_had_been_told_counts_for_nothing_in_the_new_one() -> None:
     """`Told` for context 1 of a past life must not stand for context 1 of the present one."""
-    routing = SpcfRouting("c", 2)
+    routing: Any = spcf_routing("c", 2)
     routing.on_message("a", _link_state("a", "c"), 0.0)
     routing.set_context("p", {"floor": 1}, 0.0)
-    assert list(routing.awaiting) == [1]
+    assert list(routing.forwarding.awaiting) == [1]
     routing._take("a", Told(1, 1))
-    assert list(routing.awaiting) == [1]
+    assert list(routing.forwarding.awaiting) == [1]
     routing._take("a", Told(2, 1))
-    assert routing.awaiting == {}
+    assert routing.forwarding.awaiting == {}
     routing._take("a", ContextAdded(5, 1, {"floor": 1}))  # a's first life said nothing of a fifth
-    assert routing.others["a"].described == {}
+    assert routing.forwarding.others["a"].described == {}
 
 
 def _link_state(broker: NodeId, *neighbours: NodeId) -> Any:
@@ -439,14 +449,14 @@ def _link_state(broker: NodeId, *neighbours: NodeId) -> Any:
 def test_whoever_tells_everything_from_the_start_is_awaited_until_it_has_told() -> None:
     net = changing()
     routing = net.brokers["c"]
-    assert routing.awaiting == {}
+    assert routing.forwarding.awaiting == {}
     routing._take("a", Start(1))
-    assert routing.awaiting == {1: {"a": None}}
-    assert routing.others["a"].stale == {1: None}
+    assert routing.forwarding.awaiting == {1: {"a": None}}
+    assert routing.forwarding.others["a"].stale == {1: None}
     assert not routing.is_settled()
-    for message in net.brokers["a"]._everything("c"):
+    for message in net.at("a").everything("c"):
         routing._take("a", message)
-    assert routing.awaiting == {}
+    assert routing.forwarding.awaiting == {}
     routing._take("a", Synced())
     assert routing.is_settled()
     assert net.holders("a") == {"c": ["one"]}
@@ -458,19 +468,19 @@ def test_a_context_that_is_not_told_again_is_over_at_synced_and_takes_with_it_wh
     routing._take("c", Start(1))
     answers = routing._take("c", Synced())
     assert targets_of(answers, Unneeded) == ["c"]
-    assert routing.others["c"].described == {}
-    assert routing.classes[parse("floor = 1")].reach == {}
+    assert routing.forwarding.others["c"].described == {}
+    assert routing.forwarding.classes[parse("floor = 1")].reach == {}
 
 
-class HasNoHistory(SpcfRouting):
-    def __init__(self, *options: Any) -> None:
-        super().__init__(*options)
-        self.channels.history = type(self.channels.history)(maxlen=1)
+def without_history(*options: Any) -> GraphRouting:
+    routing = spcf_routing(*options)
+    routing.channels.history = type(routing.channels.history)(maxlen=1)
+    return routing
 
 
 def test_what_a_source_cannot_send_again_is_told_anew() -> None:
     """A `Void` stands for contexts and subscriptions alike: whoever lost them asks for everything."""
-    net = Contexts([("a", "b"), ("b", "c")], make=HasNoHistory)
+    net = Contexts([("a", "b"), ("b", "c")], make=without_history)
     net.start()
     net.set_context("c", "p", {"floor": 1})
     net.subscribe("a", ("subscriber", "one"), FLOOR_1)
@@ -487,13 +497,13 @@ def test_what_a_source_cannot_send_again_is_told_anew() -> None:
     net.settle()
     assert any(record.message == "Packet" for record in net.records)
     assert net.holders("a") == {"c": ["two"]}
-    assert net.brokers["c"].others["a"].context_of("subscriber") == (2, {"role": "guest"})
+    assert net.at("c").others["a"].context_of("subscriber") == (2, {"role": "guest"})
     assert all(routing.is_settled() for routing in net.brokers.values())
 
 
 def test_a_snapshot_goes_on_as_the_broker_would_have() -> None:
     net = changing()
-    again = restored(net.brokers["c"], SpcfRouting("c"))
+    again = restored(net.brokers["c"], spcf_routing("c"))
     said = stamped(event({"temperature": 60}, publisher="p", sequence=1), {"floor": 1})
     assert again.publish(said, 1.0) == net.brokers["c"].publish(said, 1.0) != []
     assert again.set_context("p", {"floor": 2}, 1.0) == net.brokers["c"].set_context("p", {"floor": 2}, 1.0) != []
@@ -584,9 +594,9 @@ def test_of_too_many_contexts_one_more_is_refused_on_record_and_never_answered(m
     net.drain()
     assert net.brokers["a"].sizes()["contexts"] == 2
     assert [record.kind for record in net.records] == ["refused"] * 4
-    assert sorted(net.brokers["c"].awaiting) == [3]  # so what is published from it goes to everybody
+    assert sorted(net.at("c").awaiting) == [3]  # so what is published from it goes to everybody
     net.set_context("c", "p2", None)
-    assert net.brokers["c"].awaiting == {}
+    assert net.at("c").awaiting == {}
 
 
 # ------------------------------------------------------------ summaries
@@ -651,7 +661,7 @@ def test_summaries_attract_in_vain_and_no_event_is_missed() -> None:
     net.subscribe("a", ("subscriber", "two"), FLOOR_2)
     net.drain()
     assert net.holders("a") == {"c": ["one", "two"]}
-    assert net.brokers["c"].in_vain() == 1
+    assert net.at("c").in_vain() == 1
     net.set_context("c", "q", {"floor": 5})
     net.say("c", "p", temperature=60)
     net.set_context("c", "q", {"floor": 1})

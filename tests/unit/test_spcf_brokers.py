@@ -7,8 +7,9 @@ import pytest
 from godwit.adhoc.event_broker import EventBroker
 from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Heard, Opened
+from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import Advertise, Attach, Attached, Bye, Context, Request, Subscribe
-from godwit.broker.spcf import SpcfRouting
+from godwit.broker.spcf import ContextForwarding
 from godwit.filters.contexts import CONTEXT_BYTES_MAX, CONTEXT_MAX
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
@@ -24,14 +25,19 @@ class Brokers(RoamingLine):
         super().__init__(family="graph", strategy="spcf", **config)
         self.pass_time(100.0)
 
-    def routing(self, name: str) -> SpcfRouting:
+    def routing(self, name: str) -> GraphRouting:
         routing = self.brokers[name].routing
-        assert isinstance(routing, SpcfRouting)
+        assert isinstance(routing, GraphRouting)
         return routing
+
+    def contexts_at(self, name: str) -> ContextForwarding:
+        forwarding = self.routing(name).forwarding
+        assert isinstance(forwarding, ContextForwarding)
+        return forwarding
 
     def contexts(self, client: str = "client") -> dict[str, Any]:
         """Where a client is said to be in which context."""
-        found = {name: self.routing(name).own for name in NAMES}
+        found = {name: self.contexts_at(name).own for name in NAMES}
         return {name: own.exact[own.keys[client]] for name, own in found.items() if client in own.keys}
 
     def attached(self) -> Attached:
@@ -50,7 +56,7 @@ def there(**config: Any) -> tuple[Brokers, Attached]:
     net.say("a", "one", Request(2, Subscribe(("client", "s"), parse("sender.x IS NULL"))))
     net.say("c", "other", Attach("publisher"))
     assert net.routing("c").remote["a"] == {("client", "s"): parse("sender.x IS NULL")}
-    assert net.routing("c").others["a"].context_of("client") == (2, GUARD)
+    assert net.contexts_at("c").others["a"].context_of("client") == (2, GUARD)
     return net, welcome
 
 
@@ -117,12 +123,12 @@ def test_a_client_that_waits_for_its_session_is_where_it_says_or_may_be_anywhere
     net.block("ba")
     net.come("b", "two", **moved(welcome, context=Context(GUEST)))
     assert net.contexts() == {"a": GUARD, "b": GUEST}
-    assert net.routing("c").others["b"].context_of("client") == (1, GUEST)
+    assert net.contexts_at("c").others["b"].context_of("client") == (1, GUEST)
     net, welcome = there()
     net.block("ba")
     net.come("b", "two", **moved(welcome))
     assert net.contexts() == {"a": GUARD}
-    assert net.routing("c").others["b"].context_of("client") is None  # so it may be meant by everything
+    assert net.contexts_at("c").others["b"].context_of("client") is None  # so it may be meant by everything
 
 
 def test_of_a_client_whose_server_vouches_for_a_part_nothing_is_said_before_its_session_is_there() -> None:

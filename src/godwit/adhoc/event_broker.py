@@ -23,7 +23,7 @@ from godwit.broker.effects import Effect, Input, StartTimer, Trace
 from godwit.broker.links import Link
 from godwit.broker.message_checks import shown
 from godwit.broker.messages import Attach, NodeId, Subscribe, Unsubscribe, Waiting
-from godwit.broker.reductions import Covering
+from godwit.broker.reductions import covering
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.session import Session
 from godwit.broker.tree import TreeRouting
@@ -164,8 +164,8 @@ class EventBroker:
 
 def _grow(tree: TreeRouting, peer: NodeId) -> list[Answer]:
     """Tell a new neighbour what is wanted here and behind the others. It begins with nothing, so nobody waits for it."""
-    out = tree.out_subs[peer] = Covering(f"{tree.name}/{peer}", 0.0)
-    tree.out_ads[peer] = Covering(f"{tree.name}/{peer}", 0.0)
+    out = tree.out_subs[peer] = covering(f"{tree.name}/{peer}", 0.0)
+    tree.out_ads[peer] = covering(f"{tree.name}/{peer}", 0.0)
     answers: list[Answer] = []
     for source, entries in tree.in_subs.items():
         for id, filter in entries.items():

@@ -13,7 +13,7 @@ from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId
 from godwit.broker.registry import Registry
 from godwit.broker.routing import Routing
-from godwit.broker.spcf import SpcfRouting
+from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
 
 __all__ = ["Checks", "MakeRouting", "families", "family_name", "register_family", "routing_of"]
@@ -73,7 +73,8 @@ def _graph(
 def _spcf(
     name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
 ) -> Routing:
-    return SpcfRouting(name, incarnation, neighbours, further=checks, contexts_max=config.contexts_max)
+    forwarding = ContextForwarding(config.contexts_max)
+    return GraphRouting(name, incarnation, neighbours, further=checks, forwarding=forwarding)
 
 
 register_family("tree", _tree)

@@ -38,8 +38,8 @@ and the index over it; client table → `local`.
    tree changes.
 3. Advertisements are accepted and ignored: subscriptions are known to every broker anyway.
 
-`spcf.py` tells fewer brokers of a subscription, and each event to fewer: it replaces `subscribe`, `unsubscribe`,
-`_everything` and `_homes`, which are the only places that decide who hears of what.
+Who hears of what is decided by a `Forwarding` (`forwarding_strategy.py`). The rules above are those of `gsf.py`, where
+it is everyone; `spcf.py` tells fewer brokers of a subscription, and each event to fewer.
 """
 
 from collections import deque
@@ -50,6 +50,8 @@ import msgspec
 
 from godwit.broker.channels import GAP, Channels, ChannelsState
 from godwit.broker.effects import StartTimer, TimerKey, Trace
+from godwit.broker.forwarding_strategy import Forwarding
+from godwit.broker.gsf import SubscriptionForwarding
 from godwit.broker.messages import (
     Carried,
     EntryId,
@@ -73,6 +75,7 @@ from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.matching.index import IndexMatcher
+from godwit.matching.matcher import Matcher
 from godwit.trace import Record
 
 __all__ = ["GraphRouting", "GraphState"]
@@ -94,10 +97,11 @@ class GraphState(msgspec.Struct, frozen=True, tag=True):
     stale: dict[NodeId, tuple[EntryId, ...]]
     untold: tuple[NodeId, ...]
     early: tuple[Event, ...] | None
+    forwarding: AnyState
 
 
 class GraphRouting:
-    """Graph subscription forwarding at one broker. Implements `Routing`.
+    """The tables of one broker, and what it does with them. Implements `Routing`, and `GraphTables` for `forwarding`.
 
     `incarnation` names this life: a broker that starts without its memory takes a higher one than ever before. Where it
     has taken too low a one, it hears so from its first neighbour, and takes another.
@@ -111,12 +115,16 @@ class GraphRouting:
         gap_wait_s: float = 5.0,
         newborn_s: float = 60.0,
         brokers_max: int = BROKERS_MAX,
-        further: Mapping[type, Callable[[Any], None]] | None = None,
+        *,
+        further: Further | None = None,
+        forwarding: Forwarding | None = None,
+        new_matcher: Callable[[], Matcher] = IndexMatcher,
     ) -> None:
         assert 0 < incarnation < INCARNATION_MAX
         self.broker = broker
         self.further = dict(further or {})  # what else packets carry, for the broker: types, and how they are checked
-        self.checks: Further = self.further  # all that packets may carry besides what every broker of a graph says
+        self.forwarding: Forwarding = SubscriptionForwarding() if forwarding is None else forwarding
+        self.checks: Further = {**self.further, **self.forwarding.checks}  # all that packets carry of either
         self.topology = Topology(broker, incarnation, costs, brokers_max)
         self.channels = Channels(self.topology, gap_wait_s)
         self.open: dict[NodeId, None] = {}  # neighbours whose links are open now
@@ -126,38 +134,38 @@ class GraphRouting:
         self.untold: dict[NodeId, None] = {}  # rule 4
         self.newborn_s = newborn_s
         self.early: deque[Event] | None = deque()  # rule 5; None: grown up
-        self._index()
+        self._local_index, self._remote_index = new_matcher(), new_matcher()
+        self.forwarding.join(self)
+
+    @property
+    def incarnation(self) -> int:
+        """The number of this broker's life."""
+        return self.channels.incarnation
+
+    @property
+    def lives(self) -> Mapping[NodeId, int]:
+        """The brokers that are known, and the number of the life of each."""
+        return self.channels.lives
 
     # ------------------------------------------------------------ clients here
 
     def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
-        """Record it, find D, send it towards D. [spcf §3.1.2] GSF: D is everyone."""
-        if not self._record(id, filter):  # step 1
-            return []
-        receivers = sorted(self.channels.lives)  # step 2
-        return self.tell(receivers, Subscribe(id, filter))  # steps 3, 4
-
-    def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
-        """The same with the filter removed. [spcf §3.1.2] An id that is not there has nothing to remove."""
-        return [] if self._strike(id) is None else self.tell(sorted(self.channels.lives), Unsubscribe(id))
-
-    def _record(self, id: EntryId, filter: Filter) -> bool:
-        """Put a subscription into the client table; whether that changes anything."""
+        """Record it, find D, send it towards D. [spcf §3.1.2]"""
         if self.local.get(id) == filter:
-            return False
+            return []
         if id in self.local:
             self._local_index.replace(id, filter)
         else:
             self._local_index.add(id, filter)
-        self.local[id] = filter
-        return True
+        self.local[id] = filter  # step 1
+        return self.forwarding.on_subscribe(id, filter)  # steps 2 to 4
 
-    def _strike(self, id: EntryId) -> Filter | None:
-        """Take a subscription out of the client table; its filter, if it was there."""
-        filter = self.local.pop(id, None)
-        if filter is not None:
-            self._local_index.remove(id)
-        return filter
+    def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
+        """The same with the filter removed. [spcf §3.1.2] An id that is not there has nothing to remove."""
+        if self.local.pop(id, None) is None:
+            return []
+        self._local_index.remove(id)
+        return self.forwarding.on_unsubscribe(id)
 
     def advertise(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
         return []
@@ -166,14 +174,13 @@ class GraphRouting:
         return []
 
     def set_context(self, client: NodeId, context: Attributes | None, now: float) -> list[Answer]:
-        """GSF: a context is matched where an event is delivered, and nowhere else. [spcf §4]"""
-        return []
+        return self.forwarding.set_context(client, context)
 
     def publish(self, event: Event, now: float) -> list[Answer]:
         """Match, and send one packet along the pruned tree of this broker. [spcf §3.1.1]"""
         answers = self._deliver(event)
         found: list[Any] = self._remote_index.match(event) if len(self._remote_index) else []
-        homes = self._homes(event, found)
+        homes = self.forwarding.homes(event, found)
         homes.update(self.untold)
         if homes:
             answers += self.channels.send(sorted(homes), Publish(event))
@@ -185,10 +192,6 @@ class GraphRouting:
                     why = "a newborn broker that knows nobody keeps no more"
                     answers.append(Trace(Record("lost", "", "Publish", publisher, sequence, detail=why)))
         return answers
-
-    def _homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
-        """The brokers that must get an event which matches these subscriptions of theirs."""
-        return {home for home, _ in found}
 
     def tell(self, targets: Sequence[NodeId], message: Any) -> list[Answer]:
         """Send a message to brokers that are known, behind all that was sent to each before."""
@@ -205,7 +208,9 @@ class GraphRouting:
         return self.topology.hops_max()
 
     def wanted(self) -> list[Filter]:
-        if self.untold or self.early is not None:  # somebody may want what we have not heard of
+        if (
+            self.untold or self.early is not None or self.forwarding.is_awaiting()
+        ):  # somebody may want what we have not heard of
             return [TRUE]
         remote = (filter for entries in self.remote.values() for filter in entries.values())
         held = (message for incoming in self.channels.incoming.values() for message in incoming.held.values())
@@ -227,12 +232,16 @@ class GraphRouting:
     def is_settled(self) -> bool:
         """Whether nobody is known to have anything to tell us."""
         gaps = any(incoming.has_gap for incoming in self.channels.incoming.values())
-        return not gaps and not self.untold and not self.stale
+        return not gaps and not self.untold and not self.stale and self.forwarding.is_settled()
 
     def sizes(self) -> dict[str, int]:
         """How many entries each table holds."""
-        remote = sum(map(len, self.remote.values()))
-        return {"local": len(self.local), "remote": remote, "matcher": len(self._local_index) + len(self._remote_index)}
+        return {
+            "local": len(self.local),
+            "remote": sum(map(len, self.remote.values())),
+            "matcher": len(self._local_index) + len(self._remote_index),
+            **self.forwarding.sizes(),
+        }
 
     # ------------------------------------------------------------ neighbours
 
@@ -347,17 +356,21 @@ class GraphRouting:
             case Subscribe(id=id, filter=filter):
                 return self._on_subscribe(source, id, filter)
             case Unsubscribe(id=id):
-                self._remove(source, id)
+                self.remove(source, id)
             case Start():  # rule 3
                 self.stale[source] = dict.fromkeys(self.remote.get(source, ()))
+                self.forwarding.on_start(source)
             case Synced():
                 for id in self.stale.pop(source, ()):
-                    self._remove(source, id)
+                    self.remove(source, id)
                 self.untold.pop(source, None)
+                return self.forwarding.on_synced(source)
             case Void():  # what is lost may have been a subscription
                 self.untold[source] = None
             case Nack():  # rule 7
                 return self._tell_everything(source, self.channels.lives[source])
+            case _ if type(message) in self.forwarding.checks:
+                return self.forwarding.on_message(source, message)
             case _ if type(message) in self.further:
                 return [Handed(source, message)]
         return []
@@ -366,20 +379,26 @@ class GraphRouting:
         """Update the content table. [spcf §3.1.2]"""
         entries = self.remote.setdefault(source, {})
         self.stale.get(source, {}).pop(id, None)
-        if id not in entries:
+        before = entries.get(id)
+        if before == filter:
+            return []
+        if before is None:
             if len(entries) >= ENTRIES_MAX:
                 return [Trace(Record("refused", source, "Subscribe", subscription="/".join(id), detail="too many"))]
             self._remote_index.add((source, id), filter)
-        elif entries[id] != filter:
+        else:
             self._remote_index.replace((source, id), filter)
         entries[id] = filter
+        self.forwarding.on_remote(source, id, before, filter)
         return []
 
-    def _remove(self, source: NodeId, id: EntryId) -> None:
+    def remove(self, source: NodeId, id: EntryId) -> None:
         """Not there: its Subscribe is lost, and so is nothing by this."""
-        if self.remote.get(source, {}).pop(id, None) is not None:
-            self._remote_index.remove((source, id))
+        filter = self.remote.get(source, {}).pop(id, None)
         self.stale.get(source, {}).pop(id, None)
+        if filter is not None:
+            self._remote_index.remove((source, id))
+            self.forwarding.on_remote(source, id, filter, None)
 
     # ------------------------------------------------------------ lives
 
@@ -388,6 +407,7 @@ class GraphRouting:
         known = self.channels.lives.get(broker, 0)
         if incarnation <= known:
             return []
+        self.forwarding.on_meet(broker)
         self.untold[broker] = None
         answers = self._tell_everything(broker, incarnation)
         if known:
@@ -399,13 +419,9 @@ class GraphRouting:
 
     def _tell_everything(self, broker: NodeId, incarnation: int) -> list[Answer]:
         answers = self.channels.start(broker, incarnation)
-        for message in self._everything(broker):
+        for message in self.forwarding.everything(broker):
             answers += self.channels.send((broker,), message)
         return answers + self.channels.send((broker,), Synced())
-
-    def _everything(self, broker: NodeId) -> Iterable[Carried]:
-        """All that a broker must hear between `Start` and `Synced`."""
-        return [Subscribe(id, filter) for id, filter in self.local.items()]
 
     def _begin_life(self, incarnation: int) -> list[Answer]:
         """A life that this broker has forgotten had its number: go on as another, and tell everyone everything."""
@@ -439,22 +455,8 @@ class GraphRouting:
         if self.broker in packet.targets and packet.source not in lives and len(lives) >= brokers_max:
             raise PeerFault(f"{packet.source} is one broker more than the {brokers_max} that are allowed")
 
-    def _index(self) -> None:
-        self._local_index, self._remote_index = IndexMatcher(), IndexMatcher()
-        self._local_index.add_many(self.local.items())
-        self._remote_index.add_many(
-            ((home, id), filter) for home, entries in self.remote.items() for id, filter in entries.items()
-        )
-
-    def snapshot(self) -> AnyState:
+    def snapshot(self) -> GraphState:
         """The tables as they are now."""
-        return self._tables()
-
-    def restore(self, state: Any) -> None:
-        """Have the tables of a broker of this name and these settings."""
-        self._set_tables(state)
-
-    def _tables(self) -> GraphState:
         return GraphState(
             self.topology.snapshot(),
             self.channels.snapshot(),
@@ -464,9 +466,11 @@ class GraphRouting:
             {home: tuple(ids) for home, ids in self.stale.items()},
             tuple(self.untold),
             None if self.early is None else tuple(self.early),
+            self.forwarding.snapshot(),
         )
 
-    def _set_tables(self, state: GraphState) -> None:
+    def restore(self, state: GraphState) -> None:
+        """Have the tables of a broker of this name and these settings."""
         self.topology.restore(state.topology)
         self.channels.restore(state.channels)
         self.open, self.untold = dict.fromkeys(state.open), dict.fromkeys(state.untold)
@@ -474,4 +478,8 @@ class GraphRouting:
         self.remote = {home: dict(entries) for home, entries in state.remote.items()}
         self.stale = {home: dict.fromkeys(ids) for home, ids in state.stale.items()}
         self.early = None if state.early is None else deque(state.early)
-        self._index()
+        self._local_index.add_many(self.local.items())
+        self._remote_index.add_many(
+            ((home, id), filter) for home, entries in self.remote.items() for id, filter in entries.items()
+        )
+        self.forwarding.restore(state.forwarding)

@@ -27,16 +27,17 @@ each client is of whom they have told a subscription. The exact test of `to` is 
    whenever it tells everything from the start.
 7. Nothing that another broker says of an unknown context, client or class does any harm.
 
-*Moving.* `transfer_barrier.py` needs this: an event that a broker X publishes after it has taken N's `Flush` goes to N, if
-it matches what N had subscribed to before it sent the `Flush`. N tells only those X that are in D. Say X publishes it
-from its context k. If N's `Told` for k has not come, X awaits N and sends it the event. If it has come, N knew k when
-it sent that. If N has subscribed since, X was in D then, and heard of it before the `Flush`. If N had subscribed
-before, X heard of it before the `Told`. And from a context that X does not know, the event goes to everybody.
+*Moving.* `transfer_barrier.py` needs this: an event that a broker X publishes after it has taken N's `Flush` goes to
+N, if it matches what N had subscribed to before it sent the `Flush`. N tells only those X that are in D. Say X
+publishes it from its context k. If N's `Told` for k has not come, X awaits N and sends it the event. If it has come, N
+knew k when it sent that. If N has subscribed since, X was in D then, and heard of it before the `Flush`. If N had
+subscribed before, X heard of it before the `Told`. And from a context that X does not know, the event goes to
+everybody.
 
 *Paper.* [spcf §3.1.1] forwarding; [spcf §3.1.2] routing: subscribing, the three cases of a change of context.
 
 *Symbols.* context table → `own` and `others`; content table → `remote`, by home broker; D → `SenderClass.reach`; D_N →
-the targets of a packet to neighbour N; B_s → this broker in `subscribe`; c_s → `InContext`.
+the targets of a packet to neighbour N; B_s → this broker in `on_subscribe`; c_s → `InContext`.
 
 *Departures.*
 1. Matched once at the source, as in `graph.py`: the exact targets are known there, and no Bloom filter is needed for
@@ -48,7 +49,7 @@ the targets of a packet to neighbour N; B_s → this broker in `subscribe`; c_s 
 5. Where a context takes the place of another, one message says both.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -63,7 +64,8 @@ from godwit.broker.context_table import (
     SenderClassState,
 )
 from godwit.broker.effects import Trace
-from godwit.broker.graph import GraphRouting, GraphState
+from godwit.broker.forwarding_strategy import GraphTables
+from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import (
     Carried,
     ContextAdded,
@@ -71,23 +73,19 @@ from godwit.broker.messages import (
     EntryId,
     InContext,
     NodeId,
-    Start,
     Subscribe,
-    Synced,
     Told,
     Unneeded,
     Unsubscribe,
 )
-from godwit.broker.packets import CONTEXT_CHECKS
+from godwit.broker.packets import CONTEXT_CHECKS, Further
 from godwit.broker.routing import Answer
-from godwit.broker.state_types import AnyState
-from godwit.broker.topology import BROKERS_MAX
 from godwit.filters.contexts import context_of, may_match, sender_part
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.trace import Record
 
-__all__ = ["CONTEXTS_MAX", "SpcfRouting", "SpcfState"]
+__all__ = ["CONTEXTS_MAX", "ContextForwarding", "SpcfState", "spcf_routing"]
 
 CONTEXTS_MAX = 64
 """How many contexts a broker tells of before it sums them up."""
@@ -95,10 +93,9 @@ CONTEXTS_HELD_MAX = 4_096  # of another broker; one more is not answered, and so
 
 
 class SpcfState(msgspec.Struct, frozen=True, tag=True):
-    """The tables of one broker of the graph family, and those of contexts."""
+    """The contexts here and elsewhere, and whom the subscriptions here were told to."""
 
     version: ClassVar[int] = 1
-    graph: GraphState
     own: OwnContextsState
     awaiting: dict[int, tuple[NodeId, ...]]
     others: dict[NodeId, OtherBrokerState]
@@ -106,22 +103,13 @@ class SpcfState(msgspec.Struct, frozen=True, tag=True):
     held_by: dict[NodeId, dict[NodeId, int]]
 
 
-class SpcfRouting(GraphRouting):
-    """Context forwarding at one broker. Implements `Routing`."""
+class ContextForwarding:
+    """Context forwarding at one broker. Implements `Forwarding`."""
 
-    def __init__(
-        self,
-        broker: NodeId,
-        incarnation: int = 1,
-        costs: Mapping[NodeId, float] | None = None,
-        gap_wait_s: float = 5.0,
-        newborn_s: float = 60.0,
-        brokers_max: int = BROKERS_MAX,
-        further: Mapping[type, Callable[[Any], None]] | None = None,
-        contexts_max: int = CONTEXTS_MAX,
-    ) -> None:
-        super().__init__(broker, incarnation, costs, gap_wait_s, newborn_s, brokers_max, further)
-        self.checks = {**self.further, **CONTEXT_CHECKS}
+    checks: Further = CONTEXT_CHECKS
+    tables: GraphTables
+
+    def __init__(self, contexts_max: int = CONTEXTS_MAX) -> None:
         self.own = OwnContexts(contexts_max)
         self.awaiting: dict[int, dict[NodeId, None]] = {}  # by context here, who has not told all for it; never empty
         self.others: dict[NodeId, OtherBroker] = {}
@@ -129,12 +117,14 @@ class SpcfRouting(GraphRouting):
         self.class_of: dict[EntryId, Filter] = {}
         self.held_by: dict[NodeId, dict[NodeId, int]] = {}  # by client here, how many of its subscriptions each has
 
+    def join(self, tables: GraphTables) -> None:
+        self.tables = tables
+
     # ------------------------------------------------------------ snapshots
 
-    def snapshot(self) -> AnyState:
+    def snapshot(self) -> SpcfState:
         """The tables as they are now."""
         return SpcfState(
-            self._tables(),
             self.own.snapshot(),
             {number: tuple(names) for number, names in self.awaiting.items()},
             {name: other.snapshot() for name, other in self.others.items()},
@@ -146,11 +136,10 @@ class SpcfRouting(GraphRouting):
 
     def restore(self, state: SpcfState) -> None:
         """Have the tables of a broker of this name and these settings."""
-        self._set_tables(state.graph)
         self.own.restore(state.own)
         self.awaiting = {number: dict.fromkeys(names) for number, names in state.awaiting.items()}
         for name, other in state.others.items():
-            entries = self.remote.get(name, {}).items()
+            entries = self.tables.remote.get(name, {}).items()
             self.others[name] = OtherBroker()
             self.others[name].restore(other, ((id, sender_part(filter)) for id, filter in entries))
         for each in state.classes:
@@ -160,28 +149,24 @@ class SpcfRouting(GraphRouting):
 
     # ------------------------------------------------------------ subscriptions here
 
-    def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
-        """Record it, find D, send it towards D. [spcf §3.1.2]"""
-        if not self._record(id, filter):  # step 1
-            return []
+    def on_subscribe(self, id: EntryId, filter: Filter) -> list[Answer]:
+        """Find D, send it towards D. [spcf §3.1.2]"""
         before, asked = self.class_of.get(id), sender_part(filter)
         known = self._leave_class(id) if before is not None and before != asked else []
         group = self._class(asked)  # step 2
         group.ids[id] = None
         self.class_of[id] = asked
         receivers = sorted(group.reach)
-        answers = self.tell(receivers, Subscribe(id, filter))  # steps 3, 4
+        answers = self.tables.tell(receivers, Subscribe(id, filter))  # steps 3, 4
         if before != asked:
             answers += self._introduce(id[0], [name for name in receivers if name not in known])
         gone = [name for name in known if name not in group.reach]
-        return answers + self.tell(gone, Unsubscribe(id)) + self._discharge(id[0], gone)
+        return answers + self.tables.tell(gone, Unsubscribe(id)) + self._discharge(id[0], gone)
 
-    def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
+    def on_unsubscribe(self, id: EntryId) -> list[Answer]:
         """The same with the filter removed. [spcf §3.1.2]"""
-        if self._strike(id) is None:
-            return []
         receivers = self._leave_class(id)
-        return self.tell(receivers, Unsubscribe(id)) + self._discharge(id[0], receivers)
+        return self.tables.tell(receivers, Unsubscribe(id)) + self._discharge(id[0], receivers)
 
     def _class(self, asked: Filter) -> SenderClass:
         """The class of what is asked of a sender; a new one reaches D, and nobody of D holds anything of it yet."""
@@ -209,7 +194,7 @@ class SpcfRouting(GraphRouting):
         if not counts:
             del self.held_by[client]
         number = self.own.number_of_client(client)
-        return self.tell(strangers, InContext(client, number)) if number else []
+        return self.tables.tell(strangers, InContext(client, number)) if number else []
 
     def _discharge(self, client: NodeId, brokers: Iterable[NodeId]) -> list[Answer]:
         """These hold one subscription of a client less."""
@@ -224,9 +209,9 @@ class SpcfRouting(GraphRouting):
 
     # ------------------------------------------------------------ contexts here
 
-    def set_context(self, client: NodeId, context: Attributes | None, now: float) -> list[Answer]:
+    def set_context(self, client: NodeId, context: Attributes | None) -> list[Answer]:
         """The three cases of [spcf §3.1.2]: nothing to add, one to add and one to remove, one to add."""
-        before, everyone = self.own.number_of_client(client), sorted(self.channels.lives)
+        before, everyone = self.own.number_of_client(client), sorted(self.tables.lives)
         steps = self.own.put(client, context)
         after = self.own.number_of_client(client)
         answers: list[Answer] = []
@@ -235,24 +220,24 @@ class SpcfRouting(GraphRouting):
                 awaited = self.awaiting.pop(step.replaces, {})
                 if waits_for := awaited if step.is_within else dict.fromkeys(everyone):  # rule 3
                     self.awaiting[step.number] = waits_for
-                message = ContextAdded(self.channels.incarnation, step.number, step.described, step.replaces)
-                answers += self.tell(everyone, message)
+                message = ContextAdded(self.tables.incarnation, step.number, step.described, step.replaces)
+                answers += self.tables.tell(everyone, message)
                 before = step.number if before and before == step.replaces else before
         if before != after and client in self.held_by:  # rule 5
-            answers += self.tell(sorted(self.held_by[client]), InContext(client, after))
+            answers += self.tables.tell(sorted(self.held_by[client]), InContext(client, after))
         for step in steps:
             if not isinstance(step, Added):
                 self.awaiting.pop(step.number, None)
-                answers += self.tell(everyone, ContextRemoved(step.number))
+                answers += self.tables.tell(everyone, ContextRemoved(step.number))
         return answers
 
     # ------------------------------------------------------------ events
 
-    def _homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
+    def homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
         """Whoever has a subscription that matches, of a client that may be meant; and whom rule 3 adds."""
         number = self.own.number_of(context_of(event))
         if not number:
-            return set(self.channels.lives)
+            return set(self.tables.lives)
         homes = set(self.awaiting.get(number, ()))
         if event.to is None or event.to == TRUE:
             homes.update(home for home, _ in found)
@@ -272,16 +257,16 @@ class SpcfRouting(GraphRouting):
                 homes.add(home)
         return homes
 
-    def wanted(self) -> list[Filter]:
-        return [TRUE] if self.awaiting else super().wanted()
+    def is_awaiting(self) -> bool:
+        return bool(self.awaiting)
 
     def is_settled(self) -> bool:
-        return super().is_settled() and not self.awaiting and not any(other.stale for other in self.others.values())
+        return not self.awaiting and not any(other.stale for other in self.others.values())
 
     def sizes(self) -> dict[str, int]:
         contexts = len(self.own) + sum(len(other.described) for other in self.others.values())
         placed = sum(len(other.places) for other in self.others.values())
-        return {**super().sizes(), "contexts": contexts, "placed": placed, "classes": len(self.classes)}
+        return {"contexts": contexts, "placed": placed, "classes": len(self.classes)}
 
     def in_vain(self) -> int:
         """How many subscriptions of others are here that match no client's context: summaries have attracted them."""
@@ -295,10 +280,8 @@ class SpcfRouting(GraphRouting):
 
     # ------------------------------------------------------------ what other brokers say
 
-    def _take(self, source: NodeId, message: Carried) -> list[Answer]:
-        other = self.others.get(source)
-        if other is None:
-            other = self.others[source] = OtherBroker()
+    def on_message(self, source: NodeId, message: Any) -> list[Answer]:
+        other = self.others[source]
         match message:
             case ContextAdded():
                 return self._on_context_added(source, other, message)
@@ -306,28 +289,29 @@ class SpcfRouting(GraphRouting):
                 return self._dismiss(source, other) if other.remove(number) else []
             case InContext(client=client, number=number):
                 other.place(client, number)
-                return []
             case Told(incarnation=incarnation, number=number):
-                if incarnation == self.channels.incarnation:
+                if incarnation == self.tables.incarnation:
                     self._stop_awaiting(source, number)
-                return []
             case Unneeded(filter=asked):
                 for id in list(other.classes.get(asked, ())):
-                    self._remove(source, id)
-                return []
-            case Start():  # rule 6
-                other.places, other.stale = {}, dict.fromkeys(other.firsts)
-                self._await(source)
-            case Synced():
-                for number in list(other.stale):
-                    other.remove(number)
-                return [*super()._take(source, message), *self._dismiss(source, other)]
-        return super()._take(source, message)
+                    self.tables.remove(source, id)
+        return []
+
+    def on_start(self, source: NodeId) -> None:  # rule 6
+        other = self.others[source]
+        other.places, other.stale = {}, dict.fromkeys(other.firsts)
+        self._await(source)
+
+    def on_synced(self, source: NodeId) -> list[Answer]:
+        other = self.others[source]
+        for number in list(other.stale):
+            other.remove(number)
+        return self._dismiss(source, other)
 
     def _on_context_added(self, source: NodeId, other: OtherBroker, message: ContextAdded) -> list[Answer]:
         """A context attracts the subscriptions that may match it. [spcf §3.1.2]"""
         number, described = message.number, message.described
-        if message.incarnation != self.channels.lives[source]:  # rule 6
+        if message.incarnation != self.tables.lives[source]:  # rule 6
             return []
         if (
             number not in other.firsts
@@ -341,11 +325,11 @@ class SpcfRouting(GraphRouting):
             if source not in group.reach and may_match(asked, described):
                 group.reach[source] = None
                 for id in group.ids:
-                    answers += self.tell((source,), Subscribe(id, self.local[id]))
+                    answers += self.tables.tell((source,), Subscribe(id, self.tables.local[id]))
                     answers += self._introduce(id[0], (source,))
         if message.replaces:
             answers += self._dismiss(source, other)
-        return answers + self.tell((source,), Told(message.incarnation, number))
+        return answers + self.tables.tell((source,), Told(message.incarnation, number))
 
     def _dismiss(self, source: NodeId, other: OtherBroker) -> list[Answer]:
         """Contexts of a broker are gone: take back what none that is left may match. [spcf §3.1.2]"""
@@ -353,7 +337,7 @@ class SpcfRouting(GraphRouting):
         for asked, group in self.classes.items():
             if source in group.reach and not other.may_match(asked):
                 del group.reach[source]
-                answers += self.tell((source,), Unneeded(asked))
+                answers += self.tables.tell((source,), Unneeded(asked))
                 for id in group.ids:
                     answers += self._discharge(id[0], (source,))
         return answers
@@ -369,44 +353,46 @@ class SpcfRouting(GraphRouting):
         if not awaited:
             self.awaiting.pop(number, None)
 
-    def _on_subscribe(self, source: NodeId, id: EntryId, filter: Filter) -> list[Answer]:
-        before = self.remote.get(source, {}).get(id)
-        answers = super()._on_subscribe(source, id, filter)
-        if self.remote[source].get(id) == filter != before:
-            other = self.others[source]
-            if before is not None:
-                other.discount(id, sender_part(before), replaced=True)
-            other.count(id, sender_part(filter))
-        return answers
-
-    def _remove(self, source: NodeId, id: EntryId) -> None:
-        filter = self.remote.get(source, {}).get(id)
-        super()._remove(source, id)
-        if filter is not None:
-            self.others[source].discount(id, sender_part(filter))
+    def on_remote(self, source: NodeId, id: EntryId, before: Filter | None, after: Filter | None) -> None:
+        """Count it with what it asks of a sender."""
+        other = self.others[source]
+        if before is not None:
+            other.discount(id, sender_part(before), replaced=after is not None)
+        if after is not None:
+            other.count(id, sender_part(after))
 
     # ------------------------------------------------------------ lives
 
-    def _meet(self, broker: NodeId, incarnation: int) -> list[Answer]:
-        if incarnation > self.channels.lives.get(broker, 0):  # rule 6
-            self.others.setdefault(broker, OtherBroker()).forget()
-            for group in self.classes.values():
-                if broker in group.reach:
-                    del group.reach[broker]
-                    for id in group.ids:
-                        self._discharge(id[0], (broker,))
-            self._await(broker)
-        return super()._meet(broker, incarnation)
+    def on_meet(self, broker: NodeId) -> None:  # rule 6
+        self.others.setdefault(broker, OtherBroker()).forget()
+        for group in self.classes.values():
+            if broker in group.reach:
+                del group.reach[broker]
+                for id in group.ids:
+                    self._discharge(id[0], (broker,))
+        self._await(broker)
 
-    def _everything(self, broker: NodeId) -> Iterable[Carried]:
+    def everything(self, broker: NodeId) -> Iterable[Carried]:
         """Contexts, subscriptions by D, where their clients are, and that this is all for the other's contexts."""
-        own, incarnation = self.own, self.channels.incarnation
+        own, incarnation = self.own, self.tables.incarnation
         yield from (ContextAdded(incarnation, number, described) for number, described in own.described.items())
         for group in self.classes.values():
             if broker in group.reach:
-                yield from (Subscribe(id, self.local[id]) for id in group.ids)
+                yield from (Subscribe(id, self.tables.local[id]) for id in group.ids)
         for client, counts in self.held_by.items():
             if broker in counts and (number := own.number_of_client(client)):
                 yield InContext(client, number)
         if broker in self.others:
-            yield from (Told(self.channels.lives[broker], number) for number in self.others[broker].firsts)
+            yield from (Told(self.tables.lives[broker], number) for number in self.others[broker].firsts)
+
+
+def spcf_routing(
+    broker: NodeId,
+    incarnation: int = 1,
+    costs: Mapping[NodeId, float] | None = None,
+    *options: Any,
+    contexts_max: int = CONTEXTS_MAX,
+    **more: Any,
+) -> GraphRouting:
+    """A broker of the graph family that goes by contexts; further options are those of `GraphRouting`."""
+    return GraphRouting(broker, incarnation, costs, *options, forwarding=ContextForwarding(contexts_max), **more)

@@ -13,6 +13,9 @@ all? As in any wave over a tree: its advertisements for a neighbour are complete
 of all *other* neighbours are; its subscriptions, when those of all others are, and the neighbour's advertisements,
 which they depend on. Brokers that start together tell each other in the same way.
 
+Entries of another kind may be told on the same tree; `further` has them (`further_entries.py`). Who reads about
+subscriptions and advertisements need not think of it: most trees have `NoFurtherEntries`.
+
 *Rules.*
 1. A neighbour is told a subscription iff it has sent an intersecting advertisement (always when advertisements are
    off), and nothing that came from itself.
@@ -32,6 +35,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
+from godwit.broker.further_entries import FurtherEntries, NoFurtherEntries
 from godwit.broker.message_checks import check_event, shown
 from godwit.broker.messages import (
     Advertise,
@@ -44,7 +48,8 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from godwit.broker.reductions import Change, Outgoing, intersects, reduction_of
+from godwit.broker.placements import Change
+from godwit.broker.reductions import Outgoing, intersects, reduction_of
 from godwit.broker.routing import Answer, Demand, Forward, Local
 from godwit.broker.state_types import AnyState
 from godwit.errors import PeerFault
@@ -82,10 +87,11 @@ class TreeState(msgspec.Struct, frozen=True, tag=True):
     awaiting: dict[str, tuple[NodeId, ...]]
     told_all: dict[str, tuple[NodeId, ...]]
     held: tuple[tuple[NodeId, Event], ...]
+    further: AnyState
 
 
 class TreeRouting:
-    """The tables of one broker and what it does with them. See the module's head."""
+    """The tables of one broker and what it does with them. Implements `Routing`, and `TreeTables` for `further`."""
 
     def __init__(
         self,
@@ -96,6 +102,7 @@ class TreeRouting:
         reduction: str = "covering",
         advertised: bool = True,
         excess_max: float = 0.0,
+        further: FurtherEntries | None = None,
     ) -> None:
         self.name = name
         self.neighbours = tuple(neighbours)
@@ -103,8 +110,8 @@ class TreeRouting:
         self.advertised = advertised and not self.floods
         self.in_subs: Entries = {source: {} for source in (HERE, *self.neighbours)}
         self.in_ads: Entries = {source: {} for source in (HERE, *self.neighbours)}
-        maker = f"{name}/{incarnation}"  # an id of this life must not replace one of a past life that is still in force
-        self.new_outgoing = partial(reduction_of(reduction), maker, excess_max)
+        self.maker = f"{name}/{incarnation}"  # an id of this life must not replace one of a past life still in force
+        self.new_outgoing = partial(reduction_of(reduction), self.maker, excess_max)
         self.out_subs: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.out_ads: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.matcher = RememberingMatcher()
@@ -115,11 +122,13 @@ class TreeRouting:
         }
         self.told_all: dict[str, dict[NodeId, None]] = {ADVERTISEMENTS: {}, SUBSCRIPTIONS: {}}  # whom we have
         self.held: list[tuple[NodeId, Event]] = []
+        self.further: FurtherEntries = NoFurtherEntries() if further is None else further
+        self.further.join(self)
 
     # ------------------------------------------------------------ subscriptions
 
     def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
-        return self.on_subscribe(id, filter, HERE)
+        return self.further.replace(id, filter) if self.further.has(id) else self.on_subscribe(id, filter, HERE)
 
     def on_subscribe(self, id: EntryId, filter: Filter, source: NodeId) -> list[Answer]:
         """Remember that `source` wants what `filter` matches, and tell the neighbours who must know. [pubmob Fig. 3]"""
@@ -135,13 +144,13 @@ class TreeRouting:
         for n in self.neighbours:  # l.5
             if n != source:
                 out = self.out_subs[n]
-                concerns = self._concerns(filter, n)
+                concerns = self.concerns(filter, n)
                 changes = out.add((source, id), id, filter) if concerns else out.remove((source, id))
                 _tell(n, changes, Subscribe, Unsubscribe, answers)  # l.6-9
         return answers
 
     def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
-        return self.on_unsubscribe(id, HERE)
+        return self.further.remove(id, HERE) if self.further.has(id) else self.on_unsubscribe(id, HERE)
 
     def on_unsubscribe(self, id: EntryId, source: NodeId) -> list[Answer]:
         """Forget a subscription. What it had covered is told before it goes."""
@@ -154,7 +163,7 @@ class TreeRouting:
                 _tell(n, self.out_subs[n].remove((source, id)), Subscribe, Unsubscribe, answers)
         return answers
 
-    def _concerns(self, filter: Filter, neighbour: NodeId) -> bool:
+    def concerns(self, filter: Filter, neighbour: NodeId) -> bool:
         """Whether `neighbour` has advertised anything that this subscription may want."""
         if not self.advertised:
             return True
@@ -185,7 +194,7 @@ class TreeRouting:
                         _tell(source, out.add((m, sub), sub, wanted), Subscribe, Unsubscribe, answers)  # l.13-16
         if before is not None:
             self._withdraw(source, before, answers)
-        return answers
+        return answers + self.further.on_advertised(source)
 
     def unadvertise(self, id: EntryId, now: float) -> list[Answer]:
         return self.on_unadvertise(id, HERE)
@@ -199,9 +208,10 @@ class TreeRouting:
         for n in self.neighbours:
             if n != source:
                 _tell(n, self.out_ads[n].remove((source, id)), Advertise, Unadvertise, answers)
-        if source != HERE:
-            self._withdraw(source, filter, answers)
-        return answers
+        if source == HERE:
+            return answers
+        self._withdraw(source, filter, answers)
+        return answers + self.further.on_advertised(source)
 
     def _withdraw(self, neighbour: NodeId, filter: Filter, answers: list[Answer]) -> None:
         """`neighbour` advertises `filter` no longer: take back the subscriptions that concern it no longer."""
@@ -209,7 +219,7 @@ class TreeRouting:
         for m, entries in self.in_subs.items():
             if m != neighbour:
                 for sub, wanted in entries.items():
-                    if intersects(filter, wanted) and not self._concerns(wanted, neighbour):
+                    if intersects(filter, wanted) and not self.concerns(wanted, neighbour):
                         _tell(neighbour, out.remove((m, sub)), Subscribe, Unsubscribe, answers)
 
     # ------------------------------------------------------------ events
@@ -259,9 +269,9 @@ class TreeRouting:
                 _tell(peer, self.out_ads[peer].add((source, id), id, filter), Advertise, Unadvertise, answers)
         for source, subs in self.in_subs.items():
             for id, filter in subs.items():
-                if source != peer and self._concerns(filter, peer):
+                if source != peer and self.concerns(filter, peer):
                     _tell(peer, self.out_subs[peer].add((source, id), id, filter), Subscribe, Unsubscribe, answers)
-        return answers
+        return answers + self.further.on_new_neighbour(peer)
 
     def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
         kind = type(message)
@@ -272,23 +282,27 @@ class TreeRouting:
         match message:
             case Subscribe(id=id, filter=filter):
                 self._check(id, filter, self.in_subs[peer])
-                self._refresh(peer, SUBSCRIPTIONS, id)
+                self.refresh(peer, SUBSCRIPTIONS, id)
                 return self.on_subscribe(id, filter, peer)
             case Unsubscribe(id=id):
                 self._check_known(id, self.in_subs[peer])
                 return self.on_unsubscribe(id, peer)
             case Advertise(id=id, filter=filter):
                 self._check(id, filter, self.in_ads[peer])
-                self._refresh(peer, ADVERTISEMENTS, id)
+                self.refresh(peer, ADVERTISEMENTS, id)
                 return self.on_advertise(id, filter, peer)
             case Unadvertise(id=id):
                 self._check_known(id, self.in_ads[peer])
                 return self.on_unadvertise(id, peer)
             case Synced(what=what) if what in (ADVERTISEMENTS, SUBSCRIPTIONS):
                 return self.on_synced(what, peer, now)
+        if kind in self.further.messages:
+            return self.further.on_message(peer, message)
         raise PeerFault(f"sends a {kind.__name__}, which brokers of a tree do not exchange")
 
     def demand_of(self, message: Message) -> Demand | None:
+        if type(message) in self.further.messages:
+            return self.further.demand_of(message)
         return Demand(message.filter) if type(message) is Subscribe else Demand()
 
     def _check(self, id: EntryId, filter: Filter, entries: dict[EntryId, Filter]) -> None:
@@ -320,12 +334,14 @@ class TreeRouting:
     def _known_from(self, peer: NodeId) -> list[tuple[str, EntryId]]:
         """All that `peer` has told us."""
         subscriptions = [(SUBSCRIPTIONS, id) for id in self.in_subs[peer]]
-        return subscriptions + [(ADVERTISEMENTS, id) for id in self.in_ads[peer]]
+        advertisements = [(ADVERTISEMENTS, id) for id in self.in_ads[peer]]
+        return [*subscriptions, *advertisements, *((self.further.kind, id) for id in self.further.known_from(peer))]
 
     def _told_to(self, peer: NodeId) -> list[Answer]:
         """All that we have told `peer`, to be told again."""
         answers: list[Answer] = [Forward(peer, Advertise(id, ad)) for id, ad in self.out_ads[peer].told.items()]
-        return answers + [Forward(peer, Subscribe(id, filter)) for id, filter in self.out_subs[peer].told.items()]
+        answers += [Forward(peer, Subscribe(id, filter)) for id, filter in self.out_subs[peer].told.items()]
+        return answers + self.further.told_to(peer)
 
     def on_link_dead(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
         """On a tree there is no way around: whatever waits for `peer` is told again when it returns."""
@@ -335,9 +351,10 @@ class TreeRouting:
         """`peer` has told all of `what`: drop what else we knew of it, and go on when all neighbours are through."""
         answers: list[Answer] = []
         stale = self.stale.get(peer, {})
-        over = [id for kind, id in stale if kind == what]
-        for id in over:
-            del stale[what, id]
+        if what == SUBSCRIPTIONS:  # with these, all entries of another kind are told
+            for id in _struck(stale, self.further.kind):
+                answers += self.further.remove(id, peer)
+        for id in _struck(stale, what):
             answers += self.on_unsubscribe(id, peer) if what == SUBSCRIPTIONS else self.on_unadvertise(id, peer)
         if not stale:
             self.stale.pop(peer, None)
@@ -380,7 +397,8 @@ class TreeRouting:
             awaited.clear()
         return [*self._sync_others(), *self._release(now)]
 
-    def _refresh(self, peer: NodeId, kind: str, id: EntryId) -> None:
+    def refresh(self, peer: NodeId, kind: str, id: EntryId) -> None:
+        """A neighbour that has lost its memory has told this entry again."""
         if peer in self.stale:
             self.stale[peer].pop((kind, id), None)
 
@@ -395,7 +413,10 @@ class TreeRouting:
     def wanted(self) -> list[Filter]:
         if not self.is_whole() or (self.floods and self.neighbours):  # somebody may want what we have not heard of
             return [TRUE]
-        return list(dict.fromkeys(filter for entries in self.in_subs.values() for filter in entries.values()))
+        wanted = dict.fromkeys(filter for entries in self.in_subs.values() for filter in entries.values())
+        if list(wanted) != [TRUE]:  # who wants everything wants the rest, too
+            wanted |= dict.fromkeys(self.further.wanted())
+        return list(wanted)
 
     def held_back(self) -> list[Message]:
         """Messages that wait here for this broker's tables to be whole."""
@@ -416,19 +437,13 @@ class TreeRouting:
             "out_subs": sum(len(out.told) for out in self.out_subs.values()),
             "out_ads": sum(len(out.told) for out in self.out_ads.values()),
             "matcher": len(self.matcher),
+            **self.further.sizes(),
         }
 
     # ------------------------------------------------------------ snapshots
 
-    def snapshot(self) -> AnyState:
+    def snapshot(self) -> TreeState:
         """The tables as they are now."""
-        return self._tables()
-
-    def restore(self, state: Any) -> None:
-        """Have the tables of a broker of this name and these settings."""
-        self._set_tables(state)
-
-    def _tables(self) -> TreeState:
         return TreeState(
             {source: dict(entries) for source, entries in self.in_subs.items()},
             {source: dict(entries) for source, entries in self.in_ads.items()},
@@ -438,9 +453,11 @@ class TreeRouting:
             {what: tuple(names) for what, names in self.awaiting.items()},
             {what: tuple(names) for what, names in self.told_all.items()},
             tuple(self.held),
+            self.further.snapshot(),
         )
 
-    def _set_tables(self, state: TreeState) -> None:
+    def restore(self, state: TreeState) -> None:
+        """Have the tables of a broker of this name and these settings."""
         self.neighbours = tuple(source for source in state.in_subs if source != HERE)
         self.in_subs = {source: dict(entries) for source, entries in state.in_subs.items()}
         self.in_ads = {source: dict(entries) for source, entries in state.in_ads.items()}
@@ -455,6 +472,15 @@ class TreeRouting:
         self.matcher.add_many(
             ((source, id), filter) for source, entries in self.in_subs.items() for id, filter in entries.items()
         )
+        self.further.restore(state.further)
+
+
+def _struck(stale: dict[tuple[str, EntryId], None], kind: str) -> list[EntryId]:
+    """Take all of one kind out of what a neighbour has not told again; their ids."""
+    ids = [id for of, id in stale if of == kind]
+    for id in ids:
+        del stale[kind, id]
+    return ids
 
 
 def _tell(

@@ -31,12 +31,14 @@ from typing import Any, Literal, Protocol, cast
 import msgspec
 from msgspec import Raw
 
-from godwit.broker import reductions
+from godwit.broker import placements, reductions
 from godwit.broker.broker_state import BrokerState
 from godwit.broker.effects import TimerKey
+from godwit.broker.further_entries import NoFurtherEntriesState
 from godwit.broker.gossip import GossipState
 from godwit.broker.graph import GraphState
 from godwit.broker.groups import GroupsState
+from godwit.broker.gsf import GsfState
 from godwit.broker.quenching import QuenchingState
 from godwit.broker.spcf import SpcfState
 from godwit.broker.tree import TreeState
@@ -49,7 +51,7 @@ from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import from_json, to_json
 from godwit.mobility.attach_policies.carry import CarryState
-from godwit.mobility.location_tree import LocationTreeState
+from godwit.mobility.location_tree import FollowedFiltersState
 from godwit.mobility.overlay_routes import OverlayRoutesState
 from godwit.mobility.publisher_presence import PublisherPresenceState
 from godwit.mobility.relocation import RelocationState
@@ -109,14 +111,16 @@ STATES = Kinds(
     [
         BrokerState,
         TreeState,
-        LocationTreeState,
+        NoFurtherEntriesState,
+        FollowedFiltersState,
         GraphState,
+        GsfState,
         SpcfState,
         reductions.NothingState,
         reductions.SimpleState,
-        reductions.IdentityState,
-        reductions.CoveringState,
-        reductions.MergingState,
+        placements.IdentityState,
+        placements.CoveringState,
+        placements.MergingState,
         GossipState,
         GroupsState,
         QuenchingState,

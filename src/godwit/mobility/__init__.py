@@ -15,7 +15,6 @@ from godwit.mobility.mobile_broker import mobile_broker
 from godwit.mobility.movement_graphs import (
     Drift,
     MovementGraph,
-    RoadNetwork,
     from_edges,
     grid,
     line,
@@ -27,7 +26,6 @@ __all__ = [
     "Drift",
     "MovementGraph",
     "Movements",
-    "RoadNetwork",
     "from_edges",
     "grid",
     "line",

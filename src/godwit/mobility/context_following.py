@@ -23,7 +23,7 @@ from godwit.broker.effects import Effect, Trace
 from godwit.broker.host import Host
 from godwit.broker.messages import Context, EntryId, NodeId
 from godwit.filters.filters import Filter
-from godwit.mobility.location_tree import SLACK, LocationTree
+from godwit.mobility.location_tree import SLACK, FollowedFilters
 from godwit.mobility.locations import Movements
 from godwit.trace import Record
 
@@ -39,8 +39,9 @@ class ContextFollowing:
     label = "context following"
     host: Host
 
-    def __init__(self, movements: Movements) -> None:
+    def __init__(self, movements: Movements, followed: FollowedFilters | None) -> None:
         self.movements = movements
+        self.followed = followed  # in the tree of this broker; None: it is of another family
         self._sources: list[ContextOf] = []
 
     def join(self, host: Host) -> Handlers:
@@ -79,10 +80,10 @@ class ContextFollowing:
     def subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
         """Let routing know what a client here wants, by an open filter."""
         context, dwell_s = self._context_of(id[0])
-        routing = self.host.routing
-        if isinstance(routing, LocationTree):
-            self.host.carry_out(routing.follow(id, filter, context.values, dwell_s), effects, now)
+        if self.followed is not None:
+            self.host.carry_out(self.followed.follow(id, filter, context.values, dwell_s), effects, now)
             return
+        routing = self.host.routing
         possible = self.movements.possible(filter, context.values, self._farthest_s(), dwell_s)
         loosened = self.movements.loosened(filter, possible)
         if routing.local_filter(id) != loosened:
@@ -105,6 +106,5 @@ class ContextFollowing:
 
     def _on_round_trip(self, peer: NodeId, round_trip_s: float, effects: list[Effect], now: float) -> None:
         """A link takes so long now: brokers on a tree reckon with it, if it makes a difference."""
-        routing = self.host.routing
-        if isinstance(routing, LocationTree):
-            self.host.carry_out(routing.measure(peer, round_trip_s), effects, now)
+        if self.followed is not None:
+            self.host.carry_out(self.followed.measure(peer, round_trip_s), effects, now)

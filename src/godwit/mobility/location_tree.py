@@ -1,4 +1,4 @@
-"""The tree family with filters on clients' own states: each broker reckons with where the client may be by then.
+"""Filters on clients' own states in a tree: each broker reckons with where the client may be by then.
 
 *Theory.* An open filter, such as `location = myloc`, is not told to neighbours like others. A `Follow` carries it as it
 stands, with the client's state and with the time that has been spent on the way. Each broker adds the round trip of the
@@ -9,6 +9,8 @@ within F_2 within F_3. [rebeca §5.1]
 
 When the state changes, a `Changed` follows the same way and each broker replaces the filter in one step. It goes no
 further than to the first broker for which the change makes no difference: then it makes none behind it either.
+
+`FollowedFilters` keeps these entries, beside the subscriptions of a `TreeRouting`: they are `FurtherEntries` of it.
 
 *Rules.*
 1. An entry is told to a neighbour iff the neighbour has advertised something that the filter may want in some state; so
@@ -24,30 +26,28 @@ further than to the first broker for which the change makes no difference: then 
 places to add and to remove; we send the state, and each broker works out both.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, ClassVar
 
 import msgspec
 
+from godwit.broker.further_entries import TreeTables
 from godwit.broker.message_checks import check_dwell, check_size, check_values, shown
-from godwit.broker.messages import EntryId, Message, NodeId
+from godwit.broker.messages import EntryId, NodeId
 from godwit.broker.routing import Answer, Demand, Forward
-from godwit.broker.state_types import AnyState
-from godwit.broker.tree import ENTRIES_MAX, HERE, SUBSCRIPTIONS, TreeRouting, TreeState
+from godwit.broker.tree import ENTRIES_MAX, HERE
 from godwit.errors import PeerFault
 from godwit.filters.contexts import AUTHORS
 from godwit.filters.events import Attributes
-from godwit.filters.filters import TRUE, Filter
+from godwit.filters.filters import Filter
 from godwit.filters.references import is_open, references_of
 from godwit.mobility.locations import Movements, Possibilities, State
 from godwit.mobility.messages import Changed, Follow, Unfollow
 
-__all__ = ["Followed", "FollowedState", "LocationTree", "LocationTreeState"]
+__all__ = ["Followed", "FollowedFilters", "FollowedFiltersState", "FollowedState"]
 
 SLACK = 1.25
 SPENT_S_MAX = 1e9
-FOLLOWED = "followed"
-
 Key = tuple[NodeId, EntryId]
 
 
@@ -61,11 +61,10 @@ class FollowedState(msgspec.Struct, frozen=True):
     link_s: float | None
 
 
-class LocationTreeState(msgspec.Struct, frozen=True, tag=True):
-    """The tables of one broker, and what it follows of clients' states."""
+class FollowedFiltersState(msgspec.Struct, frozen=True, tag=True):
+    """The entries of one broker, and under which ids its neighbours know them."""
 
     version: ClassVar[int] = 1
-    tree: TreeState
     followed: dict[NodeId, dict[EntryId, FollowedState]]
     told: dict[NodeId, dict[Key, EntryId]]
     delays: dict[NodeId, float]
@@ -113,18 +112,25 @@ class Followed:
         return Changed(id, self.values, self.dwell_s, self.elapsed_s, link_s)
 
 
-class LocationTree(TreeRouting):
-    """The tables of one broker, with what it follows of clients' states."""
+class FollowedFilters:
+    """What one broker follows of clients' states. Implements `FurtherEntries`."""
 
-    def __init__(self, name: NodeId, neighbours: Iterable[NodeId], movements: Movements, **options: Any) -> None:
-        super().__init__(name, neighbours, **options)
+    kind = "followed"
+    messages: Collection[type] = (Follow, Changed, Unfollow)
+    tree: TreeTables
+
+    def __init__(self, movements: Movements) -> None:
         self.movements = movements
-        self.followed: dict[NodeId, dict[EntryId, Followed]] = {source: {} for source in self.in_subs}
-        self.told: dict[NodeId, dict[Key, EntryId]] = {n: {} for n in self.neighbours}  # under which id
-        self.taken: dict[NodeId, dict[EntryId, None]] = {n: {} for n in self.neighbours}  # those ids
+        self.followed: dict[NodeId, dict[EntryId, Followed]] = {HERE: {}}  # by source
+        self.told: dict[NodeId, dict[Key, EntryId]] = {}  # by neighbour, under which id
+        self.taken: dict[NodeId, dict[EntryId, None]] = {}  # those ids
         self.delays: dict[NodeId, float] = {}  # round trips, with slack
         self.ids_made = 0
-        self.maker = f"{name}/{options.get('incarnation', 1)}/follow"
+
+    def join(self, tree: TreeTables) -> None:
+        self.tree = tree
+        for neighbour in tree.neighbours:
+            self.followed[neighbour], self.told[neighbour], self.taken[neighbour] = {}, {}, {}
 
     # ------------------------------------------------------------ clients here
 
@@ -138,26 +144,21 @@ class LocationTree(TreeRouting):
 
     def _without_ordinary(self, id: EntryId) -> list[Answer]:
         """The filter that an open one has taken the place of goes, once that is told."""
-        if id not in self.in_subs[HERE]:
+        if self.tree.local_filter(id) is None:
             return []
-        answers = super().on_unsubscribe(id, HERE)
-        self.matcher.add((HERE, id), self.followed[HERE][id].loosened)
+        answers = self.tree.on_unsubscribe(id, HERE)
+        self.tree.matcher.add((HERE, id), self.followed[HERE][id].loosened)
         return answers
 
-    def on_subscribe(self, id: EntryId, filter: Filter, source: NodeId) -> list[Answer]:
-        """As every tree; here, an ordinary filter may take the place of an open one."""
-        if source != HERE or id not in self.followed[HERE]:
-            return super().on_subscribe(id, filter, source)
-        self.matcher.remove((HERE, id))
-        answers = super().on_subscribe(id, filter, HERE)
+    def has(self, id: EntryId) -> bool:
+        return id in self.followed[HERE]
+
+    def replace(self, id: EntryId, filter: Filter) -> list[Answer]:
+        """An ordinary filter takes the place of an open one: it is told first."""
+        self.tree.matcher.remove((HERE, id))
+        answers = self.tree.on_subscribe(id, filter, HERE)
         del self.followed[HERE][id]
         return answers + self._untell_all(HERE, id)
-
-    def on_unsubscribe(self, id: EntryId, source: NodeId) -> list[Answer]:
-        """As every tree; a client here unsubscribes open filters as others."""
-        if source == HERE and id in self.followed[HERE]:
-            return self._drop(HERE, id)
-        return super().on_unsubscribe(id, source)
 
     # ------------------------------------------------------------ entries
 
@@ -168,11 +169,11 @@ class LocationTree(TreeRouting):
         key = (source, _in_matcher(source, id))
         if before is not None:
             if before.loosened != entry.loosened:
-                self.matcher.replace(key, entry.loosened)
-        elif source != HERE or id not in self.in_subs[HERE]:
-            self.matcher.add(key, entry.loosened)
+                self.tree.matcher.replace(key, entry.loosened)
+        elif source != HERE or self.tree.local_filter(id) is None:
+            self.tree.matcher.add(key, entry.loosened)
         answers: list[Answer] = []
-        for n in self.neighbours:
+        for n in self.tree.neighbours:
             if n != source:
                 self._tell(n, source, id, entry, before, answers)
         return answers
@@ -189,7 +190,7 @@ class LocationTree(TreeRouting):
         """Tell one neighbour what it has to know of an entry that was `before`. (rules 1 to 3)"""
         told = self.told[neighbour]
         name = told.get((source, id))
-        if self.floods or not self._concerns(entry.weakest, neighbour):
+        if self.tree.floods or not self.tree.concerns(entry.weakest, neighbour):
             self._untell(neighbour, source, id, answers)
         elif name is None:
             name = told[source, id] = self._free_id(id, self.taken[neighbour])
@@ -203,18 +204,19 @@ class LocationTree(TreeRouting):
         """While a client moves from broker to broker, two sources follow it under one name."""
         while id in taken:
             self.ids_made += 1
-            id = (self.maker, str(self.ids_made))
+            id = (f"{self.tree.maker}/follow", str(self.ids_made))
         taken[id] = None
         return id
 
-    def _drop(self, source: NodeId, id: EntryId) -> list[Answer]:
+    def remove(self, id: EntryId, source: NodeId) -> list[Answer]:
+        """An entry is over."""
         del self.followed[source][id]
-        self.matcher.remove((source, _in_matcher(source, id)))
+        self.tree.matcher.remove((source, _in_matcher(source, id)))
         return self._untell_all(source, id)
 
     def _untell_all(self, source: NodeId, id: EntryId) -> list[Answer]:
         answers: list[Answer] = []
-        for n in self.neighbours:
+        for n in self.tree.neighbours:
             self._untell(n, source, id, answers)
         return answers
 
@@ -226,22 +228,13 @@ class LocationTree(TreeRouting):
 
     # ------------------------------------------------------------ advertisements
 
-    def on_advertise(self, id: EntryId, filter: Filter, source: NodeId) -> list[Answer]:
-        answers = super().on_advertise(id, filter, source)
-        return answers + self._look_again(source)
-
-    def on_unadvertise(self, id: EntryId, source: NodeId) -> list[Answer]:
-        answers = super().on_unadvertise(id, source)
-        return answers + self._look_again(source)
-
-    def _look_again(self, neighbour: NodeId) -> list[Answer]:
+    def on_advertised(self, neighbour: NodeId) -> list[Answer]:
         """`neighbour` advertises more, or less: what it is told follows."""
         answers: list[Answer] = []
-        if neighbour != HERE and self.advertised:
-            for source, entries in self.followed.items():
-                if source != neighbour:
-                    for id, entry in entries.items():
-                        self._tell(neighbour, source, id, entry, entry, answers)
+        for source, entries in self.followed.items():
+            if source != neighbour:
+                for id, entry in entries.items():
+                    self._tell(neighbour, source, id, entry, entry, answers)
         return answers
 
     # ------------------------------------------------------------ time
@@ -262,37 +255,31 @@ class LocationTree(TreeRouting):
 
     # ------------------------------------------------------------ neighbours
 
-    def set_neighbour(self, peer: NodeId, cost: float, is_new: bool) -> list[Answer]:
-        if is_new:
-            self.followed[peer], self.told[peer], self.taken[peer] = {}, {}, {}
-        answers = super().set_neighbour(peer, cost, is_new)
-        for source, entries in self.followed.items() if is_new else ():
+    def on_new_neighbour(self, neighbour: NodeId) -> list[Answer]:
+        self.followed[neighbour], self.told[neighbour], self.taken[neighbour] = {}, {}, {}
+        answers: list[Answer] = []
+        for source, entries in self.followed.items():
             for id, entry in entries.items():
-                self._tell(peer, source, id, entry, None, answers)
+                self._tell(neighbour, source, id, entry, None, answers)
         return answers
 
-    def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
-        told: Any = message
-        if type(told) is Follow:
-            self._check_follow(peer, told)
-            self._refresh(peer, FOLLOWED, told.id)
-            return self._on_followed(peer, told.id, told.filter, told)
-        if type(told) is Changed:
-            self._check_known_follow(peer, told.id)
-            _check_times(told)
-            return self._on_followed(peer, told.id, self.followed[peer][told.id].filter, told)
-        if type(told) is Unfollow:
-            self._check_known_follow(peer, told.id)
-            self._refresh(peer, FOLLOWED, told.id)
-            return self._drop(peer, told.id)
-        return super().on_message(peer, message, now)
+    def on_message(self, peer: NodeId, message: Any) -> list[Answer]:
+        if type(message) is Follow:
+            self._check_follow(peer, message)
+            self.tree.refresh(peer, self.kind, message.id)
+            return self._on_followed(peer, message.id, message.filter, message)
+        self._check_known_follow(peer, message.id)
+        if type(message) is Changed:
+            _check_times(message)
+            return self._on_followed(peer, message.id, self.followed[peer][message.id].filter, message)
+        self.tree.refresh(peer, self.kind, message.id)
+        return self.remove(message.id, peer)
 
-    def demand_of(self, message: Message) -> Demand | None:
+    def demand_of(self, message: Any) -> Demand | None:
         """Sources hear of open filters once, as wanted in any state."""
-        told: Any = message
-        if type(told) is Changed:
+        if type(message) is Changed:
             return None
-        return Demand(self.movements.weakest(told.filter)) if type(told) is Follow else super().demand_of(message)
+        return Demand(self.movements.weakest(message.filter)) if type(message) is Follow else Demand()
 
     def _on_followed(self, peer: NodeId, id: EntryId, filter: Filter, told: Follow | Changed) -> list[Answer]:
         before, delay_s = self.followed[peer].get(id), self.delays.get(peer)
@@ -312,54 +299,40 @@ class LocationTree(TreeRouting):
         if id not in self.followed[peer]:
             raise PeerFault(f"changes or takes back {shown(id)}, which it has never told")
 
-    def _known_from(self, peer: NodeId) -> list[tuple[str, EntryId]]:
-        return super()._known_from(peer) + [(FOLLOWED, id) for id in self.followed[peer]]
+    def known_from(self, peer: NodeId) -> Iterable[EntryId]:
+        return self.followed[peer]
 
-    def _told_to(self, peer: NodeId) -> list[Answer]:
-        answers = super()._told_to(peer)
-        for (source, id), name in self.told[peer].items():
-            answers.append(_forward(peer, self.followed[source][id].follow(name, self.delays.get(peer))))
-        return answers
-
-    def on_synced(self, what: str, peer: NodeId, now: float) -> list[Answer]:
-        """With the subscriptions of a neighbour that had lost its memory, all that it follows is told."""
-        answers: list[Answer] = []
-        if what == SUBSCRIPTIONS:
-            for kind, id in list(self.stale.get(peer, ())):
-                if kind == FOLLOWED:
-                    del self.stale[peer][kind, id]
-                    answers += self._drop(peer, id)
-        return answers + super().on_synced(what, peer, now)
+    def told_to(self, peer: NodeId) -> list[Answer]:
+        delay_s = self.delays.get(peer)
+        return [
+            _forward(peer, self.followed[source][id].follow(name, delay_s))
+            for (source, id), name in self.told[peer].items()
+        ]
 
     # ------------------------------------------------------------ looking at it
 
-    def wanted(self) -> list[Filter]:
+    def wanted(self) -> Iterable[Filter]:
         """A source hears late of a change: open filters are wanted in any state."""
-        wanted = super().wanted()
-        if wanted == [TRUE]:
-            return wanted
-        followed = (entry.weakest for entries in self.followed.values() for entry in entries.values())
-        return list(dict.fromkeys([*wanted, *followed]))
+        return (entry.weakest for entries in self.followed.values() for entry in entries.values())
 
     def sizes(self) -> dict[str, int]:
         followed = sum(map(len, self.followed.values()))
         told = sum(map(len, self.told.values()))
-        return {**super().sizes(), "followed": followed, "told_follows": told}
+        return {"followed": followed, "told_follows": told}
 
     # ------------------------------------------------------------ snapshots
 
-    def snapshot(self) -> AnyState:
+    def snapshot(self) -> FollowedFiltersState:
         """The tables as they are now."""
         followed = {
             source: {id: _followed_state(entry) for id, entry in entries.items()}
             for source, entries in self.followed.items()
         }
         told = {n: dict(names) for n, names in self.told.items()}
-        return LocationTreeState(self._tables(), followed, told, dict(self.delays), self.ids_made)
+        return FollowedFiltersState(followed, told, dict(self.delays), self.ids_made)
 
-    def restore(self, state: LocationTreeState) -> None:
+    def restore(self, state: FollowedFiltersState) -> None:
         """Have the tables of a broker of this name and these settings."""
-        self._set_tables(state.tree)
         self.told = {n: dict(names) for n, names in state.told.items()}
         self.taken = {n: dict.fromkeys(names.values()) for n, names in state.told.items()}
         self.delays, self.ids_made = dict(state.delays), state.ids_made
@@ -378,7 +351,7 @@ class LocationTree(TreeRouting):
                 )
                 for id, each in entries.items()
             }
-        self.matcher.add_many(
+        self.tree.matcher.add_many(
             ((source, _in_matcher(source, id)), entry.loosened)
             for source, entries in self.followed.items()
             for id, entry in entries.items()
@@ -391,7 +364,7 @@ def _followed_state(entry: Followed) -> FollowedState:
 
 def _in_matcher(source: NodeId, id: EntryId) -> tuple[str, ...]:
     """From a neighbour, an ordinary entry and an open one may have the same id for a moment."""
-    return id if source == HERE else (FOLLOWED, *id)
+    return id if source == HERE else (FollowedFilters.kind, *id)
 
 
 def _check_times(message: Follow | Changed) -> None:

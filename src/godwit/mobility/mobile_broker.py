@@ -12,13 +12,14 @@ from godwit.broker.families import Checks, routing_of
 from godwit.broker.messages import NodeId
 from godwit.broker.routing import Routing
 from godwit.broker.standard import standard_components
+from godwit.broker.tree import TreeRouting
 from godwit.mobility.attach_policies.ask import Ask
 from godwit.mobility.attach_policies.carry import Carry
 from godwit.mobility.attach_policies.explicit import Explicit
 from godwit.mobility.attaching import Attaching, AttachPolicy
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.extensions import attach_policies, further_components
-from godwit.mobility.location_tree import LocationTree
+from godwit.mobility.location_tree import FollowedFilters
 from godwit.mobility.locations import Movements
 from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.publisher_presence import PUBLISHER_MODES, PublisherConfig, PublisherPresence
@@ -42,7 +43,8 @@ def mobile_broker(
     movements = Movements() if movements is None else movements
     standard = standard_components(name, config.limits)
     routes = OverlayRoutes()
-    following = ContextFollowing(movements)
+    followed = FollowedFilters(movements) if config.family == "tree" else None
+    following = ContextFollowing(movements, followed)
     has_channels = config.family == "graph" and config.matching == "source"
     barrier: GraphBarrier | TreeBarrier = GraphBarrier(routes) if has_channels else TreeBarrier(routes)
     relocation = Relocation(routes, barrier, following, standard.groups)
@@ -84,12 +86,12 @@ def mobile_broker(
             *further_components(config.components),
             standard.gossip,
         ],
-        make_routing=partial(_routing_of, movements),
+        make_routing=partial(_routing_of, followed),
     )
 
 
 def _routing_of(
-    movements: Movements,
+    followed: FollowedFilters | None,
     name: NodeId,
     incarnation: int,
     neighbours: Mapping[NodeId, float],
@@ -97,14 +99,14 @@ def _routing_of(
     checks: Checks,
 ) -> Routing:
     """The family that `config` names; its tree follows the states of clients."""
-    if config.family != "tree":
+    if followed is None:
         return routing_of(name, incarnation, neighbours, config, checks)
-    return LocationTree(
+    return TreeRouting(
         name,
         neighbours,
-        movements,
         incarnation=incarnation,
         reduction=config.reduction,
         advertised=config.advertisements != "off",
         excess_max=config.excess_max,
+        further=followed,
     )

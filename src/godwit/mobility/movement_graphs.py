@@ -28,7 +28,7 @@ from godwit.errors import BadValue
 from godwit.filters.regions import distance_m
 from godwit.filters.values import Point, Value, checked_value, identity
 
-__all__ = ["Drift", "Movement", "MovementGraph", "RoadNetwork", "from_edges", "grid", "line", "parse", "road_network"]
+__all__ = ["Drift", "Movement", "MovementGraph", "from_edges", "grid", "line", "parse", "road_network"]
 
 PLACES_MAX = 100_000
 EDGES_MAX = 1_000_000
@@ -38,9 +38,15 @@ _SHORT = re.compile(r"(?P<kind>line|grid)\s+(?P<width>\d{1,7})(?:\s*x\s*(?P<heig
 
 
 class MovementGraph:
-    """Places, and to which others each leads in one step."""
+    """Places, and to which others each leads in one step. `positions`: where on the globe places lie, if that is known."""
 
-    def __init__(self, places: Iterable[Value], edges: Iterable[tuple[Value, Value]]) -> None:
+    def __init__(
+        self,
+        places: Iterable[Value],
+        edges: Iterable[tuple[Value, Value]],
+        positions: Mapping[str, Point] | None = None,
+    ) -> None:
+        self.positions: dict[str, Point] = dict(positions or {})
         self.places: tuple[Value, ...] = tuple(
             {identity(place): place for place in map(checked_value, places)}.values()
         )
@@ -77,6 +83,12 @@ class MovementGraph:
             found.update(self._reached(self._number(place), steps))
         return tuple(self.places[number] for number in sorted(found))
 
+    def place_at(self, point: Point) -> str:
+        """The place that lies nearest; of several, the first."""
+        if not self.positions:
+            raise BadValue("no place of the movement graph has a position")
+        return min(self.positions, key=lambda name: distance_m(self.positions[name], point))
+
     def _number(self, place: Value) -> int:
         number = self._numbers.get(identity(place))
         if number is None:
@@ -95,18 +107,6 @@ class MovementGraph:
             reached.update(number for known in rings[-1] for number in self._after[known])
             rings.append(tuple(sorted(reached)))
         return rings[min(steps, len(rings) - 1)]
-
-
-class RoadNetwork(MovementGraph):
-    """A movement graph whose places lie somewhere on the globe."""
-
-    def __init__(self, positions: Mapping[str, Point], edges: Iterable[tuple[Value, Value]]) -> None:
-        super().__init__(positions, edges)
-        self.positions = dict(positions)
-
-    def place_at(self, point: Point) -> str:
-        """The place that lies nearest; of several, the first."""
-        return min(self.positions, key=lambda name: distance_m(self.positions[name], point))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +154,9 @@ def from_edges(
 
 def road_network(
     positions: Mapping[str, Point], edges: Iterable[tuple[Value, Value]], *, one_way: bool = False
-) -> RoadNetwork:
+) -> MovementGraph:
     """Junctions at their positions, and the roads between them."""
-    return RoadNetwork(positions, _directed(list(edges), one_way))
+    return MovementGraph(positions, _directed(list(edges), one_way), positions)
 
 
 def _directed(edges: Sequence[tuple[Value, Value]], one_way: bool) -> list[tuple[Value, Value]]:

@@ -17,7 +17,7 @@ from godwit.broker.broker import Broker
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import Packet, Publish
 from godwit.broker.sessions import Sessions
-from godwit.broker.spcf import SpcfRouting
+from godwit.broker.spcf import ContextForwarding
 from godwit.client.client import Client
 from godwit.filters.contexts import may_match
 from godwit.filters.events import Event
@@ -271,12 +271,12 @@ def is_queued(broker: SessionHolder, client: str, id: EventId) -> bool:
 def idle_entries(broker: Broker) -> int:
     """How many subscriptions of others `broker` holds that none of its clients' contexts may match."""
     routing = broker.routing
-    if not isinstance(routing, SpcfRouting):
+    if not isinstance(routing, GraphRouting) or not isinstance(routing.forwarding, ContextForwarding):
         return 0
-    told = routing.own.described.values()
+    told = routing.forwarding.own.described.values()
     return sum(
         len(ids)
-        for other in routing.others.values()
+        for other in routing.forwarding.others.values()
         for asked, ids in other.classes.items()
         if not any(may_match(asked, described) for described in told)
     )

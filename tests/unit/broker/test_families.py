@@ -13,9 +13,10 @@ from godwit.broker import Broker, BrokerConfig
 from godwit.broker import families as module
 from godwit.broker.families import families, family_name, register_family
 from godwit.broker.graph import GraphRouting
+from godwit.broker.gsf import SubscriptionForwarding
 from godwit.broker.reductions import REDUCTIONS, Simple, reduction_of, reductions, register_reduction
 from godwit.broker.registry import Registry
-from godwit.broker.spcf import SpcfRouting
+from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
 from godwit.errors import ConfigurationError
 
@@ -26,7 +27,7 @@ from godwit.errors import ConfigurationError
         (BrokerConfig(), "tree", TreeRouting),
         (BrokerConfig(strategy="spcf"), "tree", TreeRouting),
         (BrokerConfig(family="graph"), "graph", GraphRouting),
-        (BrokerConfig(family="graph", strategy="spcf"), "spcf", SpcfRouting),
+        (BrokerConfig(family="graph", strategy="spcf"), "spcf", GraphRouting),
         (BrokerConfig(family="graph", matching="hops"), "hops", HopRouting),
         (BrokerConfig(family="graph", matching="hops", strategy="spcf"), "hops", HopRouting),
     ],
@@ -34,6 +35,13 @@ from godwit.errors import ConfigurationError
 def test_settings_choose_a_family(config: BrokerConfig, name: str, kind: type) -> None:
     assert family_name(config) == name
     assert type(Broker("b", {}, config).routing) is kind
+
+
+@pytest.mark.parametrize(("strategy", "kind"), [("gsf", SubscriptionForwarding), ("spcf", ContextForwarding)])
+def test_settings_choose_whom_a_broker_of_a_graph_tells(strategy: Any, kind: type) -> None:
+    routing = Broker("b", {}, BrokerConfig(family="graph", strategy=strategy)).routing
+    assert isinstance(routing, GraphRouting)
+    assert type(routing.forwarding) is kind
 
 
 def test_an_unknown_family_is_refused_with_the_names_of_those_that_exist() -> None:
@@ -54,7 +62,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("registered")
 def test_a_family_and_a_reduction_of_another_package_can_be_chosen() -> None:
     class Own(Simple):
-        pass
+        """Another reduction."""
 
     def ring(name: str, incarnation: int, neighbours: Mapping[str, float], config: BrokerConfig, checks: Any) -> Any:
         return TreeRouting(name, neighbours, reduction="own")

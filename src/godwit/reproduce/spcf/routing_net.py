@@ -35,10 +35,11 @@ from godwit.broker.effects import StartTimer
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId
 from godwit.broker.routing import Answer, Forward, Local, Routing
-from godwit.broker.spcf import SpcfRouting
+from godwit.broker.spcf import spcf_routing
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
+from godwit.matching.index import IndexMatcher
 from godwit.matching.matcher import Matcher
 from godwit.matching.naive import NaiveMatcher
 from godwit.simulator.topologies import LinkSpec, Overlay
@@ -240,20 +241,6 @@ class PlainTree(Plain):
         return found
 
 
-class PlainGraph(GraphRouting):
-    """GSF, matched at the source, without an index."""
-
-    def _index(self) -> None:
-        self._local_index, self._remote_index = Plain(), Plain()  # type: ignore[assignment]
-
-
-class PlainSpcf(SpcfRouting):
-    """SPCF, matched at the source, without an index."""
-
-    def _index(self) -> None:
-        self._local_index, self._remote_index = Plain(), Plain()  # type: ignore[assignment]
-
-
 class PlainRow(Row):
     """A row of the content table without an index: by subscriber's context, pairs that are asked one by one.
 
@@ -315,8 +302,9 @@ def _asf(overlay: Overlay, matcher: str) -> Net:
     return Net(machines, tree)
 
 
-def _at_source(overlay: Overlay, made: type[GraphRouting]) -> Net:
-    return Net({broker: made(broker) for broker in overlay.brokers}, overlay)
+def _at_source(overlay: Overlay, matcher: str, made: Callable[..., GraphRouting]) -> Net:
+    new_matcher = Plain if matcher == "plain" else IndexMatcher
+    return Net({broker: made(broker, new_matcher=new_matcher) for broker in overlay.brokers}, overlay)
 
 
 def _hops(overlay: Overlay, matcher: str, strategy: Literal["gsf", "spcf"], rate: float = RATE) -> Net:
@@ -333,8 +321,8 @@ STRATEGIES: dict[str, Callable[[Overlay, str], Net]] = {
     "ASF": _asf,
     "GSF": lambda overlay, matcher: _hops(overlay, matcher, "gsf"),
     "SPCF": lambda overlay, matcher: _hops(overlay, matcher, "spcf"),
-    "GSF at source": lambda overlay, matcher: _at_source(overlay, PlainGraph if matcher == "plain" else GraphRouting),
-    "SPCF at source": lambda overlay, matcher: _at_source(overlay, PlainSpcf if matcher == "plain" else SpcfRouting),
+    "GSF at source": lambda overlay, matcher: _at_source(overlay, matcher, GraphRouting),
+    "SPCF at source": lambda overlay, matcher: _at_source(overlay, matcher, spcf_routing),
 }
 """What is compared: the paper's three, matched at every hop; and what runs here, matched where it is published."""
 

@@ -1,0 +1,370 @@
+"""Placements: of groups of equal filters, which a neighbour is told, and under which ids.
+
+*Theory.* Entries with equal filters are one *group*. `Grouped` (`reductions.py`) knows the entries; it says when a
+group is new and when its last entry has gone, and a placement answers with the changes to tell.
+
+| placement | reduction | told |
+|---|---|---|
+| `EachGroup` | identity | every group |
+| `RootGroups` | covering | the groups that no other covers |
+| `BundledGroups` | merging | one filter for several groups |
+
+*Covering.* A group that no told filter covers is told (a *root*); any other hangs under one that covers it. When a root
+is told, roots that it covers are taken back; when a root goes, what hangs under it finds another cover or is told
+first. *Merging* keeps *bundles*: the filters in a bundle are told as one filter that covers them all; a bundle that
+loses a filter is merged anew.
+
+*Rules.* Those of `reductions.py`. *Paper.* [rebeca §2.2]; [pubmob Fig. 2 l.6-9, Fig. 3 l.6-9] does covering with a flag
+`sent` in outAds and outSubs. *Symbols.* (s, n, true) ∈ outSubs: a root. (s, n, false): a group under a cover.
+*Departures.* The papers leave out removal; and a filter that a newer one covers is taken back, which [pubmob] does not
+do.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+
+from godwit.broker.messages import EntryId
+from godwit.broker.roots import Roots, choices_of
+from godwit.broker.state_types import AnyState
+from godwit.filters import algebra
+from godwit.filters.filters import Filter, attributes_of
+from godwit.filters.merging import merged
+
+__all__ = [
+    "Bundle",
+    "BundleState",
+    "BundledGroups",
+    "Change",
+    "CoveringState",
+    "EachGroup",
+    "Group",
+    "GroupState",
+    "GroupsByFilter",
+    "IdentityState",
+    "Key",
+    "MakePlacement",
+    "MergingState",
+    "Placement",
+    "RootGroups",
+    "ToldFilters",
+    "covers",
+]
+
+MEMO_MAX = 65_536
+BUNDLE_MAX = 64
+MERGES_TRIED_MAX = 16
+MERGED_SIZE_MAX = 1_000  # literals
+
+Change = tuple[EntryId, Filter | None]
+"""Tell the neighbour this filter under this id (again: instead of the one before), or with None take it back."""
+
+Key = tuple[str, EntryId]
+"""An entry here: its source, and its id there."""
+
+
+@lru_cache(MEMO_MAX)
+def covers(f: Filter, g: Filter) -> bool:
+    """Whether `f` covers `g`; remembered, because brokers ask the same again and again."""
+    return algebra.covers(f, g)
+
+
+# ------------------------------------------------------------ what is written down
+
+
+class GroupState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A filter, its id, and the filters that hang under it."""
+
+    filter: Filter
+    id: EntryId
+    under: tuple[Filter, ...] = ()
+
+
+class IdentityState(msgspec.Struct, frozen=True, tag=True):
+    """What is told, and the entries and their groups."""
+
+    version: ClassVar[int] = 1
+    told: dict[EntryId, Filter]
+    ids_made: int
+    filter_of: dict[Key, Filter]
+    groups: tuple[GroupState, ...]
+
+
+class CoveringState(msgspec.Struct, frozen=True, tag=True):
+    """The same, and the roots in the order in which they were told."""
+
+    version: ClassVar[int] = 1
+    told: dict[EntryId, Filter]
+    ids_made: int
+    filter_of: dict[Key, Filter]
+    groups: tuple[GroupState, ...]
+    roots: tuple[Filter, ...]
+
+
+class BundleState(msgspec.Struct, frozen=True):
+    """Filters that are told as one, and how much that one matches besides."""
+
+    id: EntryId
+    filter: Filter
+    excess: float
+    groups: tuple[Filter, ...]
+
+
+class MergingState(msgspec.Struct, frozen=True, tag=True):
+    """The same as of identity, and the bundles in the order in which they were made."""
+
+    version: ClassVar[int] = 1
+    told: dict[EntryId, Filter]
+    ids_made: int
+    filter_of: dict[Key, Filter]
+    groups: tuple[GroupState, ...]
+    bundles: tuple[BundleState, ...]
+
+
+# ------------------------------------------------------------ groups, and what is told
+
+
+class ToldFilters:
+    """The filters that a neighbour has been told, by id, and the ids that are made for them by `maker`."""
+
+    __slots__ = ("filters", "ids_made", "maker")
+
+    def __init__(self, maker: str) -> None:
+        self.maker = maker
+        self.filters: dict[EntryId, Filter] = {}
+        self.ids_made = 0
+
+    def new_id(self) -> EntryId:
+        """An id that was never used before."""
+        self.ids_made += 1
+        return (self.maker, str(self.ids_made))
+
+    def tell(self, id: EntryId, filter: Filter) -> Change:
+        """Tell a filter under an id, perhaps instead of the one before."""
+        self.filters[id] = filter
+        return id, filter
+
+    def take_back(self, id: EntryId) -> Change:
+        """Take back what was told under an id."""
+        del self.filters[id]
+        return id, None
+
+    def restore(self, filters: Mapping[EntryId, Filter], ids_made: int) -> None:
+        """Have told these, and made so many ids."""
+        self.filters, self.ids_made = dict(filters), ids_made
+
+
+class Group:
+    """Entries with one filter, and where it stands: told (`cover` is None) or under one that covers it."""
+
+    __slots__ = ("attributes", "choices", "cover", "filter", "id", "members", "under")
+
+    def __init__(self, filter: Filter, id: EntryId) -> None:
+        self.filter = filter
+        self.id = id
+        self.attributes = frozenset(attributes_of(filter))
+        self.choices = choices_of(filter)
+        self.members = 0
+        self.cover: Filter | None = None  # filters and not groups: a snapshot of a long chain stays flat
+        self.under: dict[Filter, None] = {}
+
+
+GroupsByFilter = Mapping[Filter, Group]
+"""The groups that have entries, by filter."""
+
+
+class Placement(Protocol):
+    """Which groups of equal filters a neighbour is told, and how. It is made as `placement(told, groups, excess_max)`.
+
+    `groups` is a view of all that have entries: a group is in it when it is placed, and no longer when it is taken out.
+    """
+
+    def place(self, group: Group) -> list[Change]:
+        """The changes for a group that is new."""
+
+    def take_out(self, group: Group) -> list[Change]:
+        """The changes for a group whose last entry has gone."""
+
+    def snapshot(self, entries: dict[str, Any]) -> AnyState:
+        """All of this, to be written down together with these fields, which are those of `IdentityState`."""
+
+    def restore(self, state: Any) -> None:
+        """Place the groups as they were; they are there already."""
+
+
+class MakePlacement(Protocol):
+    """How a placement is made."""
+
+    def __call__(self, told: ToldFilters, groups: GroupsByFilter, excess_max: float) -> Placement:
+        """A placement without groups."""
+
+
+# ------------------------------------------------------------ the three placements
+
+
+class EachGroup:
+    """One of equal filters. [rebeca §2.2: "check and combine filters that are equal"]"""
+
+    def __init__(self, told: ToldFilters, groups: GroupsByFilter, excess_max: float) -> None:
+        self._told = told
+
+    def place(self, group: Group) -> list[Change]:
+        return [self._told.tell(group.id, group.filter)]
+
+    def take_out(self, group: Group) -> list[Change]:
+        return [self._told.take_back(group.id)]
+
+    def snapshot(self, entries: dict[str, Any]) -> IdentityState:
+        return IdentityState(**entries)
+
+    def restore(self, state: IdentityState) -> None:
+        pass
+
+
+class RootGroups:
+    """A filter is told only if no other covers it. [rebeca §2.2], [pubmob Fig. 2 l.6-9, Fig. 3 l.6-9]"""
+
+    def __init__(self, told: ToldFilters, groups: GroupsByFilter, excess_max: float) -> None:
+        self._told = told
+        self._groups = groups
+        self.roots: Roots[Group] = Roots()
+
+    def place(self, group: Group) -> list[Change]:
+        cover = next((root for root in self.roots.that_may_cover(group) if covers(root.filter, group.filter)), None)
+        if cover is not None:  # l.6-7: (s, n, false)
+            group.cover = cover.filter
+            cover.under[group.filter] = None
+            return []
+        covered = [root for root in self.roots.that_may_be_covered_by(group) if covers(group.filter, root.filter)]
+        group.cover = None
+        self.roots.add(group)
+        changes = [self._told.tell(group.id, group.filter)]  # l.8-9: (s, n, true)
+        for root in covered:
+            self.roots.remove(root)
+            root.cover = group.filter
+            group.under[root.filter] = None
+            changes.append(self._told.take_back(root.id))
+        return changes
+
+    def take_out(self, group: Group) -> list[Change]:
+        orphans = [self._groups[filter] for filter in group.under]
+        if group.cover is not None:  # it was not told: what hangs under it moves up
+            under = self._groups[group.cover].under
+            del under[group.filter]
+            for orphan in orphans:
+                orphan.cover = group.cover
+                under[orphan.filter] = None
+            return []
+        self.roots.remove(group)
+        changes: list[Change] = []
+        for orphan in orphans:  # told before their cover goes, so that no event falls between
+            changes += self.place(orphan)
+        changes.append(self._told.take_back(group.id))
+        return changes
+
+    def snapshot(self, entries: dict[str, Any]) -> CoveringState:
+        return CoveringState(**entries, roots=tuple(root.filter for root in self.roots))
+
+    def restore(self, state: CoveringState) -> None:
+        for filter in state.roots:
+            self.roots.add(self._groups[filter])
+
+
+class Bundle:
+    """Filters that are told as one."""
+
+    __slots__ = ("attributes", "excess", "filter", "groups", "id")
+
+    def __init__(self, id: EntryId, group: Group) -> None:
+        self.id = id
+        self.filter = group.filter
+        self.attributes = group.attributes
+        self.excess = 0.0  # at most this share of what the filter matches, none of the groups wants
+        self.groups: dict[Filter, Group] = {group.filter: group}
+
+
+class BundledGroups:
+    """One filter for several that merge, perfectly or with at most `excess_max` besides. [rebeca §2.2: "merging"]"""
+
+    def __init__(self, told: ToldFilters, groups: GroupsByFilter, excess_max: float) -> None:
+        self._told = told
+        self._groups = groups
+        self.excess_max = excess_max
+        self.bundles: dict[EntryId, Bundle] = {}
+        self.bundle_of: dict[Filter, Bundle] = {}
+
+    def place(self, group: Group) -> list[Change]:
+        tried = 0
+        for bundle in self.bundles.values():
+            if len(bundle.groups) >= BUNDLE_MAX:
+                continue
+            if bundle.attributes <= group.attributes and covers(bundle.filter, group.filter):
+                self._join(bundle, group)
+                return []
+        for bundle in self.bundles.values():
+            if len(bundle.groups) >= BUNDLE_MAX or bundle.filter.size + group.filter.size > MERGED_SIZE_MAX:
+                continue
+            if not (bundle.attributes <= group.attributes or group.attributes <= bundle.attributes):
+                continue
+            tried += 1
+            if tried > MERGES_TRIED_MAX:
+                break
+            room = 1 - (1 - self.excess_max) / (1 - bundle.excess) if bundle.excess < 1 else 1.0  # what is left of it
+            found = merged(bundle.filter, group.filter, excess_max=room)
+            if found is not None:
+                self._join(bundle, group)
+                bundle.excess = 1 - (1 - bundle.excess) * (1 - found.excess)
+                return self._widened(bundle, found.filter)
+        bundle = Bundle(group.id, group)
+        self.bundles[bundle.id] = bundle
+        self.bundle_of[group.filter] = bundle
+        return [self._told.tell(bundle.id, bundle.filter)]
+
+    def _join(self, bundle: Bundle, group: Group) -> None:
+        bundle.groups[group.filter] = group
+        self.bundle_of[group.filter] = bundle
+
+    def _widened(self, bundle: Bundle, filter: Filter) -> list[Change]:
+        """Tell the wider filter, then take back the bundles that it covers."""
+        bundle.filter, bundle.attributes = filter, frozenset(attributes_of(filter))
+        changes = [self._told.tell(bundle.id, filter)]
+        for other in list(self.bundles.values()):
+            if (
+                other is not bundle
+                and len(bundle.groups) + len(other.groups) <= BUNDLE_MAX
+                and bundle.attributes <= other.attributes
+                and covers(filter, other.filter)
+            ):
+                for group in other.groups.values():
+                    self._join(bundle, group)
+                del self.bundles[other.id]
+                changes.append(self._told.take_back(other.id))
+        return changes
+
+    def take_out(self, group: Group) -> list[Change]:
+        bundle = self.bundle_of.pop(group.filter)
+        del bundle.groups[group.filter]
+        rest = list(bundle.groups.values())
+        del self.bundles[bundle.id]
+        changes: list[Change] = []
+        for other in rest:  # merged anew, and told before the old bundle goes
+            if other.id == bundle.id:
+                other.id = self._told.new_id()
+            changes += self.place(other)
+        changes.append(self._told.take_back(bundle.id))
+        return changes
+
+    def snapshot(self, entries: dict[str, Any]) -> MergingState:
+        bundles = tuple(BundleState(b.id, b.filter, b.excess, tuple(b.groups)) for b in self.bundles.values())
+        return MergingState(**entries, bundles=bundles)
+
+    def restore(self, state: MergingState) -> None:
+        for each in state.bundles:
+            bundle = self.bundles[each.id] = Bundle(each.id, self._groups[each.groups[0]])
+            bundle.filter, bundle.excess = each.filter, each.excess
+            bundle.attributes = frozenset(attributes_of(each.filter))
+            bundle.groups = {}
+            for filter in each.groups:
+                self._join(bundle, self._groups[filter])
