@@ -129,7 +129,3 @@ async def heard(reader: asyncio.StreamReader, count: int) -> list[Any]:
 
 async def numbers(subscription: Subscription, count: int) -> list[Any]:
     return [(await subscription.next()).attributes["n"] for _ in range(count)]
-
-
-def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))

@@ -248,7 +248,7 @@ def laws_broken(change: Any) -> set[str]:
         async with asyncio.timeout(60):
             return {violation.law for violation in (await tampered(change)).book.verdict().violations}
 
-    return asyncio.run(scene())
+    return run(scene)
 
 
 def test_frames_that_come_twice_do_no_harm() -> None:

@@ -95,6 +95,7 @@ async def until(
 ) -> None:
     """Until that is so; if it never is, say so. `every_s`: look so often, at what goes on in another process."""
     loop = asyncio.get_running_loop()
+    assert loop in _WATCHING, "this loop looks at no conditions: use `run`, or `new_loop`"
     watching, future = _WATCHING[loop], loop.create_future()
     watching.awaited[future] = holds
     ticking = None if every_s is None else asyncio.create_task(_tick(loop, every_s))
@@ -115,9 +116,9 @@ async def _tick(loop: asyncio.AbstractEventLoop, every_s: float) -> None:
 
 
 async def _pause(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-    over = loop.create_future()
-    loop.call_later(seconds, lambda: over.done() or over.set_result(None))
-    await over
+    over = asyncio.Event()
+    loop.call_later(seconds, over.set)
+    await over.wait()
 
 
 async def answered(

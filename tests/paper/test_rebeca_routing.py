@@ -249,7 +249,7 @@ def test_where_they_are_optional_a_client_counts_as_every_other_from_its_first_a
     network.ask("pat", pat.publish({"cost": 5}, 0.0))
     assert network.notified("ann") == [("pat", 1)]
     assert [refusal.reason for refusal in pat.refusals] == ["the event matches none of your advertisements"]
-    assert list(network.brokers["b"].routing.in_ads["c"].values()) == [F2]  # type: ignore[attr-defined]
+    assert list(network.brokers["b"].routing.in_ads["c"].values()) == [F2]
 
 
 def test_where_they_are_optional_a_client_that_takes_all_its_advertisements_back_publishes_nothing() -> None:

@@ -709,7 +709,7 @@ class Attracting(Edge):
         super().__init__()
         broker = self.brokers["b"]
         self.wanted = [parse("a = 1")]
-        broker.routing.wanted = lambda: list(self.wanted)  # type: ignore[method-assign]
+        broker.routing.wanted = lambda: list(self.wanted)
 
 
 def test_a_source_that_has_set_its_context_does_not_quench_until_the_broker_has_spoken_since() -> None:
