@@ -70,7 +70,7 @@ class Topology:
     _graph: Any
     _numbers: dict[NodeId, int]  # in the graph
     _names: list[NodeId]  # by number
-    _costs: dict[NodeId, dict[NodeId, int]]  # of the links that count, in thousandths
+    link_costs: dict[NodeId, dict[NodeId, int]]  # of the links that count, in thousandths
     _hops_of: dict[NodeId, dict[NodeId, NodeId]]
     _partitions: dict[tuple[NodeId, tuple[NodeId, ...]], Partition]
 
@@ -114,7 +114,7 @@ class Topology:
     def _tell(self, neighbours: dict[NodeId, float]) -> None:
         own = self.own
         ordered = dict(sorted(neighbours.items()))
-        self._keep(LinkState(self.broker, own.incarnation, own.number + 1, ordered))
+        self.keep(LinkState(self.broker, own.incarnation, own.number + 1, ordered))
 
     def check(self, state: LinkState) -> None:
         """`PeerFault` when no honest broker says this."""
@@ -150,7 +150,7 @@ class Topology:
         if known is not None and known.neighbours == state.neighbours:
             self.states[state.broker] = state
             return False
-        self._keep(state)
+        self.keep(state)
         return True
 
     def outbid(self, state: LinkState) -> int:
@@ -227,49 +227,50 @@ class Topology:
         """Parents in the tree of `source`, the nearest nodes first."""
         if source not in self._numbers:
             return {}
-        distances = self._distances(source)
+        distances = self.distances(source)
         tree: dict[NodeId, NodeId] = {}
         for _, node in sorted((distance, node) for node, distance in distances.items() if node != source):
             tree[node] = min(
                 other
-                for other, cost in self._costs[node].items()
+                for other, cost in self.link_costs[node].items()
                 if other in distances and distances[other] + cost == distances[node]
             )
         return tree
 
-    def _distances(self, source: NodeId) -> dict[NodeId, int]:
+    def distances(self, source: NodeId) -> dict[NodeId, int]:
+        """How far each broker is from `source`, in thousandths of a cost."""
         lengths = rustworkx.dijkstra_shortest_path_lengths(self._graph, self._numbers[source], float)
         return {source: 0, **{self._names[number]: int(length) for number, length in lengths.items()}}
 
     # ------------------------------------------------------------ the links that count
 
-    def _keep(self, state: LinkState) -> None:
+    def keep(self, state: LinkState) -> None:
         """Put a link state into the database, and the links that it makes or ends into the graph. (rule 2)"""
         broker = state.broker
         self.states[broker] = state
         if broker not in self._numbers:
             self._numbers[broker] = self._graph.add_node(broker)
             self._names.append(broker)
-            self._costs[broker] = {}
-        own, number = self._costs[broker], self._numbers[broker]
+            self.link_costs[broker] = {}
+        own, number = self.link_costs[broker], self._numbers[broker]
         for other in [other for other in own if other not in state.neighbours]:
             self._graph.remove_edge(number, self._numbers[other])
-            del own[other], self._costs[other][broker]
+            del own[other], self.link_costs[other][broker]
         for other, cost in state.neighbours.items():
             back = self.states[other].neighbours.get(broker) if other in self.states else None
             if back is not None:
                 thousandths = round(max(cost, back) * 1_000)
                 self._graph.add_edge(number, self._numbers[other], thousandths)
-                own[other] = self._costs[other][broker] = thousandths
+                own[other] = self.link_costs[other][broker] = thousandths
         self._hops_of, self._partitions = {}, {}
 
     def _draw(self) -> None:
         """Make graph and caches from the database."""
         self._graph = rustworkx.PyGraph(multigraph=False)
-        self._numbers, self._names, self._costs = {}, [], {}
+        self._numbers, self._names, self.link_costs = {}, [], {}
         states, self.states = self.states, {}
         for state in states.values():
-            self._keep(state)
+            self.keep(state)
 
     def snapshot(self) -> TopologyState:
         """The database as it is now."""
@@ -304,9 +305,9 @@ def shortest_path_trees(overlay: tuple[tuple[NodeId, NodeId, float], ...]) -> Ma
         return {}
     view = Topology(min(links), brokers_max=max(BROKERS_MAX, len(links)))
     for name in sorted(links):
-        view._keep(LinkState(name, 1, 1, links[name]))
+        view.keep(LinkState(name, 1, 1, links[name]))
     marks = {(a, b): _mark(a, b) for a, others in links.items() for b in others}
-    return {name: _marked_tree(view._distances(name), view._costs, marks) for name in sorted(links)}
+    return {name: _marked_tree(view.distances(name), view.link_costs, marks) for name in sorted(links)}
 
 
 def _marked_tree(

@@ -120,6 +120,11 @@ class Polygon(Region):
     def bounds(self) -> Bounds:
         return self._bounds
 
+    @property
+    def shape(self) -> Any:
+        """The same as Shapely knows it, prepared for many questions."""
+        return self._shape
+
     def contains(self, value: Value) -> bool:
         if type(value) is not Point:
             return False
@@ -155,8 +160,8 @@ def polygon(corners: Any) -> Polygon:
     if not 3 <= len(points) <= VERTICES_MAX:
         raise BadValue(f"a polygon with {len(points)} corners: 3 to {VERTICES_MAX} are allowed")
     region = Polygon(points)
-    if not region._shape.is_valid:
-        raise BadValue(f"the polygon is not simple: {shapely.is_valid_reason(region._shape)}")
+    if not region.shape.is_valid:
+        raise BadValue(f"the polygon is not simple: {shapely.is_valid_reason(region.shape)}")
     return region
 
 
@@ -175,10 +180,10 @@ def inside(a: Region, b: Region) -> bool:
         case _, Box():
             return _box_in_box(a.bounds, b.bounds)
         case Polygon(), Polygon():
-            return bool(shapely.covers(b._shape, a._shape))
+            return bool(shapely.covers(b.shape, a.shape))
         case _, Polygon():
             west, _, east, _ = a.bounds
-            return west <= east and bool(shapely.covers(b._shape, _flat_box(a.bounds)))
+            return west <= east and bool(shapely.covers(b.shape, _flat_box(a.bounds)))
     return False
 
 
@@ -194,7 +199,7 @@ def apart(a: Region, b: Region) -> bool:
         case _, Circle():
             return _box_outside_circle(a.bounds, b)
         case Polygon(), Polygon():
-            return not shapely.intersects(a._shape, b._shape)
+            return not shapely.intersects(a.shape, b.shape)
         case Polygon(), _:
             return _box_outside_polygon(b.bounds, a)
         case _, Polygon():
@@ -209,7 +214,7 @@ def area(region: Region) -> float:
             return 2 * math.pi * (1 - math.cos(min(radius_m / EARTH_RADIUS_M, math.pi)))
         case Polygon():
             _, south, _, north = region.bounds
-            return math.radians(math.radians(region._shape.area)) * math.cos(math.radians((south + north) / 2))
+            return math.radians(math.radians(region.shape.area)) * math.cos(math.radians((south + north) / 2))
     west, south, east, north = region.bounds
     return math.radians(_width(west, east)) * (math.sin(math.radians(north)) - math.sin(math.radians(south)))
 
@@ -269,7 +274,7 @@ def _flat_box(bounds: Bounds) -> Any:
 
 
 def _box_outside_polygon(bounds: Bounds, b: Polygon) -> bool:
-    return bounds[0] <= bounds[2] and not shapely.intersects(b._shape, _flat_box(bounds))
+    return bounds[0] <= bounds[2] and not shapely.intersects(b.shape, _flat_box(bounds))
 
 
 def _box_in_circle(bounds: Bounds, b: Circle) -> bool:

@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
         if self.dialled:
             try:
                 self._said = self.server.links.said_to(self.dialled, certificate_names(transport), time())
-                self._say(Intro(broker=self.server.name, token=self._said, http=self.server.http))
+                self.say(Intro(broker=self.server.name, token=self._said, http=self.server.http))
             except PeerFault as fault:
                 self._refuse(str(fault))
 
@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
         for message, packed in came:
             if type(message) is Intro:
                 self.is_watched = True
-                self._say(Intro(broker=self.server.name))
+                self.say(Intro(broker=self.server.name))
                 continue
             granted = checked(message)
             tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted))
@@ -268,7 +268,8 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
-    def _say(self, message: Any) -> None:
+    def say(self, message: Any) -> None:
+        """Send a message at once."""
         self.send(message)
         self.flush()
 
@@ -286,7 +287,7 @@ class Connection(asyncio.Protocol):
         if now - self.heard_at > SILENCE_S and not self.server.node.is_held and self._pause is None:
             self.close("nothing has come for too long")
         elif self.is_link:
-            self._say(Intro(broker=self.server.name, http=self.server.http))
+            self.say(Intro(broker=self.server.name, http=self.server.http))
 
     def _gone(self) -> None:
         server = self.server
@@ -420,7 +421,7 @@ class Server:
         self._waits.pop(peer, None)
         self.hear_of(connection, intro)
         if not connection.dialled:
-            connection._say(Intro(broker=self.name, token=answer, http=self.http))
+            connection.say(Intro(broker=self.name, token=answer, http=self.http))
         self.node.ports[peer] = connection
         self.node.tell(LinkUp(peer))
         self.on_linked(peer)
