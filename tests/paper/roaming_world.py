@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import godwit.baselines  # noqa: F401 (it has the mode naive)
 from godwit.broker.broker import Broker
 from godwit.broker.effects import Effect
 from godwit.broker.graph import GraphRouting
@@ -29,7 +30,7 @@ class Roaming(Machines):
         **config: Any,
     ) -> None:
         super().__init__(latency_s=LATENCY_S)
-        build(self, edges, movements=movements, moving=moving, **config)
+        build(self, edges, movements=movements, moving=moving, attach_policies=("naive",), **config)
         self.settle()
 
     def broker(self, name: str) -> Broker:
