@@ -196,7 +196,7 @@ def test_three_that_coordinate_form_a_tree():
     assert net.leaders("abcdef") == ["a", "d", "e"]
     net.set_links([("c", "d"), ("d", "e"), ("e", "f")])
     net.run(20)
-    assert net.node("e").trunk is not None
+    assert net.node("e").device.trunk is not None
     net.set_links([("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("a", "f")])  # a ring
     net.run(40)
     for name in "abcdef":

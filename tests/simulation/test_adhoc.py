@@ -111,8 +111,8 @@ def test_leaders_that_never_give_up_are_seen(monkeypatch):
 
 
 def test_event_brokers_that_do_not_tell_each_other_what_is_wanted_are_seen(monkeypatch):
-    monkeypatch.setattr("godwit.adhoc.event_broker.GrowingTree.join", lambda self, peer: [])
-    monkeypatch.setattr("godwit.adhoc.event_broker.GrowingTree.part", lambda self, peer: [])
+    monkeypatch.setattr("godwit.adhoc.event_broker._grow", lambda tree, peer: [])
+    monkeypatch.setattr("godwit.adhoc.event_broker._prune", lambda tree, peer: [])
     summary = run(with_changes(named("adhoc"), [*SHORT, "radio.meeting=coordinate"]), 1)
     assert "all of an island" in {violation.law for violation in summary.violations}
 
@@ -187,13 +187,13 @@ def test_leases_that_never_end_are_seen(monkeypatch):
 
 
 def test_devices_that_relay_nothing_are_seen(monkeypatch):
-    relayed = Device._on_relayed
+    relayed = Device.on_relayed
 
     def for_us_alone(self, peer, message, now):
         if message.target == self.name:
             relayed(self, peer, message, now)
 
-    monkeypatch.setattr(Device, "_on_relayed", for_us_alone)
+    monkeypatch.setattr(Device, "on_relayed", for_us_alone)
     net = AdHocWorld(1, dict.fromkeys("abcd", CONFIG))
     net.set_links([("a", "b"), ("b", "c"), ("c", "d")])
     net.run(60)

@@ -43,13 +43,14 @@ coordinate no sessions move: a client that loses its own and finds another gets 
 comes back there within its lease.
 """
 
+from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
 from msgspec import structs
 
 from godwit.adhoc.circuits import Circuit
-from godwit.adhoc.device import AdHocConfig, Device
+from godwit.adhoc.device import AdHocConfig, ClientMachine, Device
 from godwit.adhoc.event_broker import EventBroker, check_part, whole_sessions
 from godwit.adhoc.radio_messages import (
     Beacon,
@@ -89,12 +90,16 @@ FAREWELLS = 3  # beacons of a leader that has given up
 HELD_MAX = 1_000  # messages of a circuit that wait until everybody has come
 
 
-class AdHocNode(Device):
-    """A device that finds, elects, follows, polls and merges event brokers."""
+class AdHocNode:
+    """A device that finds, elects, follows, polls and merges event brokers. Decides for its `Device`."""
 
-    def __init__(self, name: NodeId, client: Any, config: AdHocConfig, incarnation: int = 1) -> None:
-        super().__init__(name, client, config, incarnation)
+    def __init__(self, name: NodeId, client: ClientMachine, config: AdHocConfig, incarnation: int = 1) -> None:
+        self.name = name
+        self.config = config
+        self.device = Device(name, client, config, self, incarnation)
         self.sightings = Sightings(config.leaders_max, config.lost_s)
+        self.leader: NodeId | None = None
+        self.successor: NodeId | None = None  # while it hands over
         self._joined_at = 0.0
         self._farewells: tuple[int, NodeId] = (0, "")
         self._gathered_at = 0.0
@@ -102,14 +107,28 @@ class AdHocNode(Device):
         self._ticking = False
 
     @property
+    def client(self) -> ClientMachine:
+        """The client of this device."""
+        return self.device.client
+
+    @property
+    def broker(self) -> EventBroker | None:
+        """The event broker of its island, while this device leads."""
+        return self.device.broker
+
+    @property
     def is_leading(self) -> bool:
         """Whether this device hosts the event broker of its island."""
-        return self.broker is not None
+        return self.device.broker is not None
 
     @property
     def rank(self) -> Rank:
         """Of two leaders that meet, the one with the higher rank goes on."""
         return (self.config.priority, self.name)
+
+    def ask(self, do: Callable[[Any], list[Effect]], now: float) -> list[Effect]:
+        """Let the application speak to the client: `node.ask(lambda client: client.publish({...}, now), now)`."""
+        return self.device.ask(do, now)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input; what is to be done because of it, in order."""
@@ -122,70 +141,70 @@ class AdHocNode(Device):
                 self._on_link_up(peer, now)
             case LinkDown(peer=peer):
                 self._on_link_down(peer, now)
-        return self._carried_out(now)
+        return self.device.carry_out(now)
 
     # ------------------------------------------------------------ who is in range
 
     def _on_link_up(self, peer: NodeId, now: float) -> None:
         """Somebody has come into range: tell it of the leaders we know."""
-        if len(self.neighbours) >= self.config.neighbours_max and peer not in self.neighbours:
-            self._out.append(Close(peer, f"no room for more than {self.config.neighbours_max} neighbours"))
+        if len(self.device.neighbours) >= self.config.neighbours_max and peer not in self.device.neighbours:
+            self.device.emit(Close(peer, f"no room for more than {self.config.neighbours_max} neighbours"))
             return
-        self.neighbours[peer] = None
+        self.device.neighbours[peer] = None
         for sighting in self.sightings.fresh(now):
             beacon, age_s = sighting.beacon, max(now - sighting.sent_at, 0.0)
             if beacon.hops < self.config.hops_max and beacon.leader != peer:
-                self._radio(peer, structs.replace(beacon, hops=beacon.hops + 1, age_s=age_s))
-        if self.broker is not None:
-            self._radio(peer, self._beacon())
+                self.device.radio(peer, structs.replace(beacon, hops=beacon.hops + 1, age_s=age_s))
+        if self.device.broker is not None:
+            self.device.radio(peer, self._beacon())
         if not self._ticking:
             self._ticking = True
             jitter = crc32(self.name.encode()) / 2**32
-            self._out.append(StartTimer(("tick",), now + self.config.beacon_s * (0.5 + jitter / 2)))
+            self.device.emit(StartTimer(("tick",), now + self.config.beacon_s * (0.5 + jitter / 2)))
         if self.leader is None:
             self._search(now)
 
     def _on_link_down(self, peer: NodeId, now: float) -> None:
         """Somebody is out of range."""
-        if self.neighbours.pop(peer, self) is self:
+        if self.device.neighbours.pop(peer, self) is self:
             return
-        self.ways.lose(peer)
-        if not self.neighbours and self.broker is None:  # rule 1
+        self.device.ways.lose(peer)
+        if not self.device.neighbours and self.device.broker is None:  # rule 1
             self._leave(now)
-            self._out.append(StopTimer(("declare",)))
+            self.device.emit(StopTimer(("declare",)))
 
     def _on_arrived(self, peer: NodeId, message: Any, now: float) -> None:
-        if peer not in self.neighbours:
+        if peer not in self.device.neighbours:
             return
         try:
             check_radio(message)
         except PeerFault as fault:  # rule 3
-            self._out.append(Trace(Record("fault", peer, type(message).__name__, detail=str(fault))))
-            self._out.append(Close(peer, str(fault)))
+            self.device.emit(Trace(Record("fault", peer, type(message).__name__, detail=str(fault))))
+            self.device.emit(Close(peer, str(fault)))
             self._on_link_down(peer, now)
             return
         if type(message) is Beacon:
             self._on_beacon(peer, message, now)
         else:
-            self._on_relayed(peer, message, now)
+            self.device.on_relayed(peer, message, now)
 
     # ------------------------------------------------------------ beacons
 
     def _beacon(self) -> Beacon:
-        self._number += 1
         count, successor = self._farewells
-        return Beacon(self.name, self.config.priority, self._tenure, self._number, 0, 0.0, successor if count else "")
+        number, tenure = self.device.next_number(), self.device.tenure
+        return Beacon(self.name, self.config.priority, tenure, number, 0, 0.0, successor if count else "")
 
     def _on_beacon(self, peer: NodeId, beacon: Beacon, now: float) -> None:
         """Pass it on if it is new; follow, change or take over."""
         if beacon.leader == self.name or not self.sightings.note(beacon, now):
             return
-        is_other_way = self.ways.learn(beacon.leader, peer, beacon.number)
+        is_other_way = self.device.ways.learn(beacon.leader, peer, beacon.number)
         if beacon.hops < self.config.hops_max:
             further = structs.replace(beacon, hops=beacon.hops + 1)
-            for other in self.neighbours:
+            for other in self.device.neighbours:
                 if other != peer:
-                    self._radio(other, further)
+                    self.device.radio(other, further)
         if self.leader is None:
             if not beacon.successor:
                 self._follow(beacon.leader, now)
@@ -204,16 +223,16 @@ class AdHocNode(Device):
         best = self.sightings.best(now)
         if best is not None:
             self._follow(best.leader, now)
-        elif self.neighbours:
+        elif self.device.neighbours:
             config, jitter = self.config, crc32(self.name.encode()) / 2**32
             put_off = config.spread_s * (0.8 * (1 - config.priority) + 0.2 * jitter)
-            self._out.append(StartTimer(("declare",), now + config.search_s + put_off))
+            self.device.emit(StartTimer(("declare",), now + config.search_s + put_off))
 
     def _follow(self, leader: NodeId, now: float) -> None:
         """Be a member of this leader's island."""
         self.leader, self._joined_at = leader, now
-        self._out.append(Trace(Record("joined", leader)))
-        self._out.append(StopTimer(("declare",)))
+        self.device.emit(Trace(Record("joined", leader)))
+        self.device.emit(StopTimer(("declare",)))
         self._open(now)
 
     def _on_given_up(self, successor: NodeId, now: float) -> None:
@@ -227,99 +246,99 @@ class AdHocNode(Device):
 
     def _leave(self, now: float) -> None:
         """The leader is lost, or has given up."""
-        if self.own is not None:
-            self._drop(self.own, now)
+        if self.device.own is not None:
+            self.device.drop(self.device.own, now)
         self.leader = None
-        self._out.append(StopTimer(("poll",)))
+        self.device.emit(StopTimer(("poll",)))
 
     def _open(self, now: float) -> None:
         """Let the client speak with the leader's event broker."""
         assert self.leader is not None
-        self._opened += 1
-        circuit = self.own = Circuit((self.name, self._opened), self.leader, is_local=self.leader == self.name)
-        self.circuits[circuit.name] = circuit
-        if self.broker is not None:
+        circuit = self.device.own = self.device.new_circuit(self.leader, is_local=self.leader == self.name)
+        if self.device.broker is not None:
             self._serve(circuit, now)
-        self._let("circuit", circuit.open(now))
-        self._let("client", self.client.handle(Opened(self.leader), now))
-        self._out.append(StartTimer(("poll",), now + self.config.poll_s))
+        self.device.let("circuit", circuit.open(now))
+        self.device.let("client", self.device.client.handle(Opened(self.leader), now))
+        self.device.emit(StartTimer(("poll",), now + self.config.poll_s))
 
     def _poll(self) -> None:
         """Refresh what the event broker knows of us. [mobile §3.1]"""
-        for circuit in (self.own, self.trunk):
+        for circuit in (self.device.own, self.device.trunk):
             if circuit is not None and circuit.link is not None:
-                self._relay(circuit.far, Poll(circuit.id))
+                self.device.relay(circuit.far, Poll(circuit.id))
 
     # ------------------------------------------------------------ leading
 
     def _declare(self, now: float) -> None:
         """Be the leader: there is none. [mobile §3.1] "a new EB might have to be elected" """
-        self._tenure += 1
+        self.device.tenure += 1
         self.leader = self.name
         limits = structs.replace(
             self.config.limits, sessions_max=self.config.members_max, session_expiry_s=self.config.lease_s
         )
-        self.broker = EventBroker(self.name, BrokerConfig(advertisements="off", limits=limits), self._tenure)
+        self.device.broker = EventBroker(
+            self.name, BrokerConfig(advertisements="off", limits=limits), self.device.tenure
+        )
         self._farewells = (0, "")
         self._gathered_at = now + self.config.gather_s
-        self._out.append(Trace(Record("elected", number=self._tenure - self._base)))
-        self._out.append(StartTimer(("gather",), self._gathered_at))
+        self.device.emit(Trace(Record("elected", number=self.device.tenure - self.device.base)))
+        self.device.emit(StartTimer(("gather",), self._gathered_at))
         self._send_beacon()
         self._open(now)
 
     def _send_beacon(self) -> None:
         beacon = self._beacon()
-        for peer in self.neighbours:
-            self._radio(peer, beacon)
+        for peer in self.device.neighbours:
+            self.device.radio(peer, beacon)
 
     def _serve(self, circuit: Circuit, now: float) -> None:
         """A client has called: its lease begins."""
-        assert self.broker is not None
+        assert self.device.broker is not None
         circuit.until = now + self.config.lease_s
-        self._served[circuit.id[0]] = circuit
-        self._let("broker", self.broker.handle(Opened(circuit.name), now))
+        self.device.served[circuit.id[0]] = circuit
+        self.device.let("broker", self.device.broker.handle(Opened(circuit.name), now))
 
     def _on_leases_due(self, now: float) -> None:
         """Forget whom we have not heard of for the time of a lease."""
-        broker = self.broker
+        broker = self.device.broker
         assert broker is not None
-        for circuit in list(self._served.values()):
+        for circuit in list(self.device.served.values()):
             if circuit.link is None:
                 circuit.until = now + self.config.lease_s
             elif circuit.until <= now:
                 client = broker.sessions.client_of(circuit.name)
                 if client is not None:
-                    self._out += broker.lost_with(client)
-                    self._let("broker", broker.handle(Heard(circuit.name, Bye("the lease is over")), now))
-                self._drop(circuit, now)
+                    self.device.emit(*broker.lost_with(client))
+                    self.device.let("broker", broker.handle(Heard(circuit.name, Bye("the lease is over")), now))
+                self.device.drop(circuit, now)
 
     def _retire(self, now: float) -> None:
         """Alone, with nothing that waits for others: lead no more. Rule 1."""
         self._give_up(now)
-        self._out.append(Trace(Record("resigned", detail="alone")))
+        self.device.emit(Trace(Record("resigned", detail="alone")))
 
     def _give_up(self, now: float) -> None:
         """There is no event broker here any more."""
-        self.broker = None
-        for circuit in (*self._served.values(), *([] if self.trunk is None else [self.trunk])):
-            self._drop(circuit, now)
+        self.device.broker = None
+        for circuit in (*self.device.served.values(), *([] if self.device.trunk is None else [self.device.trunk])):
+            self.device.drop(circuit, now)
         self.successor = None
         self._leave(now)
-        self._out += [StopTimer(("gather",)), StopTimer(("merge",))]
+        self.device.emit(StopTimer(("gather",)), StopTimer(("merge",)))
 
-    def _said(self, circuit: Circuit, message: Any, now: float) -> None:
+    def on_said(self, circuit: Circuit, message: Any, now: float) -> None:
         """Something was said on a circuit to the event broker here."""
         try:
             self._handled(circuit, message, now)
         except PeerFault as fault:
-            self._at_fault(circuit, type(message).__name__, fault, now)
+            self.device.at_fault(circuit, type(message).__name__, fault, now)
 
     def _handled(self, circuit: Circuit, message: Any, now: float) -> None:
-        if self.broker is None or self.successor is not None:
+        if self.device.broker is None or self.successor is not None:
             return
         kind = type(message)
-        if self.broker.is_joined(circuit.name):
-            self._let("broker", self.broker.on_trunk(circuit.name, message, now))
+        if self.device.broker.is_joined(circuit.name):
+            self.device.let("broker", self.device.broker.on_trunk(circuit.name, message, now))
             return
         if kind is Replay or kind is Merge or kind is Coordinate:
             if (kind is Coordinate) != (self.config.meeting == "coordinate"):
@@ -336,134 +355,134 @@ class AdHocNode(Device):
                 raise PeerFault(f"more than {HELD_MAX} messages before everybody has come")
             circuit.held.append(message)
             return
-        self._let("broker", self.broker.handle(Heard(circuit.name, message), now))
+        self.device.let("broker", self.device.broker.handle(Heard(circuit.name, message), now))
 
     def _on_gathered(self, now: float) -> None:
         """Whoever wants events has come: take them."""
-        for circuit in list(self._served.values()):
+        for circuit in list(self.device.served.values()):
             held, circuit.held = circuit.held, []
             for message in held:
-                self._said(circuit, message, now)
+                self.on_said(circuit, message, now)
 
     # ------------------------------------------------------------ merging
 
     def _consider_merging(self, now: float) -> None:
         """Call the leader of the highest rank, to hand over to it. [mobile §3.1] "combine them into one central EB" """
-        if self.broker is None or self.successor is not None or now < self._merges_after:
+        if self.device.broker is None or self.successor is not None or now < self._merges_after:
             return
         best = self.sightings.best(now)
-        if best is None or rank_of(best) < self.rank or self.ways.to(best.leader) is None:
+        if best is None or rank_of(best) < self.rank or self.device.ways.to(best.leader) is None:
             return
-        if self.trunk is not None:
-            if self.config.meeting == "merge" or self.trunk.far == best.leader:
+        if self.device.trunk is not None:
+            if self.config.meeting == "merge" or self.device.trunk.far == best.leader:
                 return
-            self._hang_up(self.trunk, f"{best.leader} has a higher rank", now)
-        self._opened += 1
-        circuit = self.trunk = Circuit((self.name, self._opened), best.leader)
-        self.circuits[circuit.name] = circuit
-        self._let("circuit", circuit.open(now))
-        self._out.append(StartTimer(("merge",), now + self.config.merge_s))
+            self.device.hang_up(self.device.trunk, f"{best.leader} has a higher rank", now)
+        circuit = self.device.trunk = self.device.new_circuit(best.leader)
+        self.device.let("circuit", circuit.open(now))
+        self.device.emit(StartTimer(("merge",), now + self.config.merge_s))
 
-    def _hand_over(self, now: float) -> None:
+    def on_trunk_open(self, now: float) -> None:
         """It has answered, so there is a way there and back: let nothing change here any more, and send everything."""
-        assert self.broker is not None
-        assert self.trunk is not None
-        if self.config.meeting == "coordinate":
-            self._coordinate(self.trunk, now)
+        if self.successor is not None:
             return
-        self.successor = self.trunk.far
-        for circuit in list(self._served.values()):
-            self._hang_up(circuit, f"{self.name} hands over to {self.successor}", now)
-        for part in self.broker.handed_over(self.successor):
-            self._let("circuit", self.trunk.send(part, now))
-        self._let("circuit", self.trunk.send(Merge(self.broker.leases(now)), now))
-        self._out.append(StartTimer(("merge",), now + self.config.merge_s))
+        assert self.device.broker is not None
+        assert self.device.trunk is not None
+        if self.config.meeting == "coordinate":
+            self._coordinate(self.device.trunk, now)
+            return
+        self.successor = self.device.trunk.far
+        for circuit in list(self.device.served.values()):
+            self.device.hang_up(circuit, f"{self.name} hands over to {self.successor}", now)
+        for part in self.device.broker.handed_over(self.successor):
+            self.device.let("circuit", self.device.trunk.send(part, now))
+        self.device.let("circuit", self.device.trunk.send(Merge(self.device.broker.leases(now)), now))
+        self.device.emit(StartTimer(("merge",), now + self.config.merge_s))
 
     def _coordinate(self, circuit: Circuit, now: float) -> None:
         """Be two brokers of a tree. [mobile §3.1] "both could operate in a coordinated fashion" """
-        assert self.broker is not None
+        assert self.device.broker is not None
         assert circuit.link is not None
-        if self.broker.is_joined(circuit.name):
+        if self.device.broker.is_joined(circuit.name):
             return
-        if circuit is self.trunk:
-            self._out.append(StopTimer(("merge",)))
-            self._let("circuit", circuit.send(Coordinate(), now))
-        self._out.append(Trace(Record("coordinated", circuit.far)))
-        self._let("broker", self.broker.join(circuit.name, circuit.link, now))
+        if circuit is self.device.trunk:
+            self.device.emit(StopTimer(("merge",)))
+            self.device.let("circuit", circuit.send(Coordinate(), now))
+        self.device.emit(Trace(Record("coordinated", circuit.far)))
+        self.device.let("broker", self.device.broker.join(circuit.name, circuit.link, now))
 
     def _on_handed_over(self, circuit: Circuit, message: Replay | Merge, now: float) -> None:
         """Another event broker hands its sessions over: take them all at once, or none."""
-        assert self.broker is not None
+        assert self.device.broker is not None
         if isinstance(message, Replay):
             check_part(circuit.parts, message)
             circuit.parts.append(message)
             return
         sessions = whole_sessions(circuit.parts, message)
-        new = [parts for parts in sessions if self.broker.sessions.session(parts[0].client) is None]
-        if len(self.broker.sessions) + len(new) > self.config.members_max:
+        new = [parts for parts in sessions if self.device.broker.sessions.session(parts[0].client) is None]
+        if len(self.device.broker.sessions) + len(new) > self.config.members_max:
             raise PeerFault(f"this event broker has no room for more than {self.config.members_max} sessions")
         circuit.parts = []
         for parts, lease_s in zip(sessions, message.leases, strict=True):
-            self._let("broker", self.broker.take(parts, min(lease_s, self.config.lease_s), now))
-        self._out.append(Trace(Record("merged", circuit.id[0], number=len(sessions))))
-        self._let("circuit", circuit.send(Merged(len(sessions)), now))
+            self.device.let("broker", self.device.broker.take(parts, min(lease_s, self.config.lease_s), now))
+        self.device.emit(Trace(Record("merged", circuit.id[0], number=len(sessions))))
+        self.device.let("circuit", circuit.send(Merged(len(sessions)), now))
 
     def _on_merged(self, circuit: Circuit, message: Merged, now: float) -> None:
         """The successor has everything: follow it, and let everybody else know."""
         successor = circuit.far
-        self._hang_up(circuit, "done", now)
+        self.device.hang_up(circuit, "done", now)
         self._give_up(now)
-        self._out.append(Trace(Record("resigned", successor, number=message.sessions, detail="merged")))
+        self.device.emit(Trace(Record("resigned", successor, number=message.sessions, detail="merged")))
         self._farewells = (FAREWELLS, successor)
         self._send_beacon()
         self._follow(successor, now)
 
     def _stay(self, reason: str, now: float) -> None:
         """Nothing came of it: go on leading. What was handed over may live there, too."""
-        assert self.broker is not None
-        if self.trunk is not None:
-            self._hang_up(self.trunk, reason, now)
+        assert self.device.broker is not None
+        if self.device.trunk is not None:
+            self.device.hang_up(self.device.trunk, reason, now)
         self._merges_after = now + 2 * self.config.beacon_s
-        self._out.append(StopTimer(("merge",)))
+        self.device.emit(StopTimer(("merge",)))
         if self.successor is not None:
             self.successor = None
-            self.broker.rename()
+            self.device.broker.rename()
             self._open(now)
 
     # ------------------------------------------------------------ circuits
 
-    def _called(self, source: NodeId, body: Carried | Poll | Hangup, now: float) -> Circuit | None:
+    def on_call(self, source: NodeId, body: Carried | Poll | Hangup, now: float) -> Circuit | None:
         """Somebody opens a circuit to the event broker here."""
-        if self.broker is None or self.successor is not None or body.circuit[0] != source:
+        if self.device.broker is None or self.successor is not None or body.circuit[0] != source:
             return None
         if type(body) is not Carried or type(body.frame) is not Hello:
             return None
-        older = self._served.get(source)
+        older = self.device.served.get(source)
         if older is not None:
             if older.id[1] > body.circuit[1]:
                 return None
-            self._drop(older, now)
-        elif len(self._served) >= self.config.members_max:
+            self.device.drop(older, now)
+        elif len(self.device.served) >= self.config.members_max:
             return None
         circuit = Circuit(body.circuit, source)
-        self.circuits[circuit.name] = circuit
-        self._let("circuit", circuit.open(now))
+        self.device.circuits[circuit.name] = circuit
+        self.device.let("circuit", circuit.open(now))
         self._serve(circuit, now)
         return circuit
 
-    def _answered(self, circuit: Circuit, message: Any, now: float) -> None:
-        if circuit is self.own:
-            self._let("client", self.client.handle(Heard(circuit.far, message), now))
-        elif self.broker is not None and self.broker.is_joined(circuit.name):
-            self._let("broker", self.broker.on_trunk(circuit.name, message, now))
-        elif circuit is self.trunk and self.successor is not None and type(message) is Merged:
+    def on_answered(self, circuit: Circuit, message: Any, now: float) -> None:
+        if circuit is self.device.own:
+            self.device.let("client", self.device.client.handle(Heard(circuit.far, message), now))
+        elif self.device.broker is not None and self.device.broker.is_joined(circuit.name):
+            self.device.let("broker", self.device.broker.on_trunk(circuit.name, message, now))
+        elif circuit is self.device.trunk and self.successor is not None and type(message) is Merged:
             self._on_merged(circuit, message, now)
 
-    def _on_hangup(self, circuit: Circuit, now: float) -> None:
-        if circuit is self.trunk:
+    def on_hangup(self, circuit: Circuit, now: float) -> None:
+        if circuit is self.device.trunk:
             self._stay("", now)
         else:
-            self._drop(circuit, now)  # with the next tick the client calls again
+            self.device.drop(circuit, now)  # with the next tick the client calls again
 
     # ------------------------------------------------------------ timers
 
@@ -474,46 +493,46 @@ class AdHocNode(Device):
             case ("poll",):
                 self._poll()
                 if self.leader is not None:
-                    self._out.append(StartTimer(("poll",), now + self.config.poll_s))
+                    self.device.emit(StartTimer(("poll",), now + self.config.poll_s))
             case ("declare",):
-                if self.leader is None and self.neighbours:
+                if self.leader is None and self.device.neighbours:
                     best = self.sightings.best(now)
                     self._declare(now) if best is None else self._follow(best.leader, now)
             case ("gather",):
-                if self.broker is not None:
+                if self.device.broker is not None:
                     self._on_gathered(now)
             case ("merge",):
-                if self.trunk is not None and (self.successor is not None or not self.trunk.is_open):
+                if self.device.trunk is not None and (self.successor is not None or not self.device.trunk.is_open):
                     self._stay("it has taken too long", now)
             case ("circuit", what, name):
-                circuit = self.circuits.get(name)
+                circuit = self.device.circuits.get(name)
                 if circuit is not None:
-                    self._let("circuit", circuit.on_timer_due(what, now))
+                    self.device.let("circuit", circuit.on_timer_due(what, now))
             case ("client", *rest):
-                self._let("client", self.client.handle(TimerDue(tuple(rest)), now))
+                self.device.let("client", self.device.client.handle(TimerDue(tuple(rest)), now))
             case ("broker", tenure, *rest):
-                if self.broker is None or tenure != str(self._tenure):
+                if self.device.broker is None or tenure != str(self.device.tenure):
                     return
                 if self.successor is not None:  # nothing may change there now
-                    self._out.append(StartTimer(key, now + self.config.beacon_s))
+                    self.device.emit(StartTimer(key, now + self.config.beacon_s))
                     return
                 if rest[0] == "session":
-                    self._out += self.broker.lost_with(rest[1])
-                self._let("broker", self.broker.handle(TimerDue(tuple(rest)), now))
+                    self.device.emit(*self.device.broker.lost_with(rest[1]))
+                self.device.let("broker", self.device.broker.handle(TimerDue(tuple(rest)), now))
 
     def _on_tick(self, now: float) -> None:
         """Once a beacon's time: say that we lead, or look whether our leader does."""
-        if self.broker is not None:
+        if self.device.broker is not None:
             self._send_beacon()
-            if self.trunk is not None and self.sightings.of(self.trunk.far, now) is None:
+            if self.device.trunk is not None and self.sightings.of(self.device.trunk.far, now) is None:
                 self._stay("out of reach", now)
             elif self.successor is None:
                 self._on_leases_due(now)
-                if self.own is None:
+                if self.device.own is None:
                     self._open(now)
                 self._consider_merging(now)
-                others = [session for session in self.broker.sessions if session.client != self.name]
-                if not self.neighbours and not others:
+                others = [session for session in self.device.broker.sessions if session.client != self.name]
+                if not self.device.neighbours and not others:
                     self._retire(now)
         else:
             count, successor = self._farewells
@@ -527,10 +546,10 @@ class AdHocNode(Device):
                     self._search(now)
                 elif sighting is not None and sighting.beacon.successor:
                     self._on_given_up(sighting.beacon.successor, now)
-                elif self.own is None:
+                elif self.device.own is None:
                     self._open(now)
-        if self.neighbours or self.broker is not None:
-            self._out.append(StartTimer(("tick",), now + self.config.beacon_s))
+        if self.device.neighbours or self.device.broker is not None:
+            self.device.emit(StartTimer(("tick",), now + self.config.beacon_s))
         else:
             self._ticking = False
 

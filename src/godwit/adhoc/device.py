@@ -2,7 +2,8 @@
 
 *Theory.* Messages to a node that is not in range are relayed: each node on the way knows the next (`radio_routes.py`).
 What is for this node belongs to a circuit (`circuits.py`). A circuit ends at the client here, or at the event broker
-here; the two speak directly when both are on this device. `adhoc_node.py` decides who leads and who follows.
+here; the two speak directly when both are on this device. Who leads and who follows is decided elsewhere: a device asks
+its `Decisions` (`adhoc_node.py`) who may open a circuit and what comes of what is said on one.
 
 *Rules.*
 1. Effects of the machines inside are carried out in their order, those of one call before those of the next.
@@ -42,7 +43,7 @@ from godwit.broker.messages import NodeId
 from godwit.errors import PeerFault
 from godwit.trace import Record
 
-__all__ = ["AdHocConfig", "ClientMachine", "Device"]
+__all__ = ["AdHocConfig", "ClientMachine", "Decisions", "Device"]
 
 LIFE = 2**32  # numbers of one life of a device
 
@@ -84,63 +85,74 @@ class ClientMachine(Protocol):
         """Take notice of an input."""
 
 
+class Decisions(Protocol):
+    """What a device asks whoever decides who leads and who follows."""
+
+    def on_call(self, source: NodeId, body: Carried | Poll | Hangup, now: float) -> Circuit | None:
+        """Somebody may open a circuit to the event broker here."""
+
+    def on_said(self, circuit: Circuit, message: Any, now: float) -> None:
+        """Something was said on a circuit to the event broker here."""
+
+    def on_answered(self, circuit: Circuit, message: Any, now: float) -> None:
+        """Something was said on a circuit that was opened here."""
+
+    def on_trunk_open(self, now: float) -> None:
+        """The trunk is open, and something came over it."""
+
+    def on_hangup(self, circuit: Circuit, now: float) -> None:
+        """The other end has ended a circuit."""
+
+
 class Device:
     """One wireless device. Its client has its name."""
 
-    def __init__(self, name: NodeId, client: Any, config: AdHocConfig, incarnation: int = 1) -> None:
+    def __init__(
+        self, name: NodeId, client: ClientMachine, config: AdHocConfig, decisions: Decisions, incarnation: int = 1
+    ) -> None:
         self.name = name
-        self.client: ClientMachine = client
+        self.client = client
         self.config = config
+        self.decisions = decisions
         self.neighbours: dict[NodeId, None] = {}
         self.ways = Ways(config.nodes_max)
-        self.leader: NodeId | None = None
         self.broker: EventBroker | None = None  # while it leads
-        self.successor: NodeId | None = None  # while it hands over
         self.circuits: dict[str, Circuit] = {}  # by name
         self.own: Circuit | None = None  # of the client here
         self.trunk: Circuit | None = None  # to another event broker
-        self._served: dict[NodeId, Circuit] = {}  # at the event broker, by who opened it
-        self._base = incarnation * LIFE
-        self._number = self._base  # of all that is sent
-        self._opened = self._base  # circuits
-        self._tenure = self._base  # event brokers
+        self.served: dict[NodeId, Circuit] = {}  # at the event broker, by who opened it
+        self.base = incarnation * LIFE
+        self.number = self.base  # of all that is sent
+        self.tenure = self.base  # of event brokers
+        self._opened = self.base  # circuits
         self._todo: deque[tuple[str, Effect]] = deque()
         self._out: list[Effect] = []
 
-    # ------------------------------------------------------------ what adhoc_node.py decides
+    def next_number(self) -> int:
+        """The number of what is sent next."""
+        self.number += 1
+        return self.number
 
-    def _called(self, source: NodeId, body: Carried | Poll | Hangup, now: float) -> Circuit | None:
-        """Somebody may open a circuit to the event broker here."""
-        raise NotImplementedError
-
-    def _said(self, circuit: Circuit, message: Any, now: float) -> None:
-        """Something was said on a circuit to the event broker here."""
-        raise NotImplementedError
-
-    def _answered(self, circuit: Circuit, message: Any, now: float) -> None:
-        """Something was said on a circuit that was opened here."""
-        raise NotImplementedError
-
-    def _hand_over(self, now: float) -> None:
-        """The trunk is open."""
-        raise NotImplementedError
-
-    def _on_hangup(self, circuit: Circuit, now: float) -> None:
-        """The other end has ended a circuit."""
-        raise NotImplementedError
+    def new_circuit(self, far: NodeId, *, is_local: bool = False) -> Circuit:
+        """A circuit that is opened here, to the event broker of another node or of this one."""
+        self._opened += 1
+        circuit = Circuit((self.name, self._opened), far, is_local=is_local)
+        self.circuits[circuit.name] = circuit
+        return circuit
 
     # ------------------------------------------------------------ over the air
 
-    def _radio(self, peer: NodeId, message: Any) -> None:
+    def radio(self, peer: NodeId, message: Any) -> None:
+        """Send a message to a neighbour."""
         self._out.append(Send(peer, message))
 
-    def _relay(self, target: NodeId, body: Carried | Poll | Hangup) -> None:
+    def relay(self, target: NodeId, body: Carried | Poll | Hangup) -> None:
+        """Send something to a node, if a way there is known."""
         way = self.ways.to(target)
         if way is not None:
-            self._number += 1
-            self._radio(way, Relayed(self.name, target, self._number, 0, body))
+            self.radio(way, Relayed(self.name, target, self.next_number(), 0, body))
 
-    def _on_relayed(self, peer: NodeId, message: Relayed, now: float) -> None:
+    def on_relayed(self, peer: NodeId, message: Relayed, now: float) -> None:
         """Pass it on, or take it when it is for us."""
         if message.source == self.name:
             return
@@ -148,84 +160,88 @@ class Device:
         if message.target != self.name:
             way = self.ways.to(message.target)
             if way is not None and way != peer and message.hops < self.config.hops_max:
-                self._radio(way, structs.replace(message, hops=message.hops + 1))
+                self.radio(way, structs.replace(message, hops=message.hops + 1))
             return
         source, body = message.source, message.body
         try:
             check_body(body)
             circuit = self.circuits.get(named(body.circuit))
             if circuit is None:
-                circuit = self._called(source, body, now)
+                circuit = self.decisions.on_call(source, body, now)
             if circuit is None or circuit.far != source:
                 if type(body) is not Hangup:
-                    self._relay(source, Hangup(body.circuit, "unknown here"))
+                    self.relay(source, Hangup(body.circuit, "unknown here"))
                 return
         except PeerFault as fault:
             self._out.append(Trace(Record("fault", source, type(body).__name__, detail=str(fault))))
             return
         circuit.until = now + self.config.lease_s
         if type(body) is Hangup:
-            self._on_hangup(circuit, now)
+            self.decisions.on_hangup(circuit, now)
         elif type(body) is Carried:
             self._on_carried(circuit, body, now)
 
     def _on_carried(self, circuit: Circuit, body: Carried, now: float) -> None:
         try:
             effects, messages = circuit.on_frame(body.frame, now)
-            self._let("circuit", effects)
+            self.let("circuit", effects)
             for message in messages:
                 if circuit.id[0] == self.name:
-                    self._answered(circuit, message, now)
+                    self.decisions.on_answered(circuit, message, now)
                 else:
-                    self._said(circuit, message, now)
-            if circuit is self.trunk and circuit.is_open and self.successor is None:
-                self._hand_over(now)
+                    self.decisions.on_said(circuit, message, now)
+            if circuit is self.trunk and circuit.is_open:
+                self.decisions.on_trunk_open(now)
         except PeerFault as fault:
-            self._at_fault(circuit, type(body.frame).__name__, fault, now)
+            self.at_fault(circuit, type(body.frame).__name__, fault, now)
 
-    def _at_fault(self, circuit: Circuit, message: str, fault: PeerFault, now: float) -> None:
-        """Rule 3."""
+    def at_fault(self, circuit: Circuit, message: str, fault: PeerFault, now: float) -> None:
+        """What came over a circuit is not well formed. Rule 3."""
         self._out.append(Trace(Record("fault", circuit.far, message, detail=str(fault))))
-        self._hang_up(circuit, str(fault), now)
+        self.hang_up(circuit, str(fault), now)
 
-    def _drop(self, circuit: Circuit, now: float) -> None:
+    def drop(self, circuit: Circuit, now: float) -> None:
         """A circuit is over at this end."""
         if self.circuits.pop(circuit.name, None) is None:
             return
-        self._let("circuit", circuit.close(now))
-        if self._served.get(circuit.id[0]) is circuit:
-            del self._served[circuit.id[0]]
+        self.let("circuit", circuit.close(now))
+        if self.served.get(circuit.id[0]) is circuit:
+            del self.served[circuit.id[0]]
             if self.broker is not None:
                 client = self.broker.sessions.client_of(circuit.name)
-                self._let("broker", self.broker.handle(Closed(circuit.name), now))
+                self.let("broker", self.broker.handle(Closed(circuit.name), now))
                 if client is not None:
-                    self._let("broker", self.broker.end_lease(client, circuit.until))
+                    self.let("broker", self.broker.end_lease(client, circuit.until))
         if self.trunk is circuit:
             self.trunk = None
         if self.broker is not None:
-            self._let("broker", self.broker.part(circuit.name, now))
+            self.let("broker", self.broker.part(circuit.name, now))
         if self.own is circuit:
             self.own = None
-            if self.leader is not None:
-                self._let("client", self.client.handle(Closed(self.leader), now))
+            self.let("client", self.client.handle(Closed(circuit.far), now))
 
-    def _hang_up(self, circuit: Circuit, reason: str, now: float) -> None:
+    def hang_up(self, circuit: Circuit, reason: str, now: float) -> None:
         """End a circuit, and tell the other end."""
-        self._drop(circuit, now)
+        self.drop(circuit, now)
         if circuit.link is not None:
-            self._relay(circuit.far, Hangup(circuit.id, reason))
+            self.relay(circuit.far, Hangup(circuit.id, reason))
 
     # ------------------------------------------------------------ inside
 
     def ask(self, do: Callable[[Any], list[Effect]], now: float) -> list[Effect]:
         """Let the application speak to the client: `node.ask(lambda client: client.publish({...}, now), now)`."""
-        self._let("client", do(self.client))
-        return self._carried_out(now)
+        self.let("client", do(self.client))
+        return self.carry_out(now)
 
-    def _let(self, who: str, effects: list[Effect]) -> None:
+    def emit(self, *effects: Effect) -> None:
+        """Effects of this device itself."""
+        self._out += effects
+
+    def let(self, who: str, effects: list[Effect]) -> None:
+        """Effects of a machine inside, which are to be carried out: `client`, `broker` or `circuit`."""
         self._todo.extend((who, effect) for effect in effects)
 
-    def _carried_out(self, now: float) -> list[Effect]:
+    def carry_out(self, now: float) -> list[Effect]:
         """Carry the effects of client, event broker and circuits to each other; what is left is ours, in order."""
         while self._todo:
             who, effect = self._todo.popleft()
@@ -239,7 +255,7 @@ class Device:
                 case Send(peer=name, frame=frame):
                     circuit = self.circuits.get(name)
                     if circuit is not None:
-                        self._relay(circuit.far, Carried(circuit.id, frame))
+                        self.relay(circuit.far, Carried(circuit.id, frame))
                 case Tell(connection=name, message=message):
                     self._tell(who, name, message, now)
                 case Close(peer=name, reason=reason) if who != "node":  # after what was said before
@@ -247,14 +263,14 @@ class Device:
                 case Close(peer=name, reason=reason):
                     circuit = self.circuits.get(name)
                     if circuit is not None:
-                        self._hang_up(circuit, reason, now)
+                        self.hang_up(circuit, reason, now)
         out, self._out = self._out, []
         return out
 
     def _key(self, who: str, key: TimerKey) -> TimerKey:
         if who == "broker" and key[0] in ("ack", "resend"):  # the links between event brokers are those of circuits
             who = "circuit"
-        return (who, str(self._tenure), *key) if who == "broker" else (who, *key)
+        return (who, str(self.tenure), *key) if who == "broker" else (who, *key)
 
     def _circuit_name(self, who: str, connection: str) -> str:
         if who != "client":
@@ -266,8 +282,8 @@ class Device:
         if circuit is None:
             return
         if circuit.link is not None:
-            self._let("circuit", circuit.send(message, now))
+            self.let("circuit", circuit.send(message, now))
         elif who == "client":
-            self._said(circuit, message, now)
+            self.decisions.on_said(circuit, message, now)
         elif circuit is self.own:
-            self._let("client", self.client.handle(Heard(circuit.far, message), now))
+            self.let("client", self.client.handle(Heard(circuit.far, message), now))

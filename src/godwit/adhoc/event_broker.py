@@ -163,7 +163,7 @@ class EventBroker:
 
 
 def _grow(tree: TreeRouting, peer: NodeId) -> list[Answer]:
-    """Tell a new neighbour what is wanted here and behind the others. It begins with nothing, so nobody waits for it."""
+    """Tell a new neighbour what is wanted here and behind others. It begins with nothing, so nobody waits for it."""
     out = tree.out_subs[peer] = covering(f"{tree.name}/{peer}", 0.0)
     tree.out_ads[peer] = covering(f"{tree.name}/{peer}", 0.0)
     answers: list[Answer] = []

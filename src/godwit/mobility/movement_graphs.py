@@ -38,7 +38,7 @@ _SHORT = re.compile(r"(?P<kind>line|grid)\s+(?P<width>\d{1,7})(?:\s*x\s*(?P<heig
 
 
 class MovementGraph:
-    """Places, and to which others each leads in one step. `positions`: where on the globe places lie, if that is known."""
+    """Places, and to which others each leads in one step. `positions`: where on the globe they lie, if known."""
 
     def __init__(
         self,

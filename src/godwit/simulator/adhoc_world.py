@@ -284,7 +284,7 @@ class AdHocWorld:
             return
         best = max(leaders, key=lambda name: self.node(name).rank)
         for name in leaders:
-            trunk = self.node(name).trunk
+            trunk = self.node(name).device.trunk
             if name != best and (trunk is None or trunk.far != best or not trunk.is_open):
                 self._violate("one event broker", f"{name} does not coordinate with {best}", name)
         for name in island:

@@ -174,7 +174,7 @@ def test_a_leader_that_is_left_alone_gives_up_when_the_last_lease_has_ended():
     net.run(10)
     assert not net.node("a").is_leading
     assert net.excused == {("b", ("a", 1)): "the lease is over"}
-    assert not net.node("a").circuits
+    assert not net.node("a").device.circuits
 
 
 # ---------------------------------------------------------------- relaying
@@ -247,7 +247,7 @@ def test_a_lease_ends_and_leaves_nothing():
     assert broker is not None
     assert [session.client for session in broker.sessions] == ["a", "b"]
     assert broker.table_sizes()["in_subs"] == 2
-    assert "c" not in net.node("a")._served
+    assert "c" not in net.node("a").device.served
 
 
 def test_a_client_that_comes_back_within_its_lease_gets_what_waited():
@@ -385,7 +385,7 @@ def test_a_malformed_message_closes_the_link_to_who_sent_it_and_nothing_else(bad
         one.handle(LinkUp(peer), 0.0)
     effects = one.handle(arrived("a", bad), 0.1)
     assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["a"]
-    assert list(one.neighbours) == ["b"]
+    assert list(one.device.neighbours) == ["b"]
     assert one.handle(arrived("a", Beacon("z", 0.5, 1, 1, 0)), 0.2) == []
     one.handle(arrived("b", Beacon("z", 0.5, 1, 1, 0)), 0.2)
     assert one.leader == "z"
@@ -438,10 +438,10 @@ def test_a_malformed_frame_ends_its_circuit_and_no_other(frame):
     one = leading()
     for number, who in enumerate(("x", "y"), start=5):
         one.handle(arrived("a", Relayed(who, "n", number, 0, Carried((who, 1), Hello(1, 0, 0, 1, False)))), 3.0)
-    assert {"x#1", "y#1"} <= set(one.circuits)
+    assert {"x#1", "y#1"} <= set(one.device.circuits)
     effects = one.handle(arrived("a", Relayed("x", "n", 9, 0, Carried(("x", 1), frame))), 3.1)
-    assert "x#1" not in one.circuits
-    assert "y#1" in one.circuits
+    assert "x#1" not in one.device.circuits
+    assert "y#1" in one.device.circuits
     assert any(type(message.body) is Hangup for _, message in sent(effects, Relayed))
     assert one.broker is not None
     assert [session.client for session in one.broker.sessions] == ["n"]
@@ -463,7 +463,7 @@ def test_neighbours_and_members_are_bounded():
     for number in range(20):
         hello = Carried((f"x{number}", 1), Hello(1, 0, 0, 1, False))
         two.handle(arrived("a", Relayed(f"x{number}", "n", 5, 0, hello)), 3.0)
-    assert len(two._served) == len(two.circuits) == 4  # with its own
+    assert len(two.device.served) == len(two.device.circuits) == 4  # with its own
 
 
 def test_a_device_holds_one_circuit_of_another_at_most():
@@ -471,7 +471,7 @@ def test_a_device_holds_one_circuit_of_another_at_most():
     for number in (1, 3, 2):
         hello = Carried(("x", number), Hello(1, 0, 0, 1, False))
         one.handle(arrived("a", Relayed("x", "n", 5 + number, 0, hello)), 3.0)
-    assert [name for name in one.circuits if name.startswith("x")] == ["x#3"]
+    assert [name for name in one.device.circuits if name.startswith("x")] == ["x#3"]
 
 
 def test_numbers_of_a_new_life_are_above_those_of_the_last():
@@ -479,7 +479,7 @@ def test_numbers_of_a_new_life_are_above_those_of_the_last():
     for one in (first, second):
         one.handle(LinkUp("a"), 0.0)
         one.handle(TimerDue(("declare",)), 2.0)
-    assert second._number > first._number + LIFE / 2
+    assert second.device.number > first.device.number + LIFE / 2
 
 
 def test_a_device_can_be_kept_and_go_on():
