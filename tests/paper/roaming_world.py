@@ -81,7 +81,7 @@ class Roaming(Machines):
         if isinstance(routing, GraphRouting):
             tables: list[dict[Any, Any]] = [routing.local]
         else:
-            tables = [routing.in_subs[""], routing.in_ads[""], routing.followed[""]]
+            tables = [routing.in_subs[""], routing.in_ads[""], routing.further.followed[""]]
         entries = [id for table in tables for id in table if id[0] == client]
         waits = [
             *(barrier.departing if isinstance(barrier, GraphBarrier) else ()),
