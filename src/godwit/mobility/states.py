@@ -169,23 +169,20 @@ def _set_transfer_barrier(broker: "MobileBroker", state: TransferBarrierState) -
 
 
 class PresentState(msgspec.Struct, frozen=True):
-    """A publisher that is here."""
+    """A publisher that is here. Not what is read only while its greeting is handled: `renewed_at` and `brings`."""
 
     mode: str
     origin: NodeId
-    renewed_at: float
     told: dict[str, Filter]
-    brings: bool
     before: NodeId | None
 
 
 class HoldingState(msgspec.Struct, frozen=True):
-    """Advertisements that stand here for a publisher that is not."""
+    """Advertisements that stand here for a publisher that is not. Until when is the driver's, in a timer."""
 
     kind: str
     advertisements: dict[str, Filter]
     attempt: int
-    until: float
 
 
 class PublisherPresenceState(msgspec.Struct, frozen=True, tag=True):
@@ -200,11 +197,10 @@ class PublisherPresenceState(msgspec.Struct, frozen=True, tag=True):
 
 def _publisher_presence(broker: "MobileBroker") -> PublisherPresenceState:
     publishers = {
-        client: PresentState(p.mode, p.origin, p.renewed_at, dict(p.told), p.brings, p.before)
-        for client, p in broker.publishers.items()
+        client: PresentState(p.mode, p.origin, dict(p.told), p.before) for client, p in broker.publishers.items()
     }
     holdings = {
-        client: HoldingState(held.kind, dict(held.advertisements), held.attempt, held.until)
+        client: HoldingState(held.kind, dict(held.advertisements), held.attempt)
         for client, held in broker.holdings.items()
     }
     return PublisherPresenceState(broker.resettled, publishers, holdings, dict(broker.predicted))
@@ -214,11 +210,10 @@ def _set_publisher_presence(broker: "MobileBroker", state: PublisherPresenceStat
     if state.settings is not None:
         broker.resettled, broker.moving = state.settings, state.settings.config()
     broker.publishers = {
-        client: Present(p.mode, p.origin, p.renewed_at, dict(p.told), p.brings, p.before)
-        for client, p in state.publishers.items()
+        client: Present(p.mode, p.origin, 0.0, dict(p.told), False, p.before) for client, p in state.publishers.items()
     }
     broker.holdings = {
-        client: Holding(held.kind, dict(held.advertisements), held.attempt, held.until)
+        client: Holding(held.kind, dict(held.advertisements), held.attempt, 0.0)
         for client, held in state.holdings.items()
     }
     broker.predicted = dict(state.predicted)
