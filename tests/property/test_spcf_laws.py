@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from godwit.broker.channels import Channels
 from godwit.broker.context_table import OtherBroker
 from godwit.broker.graph import GraphRouting
-from godwit.broker.messages import EntryId, InContext, NodeId, Packet, Publish, Subscribe, Unneeded
+from godwit.broker.messages import Carried, EntryId, InContext, NodeId, Packet, Publish, Subscribe, Unneeded
 from godwit.broker.routing import Answer, Forward, Handed
 from godwit.broker.spcf import CONTEXTS_MAX, ContextForwarding, spcf_routing
 from godwit.filters.contexts import context_of, may_match, sender_part, stamped
@@ -485,13 +485,23 @@ class KeepsOldContexts(ContextForwarding):
 
 
 class RemembersWhatAPastLifeWasTold(ContextForwarding):
+    """Whoever starts a new life is told everything, and thought to have all that its past life was told."""
+
+    def __init__(self, contexts_max: int) -> None:
+        super().__init__(contexts_max)
+        self.before: dict[NodeId, tuple[Any, Any]] = {}
+
     def on_meet(self, broker: NodeId) -> None:
         reach = {asked: dict(group.reach) for asked, group in self.classes.items()}
-        held = {client: dict(counts) for client, counts in self.held_by.items()}
+        self.before[broker] = reach, {client: dict(counts) for client, counts in self.held_by.items()}
         super().on_meet(broker)
-        for asked, told in reach.items():
-            self.classes[asked].reach = told
-        self.held_by = held
+
+    def everything(self, broker: NodeId) -> Iterable[Carried]:
+        yield from super().everything(broker)
+        if broker in self.before:
+            reach, self.held_by = self.before.pop(broker)
+            for asked, told in reach.items():
+                self.classes[asked].reach = told
 
 
 def routing_with(planted: Any) -> Callable[..., GraphRouting]:
