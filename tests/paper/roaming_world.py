@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import godwit.baselines  # noqa: F401 (it has the mode naive)
 from godwit.broker.broker import Broker
 from godwit.broker.effects import Effect
 from godwit.broker.graph import GraphRouting
@@ -29,7 +30,7 @@ class Roaming(Machines):
         **config: Any,
     ) -> None:
         super().__init__(latency_s=LATENCY_S)
-        build(self, edges, movements=movements, moving=moving, **config)
+        build(self, edges, movements=movements, moving=moving, attach_policies=("naive",), **config)
         self.settle()
 
     def broker(self, name: str) -> Broker:
@@ -80,7 +81,7 @@ class Roaming(Machines):
         if isinstance(routing, GraphRouting):
             tables: list[dict[Any, Any]] = [routing.local]
         else:
-            tables = [routing.in_subs[""], routing.in_ads[""], routing.followed[""]]
+            tables = [routing.in_subs[""], routing.in_ads[""], routing.further.followed[""]]
         entries = [id for table in tables for id in table if id[0] == client]
         waits = [
             *(barrier.departing if isinstance(barrier, GraphBarrier) else ()),

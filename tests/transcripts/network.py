@@ -102,7 +102,7 @@ class Network:
         self._opening: list[str] = []  # what `start` sums up
         self.now = 0.0
         self.latency: dict[tuple[str, str], float] = {}  # where it is not LATENCY_S
-        self.config = BrokerConfig(**{"link": PATIENT, **config})
+        self.config = BrokerConfig(**{"link": PATIENT, "attach_policies": ("naive",), **config})
         self._movements = movements
         self._moving = moving
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_a_journal_says_what_it_is(tmp_path: Path) -> None:
     assert (said["what"], said["format"], said["broker"]) == ("godwit journal", FORMAT, "b1")
     assert said["snapshots"] == "godwit snapshot, version 1"
     assert "{at, kind, name, data}" in said["batches"]
-    assert tuple(ENTRIES.type.__args__[0].__struct_fields__) == ("at", "kind", "name", "data")
+    assert tuple(get_args(ENTRIES.type)[0].__struct_fields__) == ("at", "kind", "name", "data")
 
 
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:

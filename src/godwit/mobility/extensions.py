@@ -1,8 +1,8 @@
 """Components and attach policies from outside: registered by name, and named in a broker's settings.
 
 *Theory.* A broker is made of the components that `mobile_broker` lists, and of those that `BrokerConfig.components`
-names besides. A client attaches by the policies that `mobile_broker` lists, by those that a program has registered, and
-by those that `BrokerConfig.attach_policies` names. A name is looked for among what was registered, then among the entry
+names besides. A client attaches by the policies that `mobile_broker` lists and by those that
+`BrokerConfig.attach_policies` names. A name is looked for among what a program has registered, then among the entry
 points of installed packages (`broker/registry.py`): the groups are `godwit.components` and `godwit.attach_policies`.
 docs/guides/extend.md shows one of each.
 
@@ -53,7 +53,7 @@ def register_component(name: str, make: MakeComponent) -> None:
 
 
 def register_attach_policy(name: str, policy: Policy) -> None:
-    """Let clients attach in a mode of this name, at every broker that is made from now on."""
+    """Let `BrokerConfig.attach_policies` name a way to attach; clients use it as `Attach.mode`."""
     if name in MODES and MODES[name] is not policy.promises:
         raise ValueError(f"there is a mode {name!r} already")
     _POLICIES.register(name, policy)
@@ -76,7 +76,7 @@ def further_components(names: tuple[str, ...]) -> list[Component]:
 
 
 def attach_policies(names: tuple[str, ...], relocation: Relocation) -> dict[str, AttachPolicy]:
-    """By mode, the policies that were registered and those of these names, made for one broker."""
-    for name in names:
-        MODES.setdefault(name, _POLICIES.part(name).promises)
-    return {name: policy.make(relocation) for name, policy in _POLICIES.registered.items()}
+    """The policies of these names, made for one broker. An unknown name is a `ConfigurationError`."""
+    found = {name: _POLICIES.part(name) for name in names}
+    MODES.update({name: policy.promises for name, policy in found.items()})
+    return {name: policy.make(relocation) for name, policy in found.items()}

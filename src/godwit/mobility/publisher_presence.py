@@ -159,22 +159,19 @@ class Predicted(msgspec.Struct, frozen=True):
 
 
 class HoldingState(msgspec.Struct, frozen=True):
-    """A holding, written down."""
+    """A holding, written down. Until when it lasts is the driver's, in a timer."""
 
     kind: str
     advertisements: dict[str, Filter]
     attempt: int
-    until: float
 
 
 class PresentState(msgspec.Struct, frozen=True):
-    """A publisher that is here, written down."""
+    """A publisher that is here, written down, without what is read only while its greeting is handled."""
 
     mode: str
     origin: NodeId
-    renewed_at: float
     told: dict[str, Filter]
-    brings: bool
     before: NodeId | None
 
 
@@ -231,11 +228,11 @@ class PublisherPresence:
     def snapshot(self) -> PublisherPresenceState:
         """All state."""
         publishers = {
-            client: PresentState(here.mode, here.origin, here.renewed_at, dict(here.told), here.brings, here.before)
+            client: PresentState(here.mode, here.origin, dict(here.told), here.before)
             for client, here in self.publishers.items()
         }
         holdings = {
-            client: HoldingState(held.kind, dict(held.advertisements), held.attempt, held.until)
+            client: HoldingState(held.kind, dict(held.advertisements), held.attempt)
             for client, held in self.holdings.items()
         }
         return PublisherPresenceState(self._settings, publishers, holdings, dict(self.predicted))
@@ -245,11 +242,11 @@ class PublisherPresence:
         if state.settings is not None:
             self._settings, self.config = state.settings, state.settings.config()
         self.publishers = {
-            client: Present(here.mode, here.origin, here.renewed_at, dict(here.told), here.brings, here.before)
+            client: Present(here.mode, here.origin, 0.0, dict(here.told), brings=False, before=here.before)
             for client, here in state.publishers.items()
         }
         self.holdings = {
-            client: Holding(held.kind, dict(held.advertisements), held.attempt, held.until)
+            client: Holding(held.kind, dict(held.advertisements), held.attempt, until=0.0)
             for client, held in state.holdings.items()
         }
         self.predicted = dict(state.predicted)

@@ -73,6 +73,7 @@ class Journal:
     def __init__(self, folder: Path, broker: str, durability: Durability = "full") -> None:
         assert durability in SYNCHRONOUS
         self.folder = folder
+        self.where = str(folder)
         self.bytes_since_snapshot = 0
         self.snapshot_bytes = 0
         file = folder / FILE

@@ -91,6 +91,7 @@ class Machine(Protocol):
 class Disk(Protocol):
     """Where a node keeps its inputs: a journal (`journal.py`), or what does the same."""
 
+    where: str  # names it in errors
     number: int
     bytes_since_snapshot: int
     snapshot_bytes: int
@@ -350,7 +351,7 @@ class Node:
             try:
                 driver = unpack(snapshot[1], self.machine)
             except SnapshotError as error:
-                raise JournalError(f"{journal.folder}: snapshot {after}: {error}. Nothing was changed") from None
+                raise JournalError(f"{journal.where}: snapshot {after}: {error}. Nothing was changed") from None
             self._asked, self.now = dict(driver.timers), driver.now
             self._open = {LinkDown(name) if what == "link" else Closed(name): None for what, name in driver.open}
         for batch in journal.batches(after):

@@ -47,6 +47,7 @@ def broker_config(scenario: Scenario, overlay: Overlay) -> BrokerConfig:
         matching=routing.matching,
         contexts_max=routing.contexts_max,
         overlay=tuple((link.a, link.b, link.cost) for link in overlay.links) if at_hops else (),
+        attach_policies=("naive",) if scenario.clients.roaming.subscriber_mode == "naive" else (),
         asserted=(ROLE,) if scenario.contexts.role_share else (),
         link=LinkConfig(dead_after_s=dead_after_s),
         limits=Limits() if session_s is None else Limits(session_expiry_s=session_s),

@@ -10,6 +10,8 @@ __all__ = ["MemoryJournal", "WritesAtOnce"]
 class MemoryJournal:
     """What `runtime.journal.Journal` keeps in a file, kept in lists. It is there after its broker has crashed."""
 
+    where = "the journal in memory"
+
     def __init__(self, incarnation: int = 1) -> None:
         self.incarnation = incarnation
         self.number = 0

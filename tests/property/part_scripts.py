@@ -1,0 +1,236 @@
+"""Courses of things that chance does not come to, each of which shows what one field of a state is for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from godwit.baselines.hop_messages import ContextBegins, ContextEnds, SubscribePacket
+from godwit.baselines.hops import HopRouting
+from godwit.broker.broker import Broker
+from godwit.broker.channels import Channels
+from godwit.broker.config import BrokerConfig
+from godwit.broker.effects import Arrived, Closed, Heard, LinkUp, Opened, TimerDue
+from godwit.broker.graph import GraphRouting
+from godwit.broker.limits import Limits
+from godwit.broker.messages import (
+    Attach,
+    Bye,
+    Context,
+    ContextAdded,
+    Frame,
+    Hello,
+    LinkState,
+    Packet,
+    Publish,
+    Request,
+    Start,
+    Subscribe,
+    Synced,
+    Void,
+)
+from godwit.broker.quenching import Quenching
+from godwit.broker.reductions import Merging
+from godwit.broker.session import Session
+from godwit.broker.sessions import Sessions
+from godwit.broker.spcf import SpcfRouting
+from godwit.broker.topology import Topology
+from godwit.filters.events import Event
+from godwit.filters.filters import TRUE
+from godwit.filters.language import parse
+from godwit.mobility import mobile_broker
+from godwit.mobility.location_tree import LocationTree
+from godwit.mobility.locations import Movements
+from godwit.mobility.messages import Brokers, Follow, Relocate, Replay, Unfollow
+from godwit.mobility.movement_graphs import line
+from godwit.mobility.predictors import MovementModel
+from godwit.mobility.publisher_presence import PublisherConfig
+
+__all__ = ["IN_NETWORKS", "SCRIPTS", "Script"]
+
+Call = tuple[str, tuple[Any, ...]]
+
+
+class Script(msgspec.Struct):
+    """A part, what happens to it before it is written down, and after."""
+
+    make: Callable[[], Any]
+    before: list[Call]
+    after: list[Call]
+    see: Callable[[Any], Any] = lambda part: None
+
+
+def inputs(*told: Any) -> list[Call]:
+    return [("handle", (input, float(at))) for at, input in enumerate(told)]
+
+
+def frames(peer: str, *messages: Any, first: int = 1) -> list[Any]:
+    return [Arrived(peer, Frame(first + at, 0, message)) for at, message in enumerate(messages)]
+
+
+def packets(*messages: Any, first: int = 1, source: str = "n", target: str = "b") -> list[Packet]:
+    return [Packet(source, 1, {target: first + at}, message) for at, message in enumerate(messages)]
+
+
+def said_by(*messages: Any, first: int = 1) -> list[Call]:
+    return [("on_message", ("n", packet, 0.0)) for packet in packets(*messages, first=first)]
+
+
+OPEN = [LinkUp("n"), Arrived("n", Hello(1, 1, 0, 1, True))]
+REPLAY = Replay("ann", "b", 1, Session("ann", "n/1/1", Limits()).state(), (), is_last=True)
+EVENT = Event({"x": 1}, "p", 1)
+UNFOLLOW: Any = Unfollow(("c", "x"))
+
+
+def tree() -> Broker:
+    return mobile_broker("b", {"n": 1.0}, BrokerConfig(advertisements="off"))
+
+
+def predicting() -> Broker:
+    model = MovementModel({"b": {"n": 1, "m": 2}}, {"n": {"b": {"n": 9}}})
+    return mobile_broker("b", {"n": 1.0}, BrokerConfig(), moving=PublisherConfig(predictor=model))
+
+
+def coming(connection: str, **details: Any) -> list[Any]:
+    return [Opened(connection), Heard(connection, Attach("ann", mode="prefetching", **details))]
+
+
+class Quenched(Quenching):
+    """Quenching where nobody wants much."""
+
+    def came(self, connection: str) -> Any:
+        return self.attach(connection, lambda: [parse("x = 1")])
+
+
+def graph() -> Broker:
+    return mobile_broker("b", {"n": 1.0}, BrokerConfig(family="graph"))
+
+
+def followers() -> LocationTree:
+    return LocationTree("b", ["n", "m", "k"], Movements({"location": line(9)}), advertised=False)
+
+
+def follow(name: str, link_s: float | None = None) -> Any:
+    return Follow(("c", name), parse("location = myloc"), {"location": "4"}, 1.0, 0.1, link_s)
+
+
+def channels() -> Channels:
+    topology = Topology("b")
+    topology.open_link("n")
+    topology.learn(LinkState("n", 1, 1, {"b": 1.0}))
+    return Channels(topology, 5.0)
+
+
+def taken(*those: tuple[int, Any]) -> list[Call]:
+    return [("on_packet", (Packet("n", 1, {"b": number}, message), 0.0)) for number, message in those]
+
+
+def contexts(first: int, count: int) -> list[Call]:
+    return [("admit", ("c", Request(n, Context({"x": n % 2})), float(n))) for n in range(first, first + count)]
+
+
+CLIENTS = [
+    step
+    for name in ("ann", "bob")
+    for step in (
+        Opened(name),
+        Heard(name, Attach(name, attempt=1)),
+        Heard(name, Request(1, Subscribe((name, "x"), TRUE))),
+    )
+]
+
+SCRIPTS: dict[str, Script] = {
+    "RelocationState.had": Script(
+        tree,
+        inputs(
+            *OPEN,
+            *frames("n", Synced("subscriptions"), Brokers(("n",))),
+            Opened("c"),
+            Heard("c", Attach("ann", session="n/1/1", home="n", attempt=1)),
+            *frames("n", REPLAY, first=3),
+            Heard("c", Bye()),
+        ),
+        inputs(*frames("n", REPLAY, first=4)),
+    ),
+    "Predicted.before": Script(
+        predicting,
+        inputs(
+            *OPEN,
+            *frames("n", Synced("advertisements"), Synced("subscriptions"), Brokers(("n", "m"))),
+            *coming("c1", attempt=1, home="n"),
+            Closed("c1"),
+        ),
+        inputs(*coming("c2", attempt=2, home="b", since=1), Closed("c2")),
+    ),
+    "QuenchingState.missed": Script(
+        Quenched, [("came", ("a",)), ("detach", ("a",)), ("on_added", (parse("x = 7"),))], [("came", ("a",))]
+    ),
+    "TransferBarrierState.absent": Script(
+        graph,
+        inputs(
+            *OPEN,
+            *frames("n", LinkState("n", 1, 1, {"b": 1.0}), LinkState("far", 1, 1, {}), *packets(Start(1), Synced())),
+            *CLIENTS,
+            *frames("n", *packets(Relocate("ann", "b", "n", 2), first=3), first=5),
+            TimerDue(("leaving", "ann")),
+        ),
+        inputs(*frames("n", *packets(Relocate("bob", "b", "n", 2), first=4), first=6)),
+    ),
+    "BundleState.excess": Script(
+        lambda: Merging("b", 0.3),
+        [
+            ("add", (("", ("c", "1")), ("c", "1"), parse("x BETWEEN 0 AND 8"))),
+            ("add", (("", ("c", "2")), ("c", "2"), parse("x BETWEEN 9 AND 20"))),
+        ],
+        [("add", (("", ("c", "3")), ("c", "3"), parse("x BETWEEN 28 AND 30")))],
+    ),
+    "HopState.has_gap": Script(
+        lambda: HopRouting("b", ["a"], [("a", "b", 1.0)]), [("on_peer_forgot", ("a", (), 0.0))], [("is_settled", ())]
+    ),
+    "ContextsState.latest": Script(
+        lambda: HopRouting("b", ["a", "c"], [("a", "b", 1.0), ("b", "c", 1.0)]),
+        [
+            ("on_message", ("c", ContextBegins("c", 1, {"x": 1}), 0.0)),
+            ("on_message", ("c", ContextEnds("c", 1), 0.0)),
+            ("on_message", ("c", ContextBegins("c", 2, {"x": 1}), 0.0)),
+        ],
+        [("on_message", ("a", SubscribePacket("a", 1, ("s", "1"), TRUE, parse("x = 1"), {"c": 1}), 0.0))],
+        see=lambda routing: routing.sizes(),
+    ),
+    "GraphState.stale": Script(
+        lambda: GraphRouting("b"),
+        said_by(Start(1), Subscribe(("s", "1"), TRUE), Synced(), Start(1)),
+        said_by(Synced(), first=5),
+        see=lambda routing: routing.sizes(),
+    ),
+    "OtherBrokerState.stale": Script(
+        lambda: SpcfRouting("b"),
+        said_by(Start(1), ContextAdded(1, 1, {"x": 1}), Synced(), Start(1)),
+        said_by(Synced(), first=5),
+        see=lambda routing: routing.sizes(),
+    ),
+    "IncomingState.first": Script(channels, taken((3, Start(1))), taken((2, Publish(EVENT)))),
+    "IncomingState.doubts": Script(
+        channels,
+        [("start", ("n", 1)), *taken((1, Start(1)), (5, Publish(EVENT)), (6, Void(1, (2,))))],
+        taken((3, Publish(EVENT)), (4, Publish(EVENT))),
+    ),
+    "LocationTreeState.ids_made": Script(
+        followers,
+        [("on_message", (peer, said, 0.0)) for peer, said in (("n", follow("x")), ("m", follow("x")), ("m", UNFOLLOW))],
+        [("on_message", ("m", follow("x"), 0.0))],
+    ),
+    "FollowedState.link_s": Script(
+        followers, [("on_message", ("n", follow("x", 5.0), 0.0))], [("measure", ("n", 0.2)), ("measure", ("m", 0.2))]
+    ),
+    "StoredSessionState.dwells": Script(
+        lambda: Sessions(Limits(), "b"),
+        [("attach", ("c", Attach("ann"), 0.0)), *contexts(1, 7)],
+        contexts(8, 3),
+        see=lambda sessions: sessions.session("ann").dwell_s,
+    ),
+}
+"""By field."""
+
+IN_NETWORKS: set[str] = set()
+"""What neither a play nor a script tells apart, and simulated networks do (`tests/simulation/test_snapshots.py`)."""
