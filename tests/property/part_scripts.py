@@ -30,16 +30,17 @@ from godwit.broker.messages import (
     Void,
 )
 from godwit.broker.quenching import Quenching
-from godwit.broker.reductions import Merging
+from godwit.broker.reductions import merging
 from godwit.broker.session import Session
 from godwit.broker.sessions import Sessions
-from godwit.broker.spcf import SpcfRouting
+from godwit.broker.spcf import spcf_routing
 from godwit.broker.topology import Topology
+from godwit.broker.tree import TreeRouting
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
-from godwit.mobility.location_tree import LocationTree
+from godwit.mobility.location_tree import FollowedFilters
 from godwit.mobility.locations import Movements
 from godwit.mobility.messages import Brokers, Follow, Relocate, Replay, Unfollow
 from godwit.mobility.movement_graphs import line
@@ -106,8 +107,15 @@ def graph() -> Broker:
     return mobile_broker("b", {"n": 1.0}, BrokerConfig(family="graph"))
 
 
-def followers() -> LocationTree:
-    return LocationTree("b", ["n", "m", "k"], Movements({"location": line(9)}), advertised=False)
+class Followers(TreeRouting):
+    """A tree that follows the states of clients."""
+
+    def __init__(self) -> None:
+        self.followed = FollowedFilters(Movements({"location": line(9)}))
+        super().__init__("b", ["n", "m", "k"], advertised=False, further=self.followed)
+
+    def measure(self, neighbour: str, round_trip_s: float) -> Any:
+        return self.followed.measure(neighbour, round_trip_s)
 
 
 def follow(name: str, link_s: float | None = None) -> Any:
@@ -177,7 +185,7 @@ SCRIPTS: dict[str, Script] = {
         inputs(*frames("n", *packets(Relocate("bob", "b", "n", 2), first=4), first=6)),
     ),
     "BundleState.excess": Script(
-        lambda: Merging("b", 0.3),
+        lambda: merging("b", 0.3),
         [
             ("add", (("", ("c", "1")), ("c", "1"), parse("x BETWEEN 0 AND 8"))),
             ("add", (("", ("c", "2")), ("c", "2"), parse("x BETWEEN 9 AND 20"))),
@@ -204,7 +212,7 @@ SCRIPTS: dict[str, Script] = {
         see=lambda routing: routing.sizes(),
     ),
     "OtherBrokerState.stale": Script(
-        lambda: SpcfRouting("b"),
+        lambda: spcf_routing("b"),
         said_by(Start(1), ContextAdded(1, 1, {"x": 1}), Synced(), Start(1)),
         said_by(Synced(), first=5),
         see=lambda routing: routing.sizes(),
@@ -215,13 +223,13 @@ SCRIPTS: dict[str, Script] = {
         [("start", ("n", 1)), *taken((1, Start(1)), (5, Publish(EVENT)), (6, Void(1, (2,))))],
         taken((3, Publish(EVENT)), (4, Publish(EVENT))),
     ),
-    "LocationTreeState.ids_made": Script(
-        followers,
+    "FollowedFiltersState.ids_made": Script(
+        Followers,
         [("on_message", (peer, said, 0.0)) for peer, said in (("n", follow("x")), ("m", follow("x")), ("m", UNFOLLOW))],
         [("on_message", ("m", follow("x"), 0.0))],
     ),
     "FollowedState.link_s": Script(
-        followers, [("on_message", ("n", follow("x", 5.0), 0.0))], [("measure", ("n", 0.2)), ("measure", ("m", 0.2))]
+        Followers, [("on_message", ("n", follow("x", 5.0), 0.0))], [("measure", ("n", 0.2)), ("measure", ("m", 0.2))]
     ),
     "StoredSessionState.dwells": Script(
         lambda: Sessions(Limits(), "b"),

@@ -50,6 +50,7 @@ from godwit.filters.filters import Filter
 
 __all__ = [
     "REDUCTIONS",
+    "Change",
     "Grouped",
     "MakeOutgoing",
     "Nothing",
