@@ -83,8 +83,10 @@ from godwit.mobility.messages import (
     Withdraw,
 )
 from godwit.mobility.movement_graphs import line
+from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherConfig, PublisherSettings, Resettled
+from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
 
 __all__ = ["PLAYS", "Play"]
@@ -466,7 +468,11 @@ def _input(random: Random, broker: Any, step: int) -> Any:
         said = _said(random, broker, peer, client, step)
         return Arrived(peer, Frame(link.received + 1, link.first + link.in_flight - 1, said))
     if session is None or session.connection is None or chance < 0.55:
-        waits = [arrival.connection for arrival in broker.arrivals.values() if arrival.connection is not None]
+        waits = [
+            arrival.connection
+            for arrival in broker.component(Relocation).arrivals.values()
+            if arrival.connection is not None
+        ]
         if waits and random.random() < 0.3:
             return Closed(random.choice(waits))
         if random.random() < 0.3:
@@ -482,7 +488,7 @@ def _timer(random: Random, broker: Any, client: str, peer: str) -> tuple[str, ..
     keys = [("relocate", client), ("named", client), ("collect", client), ("leaving", client), ("holding", client)]
     keys += [("predicted", client), ("renew", client), ("session", client), ("resend", peer), ("ack", peer)]
     keys += [("expiry",), ("quench",), ("hold moves",), ("brokers",), ("unsent", "x")]
-    if broker.graph is not None:
+    if broker.component(OverlayRoutes).graph is not None:
         keys += [("dead", peer), ("gap", peer), ("newborn",), ("flushed", client, "2", peer)]
     elif broker.config.matching != "hops":
         keys += [("hold",)]
@@ -491,7 +497,7 @@ def _timer(random: Random, broker: Any, client: str, peer: str) -> tuple[str, ..
 
 def _greeting(random: Random, broker: Any, session: Any, client: str, step: int) -> Attach:
     modes = ("relocate", "relocate", "ask", "named", "explicit", "naive", "prefetching+delayed", "proxy", "standard")
-    mode = random.choice(modes if broker.graph is not None else (*modes, "carry"))
+    mode = random.choice(modes if broker.component(OverlayRoutes).graph is not None else (*modes, "carry"))
     known = session is not None and random.random() < 0.7
     wanted: tuple[Any, ...] = ()
     if random.random() < 0.5:
@@ -556,7 +562,7 @@ def _said(random: Random, broker: Any, peer: str, client: str, step: int) -> Any
     )
     if random.random() < 0.15:
         return Known((random.choice(facts),))
-    if broker.graph is None:
+    if broker.component(OverlayRoutes).graph is None:
         id = (random.choice(("n", "m", "far")), random.choice("xyz"))
         tables = [
             Subscribe(id, random.choice(FILTERS)),
@@ -587,12 +593,12 @@ def _said(random: Random, broker: Any, peer: str, client: str, step: int) -> Any
         Subscribe((client, random.choice("xy")), random.choice(FILTERS)),
         Unsubscribe((client, "x")),
         Publish(made(random)),
-        Start(broker.graph.channels.incarnation),
-        Start(broker.graph.channels.incarnation),
+        Start(broker.component(OverlayRoutes).graph.channels.incarnation),
+        Start(broker.component(OverlayRoutes).graph.channels.incarnation),
         Synced(),
         Tail(),
         Void(link_life(broker, peer), (number, number + 1)),
-        Nack(broker.graph.channels.incarnation, random.choice(((), (1, 2)))),
+        Nack(broker.component(OverlayRoutes).graph.channels.incarnation, random.choice(((), (1, 2)))),
         *moves,
     ]
     packet = Packet(peer, link_life(broker, peer), {"b": max(number, 1)}, random.choice(carried))
@@ -604,7 +610,7 @@ def link_life(broker: Any, peer: str) -> int:
 
 
 def next_number(broker: Any, peer: str) -> int:
-    known = broker.graph.channels.incoming.get(peer)
+    known = broker.component(OverlayRoutes).graph.channels.incoming.get(peer)
     return known.next if known is not None and known.next else 1
 
 

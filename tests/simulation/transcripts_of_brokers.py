@@ -9,7 +9,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import structs
 
-from godwit.broker import gossip_messages, hop_messages, messages
+from godwit.baselines import hop_messages
+from godwit.broker import gossip_messages, messages
 from godwit.broker.effects import Arrived, Closed, Effect, Heard, Input, LinkDown, LinkUp, Opened, TimerDue
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach, Hello, Publish, Request
