@@ -12,6 +12,7 @@ from godwit.filters.events import event
 from godwit.filters.filters import Filter, all_of
 from godwit.simulator import fire_monitoring
 from godwit.simulator.fire_monitoring import Building, Device, alert, near, orders, wish
+from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import named, with_changes
 from godwit.simulator.scenario.fire import Fire
@@ -127,7 +128,7 @@ def test_the_planner_orders_those_west_of_the_fire_left_and_those_east_of_it_rig
 
 
 def test_brokers_serve_the_building_floor_by_floor_and_devices_stay_on_their_floor() -> None:
-    building = Building(Fire(floors=3, carried=0.5, width_m=90), 1)
+    building = Building(Fire(floors=3, carried=0.5, width_m=90), RandomStreams(1))
     brokers = tuple(f"b{k}" for k in range(9))
     assert building.broker(Device("d", "detector", 1, 0.0, 0.0), brokers) == "b3"
     assert building.broker(Device("d", "detector", 1, 89.5, 0.0), brokers) == "b5"

@@ -143,21 +143,29 @@ CASES: list[Case] = [
 ]
 
 
+SEEDS = {"awaits_nobody": 5, "attracts_nothing": 3, "says_once_where_clients_are": 2}
+"""By fault, a seed by which it makes a difference, where that is not 1."""
+
+
 def title(case: Case) -> str:
     return f"{case[0].__name__}, {case[1].routing.family}"
+
+
+def seed_of(case: Case) -> int:
+    return SEEDS.get(case[0].__name__, 1)
 
 
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_a_planted_fault_breaks_the_law_it_is_about(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, scenario, law, consequences = case
     plant(monkeypatch)
-    broken = laws_broken(outcome(scenario, 1))
+    broken = laws_broken(outcome(scenario, seed_of(case)))
     assert law in broken
     assert broken.keys() <= {law, *consequences}
 
 
-@pytest.mark.parametrize("scenario", {title(case): case[1] for case in CASES}.values(), ids=lambda _: "")
-def test_without_the_fault_the_same_scenario_holds(scenario: Scenario) -> None:
-    summary = outcome(scenario, 1)
+@pytest.mark.parametrize("case", CASES, ids=title)
+def test_without_the_fault_the_same_scenario_holds(case: Case) -> None:
+    summary = outcome(case[1], seed_of(case))
     assert summary.violations == ()
     assert summary.owed > 100

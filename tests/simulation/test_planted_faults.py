@@ -300,9 +300,17 @@ def title(case: Case) -> str:
     return case[0].__name__
 
 
+SEEDS = {
+    "forgets_its_outbox": 2,
+    "quenches_too_much": 2,
+    "lets_publishers_in_early": 6,  # few of them come in early while something is still under way
+    "lets_publishers_in_early_for_clients_that_take_it": 6,
+}
+"""By fault, a seed by which it makes a difference, where that is not 1."""
+
+
 def seed_of(case: Case) -> int:
-    """A seed by which the fault makes a difference: few publishers come in early while something is still under way."""
-    return 2 if title(case).startswith("lets_publishers_in_early") else 1
+    return SEEDS.get(title(case), 1)
 
 
 @pytest.mark.parametrize("case", CASES, ids=title)
@@ -333,12 +341,12 @@ def test_queues_that_grow_beyond_their_bound_are_caught(monkeypatch: pytest.Monk
     assert set(laws_broken(outcome(scenario, 1))) == {"queues bounded"}
 
 
-@pytest.mark.parametrize("base", [TREE, GRAPH], ids=["tree", "graph"])
-def test_sessions_that_are_left_behind_are_caught(base: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("base", "seed"), [(TREE, 2), (GRAPH, 3)], ids=["tree", "graph"])
+def test_sessions_that_are_left_behind_are_caught(base: Scenario, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = with_changes(base, ALL_ROAM_AND_DISKS_DIE)
-    assert outcome(scenario, 3).violations == ()
+    assert outcome(scenario, seed).violations == ()
     begins_sessions_for_nobody(monkeypatch)
-    assert "no garbage" in laws_broken(outcome(scenario, 3))
+    assert "no garbage" in laws_broken(outcome(scenario, seed))
 
 
 def test_packets_that_a_dead_link_held_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,12 @@ of them holds for another must come; when no lease has ended.
 
 from collections.abc import Callable, Iterable
 from math import dist
-from random import Random
 from time import perf_counter
 from typing import Any
 
 from godwit.adhoc.device import AdHocConfig
 from godwit.simulator.adhoc_world import AdHocWorld, Pair, converge_s
+from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.scenario import Scenario
 from godwit.simulator.summary import Summary, percentile_ms
 from godwit.simulator.workloads import workload_of
@@ -34,16 +34,17 @@ VIOLATIONS_MAX = 100
 class WaypointWalk:
     """Devices on their ways through a square."""
 
-    def __init__(self, names: Iterable[str], side_m: float, speed_mps: float, rng: Random) -> None:
-        self._side_m, self._speed_mps, self._rng = side_m, speed_mps, rng
-        self.at = {name: self._point() for name in names}
-        self._goals = {name: (self._point(), self._speed()) for name in self.at}
+    def __init__(self, names: Iterable[str], side_m: float, speed_mps: float, streams: RandomStreams) -> None:
+        self._side_m, self._speed_mps, self._streams = side_m, speed_mps, streams
+        self.at = {name: self._point(name) for name in names}
+        self._goals = {name: (self._point(name), self._speed(name)) for name in self.at}
 
-    def _point(self) -> tuple[float, float]:
-        return (self._rng.uniform(0, self._side_m), self._rng.uniform(0, self._side_m))
+    def _point(self, name: str) -> tuple[float, float]:
+        rng = self._streams.stream("waypoints", name)
+        return (rng.uniform(0, self._side_m), rng.uniform(0, self._side_m))
 
-    def _speed(self) -> float:
-        return self._rng.uniform(0.3, 1.0) * self._speed_mps
+    def _speed(self, name: str) -> float:
+        return self._streams.stream("speeds", name).uniform(0.3, 1.0) * self._speed_mps
 
     def step(self, seconds: float) -> None:
         """All go on; who has arrived draws another goal."""
@@ -53,7 +54,7 @@ class WaypointWalk:
             share = min(speed * seconds / left, 1.0) if left else 1.0
             self.at[name] = (x + share * (goal_x - x), y + share * (goal_y - y))
             if share == 1.0:
-                self._goals[name] = (self._point(), self._speed())
+                self._goals[name] = (self._point(name), self._speed(name))
 
     def pairs(self, range_m: float) -> list[Pair]:
         """Who is in range of whom."""
@@ -81,10 +82,10 @@ class AdHocSimulation:
         self.seed = seed
         radio, clients = scenario.radio, scenario.clients
         self.names = [f"d{k}" for k in range(radio.devices)]
-        devices = Random(f"{seed}/devices")
+        self.streams = RandomStreams(seed)
         configs = {
             name: AdHocConfig(
-                priority=devices.randint(0, 10) / 10,
+                priority=self.streams.single_use("priority", name).randint(0, 10) / 10,
                 lease_s=radio.lease_s,
                 poll_s=min(2.0, radio.lease_s / 3),
                 meeting=radio.meeting,
@@ -96,9 +97,9 @@ class AdHocSimulation:
         )
         self.adhoc.world.traces_messages = trace is not None
         self.adhoc.set_loss(radio.loss)
-        self.walk = WaypointWalk(self.names, radio.side_m, radio.speed_mps, Random(f"{seed}/moves"))
-        self.rng = Random(f"{seed}/workload")
-        self.workload = workload_of(scenario.workload, clients.publishers, self.rng)
+        self.walk = WaypointWalk(self.names, radio.side_m, radio.speed_mps, self.streams)
+        publishers = self.streams.stream("publishers-of-workload")
+        self.workload = workload_of(scenario.workload, clients.publishers, publishers)
         self.said = 0
         self.checked = 0
         self.longest_island = 1
@@ -110,10 +111,12 @@ class AdHocSimulation:
         radio, world = scenario.radio, self.adhoc.world
         for k, name in enumerate(self.names[-scenario.clients.subscribers :] if scenario.clients.subscribers else ()):
             for number in range(scenario.clients.subscriptions):
-                filter = self.workload.filter(k * scenario.clients.subscriptions + number, self.rng)
+                total = k * scenario.clients.subscriptions + number
+                filter = self.workload.filter(total, self.streams.single_use("filter", str(total)))
                 adhoc.subscribe(name, f"s{number}", filter)
         for k in range(scenario.clients.publishers):
-            self._plan(k, scenario.run.warmup_s + self.rng.random() / scenario.clients.publish_per_s)
+            share = self.streams.stream("first-event", self.names[k]).random()
+            self._plan(k, scenario.run.warmup_s + share / scenario.clients.publish_per_s)
         adhoc.set_links(self.walk.pairs(radio.range_m))
         steps = int(scenario.ends_s / STEP_S)
         for step in range(steps):
@@ -137,8 +140,10 @@ class AdHocSimulation:
 
     def _publish(self, k: int, _b: Any, _c: Any) -> None:
         self.said += 1
-        self.adhoc.publish(self.names[k], self.workload.attributes(k, self.said, self.rng))
-        self._plan(k, self.adhoc.world.now + self.rng.uniform(0.5, 1.5) / self.scenario.clients.publish_per_s)
+        name = self.names[k]
+        self.adhoc.publish(name, self.workload.attributes(k, self.said, self.streams.stream("content", name)))
+        share = self.streams.stream("publishing", name).uniform(0.5, 1.5)
+        self._plan(k, self.adhoc.world.now + share / self.scenario.clients.publish_per_s)
 
     def _summary(self, wall_s: float) -> Summary:
         adhoc, counts = self.adhoc, self.adhoc.counts

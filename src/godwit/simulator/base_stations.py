@@ -67,8 +67,11 @@ def station_positions(roaming: Roaming, space: MovementSpace, box: Box) -> dict[
     """Where brokers stand in a box: on a grid, row by row, or drawn."""
     brokers = space.places
     if roaming.stations == "drawn":
-        rng = Random(f"{space.seed}/stations")
-        return {broker: (rng.uniform(box.west, box.east), rng.uniform(box.south, box.north)) for broker in brokers}
+        drawn = {broker: Random(f"{space.seed}/stations/{broker}") for broker in brokers}
+        return {
+            broker: (rng.uniform(box.west, box.east), rng.uniform(box.south, box.north))
+            for broker, rng in drawn.items()
+        }
     width, height = max(box.east - box.west, LEAST_M), max(box.north - box.south, LEAST_M)
     columns = min(max(math.ceil(math.sqrt(len(brokers) * width / height)), 1), len(brokers))
     rows = [brokers[first : first + columns] for first in range(0, len(brokers), columns)]

@@ -30,8 +30,8 @@ class ContextChanges:
         generator: ContextGenerator,
     ) -> None:
         self._scenario = scenario
-        self._times = streams.stream("changes")
-        self._choices = streams.stream("contexts")
+        self._times = streams.stream("context-change-times")
+        self._choices = streams.stream("context-change-clients")
         self._world = world
         self._population = population
         self._requests = requests

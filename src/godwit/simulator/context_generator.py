@@ -23,6 +23,7 @@ from godwit.filters.filters import Filter, all_of, any_of, missing, negation, on
 from godwit.filters.references import Reference, one_of
 from godwit.filters.sets import ValueSet, at_least, between, complement, less_than
 from godwit.filters.values import Value
+from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.scenario.contexts import ROLE, Contexts
 
 __all__ = ["ROLES", "ContextGenerator"]
@@ -38,31 +39,32 @@ NEGATED = 0.1
 class ContextGenerator:
     """Draws the contexts of clients, and filters on them."""
 
-    def __init__(self, spec: Contexts, brokers: Sequence[str], seed: int) -> None:
+    def __init__(self, spec: Contexts, brokers: Sequence[str], streams: RandomStreams) -> None:
         self.spec = spec
-        self._seed = seed
+        self._streams = streams
         self._names = tuple(f"c{number}" for number in range(spec.attributes))
         self._centres = {broker: k * spec.values // len(brokers) for k, broker in enumerate(brokers)}
         self._around = max(1, spec.values // (2 * len(brokers)))
-        self._contexts = Random(f"{seed}/contexts")
-        self._senders = Random(f"{seed}/senders")
-        self._receivers = Random(f"{seed}/receivers")
 
     def asserted(self, client: str) -> Attributes:
         """What the server vouches for."""
         if not self.spec.role_share:
             return {}
-        rng = Random(f"{self._seed}/role/{client}")
-        return {ROLE: rng.choice(ROLES)} if rng.random() < self.spec.role_share else {}
+        has_role = self._streams.single_use("has-role", client).random() < self.spec.role_share
+        return {ROLE: self._streams.single_use("role", client).choice(ROLES)} if has_role else {}
 
     def context(self, broker: str) -> Attributes:
         """A context of a client at that broker, as it says it itself."""
-        rng = self._contexts
-        is_local = rng.random() < self.spec.locality
+        stream = self._streams.stream
+        is_local = stream("context-locality").random() < self.spec.locality
         said: dict[str, Value | tuple[Value, ...]] = {}
         for name in self._names:
+            rng = stream("context-values", name)
             values = (self._value(broker, rng, is_local=is_local), self._value(broker, rng, is_local=is_local))
-            away, several = rng.random() < AWAY, rng.random() < SEVERAL
+            away, several = (
+                stream("context-missing", name).random() < AWAY,
+                stream("context-several", name).random() < SEVERAL,
+            )
             if self.spec.kind == "ranges" or not away:
                 is_single = self.spec.kind == "ranges" or not several or name == "c0" or values[0] == values[1]
                 said[name] = values[0] if is_single else values
@@ -77,20 +79,20 @@ class ContextGenerator:
 
     def narrowed(self, filter: Filter) -> Filter:
         """What a subscription wants, which may ask about the sender besides."""
-        spec, rng = self.spec, self._senders
-        if not spec.sender_share or rng.random() >= spec.sender_share:
+        spec, stream = self.spec, self._streams.stream
+        if not spec.sender_share or stream("sender-share").random() >= spec.sender_share:
             return filter
-        asked = of_sender(self._filter(spec.sender_selectivity, rng))
-        if spec.kind == "mixed" and rng.random() < EITHER:
+        asked = of_sender(self._filter(spec.sender_selectivity, stream("sender-filters")))
+        if spec.kind == "mixed" and stream("sender-alternatives").random() < EITHER:
             return any_of(filter, asked)
         return all_of(filter, asked)
 
     def meant(self) -> Filter | None:
         """Whom an event means; None: everybody."""
-        spec, rng = self.spec, self._receivers
-        if not spec.to_share or rng.random() >= spec.to_share:
+        spec, stream = self.spec, self._streams.stream
+        if not spec.to_share or stream("addressed-share").random() >= spec.to_share:
             return None
-        return self._filter(spec.to_selectivity, rng)
+        return self._filter(spec.to_selectivity, stream("addressed-filters"))
 
     def _filter(self, selectivity: float, rng: Random) -> Filter:
         if self.spec.kind == "mixed":

@@ -10,7 +10,6 @@ them ends. A broker that loses its disk takes events and sessions with it: what 
 2. A fault is counted when it has been injected.
 """
 
-from random import Random
 from typing import TypeVar, assert_never
 
 from godwit.simulator.fault_plan import Fault, drawn_faults
@@ -70,18 +69,18 @@ class FaultInjector:
         """When each fault begins and ends."""
         faults, clock = self._settings, self._world.clock
         if faults.clock_skew_s:
-            self._skew_clocks(self._streams.stream("clocks"))
+            self._skew_clocks(faults.clock_skew_s)
         rates = faults.link_loss, faults.duplicate, faults.delay
         clock.call_at(self._scenario.run.warmup_s, self._set_frame_faults, *rates)
         clock.call_at(self._scenario.faults_end_s, self._set_frame_faults, 0.0, 0.0, 0.0)
-        for fault in drawn_faults(self._scenario, self._network.overlay, self._streams.stream("faults")):
+        for fault in drawn_faults(self._scenario, self._network.overlay, self._streams):
             clock.call_at(fault.begins_s, self.begin, fault)
             clock.call_at(fault.ends_s, self.end, fault)
 
-    def _skew_clocks(self, rng: Random) -> None:
+    def _skew_clocks(self, skew_s: float) -> None:
         """Each node's clock is wrong, fast or slow."""
-        for node in self._world.nodes.values():
-            node.skew_s = rng.uniform(-self._settings.clock_skew_s, self._settings.clock_skew_s)
+        for name, node in self._world.nodes.items():
+            node.skew_s = self._streams.single_use("clock", name).uniform(-skew_s, skew_s)
 
     def _set_frame_faults(self, loss: float, duplicate: float, delay: float) -> None:
         delay_s = self._settings.delay_ms_max / 1_000

@@ -4,14 +4,15 @@
 broker or link it befalls is drawn too, unless the scenario names it. `fault_injector.py` injects them.
 
 *Rules.*
-1. Every fault ends by the end of faults, whatever its drawn length.
+1. Each kind has streams of its own: a new kind changes nothing about the others.
+2. Every fault ends by the end of faults, whatever its drawn length.
 """
 
 from collections.abc import Iterator
-from random import Random
 
 import msgspec
 
+from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.scenario import FAULT_KINDS, FaultKind, Rate, Scenario
 from godwit.simulator.scenario.faults import LINK_FAULTS, plan_of
 from godwit.simulator.topologies import Overlay
@@ -30,13 +31,13 @@ class Fault(msgspec.Struct, frozen=True):
     ends_s: float
 
 
-def drawn_faults(scenario: Scenario, overlay: Overlay, rng: Random) -> list[Fault]:
+def drawn_faults(scenario: Scenario, overlay: Overlay, streams: RandomStreams) -> list[Fault]:
     """All faults of a run, in the order they begin."""
-    found = [fault for kind in FAULT_KINDS for fault in _of_kind(kind, scenario, overlay, rng)]
+    found = [fault for kind in FAULT_KINDS for fault in _of_kind(kind, scenario, overlay, streams)]
     return sorted(found, key=lambda fault: (fault.begins_s, fault.kind, fault.where))
 
 
-def _of_kind(kind: FaultKind, scenario: Scenario, overlay: Overlay, rng: Random) -> Iterator[Fault]:
+def _of_kind(kind: FaultKind, scenario: Scenario, overlay: Overlay, streams: RandomStreams) -> Iterator[Fault]:
     plan = plan_of(scenario.faults, kind)
     if plan is None:
         return
@@ -46,14 +47,15 @@ def _of_kind(kind: FaultKind, scenario: Scenario, overlay: Overlay, rng: Random)
             if planned.at_s < end_s:
                 yield Fault(kind, planned.where, planned.at_s, min(planned.at_s + planned.lasts_s, end_s))
         return
+    times, places, lengths = (streams.stream(f"fault-{each}", kind) for each in ("times", "places", "lengths"))
     at = scenario.run.warmup_s
-    while plan.per_s > 0 and (at := at + rng.expovariate(plan.per_s)) < end_s:
+    while plan.per_s > 0 and (at := at + times.expovariate(plan.per_s)) < end_s:
         if kind in LINK_FAULTS:
             if not overlay.links:
                 return
-            link = rng.choice(overlay.links)
-            where: tuple[str, ...] = (link.a, link.b) if rng.random() < 0.5 else (link.b, link.a)
+            link = places.choice(overlay.links)
+            where: tuple[str, ...] = (link.a, link.b) if places.random() < 0.5 else (link.b, link.a)
         else:
-            where = (rng.choice(overlay.brokers),)
-        lasts_s = max(rng.expovariate(1 / plan.lasts_s), LASTS_S_LEAST)
+            where = (places.choice(overlay.brokers),)
+        lasts_s = max(lengths.expovariate(1 / plan.lasts_s), LASTS_S_LEAST)
         yield Fault(kind, where, at, min(at + lasts_s, end_s))

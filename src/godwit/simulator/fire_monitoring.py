@@ -25,7 +25,6 @@ arithmetic, so a sprinkler writes the bounds around its own position into its fi
 """
 
 from dataclasses import dataclass, replace
-from random import Random
 
 from godwit.broker.effects import Notify
 from godwit.filters.events import Attributes, Event
@@ -68,20 +67,21 @@ class Device:
 class Building:
     """Where all devices are, at first and later."""
 
-    def __init__(self, spec: Fire, seed: int) -> None:
+    def __init__(self, spec: Fire, streams: RandomStreams) -> None:
         self.spec = spec
-        self._rng = Random(f"{seed}/building")
+        self._streams = streams
         self.devices: dict[str, Device] = {}
         for kind, count in (("detector", spec.detectors), ("sprinkler", spec.sprinklers), ("signal", spec.signals)):
             for number in range(count * spec.floors):
-                is_carried = kind != "sprinkler" and self._rng.random() < spec.carried
-                device = Device(f"{kind}{number}", kind, number % spec.floors, *self._spot(), is_carried)
+                name = f"{kind}{number}"
+                is_carried = kind != "sprinkler" and streams.single_use("carried", name).random() < spec.carried
+                device = Device(name, kind, number % spec.floors, *self._spot(name), is_carried)
                 self.devices[device.name] = device
 
-    def _spot(self) -> tuple[float, float]:
-        """Anywhere, to half a metre: such numbers add up exactly."""
-        width_m, depth_m = self.spec.width_m, self.spec.depth_m
-        return round(2 * self._rng.uniform(0, width_m)) / 2, round(2 * self._rng.uniform(0, depth_m)) / 2
+    def _spot(self, name: str) -> tuple[float, float]:
+        """A random position, to half a metre: such numbers add up exactly."""
+        width_m, depth_m, rng = self.spec.width_m, self.spec.depth_m, self._streams.stream("position", name)
+        return round(2 * rng.uniform(0, width_m)) / 2, round(2 * rng.uniform(0, depth_m)) / 2
 
     def of_kind(self, kind: str) -> list[Device]:
         """All devices of a kind, where they are now."""
@@ -89,7 +89,7 @@ class Building:
 
     def carry(self, name: str) -> Device:
         """Carry a device to another spot of its floor."""
-        x, y = self._spot()
+        x, y = self._spot(name)
         self.devices[name] = moved = replace(self.devices[name], x=x, y=y)
         return moved
 
@@ -178,14 +178,15 @@ class FireMonitoring:
 
     def plan(self) -> None:
         """When devices are carried about, and when there is a fire."""
-        spec, rng, clock = self._spec, self._streams.stream("fires"), self._world.clock
+        spec, clock = self._spec, self._world.clock
         detectors = [device.name for device in self.building.of_kind("detector")]
         carried = [device.name for device in self.building.devices.values() if device.is_carried]
         for number in range(spec.fires):
             begins_s = self._scenario.run.warmup_s + number * spec.every_s
             for name in carried:
-                clock.call_at(begins_s + rng.uniform(0.1, CARRIED_UNTIL) * spec.every_s, self._carry, name)
-            clock.call_at(begins_s + spec.every_s, self._burn, rng.choice(detectors))
+                share = self._streams.stream("carry-times", name).uniform(0.1, CARRIED_UNTIL)
+                clock.call_at(begins_s + share * spec.every_s, self._carry, name)
+            clock.call_at(begins_s + spec.every_s, self._burn, self._streams.stream("fires").choice(detectors))
 
     def _declare_first(self, name: str) -> None:
         if name in self.building.devices:

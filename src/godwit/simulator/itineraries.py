@@ -39,9 +39,9 @@ class MovementSpace(msgspec.Struct, frozen=True, kw_only=True):
     begins_s: float
     ends_s: float
 
-    def rng(self, client: str) -> Random:
-        """A client's own generator: who else moves changes nothing about its way."""
-        return Random(f"{self.seed}/movement/{client}")
+    def rng(self, client: str, purpose: str = "movement") -> Random:
+        """A client's own generator: who else moves changes nothing about it. A new kind of draw has its own purpose."""
+        return Random(f"{self.seed}/{purpose}/{client}")
 
 
 def joined_moves(moves: Iterable[Move]) -> tuple[Move, ...]:

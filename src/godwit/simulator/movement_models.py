@@ -18,7 +18,7 @@ anything runs, so that a predictor which is never wrong can be made from them [p
 
 *Rules.*
 1. Each client has a generator of its own, named by seed and client: who else moves, and how it is followed, changes
-   nothing about its way. The model `random` has one for all, because its rate is that of all together.
+   nothing about its way. The model `random` has the same for all, because its rate is that of all together.
 2. Moves of a client are in the order of their beginnings, and none begins before the one before it has ended. Only in
    the model `random` they may overlap; `joined_moves` makes one of these.
 3. Every client is within reach of some broker when the time of moves ends.
@@ -63,11 +63,14 @@ def planned_itineraries(roaming: Roaming, space: MovementSpace, homes: Mapping[s
 
 
 def _random(roaming: Roaming, space: MovementSpace, homes: Mapping[str, str]) -> dict[str, Itinerary]:
-    rng, at, clients = Random(f"{space.seed}/roaming"), space.begins_s, list(homes)
+    times, movers, places, lengths = (
+        Random(f"{space.seed}/roaming-{each}") for each in ("times", "clients", "places", "lengths")
+    )
+    at, clients = space.begins_s, list(homes)
     found: dict[str, list[Move]] = {client: [] for client in clients}
-    while clients and (at := at + rng.expovariate(roaming.per_s)) < space.ends_s:
-        client, to = rng.choice(clients), rng.choice(space.overlay.brokers)
-        away_s = rng.expovariate(1 / roaming.away_s) if roaming.away_s and rng.random() < 0.7 else 0.0
+    while clients and (at := at + times.expovariate(roaming.per_s)) < space.ends_s:
+        client, to = movers.choice(clients), places.choice(space.overlay.brokers)
+        away_s = lengths.expovariate(1 / roaming.away_s) if roaming.away_s and lengths.random() < 0.7 else 0.0
         found[client].append(Move(at, to, min(at + away_s, space.ends_s)))
     return {client: Itinerary(home, tuple(found[client])) for client, home in homes.items()}
 

@@ -12,9 +12,9 @@ elsewhere.
 """
 
 from collections.abc import Callable
-from random import Random
 
 from godwit.simulator.network import Network
+from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.recorder import Recorder
 from godwit.simulator.world import World
 from godwit.trace import Record
@@ -30,7 +30,7 @@ Hook = Callable[[str], None]
 class Population:
     """All clients, and where they are."""
 
-    def __init__(self, world: World, network: Network, recorder: Recorder, arrivals: Random) -> None:
+    def __init__(self, world: World, network: Network, recorder: Recorder, streams: RandomStreams) -> None:
         self.homes: dict[str, str] = {}
         self.away: dict[str, int] = {}  # by how many reasons
         self.publishers: list[str] = []
@@ -41,7 +41,7 @@ class Population:
         self.on_return: list[Hook] = []  # each time that a client comes back, connected or not
         self._world = world
         self._network = network
-        self._arrivals = arrivals
+        self._streams = streams
         recorder.listen(("closed",), self._on_closed)
 
     def members(self, who: str) -> list[str]:
@@ -56,7 +56,8 @@ class Population:
     def plan(self, within_s: float) -> None:
         """All clients come, each at its own time, within that time."""
         for name in self.homes:
-            self._world.clock.call_at(self._arrivals.uniform(0, within_s), self.come, name)
+            at = self._streams.single_use("arrival", name).uniform(0, within_s)
+            self._world.clock.call_at(at, self.come, name)
 
     # ------------------------------------------------------------ coming and going
 

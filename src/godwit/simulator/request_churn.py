@@ -47,7 +47,7 @@ class RequestChurn:
         ledger: Ledger,
     ) -> None:
         self._scenario = scenario
-        self._rng = streams.stream("churn")
+        self._streams = streams
         self._world = world
         self._population = population
         self._requests = requests
@@ -58,41 +58,45 @@ class RequestChurn:
     def plan(self) -> None:
         """When something changes."""
         churn = self._scenario.churn
-        rates: tuple[tuple[Callable[[], None], float], ...] = (
-            (self._subscribe, churn.subscribe_per_s),
-            (self._unsubscribe, churn.unsubscribe_per_s),
-            (self._replace, churn.replace_per_s),
-            (self._readvertise, churn.advertise_per_s),
-        )
+        rates: dict[str, tuple[Callable[[], None], float]] = {
+            "subscribe": (self._subscribe, churn.subscribe_per_s),
+            "unsubscribe": (self._unsubscribe, churn.unsubscribe_per_s),
+            "replace": (self._replace, churn.replace_per_s),
+            "advertise": (self._readvertise, churn.advertise_per_s),
+        }
         begins_s, ends_s = self._scenario.run.warmup_s, self._scenario.publishing_ends_s
-        for change, per_s in rates:
-            for at in burst_times(churn, per_s, begins_s, ends_s, self._rng):
+        for kind, (change, per_s) in rates.items():
+            for at in burst_times(churn, per_s, begins_s, ends_s, self._streams.stream("churn-times", kind)):
                 self._world.clock.call_at(at, change)
 
     def _subscribe(self) -> None:
         if self._population.subscribers:
-            self._clients.subscribe(self._rng.choice(self._population.subscribers))
+            self._clients.subscribe(self._streams.stream("churn-subscribers").choice(self._population.subscribers))
 
     def _unsubscribe(self) -> None:
         if standing := self._requests.standing_subscriptions():
-            self._requests.unsubscribe(*self._rng.choice(standing))
+            self._requests.unsubscribe(*self._streams.stream("churn-unsubscribed").choice(standing))
 
     def _replace(self) -> None:
         if standing := self._requests.standing_subscriptions():
-            self._clients.subscribe(*self._rng.choice(standing))
+            self._clients.subscribe(*self._streams.stream("churn-replaced").choice(standing))
 
     def _readvertise(self) -> None:
         """A publisher withdraws its advertisement, makes it, or makes it wider or narrower."""
-        publishers, rng, made = self._population.publishers, self._rng, self._ledger.advertisements
+        publishers, made = self._population.publishers, self._ledger.advertisements
         if not self._has_advertisements or not publishers:
             return
-        name = publishers[rng.randrange(len(publishers))]
+        name = self._streams.stream("churn-publishers").choice(publishers)
         if (name, ADVERTISEMENT) not in made and (name, BY_COMING) not in made:
             return  # it has not come yet
         history = made.get((name, ADVERTISEMENT))
-        if history is not None and history.filter is not None and rng.random() < 0.5:
+        if (
+            history is not None
+            and history.filter is not None
+            and self._streams.stream("churn-withdrawals", name).random() < 0.5
+        ):
             self._requests.unadvertise(name, ADVERTISEMENT)
             return
-        self._clients.advertise(name, rng.randrange(ADVERTISEMENT_VARIANTS))
+        self._clients.advertise(name, self._streams.stream("churn-variants", name).randrange(ADVERTISEMENT_VARIANTS))
         if (name, BY_COMING) in made and made[name, BY_COMING].filter is not None:  # it now has an explicit one
             self._requests.note("advertisement", name, BY_COMING, None)

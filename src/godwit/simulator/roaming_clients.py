@@ -9,7 +9,6 @@ broker has answered, and goes without an answer after some attempts.
 """
 
 from collections.abc import Iterable
-from random import Random
 
 from godwit.simulator.itineraries import Move, MovementSpace, joined_moves
 from godwit.simulator.movement_models import planned_itineraries
@@ -31,18 +30,21 @@ class DisconnectingClients:
 
     def __init__(self, scenario: Scenario, streams: RandomStreams, world: World, population: Population) -> None:
         self._scenario = scenario
-        self._rng = streams.stream("clients")
+        self._streams = streams
         self._world = world
         self._population = population
 
     def plan(self) -> None:
         """Who goes away when, and when it comes back."""
         disconnections, ends_s = self._scenario.clients.disconnections, self._scenario.faults_end_s
-        who, rng, clock = self._population.members(disconnections.who), self._rng, self._world.clock
+        who, clock = self._population.members(disconnections.who), self._world.clock
+        times, choices, lengths = (
+            self._streams.stream(f"disconnection-{each}") for each in ("times", "clients", "lengths")
+        )
         at = self._scenario.run.warmup_s
-        while who and (at := at + rng.expovariate(disconnections.per_s)) < ends_s:
-            name = rng.choice(who)
-            until = min(at + max(rng.expovariate(1 / disconnections.lasts_s), SHORTEST_S), ends_s)
+        while who and (at := at + times.expovariate(disconnections.per_s)) < ends_s:
+            name = choices.choice(who)
+            until = min(at + max(lengths.expovariate(1 / disconnections.lasts_s), SHORTEST_S), ends_s)
             clock.call_at(at, self._population.go_away, name)
             clock.call_at(until, self._population.come_back, name)
 
@@ -51,13 +53,19 @@ class RoamingClients:
     """Clients that move from broker to broker."""
 
     def __init__(
-        self, scenario: Scenario, streams: RandomStreams, world: World, network: Network, population: Population
+        self,
+        scenario: Scenario,
+        seed: int,
+        streams: RandomStreams,
+        world: World,
+        network: Network,
+        population: Population,
     ) -> None:
         self.moves = 0
         self._roaming = scenario.clients.roaming
         overlay, warmup_s = scenario.overlay, scenario.run.warmup_s
         self._answer_s = min((4 * overlay.client_latency_ms + 2 * overlay.disk_sync_ms) / 1_000, warmup_s)
-        self._announcements: Random = streams.stream("move-outs")
+        self._streams = streams
         self._world = world
         self._network = network
         self._population = population
@@ -65,7 +73,7 @@ class RoamingClients:
             overlay=network.overlay,
             places=places_of(scenario, network.overlay),
             positions=overlay.positions,
-            seed=streams.seed,
+            seed=seed,
             begins_s=warmup_s,
             ends_s=scenario.faults_end_s,
         )
@@ -83,7 +91,7 @@ class RoamingClients:
         for name, move in self._moves():
             clock = self._world.clock
             can_announce = self._network.client(name).config.mode in ANNOUNCED
-            if can_announce and self._announcements.random() < self._roaming.announced:
+            if can_announce and self._streams.stream("announcements", name).random() < self._roaming.announced:
                 clock.call_at(move.leaves_s - self._answer_s, self._announce, name, move, ATTEMPTS_MAX)
                 continue
             clock.call_at(move.leaves_s, self._leave, name, move.to)

@@ -10,8 +10,8 @@ must be empty).
 1. The same scenario and seed give the same trace, byte for byte, in every process.
 2. Wall time is in the summary and nowhere else.
 3. A part whose section is not in the scenario does not exist in the run.
-4. Every random choice comes from a generator named after its purpose and the seed, so that changing the faults leaves
-   the workload as it was.
+4. Every random choice comes from a stream of its own (`random_streams.py`), so that changing the faults leaves the
+   workload as it was, and a new kind of draw leaves everything as it was.
 """
 
 from collections.abc import Callable
@@ -92,19 +92,19 @@ class Simulation:
         self.ledger = ledger = Ledger()
         ledger.steady_only = scenario.routing.matching == "hops" and scenario.routing.strategy == "spcf"
         self.network = network = Network(world, overlay, scenario.overlay)
-        self.population = population = Population(world, network, recorder, streams.stream("clients"))
+        self.population = population = Population(world, network, recorder, streams)
         place_clients(scenario, streams, overlay, population)
 
         # the world: where clients are, now and later, decides what brokers know
         self.roaming: RoamingClients | None = None
         if scenario.clients.roaming.is_on:
-            self.roaming = RoamingClients(scenario, streams, world, network, population)
+            self.roaming = RoamingClients(scenario, seed, streams, world, network, population)
         places = places_of(scenario, overlay)
         building = None
         if scenario.fire.is_on:
-            building = Building(scenario.fire, seed)
+            building = Building(scenario.fire, streams)
             population.homes.update(place_devices(building, places))
-        contexts = ContextGenerator(scenario.contexts, overlay.brokers, seed) if scenario.contexts.is_on else None
+        contexts = ContextGenerator(scenario.contexts, overlay.brokers, streams) if scenario.contexts.is_on else None
         walking = scenario.clients.walking
         graph = ground_of(walking)
         movements = Movements({} if graph is None else {LOCATION: graph}, walking.rule)
@@ -127,7 +127,9 @@ class Simulation:
 
         # the parts of the scenario
         graph_places = () if graph is None else graph.places
-        workload = workload_of(scenario.workload, scenario.clients.publishers, streams.stream("workload"), graph_places)
+        workload = workload_of(
+            scenario.workload, scenario.clients.publishers, streams.stream("publishers-of-workload"), graph_places
+        )
         self.workload_clients = WorkloadClients(
             scenario, streams, world, network, population, requests, recorder, workload, contexts
         )

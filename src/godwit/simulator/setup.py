@@ -56,10 +56,11 @@ def broker_config(scenario: Scenario, overlay: Overlay) -> BrokerConfig:
 
 def place_clients(scenario: Scenario, streams: RandomStreams, overlay: Overlay, population: Population) -> None:
     """Give each publisher and each subscriber of the workload its first broker."""
-    rng, places = streams.stream("clients"), places_of(scenario, overlay)
+    places = places_of(scenario, overlay)
     population.publishers += [f"p{k}" for k in range(scenario.clients.publishers)]
     population.subscribers += [f"s{k}" for k in range(scenario.clients.subscribers)]
-    population.homes.update((name, rng.choice(places)) for name in population.members("all"))
+    for name in population.members("all"):
+        population.homes[name] = streams.single_use("placement", name).choice(places)
 
 
 def add_brokers(

@@ -62,7 +62,7 @@ class WalkingClients:
     def plan(self) -> None:
         """When each walker takes its first step."""
         for name in self._walkers:
-            dwell_s = self._streams.stream("walking", name).uniform(0, self._walking.dwell_s)
+            dwell_s = self._streams.stream("first-step", name).uniform(0, self._walking.dwell_s)
             self._world.clock.call_at(self._scenario.run.warmup_s + dwell_s, self._walk, name)
 
     def stand(self, name: str, place: Value) -> None:
@@ -71,21 +71,23 @@ class WalkingClients:
 
     def _start(self, name: str) -> None:
         if name in self._walkers:
-            self.stand(name, self._streams.stream("start", name).choice(self.graph.places))
+            self.stand(name, self._streams.single_use("start", name).choice(self.graph.places))
 
     def _on_return(self, name: str) -> None:
         self._returned_at[name] = self._world.now
 
     def _walk(self, name: str) -> None:
         """A walker takes a step, and will take another."""
-        walking, rng, now = self._walking, self._streams.stream("walking", name), self._world.now
+        walking, now = self._walking, self._world.now
         client = self._network.client(name)
         neighbours = self.graph.after(client.context[LOCATION])  # type: ignore[arg-type]
         has_just_returned = now - self._returned_at.get(name, 0.0) < walking.dwell_s
         if neighbours and client.is_attached and not has_just_returned:
             self.steps += 1
-            self.stand(name, rng.choice(neighbours))
-        at = now + walking.dwell_s + (rng.expovariate(1 / walking.linger_s) if walking.linger_s else 0.0)
+            self.stand(name, self._streams.stream("step", name).choice(neighbours))
+        at = now + walking.dwell_s
+        if walking.linger_s:
+            at += self._streams.stream("linger", name).expovariate(1 / walking.linger_s)
         if at < self._scenario.publishing_ends_s:
             self._world.clock.call_at(at, self._walk, name)
 

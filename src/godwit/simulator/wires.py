@@ -6,8 +6,8 @@ what was sent on an older connection never arrives on a newer one.
 
 *Rules.*
 1. Without faults what is sent first arrives first.
-2. Every draw comes from the wire's own seeded generator and is made only while a fault is on, so that a fault on one
-   wire changes nothing on another.
+2. Each kind of draw has a stream of its own on each wire, and is made only while that fault is on: a fault changes
+   nothing about another, nor on another wire.
 """
 
 from random import Random
@@ -30,19 +30,21 @@ class Wire:
         "latency_s",
         "linked",
         "loss_rate",
-        "random",
         "seconds_per_byte",
+        "seed",
         "source",
+        "streams",
         "target",
         "up",
     )
 
-    def __init__(self, source: Any, target: Any, latency_s: float, bandwidth_bps: float | None, random: Random) -> None:
+    def __init__(self, source: Any, target: Any, latency_s: float, bandwidth_bps: float | None, seed: int) -> None:
         self.source = source
         self.target = target
         self.latency_s = latency_s
         self.seconds_per_byte = 8 / bandwidth_bps if bandwidth_bps else 0.0
-        self.random = random
+        self.seed = seed
+        self.streams: dict[str, Random] = {}  # by kind of draw; made when the first one is drawn
         self.up = False
         self.connection = 0
         self.linked = -1  # the connection that the source's machine knows of and sends on; an older one leads nowhere
@@ -70,10 +72,17 @@ class Wire:
     def arrivals(self, size: int, now: float) -> tuple[float, ...]:
         """The same on a wire with faults: once, or never, or more than once."""
         at = self.arrival(size, now)
-        if self.blocked or self.random.random() < self.loss_rate:
+        if self.blocked or (self.loss_rate and self._draw("loss") < self.loss_rate):
             return ()
-        if self.random.random() < self.delay_rate:
-            at += self.random.random() * self.delay_s
-        if self.random.random() < self.duplicate_rate:
-            return (at, at + self.random.random() * max(self.delay_s, self.latency_s))
+        if self.delay_rate and self._draw("delay") < self.delay_rate:
+            at += self._draw("delay-length") * self.delay_s
+        if self.duplicate_rate and self._draw("duplicate") < self.duplicate_rate:
+            return (at, at + self._draw("duplicate-delay") * max(self.delay_s, self.latency_s))
         return (at,)
+
+    def _draw(self, kind: str) -> float:
+        stream = self.streams.get(kind)
+        if stream is None:
+            wire = f"{self.source.name}>{self.target.name}"
+            stream = self.streams[kind] = Random(f"{self.seed}/frame-{kind}/{wire}")
+        return stream.random()

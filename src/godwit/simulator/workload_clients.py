@@ -6,7 +6,7 @@ Poisson process. For the measurements of [pubmob §4.1] a publisher also publish
 has connected, to see when its tree stands.
 
 *Rules.*
-1. What is drawn for content comes from one stream, in the order of requests; times come from another.
+1. Each subscription has a stream for its filter, each publisher one for its times and one for its events.
 2. With contexts, a drawn filter may also ask about the sender, and an event may be addressed (`ContextGenerator`).
 """
 
@@ -49,8 +49,7 @@ class WorkloadClients:
     ) -> None:
         self.workload = workload
         self._scenario = scenario
-        self._times = streams.stream("clients")
-        self._content = streams.stream("workload")
+        self._streams = streams
         self._world = world
         self._network = network
         self._population = population
@@ -67,8 +66,8 @@ class WorkloadClients:
         """When each publisher publishes."""
         clients, ends_s = self._scenario.clients, self._scenario.publishing_ends_s
         for name in self._population.publishers if clients.publish_per_s > 0 else ():
-            at, count = self._scenario.run.warmup_s, 0
-            while (at := at + self._times.expovariate(clients.publish_per_s)) < ends_s:
+            at, count, times = self._scenario.run.warmup_s, 0, self._streams.stream("publishing", name)
+            while (at := at + times.expovariate(clients.publish_per_s)) < ends_s:
                 if clients.events is not None and count >= clients.events:
                     break
                 self._world.clock.call_at(at, self.publish, name, count)
@@ -91,7 +90,7 @@ class WorkloadClients:
         """A client makes the next subscription of the workload, or replaces one by it."""
         k = self._subscriptions
         self._subscriptions += 1
-        filter = self.workload.filter(k, self._content)
+        filter = self.workload.filter(k, self._streams.single_use("filter", str(k)))
         if self._contexts is not None:
             filter = self._contexts.narrowed(filter)
         self._requests.subscribe(name, subscription or f"sub{k}", filter)
@@ -102,7 +101,8 @@ class WorkloadClients:
 
     def publish(self, name: str, number: int) -> None:
         """A publisher publishes its event of that number."""
-        attributes = self.workload.attributes(self._numbers[name], number, self._content)
+        rng = self._streams.stream("content", name)
+        attributes = self.workload.attributes(self._numbers[name], number, rng)
         self._requests.publish(name, attributes, None if self._contexts is None else self._contexts.meant())
 
     # ------------------------------------------------------------ probes

@@ -17,7 +17,6 @@ routing), a third this driver. The loop pops plain tuples; effects are told apar
 
 from collections.abc import Callable, Sequence
 from math import ulp
-from random import Random
 from typing import Any, Protocol, cast, get_args
 
 import msgspec
@@ -156,8 +155,7 @@ class World:
     def wire(self, a: NodeId, b: NodeId, latency_s: float, bandwidth_bps: float | None) -> None:
         """Wires both ways between two nodes; no connection yet."""
         for source, target in ((a, b), (b, a)):
-            random = Random(f"{self.seed}/{source}>{target}")
-            wire = Wire(self.nodes[source], self.nodes[target], latency_s, bandwidth_bps, random)
+            wire = Wire(self.nodes[source], self.nodes[target], latency_s, bandwidth_bps, self.seed)
             self.nodes[source].wires[target] = wire
 
     def connect(self, a: NodeId, b: NodeId) -> bool:

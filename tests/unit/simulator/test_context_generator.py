@@ -10,6 +10,7 @@ from godwit.filters.filters import TRUE, some
 from godwit.filters.sets import less_than
 from godwit.simulator.context_generator import ROLES, ContextGenerator
 from godwit.simulator.random_scenarios import drawn, without_contexts
+from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.scenario import Contexts, Scenario, check, with_changes
 from tests.simulation.scenarios import GRAPH, TREE
 
@@ -18,7 +19,7 @@ CHEAP = some("price", less_than(10))
 
 
 def situations(**keys: object) -> ContextGenerator:
-    return ContextGenerator(Contexts(**{"attributes": 2, "values": 100, **keys}), BROKERS, 1)  # type: ignore[arg-type]
+    return ContextGenerator(Contexts(**{"attributes": 2, "values": 100, **keys}), BROKERS, RandomStreams(1))  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- drawn
@@ -70,7 +71,7 @@ def test_a_role_is_the_servers_word_and_does_not_change() -> None:
 
 
 def test_where_contexts_are_off_nothing_is_drawn() -> None:
-    found = ContextGenerator(Contexts(), BROKERS, 1)
+    found = ContextGenerator(Contexts(), BROKERS, RandomStreams(1))
     assert (found.narrowed(CHEAP), found.meant(), found.asserted("s0"), found.context("b0")) == (CHEAP, None, {}, {})
 
 

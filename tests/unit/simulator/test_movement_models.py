@@ -45,13 +45,14 @@ def test_nobody_moves_unless_asked_to() -> None:
 
 
 @pytest.mark.parametrize("away_s", [0.0, 3.0])
-def test_moves_at_random_are_those_of_one_generator_for_all(away_s: float) -> None:
-    """As it was before there were other models: the runs of old seeds stay as they are."""
-    rng, clients, at = Random("5/roaming"), ["p0", "s0", "s1"], 20.0
+def test_moves_at_random_are_those_of_one_process_for_all(away_s: float) -> None:
+    """Each kind of draw has its own stream, named in full here: the runs of recorded seeds stay as they are."""
+    times, movers, places, lengths = (Random(f"5/roaming-{each}") for each in ("times", "clients", "places", "lengths"))
+    clients, at = ["p0", "s0", "s1"], 20.0
     told: list[tuple[str, Move]] = []
-    while (at := at + rng.expovariate(2.0)) < 120.0:
-        client, to = rng.choice(clients), rng.choice(CITY.brokers)
-        away = rng.expovariate(1 / away_s) if away_s and rng.random() < 0.7 else 0.0
+    while (at := at + times.expovariate(2.0)) < 120.0:
+        client, to = movers.choice(clients), places.choice(CITY.brokers)
+        away = lengths.expovariate(1 / away_s) if away_s and lengths.random() < 0.7 else 0.0
         told.append((client, Move(at, to, min(at + away, 120.0))))
     found = itineraries(Roaming(per_s=2, away_s=away_s), ground(seed=5, ends_s=120.0), dict.fromkeys(clients, "b84"))
     assert sorted(((c, m) for c, moves in found.items() for m in moves), key=lambda each: each[1].leaves_s) == told

@@ -13,6 +13,7 @@ from godwit.broker.messages import QueueRules
 from godwit.errors import ScenarioError
 from godwit.simulator import check, draw, drawn, load, named, names, overlay_of, with_changes
 from godwit.simulator.random_scenarios import STRATEGIES
+from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.scenario import (
     FAULT_KINDS,
     OverlaySpec,
@@ -294,7 +295,7 @@ def test_a_swarm_goes_through_every_strategy() -> None:
 
 
 def test_drawn_scenarios_are_small_can_be_run_and_have_every_fault_on_and_off() -> None:
-    scenarios = [draw(Random(number), number) for number in range(300)]
+    scenarios = [draw(RandomStreams(number), number) for number in range(300)]
     for scenario in scenarios:
         check(scenario)
         clients = scenario.clients
