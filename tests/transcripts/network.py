@@ -18,6 +18,8 @@ from heapq import heappop, heappush
 from math import ceil
 from typing import Any
 
+from msgspec import structs
+
 from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
@@ -122,7 +124,8 @@ class Network:
                 self.nodes.setdefault(one, Node(one, {})).neighbours[other] = 1.0
         for name in apart.split():
             self.nodes[name] = Node(name, dict.fromkeys(puppets.split(), 1.0))
-        self.note(f"brokers {' '.join(self.nodes)}, links {edges}, {Writer().written(self.config)}")
+        shown = structs.replace(self.config, attach_policies=())  # the same in all transcripts
+        self.note(f"brokers {' '.join(self.nodes)}, links {edges}, {Writer().written(shown)}")
         for node in self.nodes.values():
             node.machine = self._new_machine(node)
         for a, b in self.edges:

@@ -22,7 +22,7 @@ GUEST: dict[str, Any] = {"role": "guest"}
 
 class Brokers(RoamingLine):
     def __init__(self, **config: Any) -> None:
-        super().__init__(family="graph", strategy="spcf", **config)
+        super().__init__(family="graph", strategy="spcf", attach_policies=("naive",), **config)
         self.pass_time(100.0)
 
     def routing(self, name: str) -> GraphRouting:

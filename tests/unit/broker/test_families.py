@@ -77,7 +77,7 @@ def test_a_family_and_a_reduction_of_another_package_can_be_chosen() -> None:
 
 
 def test_an_unknown_reduction_is_refused_with_the_names_of_those_that_exist() -> None:
-    with pytest.raises(ConfigurationError, match="no reduction 'no': known are covering, flooding, identity"):
+    with pytest.raises(ConfigurationError, match=r"no reduction 'no': known are .*covering, flooding, identity"):
         reduction_of("no")
 
 
