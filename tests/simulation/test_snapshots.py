@@ -7,10 +7,10 @@ the seed, made again from the bytes and run beside the first ones (`simulator/sn
 from typing import Any
 
 import pytest
-from godwit.simulator.drawing import STRATEGIES, drawn
 from msgspec import structs
 
 from godwit.broker.broker_state import BrokerState
+from godwit.simulator.random_scenarios import STRATEGIES, drawn
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario
 from godwit.simulator.snapshot_checker import SnapshotChecker

@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
+import godwit.baselines  # noqa: F401 (it has the mode naive)
 from godwit.broker.messages import Quench
 from godwit.client import Client
 from godwit.filters.events import Attributes
@@ -13,6 +14,7 @@ from godwit.testing import Machines, build
 class Edge(Machines):
     def __init__(self, brokers: str = "b", movements: Movements | None = None, **config: Any) -> None:
         super().__init__()
+        config = {"attach_policies": ("naive",), **config}
         build(self, list(pairwise(brokers)), brokers, movements=movements, **config)
         for who, key in [due for due in self.timers if due[1] == ("brokers",)] * len(brokers):
             if (who, key) in self.timers:  # everybody hears of everybody

@@ -40,7 +40,7 @@ from godwit.filters.references import is_open
 from godwit.seen import Seen, SeenState
 from godwit.trace import Record
 
-__all__ = ["Binding", "Session", "StoredSessionState"]
+__all__ = ["Binding", "Retaining", "Session", "StoredSessionState"]
 
 LOST_SHOWN_MAX = 1_000
 REFUSALS_KEPT = 128
@@ -65,6 +65,13 @@ class Binding(Protocol):
 
     def exact(self, filter: Filter, context: Attributes) -> Filter:
         """The filter of a client in this context."""
+
+
+class Retaining(Protocol):
+    """Knows what there is room for among retained events. (`retained.py`)"""
+
+    def why_not(self, key: str, event: Event, now: float) -> str | None:
+        """Why an event cannot be retained; None: it can."""
 
 
 class StoredSessionState(msgspec.Struct, frozen=True, omit_defaults=True):

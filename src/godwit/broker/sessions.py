@@ -42,7 +42,7 @@ events in; what it let in before is still delivered.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from sys import intern
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 from msgspec import structs
@@ -76,7 +76,7 @@ from godwit.broker.messages import (
 )
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
-from godwit.broker.session import Binding, Session
+from godwit.broker.session import Binding, Retaining, Session
 from godwit.broker.sessions_state import SessionsState
 from godwit.errors import PeerFault
 from godwit.filters.contexts import SENDER, checked_context, why_too_large
@@ -98,13 +98,6 @@ class Removed(msgspec.Struct, frozen=True):
     subscriptions: tuple[EntryId, ...] = ()
     advertisements: tuple[EntryId, ...] = ()
     effects: tuple[Effect, ...] = ()
-
-
-class Retaining(Protocol):
-    """Knows what there is room for among retained events. (`retained.py`)"""
-
-    def why_not(self, key: str, event: Event, now: float) -> str | None:
-        """Why an event cannot be retained; None: it can."""
 
 
 def unmeant(client: NodeId, event: Event) -> Trace:

@@ -17,6 +17,7 @@ new one (`lost`); or the client is elsewhere and nothing stays here (`superseded
 """
 
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 from msgspec import structs
@@ -24,14 +25,14 @@ from msgspec import structs
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Advertise, Attach, NodeId, Subscribe
 from godwit.broker.queues import event_size
-from godwit.broker.session import Binding
+from godwit.broker.session import Binding, Session
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, any_of
 from godwit.filters.references import is_open
-from godwit.mobility.messages import Relocate, Replay
+from godwit.mobility.messages import AskWishes, Relocate, Replay
 from godwit.mobility.modes import ASKING
 
-__all__ = ["TRANSITIONS", "Arrival", "ArrivalState", "FlushKey", "Phase", "Step", "diagram"]
+__all__ = ["TRANSITIONS", "Arrival", "ArrivalState", "ArrivalVariant", "FlushKey", "Phase", "Step", "diagram"]
 
 FlushKey = tuple[NodeId, int, NodeId]
 """Client, attempt, and the broker whose `Flush` it is."""
@@ -187,6 +188,13 @@ class Arrival:
         assert after is not None, f"an arrival that is {self.phase}, and {step}"
         self.phase = after
 
+    def question(self, broker: NodeId, incarnation: int) -> AskWishes | Relocate:
+        """What this broker asks next: what the client wants, or for its session."""
+        attach = self.attach
+        if attach.mode in ASKING and not self.knows_wishes:
+            return AskWishes(attach.client, attach.home, broker, attach.attempt)
+        return Relocate(attach.client, attach.home, broker, attach.attempt, incarnation)
+
     def learn(self, wanted: tuple[Subscribe | Advertise, ...]) -> None:
         """What the client wants is known now."""
         self.attach = structs.replace(self.attach, wanted=wanted)
@@ -235,6 +243,19 @@ class Arrival:
         if kept or part.is_last or not self.parts:
             self.parts.append(structs.replace(part, items=tuple(kept)) if left else part)
         return left
+
+
+class ArrivalVariant(Protocol):
+    """What a mode does otherwise for a client that has turned up here."""
+
+    def resume(self, attach: Attach, session: Session) -> Attach:
+        """The greeting for a session that has come."""
+
+    def on_no_answer(self, arrival: Arrival, now: float) -> list[Effect]:
+        """No part of the session has come in time."""
+
+    def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
+        """The session is lost."""
 
 
 def _either(before: Filter, now: Filter, largest: int) -> Filter:

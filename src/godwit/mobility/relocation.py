@@ -50,7 +50,7 @@ was; the paper finds out by flooding towards the producers.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 from msgspec import structs
@@ -64,16 +64,15 @@ from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
 from godwit.broker.session import Session
 from godwit.broker.sessions import unmeant
 from godwit.filters.events import Event
-from godwit.mobility.arrival import Arrival, ArrivalState, Step
+from godwit.mobility.arrival import Arrival, ArrivalState, ArrivalVariant, Step
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.messages import AskWishes, Elsewhere, NotHere, Over, Relocate, Replay, Superseded, Wishes
-from godwit.mobility.modes import ASKING
 from godwit.mobility.move_checks import check_move
 from godwit.mobility.overlay_routes import HOLD_S, OverlayRoutes
 from godwit.mobility.transfer_barrier import FLUSH_S, Barrier
 from godwit.trace import Record
 
-__all__ = ["ArrivalVariant", "Relocation", "RelocationState"]
+__all__ = ["Relocation", "RelocationState"]
 
 RELOCATE_S = 120.0
 ASK_AGAIN_S = 10.0
@@ -82,19 +81,6 @@ MOVED_MAX = 10_000
 BUFFER_MAX = 10_000
 
 ELSEWHERE = "the client is elsewhere"
-
-
-class ArrivalVariant(Protocol):
-    """What a mode does otherwise for a client that has turned up here."""
-
-    def resume(self, attach: Attach, session: Session) -> Attach:
-        """The greeting for a session that has come."""
-
-    def on_no_answer(self, arrival: Arrival, now: float) -> list[Effect]:
-        """No part of the session has come in time."""
-
-    def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
-        """The session is lost."""
 
 
 class RelocationState(msgspec.Struct, frozen=True, tag=True):
@@ -169,16 +155,9 @@ class Relocation:
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
         if not self.routes.knows(attach.home) or arrival.is_superseded:
             return effects
-        message = self._question(arrival)
+        message = arrival.question(self.host.name, self.host.incarnation)
         arrival.asks += type(message) is Relocate
         return effects + self.barrier.send_question(arrival, message, now)
-
-    def _question(self, arrival: Arrival) -> AskWishes | Relocate:
-        """What to ask next for a client that has turned up here: what it wants, or for its session."""
-        attach, name = arrival.attach, self.host.name
-        if attach.mode in ASKING and not arrival.knows_wishes:
-            return AskWishes(attach.client, attach.home, name, attach.attempt)
-        return Relocate(attach.client, attach.home, name, attach.attempt, self.host.incarnation)
 
     # ------------------------------------------------------------ a client comes
 
