@@ -22,6 +22,7 @@ from typing import Protocol
 import msgspec
 from msgspec import structs
 
+from godwit.broker.effects import Effect
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Advertise, Attach, NodeId, Subscribe
 from godwit.broker.queues import event_size
