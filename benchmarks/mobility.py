@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measuring import one_core, this_machine
 from benchmarks.reporting import Row, json_line, print_tables
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
@@ -33,7 +33,7 @@ from godwit.mobility import mobile_broker
 from godwit.mobility.modes import MODES
 from godwit.mobility.predictors import Itineraries
 from godwit.mobility.publisher_presence import PublisherConfig
-from godwit.reproduce.tables import CONTROL
+from godwit.reproduce.trace_tables import CONTROL
 from godwit.simulator.topologies import Overlay, balanced_tree, leaves, random_tree
 from godwit.simulator.world import World
 from godwit.trace import Record

@@ -12,16 +12,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.filters import event, parse
 from godwit.matching import IndexMatcher
 from godwit.mobility import mobile_broker
-from godwit.runtime import Journal, Node, Server
-from godwit.runtime.garbage import tend_garbage
-from godwit.runtime.mqtt_gateway import Gateway
+from godwit.runtime import Journal, NativeServer, Node
+from godwit.runtime.activity_monitor import ActivityMonitor
+from godwit.runtime.gc_tuning import tune_garbage_collector
+from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.tcp import Address
-from godwit.runtime.watching import Watching
 
 LIMITS = Limits(subscriptions_max=10_000, sessions_max=20_000)
 
@@ -41,11 +41,11 @@ async def serve(said: dict[str, Any]) -> None:
     costs = dict.fromkeys(neighbours, 1.0)
     node = Node(lambda: mobile_broker(name, costs, BrokerConfig(limits=LIMITS)), journal)
     if said.get("watch", True):
-        Watching(node)  # as every broker has that answers HTTP; what it keeps is bounded
+        ActivityMonitor(node)  # as every broker has that answers HTTP; what it keeps is bounded
     warm_up()
-    server = Server(name, node, neighbours)
+    server = NativeServer(name, node, neighbours)
     address = await server.listen("127.0.0.1", said["port"])
-    gateway = Gateway(node, broker_name=name)
+    gateway = MqttGateway(node, broker_name=name)
     mqtt = await gateway.listen("127.0.0.1", 0)
     server.dial_all()
     stop = asyncio.Event()
@@ -69,7 +69,7 @@ def run(said: dict[str, Any]) -> None:
 
 def main(said: dict[str, Any]) -> None:
     """Serve, and write a profile if that is asked for."""
-    tend_garbage()
+    tune_garbage_collector()
     if not said.get("profile"):
         run(said)
         return

@@ -27,7 +27,7 @@ from godwit.broker.messages import Attach, Publish, Received, Request, Subscribe
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter, all_of, some
 from godwit.filters.sets import interval, one_of
-from godwit.matching.index import IndexMatcher
+from godwit.matching.index_matcher import IndexMatcher
 from godwit.runtime.wire import NATIVE, Intro
 
 READ = 1 << 18

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.workloads import ROOT
-from godwit.mqtt import Settings
+from godwit.mqtt import MqttSettings
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 START_S_MAX = 60.0
 LOAD_S_MAX = 240.0
-IN_FLIGHT = Settings().in_flight_max  # deliveries of QoS 1 under way to a client; peers get the same bound
+IN_FLIGHT = MqttSettings().in_flight_max  # deliveries of QoS 1 under way to a client; peers get the same bound
 RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # the one in the path changes user and environment
 
 

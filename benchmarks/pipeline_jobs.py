@@ -145,7 +145,7 @@ def main(master: str, scratch: str, jobs: str) -> None:
     start = time.perf_counter()
     spark = None
     if master:
-        from godwit.pipeline.session import start as start_spark
+        from godwit.pipeline.spark_session import start as start_spark
 
         spark = start_spark(master, "godwit benchmark")
     print(json.dumps({"start_s": time.perf_counter() - start}), flush=True)

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from benchmarks.pipeline_data import Work
 from godwit.matching import IndexMatcher
 from godwit.pipeline import matching
-from godwit.pipeline.arrow_columns import Reader
+from godwit.pipeline.arrow_columns import ColumnReader
 from godwit.pipeline.columns import column_of
-from godwit.pipeline.index import IndexFile, OpenIndex, save_index
 from godwit.pipeline.parquet_lists import ListWriter
+from godwit.pipeline.subscription_index import IndexFile, OpenIndex, save_index
 from godwit.pipeline.table_matching import match_table
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TASKS = 4
 CLOCKS: dict[str, list[tuple[Any, str]]] = {
     "read": [(pq.ParquetFile, "read_row_group"), (pq.ParquetFile, "read_row_groups"), (pq.ParquetFile, "iter_batches")],
-    "columns": [(Reader, "read")],
+    "columns": [(ColumnReader, "read")],
     "encode": [(IndexMatcher, "_encoded")],
     "match": [(OpenIndex, "counts"), (OpenIndex, "parts")],
     "write": [(ListWriter, "write"), (ListWriter, "close")],

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.pipeline_data import Work
 from godwit.pipeline.schemas import ABOUT
-from godwit.pipeline.streaming import Done, TableEvents, stream
-from godwit.pipeline.subscription_sources import Fixed
+from godwit.pipeline.streaming import CompletedBatch, TableEvents, stream
+from godwit.pipeline.subscription_sources import FixedSubscriptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +57,7 @@ class Streaming:
         """A stream over a folder, one file to a batch."""
         table = TableEvents(folder)
         return stream(
-            table.read(self.spark, 1), Fixed(self.subscriptions), self.scratch / f"{name}-out", once=once,
+            table.read(self.spark, 1), FixedSubscriptions(self.subscriptions), self.scratch / f"{name}-out", once=once,
             before_batch=table.check, on_batch=told,
         )  # fmt: skip
 
@@ -67,9 +67,9 @@ class Streaming:
         for file in sorted(self.staged.iterdir()):
             shutil.copy(file, folder / file.name)
         ends: list[float] = []
-        done: list[Done] = []
+        done: list[CompletedBatch] = []
 
-        def told(batch: Done) -> None:
+        def told(batch: CompletedBatch) -> None:
             ends.append(time.perf_counter())
             done.append(batch)
 

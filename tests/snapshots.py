@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from godwit.broker.broker import Broker
-from godwit.codec import STATES, Kinds, Snapshots
+from godwit.codec import STATES, Snapshots, TypeRegistry
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.mobile_broker import mobile_broker
 from godwit.mobility.publisher_presence import PublisherPresence
@@ -20,7 +20,7 @@ Part = TypeVar("Part")
 def _codec(kind: type) -> tuple[type[msgspec.Struct], Snapshots]:
     """A struct that holds a state of any type, and what writes it."""
     holder = msgspec.defstruct(f"Holds{kind.__name__}", [("state", kind)], tag=True, frozen=True)
-    return holder, Snapshots(Kinds("state", [*STATES, holder]))
+    return holder, Snapshots(TypeRegistry("state", [*STATES, holder]))
 
 
 def read_again(state: Any) -> Any:

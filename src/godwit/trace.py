@@ -48,7 +48,7 @@ KINDS: dict[str, str] = {
     "expired": "The time of an event in a queue was over.",
     "suppressed": "An event or message was dropped: it came a second time, or its subscription had ended.",
     "residue": "An event reached the border broker of a client in whose context of that moment it is not wanted.",
-    "unmeant": "An event reached the border broker of a client that it is not to: its `to` does not match the context.",
+    "not_addressed": "An event reached the border broker of a client whose context its `to` does not match.",
     "moved": "A client's own context changed.",
     "lost": "An event or message was given up and is known to be lost.",
     "quenched": "An event was dropped at its source because nobody wanted it.",

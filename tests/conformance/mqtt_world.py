@@ -9,8 +9,8 @@ from typing import Any
 
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue
 from godwit.errors import MqttFault
-from godwit.mqtt import Decoder, MqttSession, Settings, answer_to_fault, greeting
-from godwit.mqtt.exchange import (
+from godwit.mqtt import Decoder, MqttSession, MqttSettings, answer_to_fault, refusing_connack
+from godwit.mqtt.mqtt_effects import (
     Accepted,
     AddSubscriptions,
     Attach,
@@ -19,22 +19,22 @@ from godwit.mqtt.exchange import (
     Closed,
     Confirm,
     Deliver,
+    DiscardSession,
+    DropDelivery,
     EndSubscriptions,
     Faulted,
-    Forget,
-    GiveUp,
     Heard,
-    Keep,
-    Kept,
     Opened,
+    PersistentState,
     PublishEvent,
     PublishWill,
     Send,
+    StoreNote,
     Subscribed,
     Wish,
 )
-from godwit.mqtt.notes import OUT, SUB, grant_note, kept_of, out_note
 from godwit.mqtt.packets import Connect
+from godwit.mqtt.session_notes import OUT, SUB, grant_note, kept_of, out_note
 from godwit.mqtt.topics import matches
 
 
@@ -58,9 +58,9 @@ class Member:
     numbers: int = 0
     carried_out: set[int] = field(default_factory=set)
     timers: dict[Any, float] = field(default_factory=dict)
-    given_up: list[GiveUp] = field(default_factory=list)
+    given_up: list[DropDelivery] = field(default_factory=list)
     has_session: bool = False
-    moved: Kept | None = None  # came from another gateway
+    moved: PersistentState | None = None  # came from another gateway
     notes: dict[str, bytes] = field(default_factory=dict)
 
     def forget(self) -> None:
@@ -69,7 +69,7 @@ class Member:
 
 
 class World:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: MqttSettings) -> None:
         self.settings = settings
         self.lines: dict[str, Line] = {}
         self.members: dict[str, Member] = {}
@@ -97,7 +97,7 @@ class World:
                 return
             if line.client is None:
                 assert isinstance(packet, Connect)
-                refusal = greeting(packet)
+                refusal = refusing_connack(packet)
                 if refusal is not None:
                     line.out += refusal
                     line.is_open = False
@@ -204,13 +204,13 @@ class World:
                 member.timers[key] = at
             case StopTimer(key):
                 member.timers.pop(key, None)
-            case GiveUp():
+            case DropDelivery():
                 member.given_up.append(effect)
-            case Keep(key, value):
+            case StoreNote(key, value):
                 member.notes.pop(key, None)
                 if value is not None:
                     member.notes[key] = value
-            case Forget():
+            case DiscardSession():
                 member.forget()
             case _:
                 raise AssertionError(effect)

@@ -22,12 +22,23 @@ from typing import Any
 
 import pytest
 
-from godwit.mqtt import FROM_SERVER, Connack, Connect, Decoder, Disconnect, Pingreq, Pingresp, Publish, Settings, encode
-from godwit.mqtt.decoding import SIZE_MAX
+from godwit.mqtt import (
+    FROM_SERVER,
+    Connack,
+    Connect,
+    Decoder,
+    Disconnect,
+    MqttSettings,
+    Pingreq,
+    Pingresp,
+    Publish,
+    encode,
+)
+from godwit.mqtt.packet_decoder import SIZE_MAX
 from tests.conformance.mqtt_world import World
 
 TABLES = Path(__file__).resolve().parents[3] / "shared" / "suites" / "mqtt-packets"
-SETTINGS = Settings(
+SETTINGS = MqttSettings(
     topic_alias_maximum=10, receive_maximum=20, maximum_packet_size=SIZE_MAX, in_flight_max=20, reason_strings=False
 )
 CASES, STRICT_AT_LEAST, LENIENT_AT_LEAST = 1_483, 1_320, 1_475

@@ -20,8 +20,8 @@ PICKLING_ROOM = "pipeline"
 PUBLIC = {"_replace", "_asdict", "_make", "_fields", "_exit"}  # of named tuples, and os._exit
 
 REACHING = {
-    "matching/storage.py": "writes and reads an index whole; to be a snapshot that the index makes itself",
-    "pipeline/session.py": "Spark has no public way to see whether its JVM still runs",
+    "matching/index_file.py": "writes and reads an index whole; to be a snapshot that the index makes itself",
+    "pipeline/spark_session.py": "Spark has no public way to see whether its JVM still runs",
 }
 """Modules that use private names of others, and why. To be emptied."""
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from godwit.runtime.config_sections import BrokerSettings
 from godwit.runtime.configuration import load
-from godwit.runtime.sections import Settled
 from tests.conventions.repository import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
@@ -52,11 +52,13 @@ def documented(page: str) -> set[tuple[str, str, str]]:
 
 
 def test_every_key_is_documented_with_its_default() -> None:
-    assert documented(PAGE) == set(keys(Settled))
+    assert documented(PAGE) == set(keys(BrokerSettings))
 
 
 def test_every_section_is_documented() -> None:
-    assert {heading["name"].partition(".")[0] for heading in SECTION.finditer(PAGE)} == set(Settled.__struct_fields__)
+    assert {heading["name"].partition(".")[0] for heading in SECTION.finditer(PAGE)} == set(
+        BrokerSettings.__struct_fields__
+    )
 
 
 def test_a_key_that_is_missing_or_has_another_default_is_caught() -> None:
@@ -66,7 +68,7 @@ def test_a_key_that_is_missing_or_has_another_default_is_caught() -> None:
         PAGE.replace("| `name` |", "| `nam` |"),
     ):
         assert planted != PAGE
-        assert documented(planted) != set(keys(Settled))
+        assert documented(planted) != set(keys(BrokerSettings))
 
 
 @pytest.mark.parametrize("block", re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))

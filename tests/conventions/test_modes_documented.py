@@ -1,7 +1,7 @@
 """The table of ways to move in the documentation is the one in the code."""
 
-from godwit.baselines.naive import NAIVE
-from godwit.broker.config import BrokerConfig
+from godwit.baselines.naive_policy import NAIVE
+from godwit.broker.broker_config import BrokerConfig
 from godwit.mobility import mobile_broker
 from godwit.mobility.attaching import Attaching
 from godwit.mobility.modes import MODES, table

@@ -33,8 +33,8 @@ from godwit.filters.sets import (
     starts_with,
 )
 from godwit.filters.values import Point
-from godwit.matching.bdd import BddMatcher
-from godwit.matching.index import IndexMatcher
+from godwit.matching.bdd_matcher import BddMatcher
+from godwit.matching.index_matcher import IndexMatcher
 from tests.conventions import value_set_places
 from tests.conventions.repository import Module, modules
 from tests.conventions.value_set_places import Classes
@@ -73,10 +73,12 @@ MUST_KNOW: dict[str, tuple[Place, ...]] = {
     ),
     "godwit.filters.contexts": (Place("_width", {f"{TEXTS} Complement Everything OpenSet": "count as anything"}),),
     "godwit.filters.reasons": (Place("_near", {"Everything Nothing OpenSet": "have no border to look at"}),),
-    "godwit.matching.compiling": (
+    "godwit.matching.filter_compiler": (
         Place("Compiler._write Compiler._writers Compiler._inexact", {"OpenSet": "is refused by Matcher.add"}),
     ),
-    "godwit.pipeline.sql": (Place("_SET _inside _asks_python _around", {"OpenSet": "is refused by condition_for"}),),
+    "godwit.pipeline.filter_sql": (
+        Place("_SET _inside _asks_python _around", {"OpenSet": "is refused by condition_for"}),
+    ),
 }
 """By module: where a class that is not known is refused, or handled less well than it could be."""
 
@@ -111,26 +113,26 @@ ANY_OTHER: dict[str, dict[str, str]] = {
     },
     "godwit.filters.contexts": {"bounds_of _around": "by hull"},
     "godwit.filters.reasons": {"_landmarks": "by its bounds"},
-    "godwit.matching.compiling": {
+    "godwit.matching.filter_compiler": {
         "Compiler._prepared": "writes no labels for it",
         "Compiler._splits": "one test is enough for it",
         "Compiler._region": "asked exactly",
         "_joined": "stays as it is",
     },
     "godwit.matching.literals": {
-        "Column.add": "is no complement",
-        "Column._set_number _closed_doubles": "asked by contains",
+        "AttributeLiterals.add": "is no complement",
+        "AttributeLiterals._set_number _closed_doubles": "asked by contains",
     },
-    "godwit.pipeline.sql": {
+    "godwit.pipeline.filter_sql": {
         "_never": "by its kinds",
         "_there": "asks whether there is a value",
         "_beyond": "has no ends",
     },
-    "godwit.broker.packets": {"_is_bound": "has no list of values to be too long"},
+    "godwit.broker.packet_checks": {"_is_bound": "has no list of values to be too long"},
     "godwit.broker.context_table": {"_ranges": "as it is"},
     "godwit.broker.retained": {"_named": "names no topics: all are looked at"},
-    "godwit.broker.roots": {"choices_of": "is not found by values: it is asked"},
-    "godwit.mobility.locations": {"_open_set": "nothing to fill in", "Movements.loosened": "asks for the sign"},
+    "godwit.broker.covering_index": {"choices_of": "is not found by values: it is asked"},
+    "godwit.mobility.possible_values": {"_open_set": "nothing to fill in", "Movements.loosened": "asks for the sign"},
 }
 """By module and function: what is done with any other class than those it names, which is right for every value set."""
 

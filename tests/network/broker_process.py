@@ -15,15 +15,15 @@ import sys
 import traceback
 from pathlib import Path
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Heard, Opened
 from godwit.broker.messages import Attach, Publish, Request, Subscribe
 from godwit.filters.events import Event
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
-from godwit.runtime import Address, Journal, Node, Server, node, tcp
+from godwit.runtime import Address, Journal, NativeServer, Node, node, tcp
 from godwit.runtime.journal import new_incarnation
-from godwit.runtime.mqtt_gateway import Gateway
+from godwit.runtime.mqtt_gateway import MqttGateway
 
 
 def arguments(line: str) -> argparse.Namespace:
@@ -83,13 +83,13 @@ async def main(said: argparse.Namespace) -> None:
         journal,
         on_trouble=lambda text: tell(f"trouble: {text}"),
     )
-    server = Server(name, running, neighbours)
+    server = NativeServer(name, running, neighbours)
     running.on_relief.insert(0, lambda: tell("relief"))
     listening = await server.listen("127.0.0.1", said.port)
     server.dial_all()
     tell(str(listening.port))
     if said.mqtt is not None:
-        tell(str((await Gateway(running, broker_name=name).listen("127.0.0.1", said.mqtt)).port))
+        tell(str((await MqttGateway(running, broker_name=name).listen("127.0.0.1", said.mqtt)).port))
     await asyncio.get_running_loop().create_future()
 
 

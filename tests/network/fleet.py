@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
 from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.relocation import Relocation
-from godwit.runtime import client as client_module
-from godwit.runtime import dialling, tcp
-from godwit.runtime.client import Connected, connect
+from godwit.runtime import client_transport, tcp
+from godwit.runtime import network_client as client_module
 from godwit.runtime.journal import Journal
+from godwit.runtime.network_client import NetworkClient, connect
 from godwit.runtime.node import Machine, Node
-from godwit.runtime.tcp import Address, Server
+from godwit.runtime.tcp import Address, NativeServer
 from godwit.simulator.checkers import Verdict, judge
 from godwit.simulator.ledger import Ledger
 from godwit.trace import Record
@@ -37,7 +37,7 @@ CHAIN = (("b0", "b1"), ("b1", "b2"), ("b2", "b3"))
 
 def hasten(monkeypatch: Any) -> None:
     """Find out sooner that a peer is silent, and dial sooner: real networks have more time than tests."""
-    for module in (tcp, dialling):
+    for module in (tcp, client_transport):
         monkeypatch.setattr(module, "BEAT_S", 0.25)
         monkeypatch.setattr(module, "SILENCE_S", 2.0)
     monkeypatch.setattr(tcp, "INTRO_S", 2.0)
@@ -56,7 +56,7 @@ class Book:
     def now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    async def listen(self, client: Connected, filter: str, name: str = "all") -> None:
+    async def listen(self, client: NetworkClient, filter: str, name: str = "all") -> None:
         """Subscribe, and write down all that comes."""
         who = client.machine.name
         self.ledger.asked("subscription", who, name, parse(filter), self.now(), ())
@@ -73,7 +73,7 @@ class Book:
         """All that was asked for so far stands everywhere."""
         self.ledger.settled(self.now(), lambda client: True)
 
-    def publish(self, client: Connected, attributes: Mapping[str, Any]) -> None:
+    def publish(self, client: NetworkClient, attributes: Mapping[str, Any]) -> None:
         client.publish(attributes)
         event = client.machine.unanswered()[-1]
         self.ledger.published(event, self.now())
@@ -82,7 +82,7 @@ class Book:
     def count(self, client: str) -> int:
         return len(self.ledger.deliveries.get(client, ()))
 
-    async def finished(self, publishers: Iterable[Connected], wanted: int, patience_s: float = PATIENCE_S) -> None:
+    async def finished(self, publishers: Iterable[NetworkClient], wanted: int, patience_s: float = PATIENCE_S) -> None:
         """Publish a last event from each, and wait until so many clients have had all of them.
 
         Events of a publisher come in order, so whatever was published before has come by then, or never will.
@@ -133,7 +133,7 @@ class Station:
     async def start(self) -> None:
         journal = None if self.folder is None else Journal(self.folder / self.name, self.name, self.durability)
         self.node = Node(self.make, journal, on_record=self._on_record, on_trouble=self.troubles.append)
-        self.server = Server(self.name, self.node, self.peers)
+        self.server = NativeServer(self.name, self.node, self.peers)
         self.address = await self.server.listen("127.0.0.1", self.port)
         self.port = self.address.port
         self.server.dial_all()
@@ -161,13 +161,13 @@ class Fleet:
         self.stations: dict[str, Station] = {}
         self.doors: dict[str, Proxy] = {}  # by broker: where clients come in
         self.links: dict[tuple[str, str], Proxy] = {}  # the first of the pair dials the second
-        self.clients: dict[str, Connected] = {}
+        self.clients: dict[str, NetworkClient] = {}
         self.book = Book()
 
     def door(self, broker: str) -> Address:
         return self.doors[broker].address
 
-    async def come(self, name: str, broker: str, **more: Any) -> Connected:
+    async def come(self, name: str, broker: str, **more: Any) -> NetworkClient:
         client = connect(self.door(broker), name=name, **more)
         self.clients[name] = client
         await client.__aenter__()

@@ -22,9 +22,6 @@ from typing import Any
 import uvloop  # noqa: F401 (what `godwit serve` loads when it runs)
 from typer.testing import CliRunner
 
-import godwit.runtime.http
-import godwit.runtime.mqtt_gateway
-import godwit.runtime.station  # noqa: F401
 from godwit.cli.main import app
 from tests.network.broker_process import warm_up
 

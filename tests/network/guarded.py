@@ -1,4 +1,4 @@
-"""A broker with a door of its own for tests: real sockets, users of a file, and what it has said of its trouble."""
+"""A broker with its own authenticator, for tests: real sockets, users of a file, and what it said about trouble."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.mobility import mobile_broker
-from godwit.runtime.client import Connected, Subscription, connect
 from godwit.runtime.journal import Journal
+from godwit.runtime.network_client import NetworkClient, Subscription, connect
 from godwit.runtime.node import Node
-from godwit.runtime.security import SecuritySettings, door_from
-from godwit.runtime.tcp import Address, Connection, Server
+from godwit.runtime.security import SecuritySettings, authenticator_from
+from godwit.runtime.tcp import Address, NativeConnection, NativeServer
 from godwit.runtime.users import hashed
 from godwit.runtime.wire import Frames
 
@@ -33,7 +33,7 @@ def users(folder: Path, *entries: str) -> dict[str, Any]:
     """What to start a broker with that knows these users."""
     path = folder / "users.toml"
     path.write_text("\n".join(entries))
-    return {"door": door_from(SecuritySettings(users=str(path), asserted=ASSERTED))}
+    return {"authenticator": authenticator_from(SecuritySettings(users=str(path), asserted=ASSERTED))}
 
 
 class Guarded:
@@ -49,13 +49,13 @@ class Guarded:
             journal,
             on_trouble=self.trouble.append,
         )
-        self.server = Server(
+        self.server = NativeServer(
             name, self.node, neighbours, on_closed=lambda who, why: self.closed.append((who, why)), **more
         )
         self.address = Address("", 0)
 
     @property
-    def clients(self) -> list[Connection]:
+    def clients(self) -> list[NativeConnection]:
         return [connection for connection in self.server.connections if not connection.is_link]
 
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -112,7 +112,7 @@ async def good_client(broker: Guarded) -> AsyncIterator[Callable[[], Coroutine[A
         await is_served()
 
 
-def as_user(broker: Guarded, user: str, **more: Any) -> Connected:
+def as_user(broker: Guarded, user: str, **more: Any) -> NetworkClient:
     """A client of a user of the file."""
     more = {"name": user, "user": user, "password": f"{user}-password", **more}
     return connect(broker.address, **more)

@@ -8,13 +8,13 @@ from typing import Any
 import httpx
 import msgspec
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.mobility import mobile_broker
-from godwit.runtime.admission import OpenDoor
+from godwit.runtime.authentication import LocalAuthenticator
 from godwit.runtime.http import HttpServer
 from godwit.runtime.journal import Journal
 from godwit.runtime.node import Node
-from godwit.runtime.tcp import Address, Server
+from godwit.runtime.tcp import Address, NativeServer
 from tests.network.waiting import until
 
 LIMIT_S = 60.0
@@ -23,7 +23,7 @@ LIMIT_S = 60.0
 class Running:
     """A broker with its native side and its HTTP side."""
 
-    def __init__(self, node: Node, server: Server, http: HttpServer, native: Address, web: Address) -> None:
+    def __init__(self, node: Node, server: NativeServer, http: HttpServer, native: Address, web: Address) -> None:
         self.node, self.server, self.http, self.native, self.web = node, server, http, native, web
 
     @property
@@ -54,15 +54,15 @@ async def start(
     *,
     journal: Any = None,
     folder: Path | None = None,
-    door: Any = None,
+    authenticator: Any = None,
     config: BrokerConfig = BrokerConfig(),  # noqa: B008
     **more: Any,
 ) -> Running:
     neighbours = neighbours or {}
     journal = journal or (None if folder is None else Journal(folder / name, name, "relaxed"))
     node = Node(lambda: mobile_broker(name, dict.fromkeys(neighbours, 1.0), config), journal)
-    server = Server(name, node, neighbours, door=door)
-    http = HttpServer(node, server, door or OpenDoor(), **more)
+    server = NativeServer(name, node, neighbours, authenticator=authenticator)
+    http = HttpServer(node, server, authenticator or LocalAuthenticator(), **more)
     native, web = await server.listen("127.0.0.1", 0), await http.listen("127.0.0.1", 0)
     server.dial_all()
     return Running(node, server, http, native, web)

@@ -12,13 +12,13 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.mobility import mobile_broker
-from godwit.mqtt import Settings
+from godwit.mqtt import MqttSettings
 from godwit.runtime.journal import Journal
-from godwit.runtime.mqtt_gateway import Gateway
+from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
-from godwit.runtime.tcp import Address, Server
+from godwit.runtime.tcp import Address, NativeServer
 
 LIMIT_S = 60.0
 CONFIG = BrokerConfig()
@@ -27,7 +27,7 @@ CONFIG = BrokerConfig()
 class Station:
     """A broker, its native server and its gateway."""
 
-    def __init__(self, name: str, node: Node, server: Server, gateway: Gateway) -> None:
+    def __init__(self, name: str, node: Node, server: NativeServer, gateway: MqttGateway) -> None:
         self.name, self.node, self.server, self.gateway = name, node, server, gateway
         self.faults: list[str] = []
 
@@ -49,16 +49,16 @@ async def start(
     name: str = "b1",
     neighbours: dict[str, Address | None] | None = None,
     folder: Path | None = None,
-    settings: Settings | None = None,
+    settings: MqttSettings | None = None,
     config: BrokerConfig = CONFIG,
 ) -> Station:
     around = neighbours or {}
     journal = None if folder is None else Journal(folder / name, name, "relaxed")
     faults: list[str] = []
     node = Node(lambda: mobile_broker(name, dict.fromkeys(around, 1.0), config), journal, on_trouble=faults.append)
-    server = Server(name, node, around)
+    server = NativeServer(name, node, around)
     await server.listen("127.0.0.1", 0)
-    gateway = Gateway(node, broker_name=name, settings=settings)
+    gateway = MqttGateway(node, broker_name=name, settings=settings)
     await gateway.listen("127.0.0.1", 0)
     server.dial_all()
     station = Station(name, node, server, gateway)

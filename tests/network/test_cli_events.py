@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from godwit.cli import pub_command, say_command, showing
+from godwit.cli import declare_command, event_display, pub_command
 from godwit.filters.events import event
-from godwit.filters.lines import event_of, line_of
+from godwit.filters.json_lines import event_of, line_of
 from tests.network.cli_broker import Apart, broker_apart, godwit, in_background, lines
 from tests.network.test_native import Running
 
@@ -148,7 +148,7 @@ def test_a_filter_that_is_none_is_shown_with_the_place_of_the_fault(place: Place
 
 
 def test_on_a_terminal_events_are_lines_for_people(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (pub_command, say_command):
+    for module in (pub_command, declare_command):
         monkeypatch.setattr(module, "is_terminal", lambda: True)
     came = in_background("sub", "n >= 0", "--name", "eve", "-C", "1", "-W", "60", *at(place), on_terminal=True)
     listening(place, "eve")
@@ -163,7 +163,7 @@ def test_what_others_publish_cannot_command_the_terminal() -> None:
     evil = event(
         {"te\x1bxt": "\x1b]0;owned\x07\u202e", "tags": ["a\rb", "c d"]}, publisher="p\x1b[2J", payload=b"\x1b[31mred"
     )
-    shown = showing.text_of(evil).plain
+    shown = event_display.text_of(evil).plain
     assert all(char.isprintable() for char in shown)
     assert "\\u001b]0;owned" in shown
 

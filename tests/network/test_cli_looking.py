@@ -96,8 +96,8 @@ def test_a_broker_that_cannot_be_asked_is_a_hop_with_a_reason(
 def test_what_happens_is_printed_as_it_happens(pair: Pair) -> None:
     b1 = pair[1]
     ended = in_background("trace", "--client", "car", "-C", "1", *http(b1))
-    watching = b1.http.watching
-    pair[0].until(lambda: bool(watching.listeners))
+    activity = b1.http.activity
+    pair[0].until(lambda: bool(activity.listeners))
     godwit("pub", "n=1", "--name", "car", "--at", str(b1.native))
     status, printed, _ = ended()
     assert status == 0

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 import godwit
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.client import ClientConfig
 from godwit.errors import GodwitError, NotConnected, Refused, SubscriptionError
 from godwit.filters.references import LOCATION
 from godwit.mobility import mobile_broker
-from godwit.runtime import Address, Node, Server, State, connect
-from godwit.runtime import client as driver
-from godwit.runtime.dialling import address
+from godwit.runtime import Address, NativeServer, Node, State, connect
+from godwit.runtime import network_client as driver
+from godwit.runtime.client_transport import address
 from tests.network.test_native import Running, linked, start, take, two_brokers, wanted_at
 from tests.network.waiting import a_turn, run, until
 
@@ -25,7 +25,7 @@ from tests.network.waiting import a_turn, run, until
 async def small_broker(**limits: Any) -> Running:
     """A broker that allows little."""
     node = Node(lambda: mobile_broker("b1", {}, BrokerConfig(limits=Limits(**limits))))
-    server = Server("b1", node, {})
+    server = NativeServer("b1", node, {})
     return Running("b1", node, server, await server.listen("127.0.0.1", 0))
 
 

@@ -14,8 +14,8 @@ from godwit.codec import unpack
 from godwit.errors import JournalError
 from godwit.runtime import Journal, Node, connect
 from godwit.runtime import node as node_module
-from godwit.runtime.client import Connected
 from godwit.runtime.journal import FILE
+from godwit.runtime.network_client import NetworkClient
 from tests.network.fleet import Book, Fleet, fleet, hasten
 from tests.network.mortal import Mortal, nursery
 from tests.network.waiting import run, until
@@ -24,7 +24,7 @@ UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 ONE = [("b0", "b1")]
 
 
-async def come(stack: AsyncExitStack, broker: Mortal, book: Book) -> tuple[Connected, Connected]:
+async def come(stack: AsyncExitStack, broker: Mortal, book: Book) -> tuple[NetworkClient, NetworkClient]:
     """A publisher and a subscriber at the broker."""
     p = await stack.enter_async_context(connect(broker.address, name="p"))
     s = await stack.enter_async_context(connect(broker.address, name="s"))
@@ -108,7 +108,7 @@ def test_nothing_is_acknowledged_or_delivered_while_the_disk_is_full(
     run(scene)
 
 
-async def people(every: Fleet) -> tuple[Connected, Connected]:
+async def people(every: Fleet) -> tuple[NetworkClient, NetworkClient]:
     s = await every.come("s", "b0")
     await every.book.listen(s, "n >= -1")
     p = await every.come("p", "b1")

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from godwit.cli import event_logs
-from godwit.cli.event_logs import Capture
+from godwit.cli.event_logs import LogCapture
 from godwit.cli.main import app
-from godwit.event_log import EventLog, Keep, lines_from, segments
+from godwit.event_log import EventLog, Retention, lines_from, segments
 from godwit.filters.events import Event
 from godwit.runtime import Address, connect
 from tests.network import warm
@@ -111,7 +111,7 @@ def test_a_session_that_brokers_have_forgotten_is_said_whenever_that_is(tmp_path
 def test_what_is_too_old_goes_while_nothing_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_logs, "TIDY_EVERY_S", 0.0)
     later = [0.0]
-    log = EventLog(tmp_path, keep=Keep(seconds=60.0), now=lambda: time() + later[0])
+    log = EventLog(tmp_path, keep=Retention(seconds=60.0), now=lambda: time() + later[0])
     log.append([Event({"n": 1}, "p", 1)])
 
     class Silent:
@@ -121,7 +121,7 @@ def test_what_is_too_old_goes_while_nothing_comes(tmp_path: Path, monkeypatch: p
             return []
 
     silent: Any = Silent()
-    run(Capture(log, is_known=True).take_all(silent, silent, None))
+    run(LogCapture(log, is_known=True).take_all(silent, silent, None))
     log.close()
     assert held(tmp_path) == []
 
@@ -132,7 +132,7 @@ def test_what_is_too_old_goes_while_nothing_comes(tmp_path: Path, monkeypatch: p
         (["sub", "--keep-days", "3"], "about what a --log keeps"),
         (["sub", "--log", "x", "--keep-bytes", "7"], "greater than or equal to 1048576"),
         (["sub", "--log", "x", "--keep-days", "0"], "--keep-days is 0: it must be 0.01 to 36500"),
-        (["pub", "a=1", "--skip-gone"], "about what was taken away from a --log"),
+        (["pub", "a=1", "--skip-removed"], "about what was taken away from a --log"),
     ],
 )
 def test_what_cannot_be_kept_is_said(words: list[str], said: str) -> None:
@@ -197,7 +197,7 @@ async def life(make: type[MortalLog], folder: Path, address: Address, dies: str,
         for n in range(count):
             p.publish({"n": n + p_count(folder)})
         await p.drain()
-        capture = Capture(log, is_known=True)
+        capture = LogCapture(log, is_known=True)
         taking = asyncio.create_task(capture.take_all(client, subscription, None))
         await until(lambda: not len(subscription))
         await client.drain()

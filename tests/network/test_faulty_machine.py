@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Effect
 from godwit.broker.messages import EntryId
 from godwit.filters.events import Event

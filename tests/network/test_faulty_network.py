@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Delivery
 from godwit.client.client import Client

@@ -16,20 +16,20 @@ from godwit.broker.messages import (
     Advertise,
     Attach,
     Attached,
-    Between,
     Bye,
     Context,
     Delivery,
     Denied,
+    FetchEvents,
     Frame,
     Hello,
-    Linger,
     Note,
     Publish,
     Receipt,
     Received,
     Request,
     Retain,
+    SetSessionExpiry,
     Subscribe,
     Unsubscribe,
 )
@@ -37,13 +37,13 @@ from godwit.errors import Refused
 from godwit.filters.events import Event
 from godwit.filters.filters import any_of
 from godwit.filters.language import parse
-from godwit.mobility.messages import Relocate
+from godwit.mobility.move_messages import Relocate
 from godwit.runtime import tcp
-from godwit.runtime.admission import Credentials, Principal
-from godwit.runtime.client import Connected, connect
+from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.grants import Grants
-from godwit.runtime.linking import LinkGuard
-from godwit.runtime.rates import Traffic
+from godwit.runtime.link_authentication import LinkGuard
+from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.rate_limits import TrafficLimits
 from godwit.runtime.wire import Frames, Intro
 from tests.network.guarded import Guarded, as_user, entry, good_client, guarded, heard, numbers, users
 from tests.network.waiting import a_turn, run, until
@@ -57,7 +57,7 @@ WISHES: list[Any] = [
     Retain(Event({"topic": "a"}, "eve", 2), "a"),
     Context({"place": "b1", "many": ("a", "b")}),
     Note("k", b"v"),
-    Linger(10.0),
+    SetSessionExpiry(10.0),
     Denied("why not"),
 ]
 SAID: list[Any] = [
@@ -65,7 +65,7 @@ SAID: list[Any] = [
     Attach("eve"),
     *(Request(number, wish) for number, wish in enumerate(WISHES, start=1)),
     Received(1),
-    Between("p", 1, 3),
+    FetchEvents("p", 1, 3),
     Bye("so long"),
     Intro(broker="b2"),
     Hello(1, 1, 1, 1, True),
@@ -97,7 +97,7 @@ def mutated(random: Random, data: bytes) -> bytes:
 
 
 class HalfOpen:
-    """A door at which eve is granted little, and others everything."""
+    """A authenticator at which eve is granted little, and others everything."""
 
     async def admit(self, credentials: Credentials) -> Principal:
         grants = Grants.of(["x > 1 OR t LIKE 'te%'"], ["x > 0 AND sender.role = 'pilot'"], "narrow", names=["role"])
@@ -110,7 +110,7 @@ def test_fuzzed_frames_close_their_connection_and_nothing_else(user: str) -> Non
         random = Random(6)
         faults: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
-        async with guarded(door=HalfOpen()) as broker, good_client(broker) as is_served:
+        async with guarded(authenticator=HalfOpen()) as broker, good_client(broker) as is_served:
             for round in range(150):
                 said = [SAID[1]] * random.randrange(2) + random.sample(SAID, random.randrange(1, 5))
                 frames = [Frames.packed([message]) for message in said]
@@ -172,7 +172,7 @@ def test_an_intro_that_comes_byte_by_byte_or_never_is_not_waited_for(monkeypatch
 
 def test_a_flood_of_connections_keeps_out_others_only_while_it_lasts() -> None:
     async def scene() -> None:
-        async with guarded(traffic=Traffic(connections_max=20)) as broker, good_client(broker) as is_served:
+        async with guarded(traffic=TrafficLimits(connections_max=20)) as broker, good_client(broker) as is_served:
             flood = [await broker.open() for _ in range(100)]
             await until(lambda: broker.server.refused >= 81)
             assert len(broker.server.connections) == 20
@@ -186,13 +186,16 @@ def test_a_flood_of_connections_keeps_out_others_only_while_it_lasts() -> None:
     run(scene)
 
 
-def good_client_named(broker: Guarded, name: str) -> Connected:
+def good_client_named(broker: Guarded, name: str) -> NetworkClient:
     return connect(broker.address, name=name)
 
 
 def test_one_host_has_so_many_connections_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
-        async with guarded(traffic=Traffic(connections_per_host_max=3)) as broker, good_client(broker) as is_served:
+        async with (
+            guarded(traffic=TrafficLimits(connections_per_host_max=3)) as broker,
+            good_client(broker) as is_served,
+        ):
             monkeypatch.setattr(tcp, "host_of", lambda transport: "192.0.2.7")
             flood = [await broker.open() for _ in range(10)]
             await until(lambda: len(broker.closed) == 7)
@@ -343,7 +346,7 @@ def test_nobody_takes_over_a_session_by_saying_its_name_again(tmp_path: Path) ->
 
 def test_who_is_too_fast_is_read_more_slowly_and_loses_nothing() -> None:
     async def scene() -> None:
-        traffic = Traffic(messages_per_s=2_000, messages_burst=20)
+        traffic = TrafficLimits(messages_per_s=2_000, messages_burst=20)
         async with guarded(traffic=traffic) as broker, good_client_named(broker, "fast") as fast:
             mine = await fast.subscribe("n >= 0")
             for n in range(300):
@@ -366,7 +369,7 @@ def test_what_comes_before_the_door_has_answered_is_bounded(monkeypatch: pytest.
                 await asyncio.get_running_loop().create_future()
 
         monkeypatch.setattr(tcp, "INTRO_S", 1.0)
-        async with guarded(door=Slow()) as broker:
+        async with guarded(authenticator=Slow()) as broker:
             reader, writer = await broker.open()
             writer.write(Frames.packed([Intro()]) + b"\0" * 50_000_000)
             await asked.wait()
@@ -387,8 +390,8 @@ def test_no_secret_is_written_down_or_said_again(tmp_path: Path) -> None:
     async def scene() -> None:
         folder = tmp_path / "journal"
         folder.mkdir()
-        door = users(tmp_path, entry("ann", "publish = ['*']", "subscribe = ['*']"))
-        async with guarded(folder=folder, **door) as broker:
+        authenticator = users(tmp_path, entry("ann", "publish = ['*']", "subscribe = ['*']"))
+        async with guarded(folder=folder, **authenticator) as broker:
             async with as_user(broker, "ann") as ann:
                 await ann.subscribe("n > 0")
                 ann.publish({"n": 1})

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.messages import QueueRules
-from godwit.runtime.client import Connected, connect
+from godwit.runtime.network_client import NetworkClient, connect
 from tests.network.http_broker import Running, Source, broker, start
 from tests.network.waiting import a_turn, run, until
 
@@ -132,7 +132,7 @@ def test_explain_tells_at_each_broker_what_became_of_an_event(family: str) -> No
     run(scene)
 
 
-async def published(p: Connected, **said: Any) -> str:
+async def published(p: NetworkClient, **said: Any) -> str:
     """The id of an event that a broker has."""
     to = said.pop("to", None)
     p.publish(said, to=to)
@@ -199,18 +199,18 @@ def test_a_trace_shows_what_happens_to_a_client_or_an_event() -> None:
                 assert record["sequence"] == s.machine.sequence
             async with client.stream("GET", "/trace", params={"event": f"s:{s.machine.sequence + 2}"}) as response:
                 source = Source(response)
-                await until(lambda: running.http.watching.listeners)
+                await until(lambda: running.http.activity.listeners)
                 s.publish({"n": 1})
                 s.publish({"n": 1})
                 _, record = await source.next()
                 assert record["sequence"] == s.machine.sequence
-            await until(lambda: not running.http.watching.listeners)
+            await until(lambda: not running.http.activity.listeners)
 
     run(scene)
 
 
 def test_a_listener_that_does_not_keep_up_is_told_how_much_it_misses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("godwit.runtime.watching.LISTENER_RECORDS_MAX", 3)
+    monkeypatch.setattr("godwit.runtime.activity_monitor.LISTENER_RECORDS_MAX", 3)
 
     async def scene() -> None:
         async with broker() as (_, client), client.stream("GET", "/trace") as response:
@@ -226,8 +226,8 @@ def test_a_listener_that_does_not_keep_up_is_told_how_much_it_misses(monkeypatch
 
 
 def test_what_is_kept_for_explanations_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("godwit.runtime.watching.KEPT_INPUTS", 20)
-    monkeypatch.setattr("godwit.runtime.watching.KEPT_EFFECTS", 20)
+    monkeypatch.setattr("godwit.runtime.activity_monitor.KEPT_INPUTS", 20)
+    monkeypatch.setattr("godwit.runtime.activity_monitor.KEPT_EFFECTS", 20)
 
     async def scene() -> None:
         running = await start()
@@ -236,10 +236,10 @@ def test_what_is_kept_for_explanations_is_bounded(monkeypatch: pytest.MonkeyPatc
                 p.publish({"n": 1})
                 await a_turn()
             await p.drain()
-            assert len(list(running.http.watching.kept())) <= 20
+            assert len(list(running.http.activity.kept())) <= 20
             last = p.machine.sequence
-            assert list(running.http.watching.arrivals(("p", last)))
-            assert not list(running.http.watching.arrivals(("p", last - 199)))
+            assert list(running.http.activity.arrivals(("p", last)))
+            assert not list(running.http.activity.arrivals(("p", last - 199)))
         await running.stop()
 
     run(scene)

@@ -7,10 +7,10 @@ import httpx
 import msgspec
 import pytest
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.errors import PeerFault
-from godwit.runtime.admission import Credentials, Principal
-from godwit.runtime.client import connect
+from godwit.runtime.authentication import Credentials, Principal
+from godwit.runtime.network_client import connect
 from tests.network.guarded import ASSERTED, entry, users
 from tests.network.http_broker import broker, listening, start
 from tests.network.waiting import run, until
@@ -225,7 +225,7 @@ class Guarded:
 
 def test_who_has_no_credentials_gets_401_and_who_has_them_comes_in() -> None:
     async def scene() -> None:
-        async with broker(door=Guarded()) as (_, client):
+        async with broker(authenticator=Guarded()) as (_, client):
             answer = await client.post("/events", json={"n": 1})
             assert (answer.status_code, answer.json()["error"]) == (401, "nobody knows you")
             assert "Basic" in answer.headers["www-authenticate"]
@@ -242,7 +242,7 @@ def test_who_has_no_credentials_gets_401_and_who_has_them_comes_in() -> None:
 
 def test_nobody_goes_on_with_the_stream_of_another_user() -> None:
     async def scene() -> None:
-        async with broker(door=Guarded()) as (_, client):
+        async with broker(authenticator=Guarded()) as (_, client):
             ann: dict[str, Any] = {"base_url": client.base_url, "trust_env": False, "auth": ("ann", "pw")}
             async with httpx.AsyncClient(**ann) as hers, httpx.AsyncClient(**{**ann, "auth": ("bob", "pw")}) as his:
                 async with listening(hers, client="screen") as source:
@@ -327,9 +327,9 @@ def test_a_reader_that_does_not_read_slows_nobody_and_misses_nothing() -> None:
 
 def test_who_may_publish_something_may_do_so_where_all_must_be_advertised(tmp_path: Path) -> None:
     async def scene() -> None:
-        door = users(tmp_path, entry("ann", "publish = [\"topic = 'a'\"]"))["door"]
+        authenticator = users(tmp_path, entry("ann", "publish = [\"topic = 'a'\"]"))["authenticator"]
         config = BrokerConfig(asserted=ASSERTED, advertisements="required")
-        async with broker(door=door, config=config) as (_, client):
+        async with broker(authenticator=authenticator, config=config) as (_, client):
             for topic, status in (("a", 202), ("b", 403)):
                 answer = await client.post("/events", json={"topic": topic}, auth=("ann", "ann-password"))
                 assert answer.status_code == status

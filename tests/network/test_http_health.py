@@ -9,10 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from godwit.errors import JournalError, PeerFault
-from godwit.runtime.admission import Credentials, Principal
-from godwit.runtime.client import connect
+from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.journal import Journal
 from godwit.runtime.metrics import METRICS
+from godwit.runtime.network_client import connect
 from tests.network.http_broker import LIMIT_S, Running, broker, listening, start
 from tests.network.waiting import run, until
 
@@ -90,14 +90,14 @@ def test_while_the_disk_fails_a_broker_is_not_ready_takes_nothing_and_says_why(
                 answer = await client.post("/events", json={"n": 2})
                 assert (answer.status_code, answer.json()["error"]) == (503, "there is no room on the disk")
                 seen = await figures(client)
-                assert (seen["godwit_journal_trouble"], seen["godwit_journal_lag_seconds"] > 0) == (1, True)
+                assert (seen["godwit_journal_failing"], seen["godwit_journal_lag_seconds"] > 0) == (1, True)
                 journal.is_full = False
                 await p.attached()
             await running.ready()
             assert (await client.get("/readyz")).status_code == 200
             assert (await client.post("/events", json={"n": 3})).status_code == 202
             assert await source.take("n", 2) == [1, 3]
-            assert (await figures(client))["godwit_journal_trouble"] == 0
+            assert (await figures(client))["godwit_journal_failing"] == 0
 
     run(scene)
 
@@ -208,7 +208,7 @@ class Distant:
 
 def test_a_look_inside_is_for_administrators() -> None:
     async def scene() -> None:
-        async with broker(door=Distant()) as (_, client):
+        async with broker(authenticator=Distant()) as (_, client):
             for token, status in (("-", 401), ("ann", 403), ("boss", 200)):
                 headers = {"authorization": f"Bearer {token}".strip(), "host": "broker.example"}
                 assert (await client.get("/metrics", headers=headers)).status_code == status

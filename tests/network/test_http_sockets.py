@@ -26,8 +26,8 @@ from godwit.broker.messages import (
 from godwit.errors import PeerFault
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.runtime.admission import Credentials, OpenDoor, Principal
-from godwit.runtime.mqtt_gateway import Gateway
+from godwit.runtime.authentication import Credentials, LocalAuthenticator, Principal
+from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.wire import JSON, Intro
 from tests.network.http_broker import Running, broker
 from tests.network.waiting import run, until
@@ -108,7 +108,7 @@ class Tokens:
 @pytest.mark.parametrize("intro", [Intro(token="t"), Intro(user="ann", password="pw")])
 def test_a_client_shows_who_it_is_with_its_intro(intro: Intro) -> None:
     async def scene() -> None:
-        async with broker(door=Tokens()) as (running, _):
+        async with broker(authenticator=Tokens()) as (running, _):
             async with at(running, "/ws") as socket:
                 await say(socket, Intro(token="wrong"))
                 assert await heard(socket) == Bye("nobody knows you")
@@ -193,7 +193,7 @@ def test_mqtt_goes_to_the_gateway_as_bytes() -> None:
 
 
 def test_from_one_host_come_no_more_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("godwit.runtime.rates.is_local", lambda host: False)
+    monkeypatch.setattr("godwit.runtime.rate_limits.is_local", lambda host: False)
 
     async def scene() -> None:
         async with broker() as (running, client):
@@ -220,7 +220,7 @@ def test_a_client_may_show_who_it_is_with_a_certificate() -> None:
         server.verify_mode = ssl.CERT_OPTIONAL
         for context in (server, client):
             authority.configure_trust(context)
-        async with broker(door=Shown()) as (running, _):
+        async with broker(authenticator=Shown()) as (running, _):
             address = await running.http.listen("127.0.0.1", 0, server)
             async with httpx.AsyncClient(base_url=f"https://{address}", verify=client, trust_env=False) as secure:
                 answer = await secure.post("/events", json={"n": 1})
@@ -232,7 +232,7 @@ def test_a_client_may_show_who_it_is_with_a_certificate() -> None:
 def test_an_mqtt_client_comes_in_over_a_websocket() -> None:
     async def scene() -> None:
         async with broker() as (running, client):
-            running.http.gateway = Gateway(running.node, OpenDoor(), "b1")
+            running.http.gateway = MqttGateway(running.node, LocalAuthenticator(), "b1")
             async with at(running, "/mqtt", subprotocols=["mqtt"]) as socket:
                 connect_packet = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04test"
                 for part in (connect_packet[:5], connect_packet[5:]):

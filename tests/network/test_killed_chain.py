@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from godwit.runtime import connect
-from godwit.runtime.client import Connected
+from godwit.runtime.network_client import NetworkClient
 from tests.network.fleet import Book, hasten
 from tests.network.mortal import Mortal, chain, nursery
 from tests.network.waiting import PATIENCE_S, a_turn, run
@@ -19,7 +19,7 @@ SNAPSHOT_BYTES = 20_000  # so that snapshots are written in each round
 ROUND_S = 40.0
 
 
-async def spread(book: Book, subscribers: list[str], publishers: list[Connected]) -> None:
+async def spread(book: Book, subscribers: list[str], publishers: list[NetworkClient]) -> None:
     """Until subscriptions stand everywhere: events from both ends of the chain come to all."""
 
     def lacking() -> list[tuple[str, str]]:
@@ -50,7 +50,7 @@ async def scene(folder: Path, durability: str, rounds: int, seed: int, patience_
         for broker in brokers.values():
             stack.push_async_callback(broker.kill)
         book = Book()
-        clients: dict[str, Connected] = {}
+        clients: dict[str, NetworkClient] = {}
         for name, at in {"s0": "b0", "s1": "b1", "s2": "b3", "p0": "b0", "p1": "b3"}.items():
             clients[name] = await stack.enter_async_context(connect(brokers[at].address, name=name))
         subscribers = [name for name in clients if name.startswith("s")]
@@ -68,7 +68,9 @@ async def scene(folder: Path, durability: str, rounds: int, seed: int, patience_
         assert not lost, f"brokers have lost the sessions of {lost}"
 
 
-async def a_round(rng: Random, book: Book, brokers: dict[str, Mortal], clients: dict[str, Connected], n: int) -> int:
+async def a_round(
+    rng: Random, book: Book, brokers: dict[str, Mortal], clients: dict[str, NetworkClient], n: int
+) -> int:
     """Publish and roam; somewhere in between one broker or two die, and come back a while later."""
     victims = rng.sample(list(brokers.values()), rng.choice((1, 1, 2)))
     dies_at, comes_back_at = sorted(rng.sample(range(EVENTS), 2))

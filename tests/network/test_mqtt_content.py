@@ -2,8 +2,8 @@
 
 import pytest
 
-from godwit.broker.config import BrokerConfig
-from godwit.runtime.client import connect
+from godwit.broker.broker_config import BrokerConfig
+from godwit.runtime.network_client import connect
 from tests.network.mqtt_devices import Device, one_broker, properties, property_of
 from tests.network.waiting import run
 

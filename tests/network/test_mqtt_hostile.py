@@ -7,10 +7,10 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.mobility import mobile_broker
-from godwit.mqtt import Connect, Pingreq, Publish, Settings, Subscribe, Subscription, encode
-from godwit.runtime.mqtt_gateway import Gateway
+from godwit.mqtt import Connect, MqttSettings, Pingreq, Publish, Subscribe, Subscription, encode
+from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
 from tests.network.mqtt_devices import Device, one_broker
 from tests.network.waiting import run
@@ -40,7 +40,7 @@ async def bombard(pieces: list[bytes], cuts: list[int]) -> None:
     """Say all this to a gateway, cut anywhere; its node has no trouble, and goes on."""
     troubles: list[str] = []
     node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()), on_trouble=troubles.append)
-    gateway = Gateway(node)
+    gateway = MqttGateway(node)
     out = bytearray()
     connection = gateway.open(out.extend, lambda: None, "127.0.0.1")
     data = b"".join(pieces)
@@ -72,7 +72,7 @@ def test_a_gateway_survives_whatever_comes(pieces, cuts, begins_well):
 def test_strangers_and_slow_readers_do_not_disturb():
     async def scene() -> None:
         rng = Random(1)
-        async with one_broker(settings=Settings(maximum_packet_size=2**20)) as station:
+        async with one_broker(settings=MqttSettings(maximum_packet_size=2**20)) as station:
             ann, bob = Device("ann"), Device("bob")
             await ann.connect(station.port)
             await bob.connect(station.port)

@@ -5,8 +5,8 @@ import pytest
 from godwit.broker.broker import Broker
 from godwit.broker.messages import Received
 from godwit.mqtt import Connect, Pubcomp, Pubrec, Subscribe, Subscription, encode
-from godwit.runtime.admission import Principal
-from godwit.runtime.inner import Inner
+from godwit.runtime.authentication import Principal
+from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.mqtt_gateway import MESSAGE_BYTES_KEPT
 from tests.network.mqtt_devices import Device, one_broker, properties, property_of, start
 from tests.network.waiting import run
@@ -126,7 +126,7 @@ def test_nothing_is_left_of_connections_that_the_machine_has_closed(tmp_path):
         async with one_broker(folder=tmp_path) as station:
             closed: list[str] = []
             for name in ("c1", "c2", "c3"):
-                inner = Inner(station.node, name, Principal("ann"), lambda messages: None, closed.append)
+                inner = InProcessConnection(station.node, name, Principal("ann"), lambda messages: None, closed.append)
                 inner.say(Received(1))  # nobody has said who this is
             await station.node.quiet()
             assert len(closed) == 3

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.errors import PeerFault
 from godwit.mobility import mobile_broker
-from godwit.runtime.admission import Credentials, Principal
-from godwit.runtime.client import Connected, connect
+from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.journal import Journal
+from godwit.runtime.network_client import NetworkClient, connect
 from godwit.runtime.node import Node
-from godwit.runtime.tcp import Address, Connection, Server
+from godwit.runtime.tcp import Address, NativeConnection, NativeServer
 from godwit.runtime.wire import Frames, Intro
 from tests.network.waiting import a_turn, run, until
 
@@ -26,7 +26,7 @@ CONFIG = BrokerConfig(asserted=("role",))
 class Running:
     """A broker on a port of its own."""
 
-    def __init__(self, name: str, node: Node, server: Server, address: Address) -> None:
+    def __init__(self, name: str, node: Node, server: NativeServer, address: Address) -> None:
         self.name, self.node, self.server, self.address = name, node, server, address
 
     async def stop(self) -> None:
@@ -39,7 +39,7 @@ async def start(
 ) -> Running:
     journal = None if folder is None else Journal(folder / name, name, "relaxed")
     node = Node(lambda: mobile_broker(name, dict.fromkeys(neighbours, 1.0), CONFIG), journal)
-    server = Server(name, node, neighbours, **more)
+    server = NativeServer(name, node, neighbours, **more)
     address = await server.listen("127.0.0.1", port)
     server.dial_all()
     return Running(name, node, server, address)
@@ -158,7 +158,7 @@ def test_what_the_server_vouches_for_nobody_can_forge() -> None:
                     raise PeerFault("there is no such token")
                 return Principal(asserted={"role": credentials.token})
 
-        broker = await start("b1", {}, None, 0, door=Roles())
+        broker = await start("b1", {}, None, 0, authenticator=Roles())
         async with (
             connect(broker.address, name="p", token="pilot") as p,
             connect(broker.address, name="s", token="medic") as s,
@@ -174,7 +174,7 @@ def test_what_the_server_vouches_for_nobody_can_forge() -> None:
             assert await take(mine, 2) == [1, 3]
             assert await take(other, 1) == [2]
             assert p.machine.refusals[0].reason.startswith("role")
-            stranger = Connected([broker.address], "y", p.machine.config)
+            stranger = NetworkClient([broker.address], "y", p.machine.config)
             async with stranger:
                 await until(lambda: broker.server.refused)
                 await until(lambda: stranger.closed_because)
@@ -211,7 +211,7 @@ def test_two_brokers_that_dial_each_other_end_with_one_link() -> None:
         b1.server.dial_all()
         await linked(b1, b2)
 
-        def links(broker: Running) -> list[Connection]:
+        def links(broker: Running) -> list[NativeConnection]:
             return [connection for connection in broker.server.connections if connection.is_link]
 
         await until(lambda: len(links(b1)) == len(links(b2)) == 1)

@@ -9,16 +9,16 @@ import pytest
 
 from godwit.errors import ConfigurationError
 from godwit.runtime import connect
-from godwit.runtime.configuration import Change, load
+from godwit.runtime.broker_server import BrokerServer
+from godwit.runtime.configuration import Override, load
 from godwit.runtime.log import make_log
-from godwit.runtime.station import Station
 from tests.network.waiting import run
 
 LIMIT_S = 60.0
 
 
 @asynccontextmanager
-async def station(folder: Path, name: str, **changes: str) -> AsyncIterator[Station]:
+async def station(folder: Path, name: str, **changes: str) -> AsyncIterator[BrokerServer]:
     """A broker in this process; keys with two underscores for the dot."""
     said = {
         "broker__name": name,
@@ -28,8 +28,8 @@ async def station(folder: Path, name: str, **changes: str) -> AsyncIterator[Stat
         "journal__folder": str(folder / name),
         **changes,
     }
-    flags = [Change(f"--set {key}", tuple(key.split("__")), text) for key, text in said.items()]
-    found = Station(load(None, None, flags), make_log(format="json", to=io.StringIO()))
+    flags = [Override(f"--set {key}", tuple(key.split("__")), text) for key, text in said.items()]
+    found = BrokerServer(load(None, None, flags), make_log(format="json", to=io.StringIO()))
     await found.start()
     try:
         yield found

@@ -17,7 +17,7 @@ from godwit.broker.messages import EntryId
 from godwit.broker.sessions import Sessions
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
-from godwit.runtime.client import Connected
+from godwit.runtime.network_client import NetworkClient
 from godwit.simulator.broker_inspection import is_quiet
 from godwit.simulator.client_requests import DEVICE
 from godwit.simulator.ledger import EventId
@@ -141,7 +141,7 @@ class Played:
             "nothing of control is under way",
         )
 
-    async def _do(self, what: str, client: Connected, details: Any) -> None:
+    async def _do(self, what: str, client: NetworkClient, details: Any) -> None:
         match what, details:
             case "subscribe", (name, content, sender):
                 self._reading.append(asyncio.create_task(self._read(client, name, content, sender)))
@@ -157,7 +157,7 @@ class Played:
             case _, (broker,):
                 await client.move(self.every.door(broker))
 
-    async def _read(self, client: Connected, name: str, content: Filter, sender: Filter | None) -> None:
+    async def _read(self, client: NetworkClient, name: str, content: Filter, sender: Filter | None) -> None:
         async for event in await client.subscribe(content, name=name, sender=sender):
             _add(self.came, (client.machine.name, name), event.id)
 

@@ -11,8 +11,8 @@ import trustme
 
 from godwit.broker.messages import Bye
 from godwit.errors import Refused
-from godwit.runtime.client import connect
-from godwit.runtime.security import SecuritySettings, door_from
+from godwit.runtime.network_client import connect
+from godwit.runtime.security import SecuritySettings, authenticator_from
 from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
 from godwit.runtime.wire import Frames, Intro
 from tests.network.guarded import Guarded, as_user, entry, guarded, heard, numbers, users
@@ -153,8 +153,12 @@ def test_grants_decide_what_comes_through(tmp_path: Path) -> None:
             + entry("all", "publish = ['*']", "subscribe = ['*']")
         )
         for excess in ("refuse", "narrow"):
-            door = door_from(SecuritySettings(users=str(path), excess=excess))
-            async with guarded(door=door) as broker, as_user(broker, "ann") as ann, as_user(broker, "all") as p:
+            authenticator = authenticator_from(SecuritySettings(users=str(path), excess=excess))
+            async with (
+                guarded(authenticator=authenticator) as broker,
+                as_user(broker, "ann") as ann,
+                as_user(broker, "all") as p,
+            ):
                 theirs = await p.subscribe("n > 0")
                 covered = await ann.subscribe("kind = 'news' AND n > 1")
                 if excess == "refuse":
@@ -181,8 +185,8 @@ def test_grants_decide_what_comes_through(tmp_path: Path) -> None:
 def test_whoever_came_with_a_token_goes_when_the_token_is_over(tmp_path: Path) -> None:
     async def scene() -> None:
         (tmp_path / "key").write_text(SECRET)
-        door = door_from(SecuritySettings(token_key=str(tmp_path / "key")))
-        async with guarded(door=door) as broker:
+        authenticator = authenticator_from(SecuritySettings(token_key=str(tmp_path / "key")))
+        async with guarded(authenticator=authenticator) as broker:
             said = {"sub": "ann", "exp": time() + 1.5, "godwit": {"publish": ["*"], "subscribe": ["*"]}}
             reader, writer = await broker.open()
             writer.write(Frames.packed([Intro(token=jwt.encode(said, SECRET))]))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from godwit.runtime import Address, Connected, Subscription, connect
+from godwit.runtime import Address, NetworkClient, Subscription, connect
 from tests.network.fleet import hasten
 from tests.network.serving import ANY_PORT, PROGRAM, fails, serving
 from tests.network.waiting import run
@@ -17,7 +17,7 @@ from tests.network.waiting import run
 LIMIT_S = 100.0
 
 
-async def reached(publisher: Connected, wanted: Subscription) -> None:
+async def reached(publisher: NetworkClient, wanted: Subscription) -> None:
     """Until what one publishes reaches the other: brokers may still be telling each other who wants what."""
     while not wanted.changed.is_set():
         publisher.publish({"n": 0})

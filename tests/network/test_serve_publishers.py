@@ -12,7 +12,7 @@ import pytest
 
 from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.runtime import connect
-from godwit.runtime.station import Station
+from godwit.runtime.broker_server import BrokerServer
 from tests.network.serving import Served, serving
 from tests.network.test_reconfigured import station
 from tests.network.waiting import answered, run
@@ -166,13 +166,13 @@ def test_proxies_hold_the_tree_of_a_publisher_and_are_told_from_wherever_it_is(t
 # ---------------------------------------------------------------- started again
 
 
-def moving(found: Station) -> PublisherConfig:
+def moving(found: BrokerServer) -> PublisherConfig:
     config = found.node.machine.moving  # type: ignore[attr-defined]
     assert isinstance(config, PublisherConfig)
     return config
 
 
-def predicted(found: Station) -> str | None:
+def predicted(found: BrokerServer) -> str | None:
     predictor = moving(found).predictor
     return None if predictor is None else predictor.next_broker("van", "b1", 1)
 

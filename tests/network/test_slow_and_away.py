@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from godwit.mobility.relocation import Relocation
-from godwit.runtime import client as client_module
+from godwit.runtime import network_client as client_module
 from tests.network.fleet import Fleet, fleet, hasten
 from tests.network.proxy import Proxy
 from tests.network.waiting import run, until

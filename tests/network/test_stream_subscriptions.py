@@ -3,8 +3,8 @@
 import asyncio
 
 from godwit.filters.language import parse
-from godwit.pipeline.subscription_sources import Broker
-from godwit.runtime.client import connect
+from godwit.pipeline.subscription_sources import BrokerSubscriptions
+from godwit.runtime.network_client import connect
 from tests.network.http_broker import broker
 from tests.network.waiting import run
 
@@ -15,7 +15,7 @@ def test_a_running_brokers_subscriptions_are_read_as_its_clients_mean_them() -> 
             await client.set_context({"limit": 7})
             await client.subscribe("x > my.limit", name="warm")
             await client.subscribe("y = 'a'", name="plain")
-            source = Broker(running.url, every_s=0)
+            source = BrokerSubscriptions(running.url, every_s=0)
             first = await asyncio.to_thread(source.version)
             assert await asyncio.to_thread(source.read) == {"van/warm": parse("x > 7"), "van/plain": parse("y = 'a'")}
             await client.set_context({"limit": 9})

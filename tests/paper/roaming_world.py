@@ -10,7 +10,7 @@ from godwit.broker.graph import GraphRouting
 from godwit.client.client import Client
 from godwit.filters.language import parse
 from godwit.mobility import Movements
-from godwit.mobility.attach_policies.carry import Carry
+from godwit.mobility.attach_policies.carry import CarryPolicy
 from godwit.mobility.publisher_presence import PublisherConfig, PublisherPresence
 from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier
@@ -86,7 +86,7 @@ class Roaming(Machines):
         waits = [
             *(barrier.departing if isinstance(barrier, GraphBarrier) else ()),
             *machine.component(Relocation).arrivals,
-            *machine.component(Carry).collecting,
+            *machine.component(CarryPolicy).collecting,
             *machine.component(PublisherPresence).publishers,
             *machine.component(PublisherPresence).holdings,
             *machine.component(PublisherPresence).predicted,

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.chains import UNKNOWN, Chain
 from godwit.broker.effects import Effect, Tell, Trace
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Connection, Waiting
+from godwit.broker.messages import PastConnection, QueuedEvent
+from godwit.broker.predecessor_chain import UNKNOWN, PredecessorChain
 from godwit.client.client import Client
-from godwit.client.connections import ConnectionLog
+from godwit.client.connection_log import ConnectionLog
 from godwit.filters.events import Event
 from godwit.mobility import Movements, line
-from godwit.mobility.attach_policies.carry import COLLECT_AGAIN_S, LOG_MAX, Carry
-from godwit.mobility.messages import AskWishes, Collect, Relocate, Wishes
+from godwit.mobility.attach_policies.carry import COLLECT_AGAIN_S, LOG_MAX, CarryPolicy
+from godwit.mobility.move_messages import AskInterests, Collect, Interests, Relocate
 from godwit.mobility.relocation import Relocation
 from tests.paper.roaming_world import LATENCY_S, Roaming
 
@@ -117,7 +117,7 @@ def test_of_two_devices_with_one_name_the_one_that_came_last_goes_on(mode):
     roam.come("C", "B1")
     roam.settle()
     latest = roam.client("C").attempt
-    message = AskWishes("C", "B1", "B6", 1) if mode == "ask" else Collect("C", "B1", "B6", 1)  # an older greeting
+    message = AskInterests("C", "B1", "B6", 1) if mode == "ask" else Collect("C", "B1", "B6", 1)  # an older greeting
     broker = roam.broker("B1")
     broker.relayed[type(message)].handler("B2", message, roam.now)
     session = broker.sessions.session("C")
@@ -140,8 +140,8 @@ def test_the_new_eb_contacts_the_old_one_to_obtain_the_subscriptions_and_then_th
     roam.pass_time(LATENCY_S * 6.5)  # the question has arrived, and the answer not yet
     assert roam.broker("B1").component(Relocation).arrivals["C"].subscriptions == {}  # the client has brought none
     roam.settle()
-    hops = {kind: roam.handled.get(kind, 0) - before.get(kind, 0) for kind in (AskWishes, Wishes, Relocate)}
-    assert hops == {AskWishes: 5, Wishes: 5, Relocate: 5}
+    hops = {kind: roam.handled.get(kind, 0) - before.get(kind, 0) for kind in (AskInterests, Interests, Relocate)}
+    assert hops == {AskInterests: 5, Interests: 5, Relocate: 5}
     assert roam.numbers("C", "P") == [1]
 
 
@@ -286,7 +286,7 @@ def test_an_eb_that_was_left_long_enough_ago_is_not_asked():
     roam.pass_time(1.0)
     assert len(roam.client("C")._log) == 1  # B2 has answered, and B6 was struck unasked
     assert roam.handled[Collect] - before == 1
-    assert roam.broker("B3").component(Carry).collecting == {}
+    assert roam.broker("B3").component(CarryPolicy).collecting == {}
 
 
 def test_the_log_is_bounded_and_what_falls_out_of_it_is_on_record():
@@ -298,7 +298,7 @@ def test_the_log_is_bounded_and_what_falls_out_of_it_is_on_record():
     assert isinstance(effect, Trace)
     assert (effect.record.kind, effect.record.peer) == ("lost", "b0")
     assert len(told) == LOG_MAX
-    assert told[-1] == Connection(f"b{LOG_MAX}", LOG_MAX, 99.0)
+    assert told[-1] == PastConnection(f"b{LOG_MAX}", LOG_MAX, 99.0)
 
 
 def test_what_the_client_unsubscribed_meanwhile_does_not_come_late():
@@ -331,13 +331,13 @@ def test_a_session_that_is_one_of_several_names_predecessors_of_what_it_has_coll
     broker = roam.broker("B6")
     session = broker.sessions.session("C")
     assert session is not None
-    session.chain = Chain(8, is_whole=False)
+    session.chain = PredecessorChain(8, is_whole=False)
     found = []
     for sequence in (7, 9, 8):
-        item = Waiting(sequence, Event({"x": 1}, "P", sequence), ("F",), 0.0)
+        item = QueuedEvent(sequence, Event({"x": 1}, "P", sequence), ("F",), 0.0)
         found += [
             effect.message
-            for effect in broker.component(Carry)._take_in(session, [item], 9.0)
+            for effect in broker.component(CarryPolicy)._take_in(session, [item], 9.0)
             if isinstance(effect, Tell)
         ]
     assert [(each.event.sequence, each.predecessor) for each in found] == [(7, UNKNOWN), (9, 7), (8, UNKNOWN)]

@@ -11,7 +11,7 @@ from godwit import trace
 from godwit.broker.effects import Heard, Notify, Opened, TimerDue
 from godwit.broker.messages import Attached, Delivery, Receipt
 from godwit.client import FILTERS, ReplicaConfig, ReplicatedClient
-from godwit.client.complete import CompleteMerge
+from godwit.client.complete_merge import CompleteMerge
 from godwit.filters import event
 from godwit.simulator.replication_checkers import EventId, History, complete, consistent, ordered
 from godwit.simulator.replication_experiment import PAPER_TABLE, ReplicationSpec, replication_table, verdicts

@@ -11,9 +11,9 @@ import pytest
 
 from godwit.broker.effects import Heard, Opened, TimerDue
 from godwit.broker.messages import Advertise, Attach, Frame, Subscribe, Unadvertise, Unsubscribe
-from godwit.mobility.messages import Over, Prefetch, Proxy, Withdraw
+from godwit.mobility.move_messages import EndOlderSession, Prefetch, Proxy, WithdrawPrefetch
 from godwit.mobility.overlay_routes import OverlayRoutes
-from godwit.mobility.predictors import Itineraries, MovementModel, Wrong, model_of
+from godwit.mobility.predictors import Itineraries, MovementModel, NoisyPredictor, model_of
 from godwit.mobility.publisher_presence import PublisherConfig, PublisherPresence
 from godwit.mobility.relocation import Relocation
 from tests.paper.roaming_world import LATENCY_S, Roaming
@@ -21,7 +21,7 @@ from tests.paper.roaming_world import LATENCY_S, Roaming
 TREE = "R-A R-B A-C A-D B-E B-F C-L1 C-L2 D-L3 D-L4 E-L5 E-L6 F-L7 F-L8"
 LINKS = len(TREE.split())
 LEAVES = tuple(f"L{n}" for n in range(1, 9))
-CONTROL = (Advertise, Unadvertise, Subscribe, Unsubscribe, Prefetch, Withdraw, Proxy)
+CONTROL = (Advertise, Unadvertise, Subscribe, Unsubscribe, Prefetch, WithdrawPrefetch, Proxy)
 TO_THE_END = 6  # links from L1 to L8
 
 
@@ -380,7 +380,7 @@ def test_what_a_proxy_holds_stays_however_the_publishers_session_there_ends():
     street = Street("proxy", proxies=1, lease_s=50.0)
     broker, entry = street.broker("L1"), ("P", "all")
     routing: Any = broker.routing
-    broker.component(Relocation).on_over("L2", Over("P", "L1", 9, "L2"), street.now)
+    broker.component(Relocation).on_end_older_session("L2", EndOlderSession("P", "L1", 9, "L2"), street.now)
     assert broker.sessions.session("P") is None
     assert entry in routing.in_ads[""]
     broker.handle(TimerDue(("holding", "P")), street.now + 60.0)
@@ -453,7 +453,7 @@ def test_a_movement_model_names_the_likeliest_next_broker():
 def test_a_wrong_predictor_is_wrong_at_its_rate_and_always_in_the_same_places():
     visits = tuple(f"b{n % 10}" for n in range(2_000))
     brokers = tuple(f"b{n}" for n in range(10))
-    right, wrong = Itineraries({"P": visits}), Wrong(Itineraries({"P": visits}), 0.3, brokers)
+    right, wrong = Itineraries({"P": visits}), NoisyPredictor(Itineraries({"P": visits}), 0.3, brokers)
     asked = [("P", visits[visit - 1], visit) for visit in range(1, 1_999)]
     answers = [wrong.next_broker(*each) for each in asked]
     share = sum(answer != right.next_broker(*each) for each, answer in zip(asked, answers, strict=True)) / len(asked)

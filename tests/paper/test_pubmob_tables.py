@@ -7,7 +7,7 @@ neighbours.
 from collections.abc import Mapping
 
 from godwit.broker.messages import Advertise, EntryId, Message, Publish, Subscribe, Synced, Unadvertise, Unsubscribe
-from godwit.broker.routing import Answer, Forward, Local
+from godwit.broker.routing import Answer, DeliverLocally, Forward
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.filters import Filter, covers, event, intersects, parse
 from tests.property.routing_network import TreeNetwork
@@ -279,9 +279,9 @@ def test_a_broker_records_all_subscriptions_and_notifies_on_a_match() -> None:
     routing.subscribe(S1, WIDE, 0.0)
     routing.subscribe(S2, NARROW, 0.0)
     one, other = event({"x": 1}), event({"x": 11})
-    assert routing.publish(one, 0.0) == [Local(one, [S1])]
+    assert routing.publish(one, 0.0) == [DeliverLocally(one, [S1])]
     [local] = routing.publish(other, 0.0)
-    assert isinstance(local, Local)
+    assert isinstance(local, DeliverLocally)
     assert sorted(local.subscriptions) == [S1, S2]
     assert routing.publish(event({"x": 0}), 0.0) == []
 

@@ -130,7 +130,7 @@ class Totals:
 
     def write(self, at: float, node: str, record: Record) -> None:
         between_brokers = node.startswith("b") and record.peer.startswith("b")
-        if record.kind == "handled" and between_brokers and record.message not in ("Brokers", "Synced"):
+        if record.kind == "handled" and between_brokers and record.message not in ("ReachableBrokers", "Synced"):
             self.by_second[int(at)] = self.by_second.get(int(at), 0) + 1
             self.by_message[record.message] = self.by_message.get(record.message, 0) + 1
 
@@ -153,7 +153,7 @@ def test_figure_9_saves_most_of_what_flooding_sends_and_more_when_movement_is_sl
     fast, slow = stroll("clients.walking.dwell_s=1"), stroll("clients.walking.dwell_s=10")
     assert flooding.total > 10 * fast.total  # on 21 brokers; the more there are, the more is saved
     assert fast.total > 2 * slow.total
-    assert fast.by_message["Changed"] > 5 * slow.by_message["Changed"]
+    assert fast.by_message["FollowUpdate"] > 5 * slow.by_message["FollowUpdate"]
 
 
 # ------------------------------------------------------------ any state

@@ -8,7 +8,7 @@ import pytest
 from godwit.broker.effects import Send
 from godwit.broker.messages import Frame
 from godwit.mobility import roaming
-from godwit.mobility.messages import Relocate, Superseded
+from godwit.mobility.move_messages import Relocate, Superseded
 from godwit.mobility.relocation import Relocation
 from tests.paper.roaming_world import Roaming
 

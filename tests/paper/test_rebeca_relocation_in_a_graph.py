@@ -12,7 +12,7 @@ from godwit.broker.effects import Send
 from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Frame, Packet
 from godwit.mobility import relocation, transfer_barrier
-from godwit.mobility.messages import Elsewhere, Relocate, Superseded
+from godwit.mobility.move_messages import Relocate, SessionElsewhere, Superseded
 from godwit.mobility.transfer_barrier import GraphBarrier
 from tests.paper.roaming_world import Roaming
 
@@ -187,7 +187,7 @@ def test_who_asks_where_the_session_was_is_told_where_it_is(roam):
     assert isinstance(answer.frame, Frame)
     assert isinstance(answer.frame.message, Packet)
     carried: Any = answer.frame.message.message
-    assert carried == Elsewhere("C", "B3", 9, "B1")
+    assert carried == SessionElsewhere("C", "B3", 9, "B1")
 
 
 def test_an_old_broker_that_has_crashed_answers_from_its_journal(roam):

@@ -9,7 +9,7 @@ from godwit.filters.filters import And, Filter, Some
 from godwit.filters.sets import Places
 from godwit.mobility import Movements, from_edges, steps
 from godwit.mobility.location_tree import FollowedFilters
-from godwit.mobility.locations import OneOf
+from godwit.mobility.possible_values import PossibleValues
 from tests.paper.roaming_world import Roaming
 
 FIGURE_7 = from_edges([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
@@ -95,7 +95,7 @@ def in_force(network: Roaming) -> list[str]:
         assert isinstance(routing, TreeRouting)
         assert isinstance(routing.further, FollowedFilters)
         [entry] = routing.further.followed[before].values()
-        assert isinstance(entry.possible["location"], OneOf)
+        assert isinstance(entry.possible["location"], PossibleValues)
         assert places_in(entry.loosened) == "".join(sorted(map(str, entry.possible["location"].values)))
         found.append(places_in(entry.loosened))
     return found
@@ -125,7 +125,7 @@ def test_only_brokers_hear_of_a_move_for_which_it_makes_a_difference() -> None:
         network.settle()
         sent = {kind.__name__: count for kind, count in network.handled.items()}
         # F1 changes at B2, which tells B3; there F2 is the same as before, and B4 hears nothing
-        assert sent.get("Changed") == 2
+        assert sent.get("FollowUpdate") == 2
         assert "Follow" not in sent
         assert "Subscribe" not in sent
 
@@ -135,4 +135,4 @@ def test_a_move_that_makes_no_difference_at_all_is_told_to_nobody() -> None:
     network.handled.clear()
     move(network, "a")
     network.settle()
-    assert "Changed" not in {kind.__name__ for kind in network.handled}
+    assert "FollowUpdate" not in {kind.__name__ for kind in network.handled}

@@ -168,7 +168,7 @@ def test_false_positives_are_removed_at_the_last_hop(edge):
     edge.ask("n", node.subscribe("all", parse("n > 0"), 0.0))
     edge.ask("p", publisher.publish({"n": 1}, 0.0, to=parse("x = 2")))
     assert values(edge, "n") == []
-    assert [(record.peer, record.sequence) for record in edge.recorded("unmeant")] == [("n", 1)]
+    assert [(record.peer, record.sequence) for record in edge.recorded("not_addressed")] == [("n", 1)]
 
 
 def test_key_value_pairs_for_messages_and_contexts_boolean_predicates_for_filters(edge):

@@ -155,7 +155,7 @@ def test_a_message_for_all_goes_wherever_it_matches_and_one_for_nobody_goes_nowh
 def test_s5_a_bloom_filter_loses_nobody_and_its_false_positives_are_removed_at_the_last_hop() -> None:
     """ "To avoid the false positives potentially resulting from the use of bloom filters, at this step the context of
     clients potentially interested in the message is actually matched" (footnote 3)"""
-    packets, unmeant = {}, {}
+    packets, not_addressed = {}, {}
     for rate in (0.9, 0.01, 0.00002):  # the last is hardly ever wrong
         fig = Fig2(bloom_rate=rate)
         others = [f"{number}" for number in range(20, 80)]
@@ -169,9 +169,9 @@ def test_s5_a_bloom_filter_loses_nobody_and_its_false_positives_are_removed_at_t
             published = fig.publish("12", of({"n": int(client)}), x=int(client))
             fig.settle()
             assert fig.got(published) == fig.meant(published) == [(client, "s")]
-        packets[rate], unmeant[rate] = len(fig.messages(ContextPacket)), len(fig.unmeant)
+        packets[rate], not_addressed[rate] = len(fig.messages(ContextPacket)), len(fig.not_addressed)
     assert packets[0.9] > 2 * packets[0.00002], "eight bits for a context: many packets go astray"
-    assert unmeant[0.9] > 2 * unmeant[0.00002], "and are dropped where they arrive"
+    assert not_addressed[0.9] > 2 * not_addressed[0.00002], "and are dropped where they arrive"
     assert packets[0.01] <= 1.1 * packets[0.00002]
 
 
@@ -324,6 +324,6 @@ def test_gsf_is_the_same_with_one_context_and_without_a_bloom_filter() -> None:
     assert len(packets) == 4, "8-2, 2-1, 2-4, 4-5: also where nobody is meant"
     assert all(packet.bloom is None for packet in packets)
     assert fig.got(published) == [("10", "s")]
-    assert [id for id, _ in fig.unmeant] == [("9", "s"), ("11", "s")]
+    assert [id for id, _ in fig.not_addressed] == [("9", "s"), ("11", "s")]
     fig.set_context("12", {"n": 99})
     assert fig.settle().messages() == []

@@ -11,45 +11,45 @@ from typing import Any
 import msgspec
 
 from godwit.broker.broker import Broker
-from godwit.broker.chains import Chain
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.channels import Channels, ChannelsState
-from godwit.broker.config import BrokerConfig
 from godwit.broker.context_table import OwnContexts
 from godwit.broker.effects import Arrived, Closed, Heard, LinkDown, LinkUp, Opened, TimerDue
-from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Bound, Gossip
-from godwit.broker.gossip_messages import Dwelling, Fact, Kept, Known, Member
+from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Gossip, TableLimit
+from godwit.broker.gossip_messages import Fact, GossipUpdate, GroupMember, RetainedEvent, SessionLocation
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link, LinkConfig
 from godwit.broker.messages import (
     Ack,
     Advertise,
     Attach,
-    Between,
     Bye,
-    Connection,
+    ChannelStart,
+    ChannelTail,
     Context,
     Delivery,
+    FetchEvents,
     Frame,
     Hello,
-    Linger,
     LinkState,
+    LostNumbers,
     Nack,
     Note,
     Packet,
+    PastConnection,
     Publish,
+    QueuedEvent,
     QueueRules,
     Received,
     Request,
     Retain,
-    Start,
+    SetSessionExpiry,
     Subscribe,
     Synced,
-    Tail,
     Unadvertise,
     Unsubscribe,
-    Void,
-    Waiting,
 )
+from godwit.broker.predecessor_chain import PredecessorChain
 from godwit.broker.quenching import Quenching
 from godwit.broker.queues import Queue
 from godwit.broker.reductions import REDUCTIONS
@@ -62,30 +62,30 @@ from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
-from godwit.mobility.locations import Movements
-from godwit.mobility.messages import (
-    AskWishes,
-    Brokers,
-    Changed,
+from godwit.mobility.move_messages import (
+    AskInterests,
     Collect,
     Collected,
+    EndOlderSession,
     Follow,
+    FollowUpdate,
+    Interests,
     MoveOut,
-    NotHere,
-    Over,
     Prefetch,
     Proxy,
+    ReachableBrokers,
     Relocate,
     Replay,
+    SessionUnknown,
     Superseded,
     Unfollow,
-    Wishes,
-    Withdraw,
+    WithdrawPrefetch,
 )
 from godwit.mobility.movement_graphs import line
 from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.possible_values import Movements
 from godwit.mobility.predictors import MovementModel
-from godwit.mobility.publisher_presence import PublisherConfig, PublisherSettings, Resettled
+from godwit.mobility.publisher_presence import PublisherConfig, PublisherReconfigured, PublisherSettings
 from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
 
@@ -105,7 +105,7 @@ NAMES = ("ann", "bob", "cid")
 
 
 def made(random: Random, publisher: str | None = None, sequence: int | None = None, **details: Any) -> Event:
-    attributes = {"x": random.randrange(4), "y": random.randrange(3), "topic": random.choice("tuv")}
+    attributes: dict[str, Any] = {"x": random.randrange(4), "y": random.randrange(3), "topic": random.choice("tuv")}
     return Event(attributes, publisher or random.choice("pqrstu"), sequence or random.randrange(1, 12), **details)
 
 
@@ -241,19 +241,19 @@ def _outgoing(random: Random, out: Any, step: int) -> Call:
 
 def _gossip(random: Random, gossip: Any, step: int) -> Call:
     key = (random.choice("klm"),)
-    value = random.choice((None, Kept(made(random)), Kept(made(random))))
+    value = random.choice((None, RetainedEvent(made(random)), RetainedEvent(made(random))))
     fact = Fact(RETAINED, key, random.randrange(40), random.choice("bc"), value)
     return random.choice(
         [
             ("put", (RETAINED, key, value, step * 1e-6)),
-            ("put", (WHEREABOUTS, ("ann",), Dwelling("a", "s", 1), step * 1e-6)),
+            ("put", (WHEREABOUTS, ("ann",), SessionLocation("a", "s", 1), step * 1e-6)),
             ("learn", (random.choice("bc"), fact)),
             ("learn", (random.choice("bc"), fact)),
             ("untold", (random.choice("bcd"), random.choice((1, 1, 2)))),
             ("untold", (random.choice("bcd"), 1)),
             ("expire", (RETAINED, key)),
             ("forget_told", (random.choice("bc"),)),
-            ("why_not", (RETAINED, key, Kept(made(random)))),
+            ("why_not", (RETAINED, key, RetainedEvent(made(random)))),
         ]
     )
 
@@ -298,15 +298,15 @@ def _channels(random: Random, channels: Any, step: int) -> Call:
     now, source = float(step), random.choice("ps")
     known = channels.incoming.get(source)
     number = (known.next if known and known.next else 1) + random.choice((0, 0, 0, 0, 1, 2, 3, -1, -2, -3))
-    carried = random.choice(
+    carried: Any = random.choice(
         [
             *[Publish(made(random))] * 4,
-            Start(1),
-            Start(1),
-            Tail(),
+            ChannelStart(1),
+            ChannelStart(1),
+            ChannelTail(),
             Nack(1, tuple(random.sample(range(1, 6), 2))),
             Nack(1, ()),
-            Void(random.choice((1, 2)), tuple(range(max(1, number - 2), number + 2))),
+            LostNumbers(random.choice((1, 2)), tuple(range(max(1, number - 2), number + 2))),
         ]
     )
     packet = Packet(source, random.choice((1, 1, 1, 1, 2)), {"a": max(number, 1)}, carried)
@@ -366,7 +366,7 @@ def _sessions(random: Random, sessions: Any, step: int) -> Call:
     if session is None or session.connection is None or random.random() < 0.05:
         return _attaching(random, session, client, f"c{step}", now)
     name = random.choice("xy")
-    wishes = [
+    wishes: list[Any] = [
         Subscribe((client, name), random.choice(FILTERS), random.choice((None, now + 9)), random.choice(RULES)),
         Subscribe((client, name), random.choice(FILTERS), None, random.choice(RULES)),
         Unsubscribe((client, name)),
@@ -375,7 +375,7 @@ def _sessions(random: Random, sessions: Any, step: int) -> Call:
         Publish(made(random, client)),
         *[Context({"mood": random.choice("ab")}, random.choice((None, None, None, None, 2.0)))] * 4,
         Note(name, random.choice((b"1", None))),
-        Linger(random.choice((None, 3.0))),
+        SetSessionExpiry(random.choice((None, 3.0))),
     ]
     request = Request(session.accepted + random.choice((1, 1, 1, 0)), random.choice(wishes))
     received = Received(random.randint(session.queue.confirmed_up_to(), session.queue.sent_up_to))
@@ -388,7 +388,7 @@ def _sessions(random: Random, sessions: Any, step: int) -> Call:
         ("vouch", (f"v{step}", random.choice(({}, {"role": "boss"})))),
         ("on_timer_due", (("expiry",), now)),
         ("on_timer_due", (("session", client), now)),
-        ("between", (connection, Between("p", 0, 9), now)),
+        ("between", (connection, FetchEvents("p", 0, 9), now)),
         ("leave", (connection, now)),
     ]
     return random.choice(calls)
@@ -458,9 +458,9 @@ def _input(random: Random, broker: Any, step: int) -> Any:
         return TimerDue(_timer(random, broker, client, peer))
     if chance < 0.14:
         limits = Limits(sessions_max=random.randint(3, 9), seen_window=4, retained_max=random.randint(1, 4))
-        proxies = {"b": ("m",)} if random.random() < 0.5 else {}
+        proxies: dict[str, tuple[str, ...]] = {"b": ("m",)} if random.random() < 0.5 else {}
         settings = PublisherSettings(delay_s=random.choice((3.0, 4.0)), proxies=proxies, model=MODEL.to_text())
-        return Resettled({"n": 1.0, "m": random.choice((2.0, 3.0)), "k": 1.0}, limits, settings)
+        return PublisherReconfigured({"n": 1.0, "m": random.choice((2.0, 3.0)), "k": 1.0}, limits, settings)
     if isinstance(broker.routing, TreeRouting) and peer in broker.routing.awaiting["subscriptions"] and chance < 0.4:
         what: Any = "advertisements" if peer in broker.routing.awaiting["advertisements"] else "subscriptions"
         return Arrived(peer, Frame(link.received + 1, link.first + link.in_flight - 1, Synced(what)))
@@ -485,7 +485,7 @@ def _input(random: Random, broker: Any, step: int) -> Any:
 
 
 def _timer(random: Random, broker: Any, client: str, peer: str) -> tuple[str, ...]:
-    keys = [("relocate", client), ("named", client), ("collect", client), ("leaving", client), ("holding", client)]
+    keys: list[tuple[str, ...]] = [("relocate", client), ("named", client), ("collect", client), ("leaving", client), ("holding", client)]
     keys += [("predicted", client), ("renew", client), ("session", client), ("resend", peer), ("ack", peer)]
     keys += [("expiry",), ("quench",), ("hold moves",), ("brokers",), ("unsent", "x")]
     if broker.component(OverlayRoutes).graph is not None:
@@ -518,7 +518,7 @@ def _greeting(random: Random, broker: Any, session: Any, client: str, step: int)
         replicated=random.random() < 0.2,
         context=random.choice((None, Context({"location": random.choice("01234")}, 1.0))),
         tried=random.choice(((), (), ("n",), ("m", "x"))),
-        log=(Connection("n", 1, step * 0.9),) if mode == "carry" else (),
+        log=(PastConnection("n", 1, step * 0.9),) if mode == "carry" else (),
         origin=random.choice(("", "n")),
         renewed_at=step * 0.5,
         fresh_start=random.random() < 0.1,
@@ -530,11 +530,11 @@ def _by_client(random: Random, session: Any, client: str, step: int) -> Any:
     if random.random() < 0.12:
         return Closed(session.connection)
     if random.random() < 0.05:
-        return Heard(session.connection, random.choice((Bye(), MoveOut(), Between("p", 0, 9))))
+        return Heard(session.connection, random.choice((Bye(), MoveOut(), FetchEvents("p", 0, 9))))
     if random.random() < 0.2:
         received = random.randint(session.queue.confirmed_up_to(), session.queue.sent_up_to)
         return Heard(session.connection, Received(received))
-    wishes = [
+    wishes: list[Any] = [
         Subscribe((client, name), random.choice(FILTERS), random.choice((None, now + 9)), random.choice(RULES)),
         Subscribe((client, name), random.choice(FILTERS), None, None, random.choice(("", "g"))),
         Subscribe((client, name), parse("x >= 0"), None, None, "", retained=True),
@@ -548,7 +548,7 @@ def _by_client(random: Random, session: Any, client: str, step: int) -> Any:
         Retain(made(random, client, expires_at=random.choice((None, now + 3))), random.choice("kl")),
         Context({"location": random.choice("01234")}, random.choice((None, 2.0))),
         Note(name, random.choice((b"1", None))),
-        Linger(random.choice((None, 3.0))),
+        SetSessionExpiry(random.choice((None, 3.0))),
     ]
     return Heard(session.connection, Request(session.accepted + 1, random.choice(wishes)))
 
@@ -556,12 +556,14 @@ def _by_client(random: Random, session: Any, client: str, step: int) -> Any:
 def _said(random: Random, broker: Any, peer: str, client: str, step: int) -> Any:
     moves = _about_moves(random, client, peer, step)
     facts = (
-        Fact(RETAINED, (random.choice("kl"),), step, peer, random.choice((None, Kept(made(random))))),
-        Fact(WHEREABOUTS, (client,), step // 2, peer, Dwelling(random.choice(("n", "b")), "s", step // 4)),
-        Fact(GROUPS, ("g", "d", random.choice(("n", "b")), client, "x"), step, peer, Member(random.random() < 0.5)),
+        Fact(RETAINED, (random.choice("kl"),), step, peer, random.choice((None, RetainedEvent(made(random))))),
+        Fact(WHEREABOUTS, (client,), step // 2, peer, SessionLocation(random.choice(("n", "b")), "s", step // 4)),
+        Fact(
+            GROUPS, ("g", "d", random.choice(("n", "b")), client, "x"), step, peer, GroupMember(random.random() < 0.5)
+        ),
     )
     if random.random() < 0.15:
-        return Known((random.choice(facts),))
+        return GossipUpdate((random.choice(facts),))
     if broker.component(OverlayRoutes).graph is None:
         id = (random.choice(("n", "m", "far")), random.choice("xyz"))
         tables = [
@@ -582,9 +584,9 @@ def _said(random: Random, broker: Any, peer: str, client: str, step: int) -> Any
                 0.1,
                 random.choice((None, 0.5)),
             ),
-            Changed(id, {"location": random.choice("01234")}, 1.0, 0.1, random.choice((None, 0.9))),
+            FollowUpdate(id, {"location": random.choice("01234")}, 1.0, 0.1, random.choice((None, 0.9))),
             Unfollow(id),
-            Brokers((random.choice(("x", "far")),)),
+            ReachableBrokers((random.choice(("x", "far")),)),
         ]
         return random.choice([*tables, random.choice(moves), random.choice(moves)])
     state = LinkState(peer, link_life(broker, peer), step + 1, random.choice(({"b": 1.0}, {"b": 1.0, "far": 1.0}, {})))
@@ -593,11 +595,11 @@ def _said(random: Random, broker: Any, peer: str, client: str, step: int) -> Any
         Subscribe((client, random.choice("xy")), random.choice(FILTERS)),
         Unsubscribe((client, "x")),
         Publish(made(random)),
-        Start(broker.component(OverlayRoutes).graph.channels.incarnation),
-        Start(broker.component(OverlayRoutes).graph.channels.incarnation),
+        ChannelStart(broker.component(OverlayRoutes).graph.channels.incarnation),
+        ChannelStart(broker.component(OverlayRoutes).graph.channels.incarnation),
         Synced(),
-        Tail(),
-        Void(link_life(broker, peer), (number, number + 1)),
+        ChannelTail(),
+        LostNumbers(link_life(broker, peer), (number, number + 1)),
         Nack(broker.component(OverlayRoutes).graph.channels.incarnation, random.choice(((), (1, 2)))),
         *moves,
     ]
@@ -618,26 +620,26 @@ def _about_moves(random: Random, client: str, peer: str, step: int) -> list[Any]
     attempt, to, home = step // 4 + random.randrange(3), random.choice(("b", "b", "n", "x")), random.choice(("b", "n"))
     ads = (Advertise((client, "y"), random.choice(FILTERS)),) if random.random() < 0.8 else ()
     wanted = (Subscribe((client, "x"), random.choice(FILTERS)), *ads)
-    items = (Waiting(1, made(random), ("x",), 0.0),)
+    items = (QueuedEvent(1, made(random), ("x",), 0.0),)
     return [
         Relocate(client, "b", peer, attempt),
         Relocate(client, home, peer, attempt),
         Superseded(client, to, attempt, attempt + 1, peer),
-        NotHere(client, to, attempt),
-        Over(client, to, attempt, peer),
-        AskWishes(client, "b", peer, attempt),
-        Wishes(client, to, attempt, wanted),
+        SessionUnknown(client, to, attempt),
+        EndOlderSession(client, to, attempt, peer),
+        AskInterests(client, "b", peer, attempt),
+        Interests(client, to, attempt, wanted),
         Collect(client, "b", peer, attempt),
         Collected(client, peer, to, attempt, attempt, items, (), random.random() < 0.7),
         Prefetch(client, to, attempt, ads),
-        Withdraw(client, to, attempt),
+        WithdrawPrefetch(client, to, attempt),
         Proxy(client, to, attempt, ads),
         Replay(client, to, attempt, None, items, random.random() < 0.5),
         *[_replay(random, client, to, attempt, items)] * 2,
     ]
 
 
-def _replay(random: Random, client: str, to: str, attempt: int, items: tuple[Waiting, ...]) -> Replay:
+def _replay(random: Random, client: str, to: str, attempt: int, items: tuple[QueuedEvent, ...]) -> Replay:
     session = Session(client, "n/1/1", LIMITS)
     wish = Subscribe((client, "x"), random.choice(FILTERS))
     session.subscriptions["x"] = wish
@@ -654,14 +656,14 @@ CONFIGS = {
 
 PLAYS: dict[str, Play] = {
     "seen": Play(lambda: Seen(4, 4), _seen, Seen.restored, lambda seen: seen.data()),
-    "chain": Play(lambda: Chain(3, is_whole=True), _chain, Chain.restored, len),
+    "chain": Play(lambda: PredecessorChain(3, is_whole=True), _chain, PredecessorChain.restored, len),
     "queue": Play(lambda: Queue(3, 6, 800), _queue, Queue.restored, _queue_seen),
     "link": Play(
         lambda: PlayedLink("n", 1, LinkConfig(window=3, outbox_max=6)), _link, see=lambda link: link.round_trip_s
     ),
     **{name: Play(lambda kind=kind: kind("b", 0.3), _outgoing) for name, kind in REDUCTIONS.items()},  # type: ignore[misc]
     "gossip": Play(
-        lambda: Gossip("a", dict.fromkeys((WHEREABOUTS, RETAINED, GROUPS), Bound(3, 700))),
+        lambda: Gossip("a", dict.fromkeys((WHEREABOUTS, RETAINED, GROUPS), TableLimit(3, 700))),
         _gossip,
         see=lambda gossip: (list(gossip), gossip.sizes),
     ),

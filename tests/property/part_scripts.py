@@ -6,28 +6,28 @@ from typing import Any
 import msgspec
 
 from godwit.baselines.hop_messages import ContextBegins, ContextEnds, SubscribePacket
-from godwit.baselines.hops import HopRouting
+from godwit.baselines.hop_routing import HopRouting
 from godwit.broker.broker import Broker
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.channels import Channels
-from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Arrived, Closed, Heard, LinkUp, Opened, TimerDue
 from godwit.broker.graph import GraphRouting
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Attach,
     Bye,
+    ChannelStart,
     Context,
     ContextAdded,
     Frame,
     Hello,
     LinkState,
+    LostNumbers,
     Packet,
     Publish,
     Request,
-    Start,
     Subscribe,
     Synced,
-    Void,
 )
 from godwit.broker.quenching import Quenching
 from godwit.broker.reductions import merging
@@ -41,9 +41,9 @@ from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
 from godwit.mobility.location_tree import FollowedFilters
-from godwit.mobility.locations import Movements
-from godwit.mobility.messages import Brokers, Follow, Relocate, Replay, Unfollow
+from godwit.mobility.move_messages import Follow, ReachableBrokers, Relocate, Replay, Unfollow
 from godwit.mobility.movement_graphs import line
+from godwit.mobility.possible_values import Movements
 from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherConfig
 
@@ -152,7 +152,7 @@ SCRIPTS: dict[str, Script] = {
         tree,
         inputs(
             *OPEN,
-            *frames("n", Synced("subscriptions"), Brokers(("n",))),
+            *frames("n", Synced("subscriptions"), ReachableBrokers(("n",))),
             Opened("c"),
             Heard("c", Attach("ann", session="n/1/1", home="n", attempt=1)),
             *frames("n", REPLAY, first=3),
@@ -164,7 +164,7 @@ SCRIPTS: dict[str, Script] = {
         predicting,
         inputs(
             *OPEN,
-            *frames("n", Synced("advertisements"), Synced("subscriptions"), Brokers(("n", "m"))),
+            *frames("n", Synced("advertisements"), Synced("subscriptions"), ReachableBrokers(("n", "m"))),
             *coming("c1", attempt=1, home="n"),
             Closed("c1"),
         ),
@@ -177,7 +177,9 @@ SCRIPTS: dict[str, Script] = {
         graph,
         inputs(
             *OPEN,
-            *frames("n", LinkState("n", 1, 1, {"b": 1.0}), LinkState("far", 1, 1, {}), *packets(Start(1), Synced())),
+            *frames(
+                "n", LinkState("n", 1, 1, {"b": 1.0}), LinkState("far", 1, 1, {}), *packets(ChannelStart(1), Synced())
+            ),
             *CLIENTS,
             *frames("n", *packets(Relocate("ann", "b", "n", 2), first=3), first=5),
             TimerDue(("leaving", "ann")),
@@ -207,20 +209,20 @@ SCRIPTS: dict[str, Script] = {
     ),
     "GraphState.stale": Script(
         lambda: GraphRouting("b"),
-        said_by(Start(1), Subscribe(("s", "1"), TRUE), Synced(), Start(1)),
+        said_by(ChannelStart(1), Subscribe(("s", "1"), TRUE), Synced(), ChannelStart(1)),
         said_by(Synced(), first=5),
         see=lambda routing: routing.sizes(),
     ),
     "OtherBrokerState.stale": Script(
         lambda: spcf_routing("b"),
-        said_by(Start(1), ContextAdded(1, 1, {"x": 1}), Synced(), Start(1)),
+        said_by(ChannelStart(1), ContextAdded(1, 1, {"x": 1}), Synced(), ChannelStart(1)),
         said_by(Synced(), first=5),
         see=lambda routing: routing.sizes(),
     ),
-    "IncomingState.first": Script(channels, taken((3, Start(1))), taken((2, Publish(EVENT)))),
+    "IncomingState.first": Script(channels, taken((3, ChannelStart(1))), taken((2, Publish(EVENT)))),
     "IncomingState.doubts": Script(
         channels,
-        [("start", ("n", 1)), *taken((1, Start(1)), (5, Publish(EVENT)), (6, Void(1, (2,))))],
+        [("start", ("n", 1)), *taken((1, ChannelStart(1)), (5, Publish(EVENT)), (6, LostNumbers(1, (2,))))],
         taken((3, Publish(EVENT)), (4, Publish(EVENT))),
     ),
     "FollowedFiltersState.ids_made": Script(

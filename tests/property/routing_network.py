@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 from godwit.baselines.hop_messages import ContextPacket
-from godwit.baselines.hops import HopRouting
+from godwit.baselines.hop_routing import HopRouting
 from godwit.broker.effects import Arrived, LinkDown, LinkUp, Send, TimerDue
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import EntryId, Message, NodeId
-from godwit.broker.routing import Answer, Forward, Local
+from godwit.broker.routing import Answer, DeliverLocally, Forward
 from godwit.broker.tree import TreeRouting
 from godwit.filters.contexts import stamped
 from godwit.filters.events import Attributes, Event, event
@@ -92,7 +92,7 @@ class RoutingNetwork:
         self.wires.carry_out(name, self.effects(name, answers))
 
     def on_answer(self, name: NodeId, answer: Any) -> None:
-        """What is none of a machine's effects: most often `Local`."""
+        """What is none of a machine's effects: most often `DeliverLocally`."""
 
     def deliver(self, a: NodeId, b: NodeId) -> Any:
         return self.wires.deliver(a, b)
@@ -141,7 +141,7 @@ class TreeNetwork(RoutingNetwork):
         return TreeRouting(name, self.neighbours(name), incarnation=self.lives[name], **self.options)
 
     def on_answer(self, name: NodeId, answer: Any) -> None:
-        assert isinstance(answer, Local)
+        assert isinstance(answer, DeliverLocally)
         for client in dict.fromkeys(client for client, _ in answer.subscriptions):
             self.delivered[client].append(answer.event.sequence)
 
@@ -236,7 +236,7 @@ class GraphNetwork(RoutingNetwork):
         return effects
 
     def on_answer(self, name: NodeId, answer: Any) -> None:
-        if isinstance(answer, Local):
+        if isinstance(answer, DeliverLocally):
             for id in answer.subscriptions:
                 self.deliveries[name, id].append(answer.event.id)
 
@@ -336,7 +336,7 @@ class HopNetwork(RoutingNetwork):
         self.contexts: dict[str, Attributes] = {}
         self.wishes: dict[EntryId, Filter] = {}
         self.delivered: dict[EntryId, list[tuple[str, int]]] = defaultdict(list)
-        self.unmeant: list[tuple[EntryId, tuple[str, int]]] = []  # dropped at the last hop
+        self.not_addressed: list[tuple[EntryId, tuple[str, int]]] = []  # dropped at the last hop
         self.sequence = 0
         super().__init__([(a, b) for a, b, _ in self.overlay], self._made)
         for a, b in self.links:
@@ -349,12 +349,12 @@ class HopNetwork(RoutingNetwork):
         return sorted(super().neighbours(name))
 
     def on_answer(self, name: NodeId, answer: Any) -> None:
-        assert isinstance(answer, Local)
+        assert isinstance(answer, DeliverLocally)
         for id in answer.subscriptions:
             if answer.event.to is None or answer.event.to.holds(self.contexts.get(id[0], {})):
                 self.delivered[id].append(answer.event.id)
             else:
-                self.unmeant.append((id, answer.event.id))
+                self.not_addressed.append((id, answer.event.id))
 
     def set_context(self, client: str, context: Attributes | None, home: NodeId | None = None) -> None:
         if home is not None:

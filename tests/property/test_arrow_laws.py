@@ -19,12 +19,19 @@ from godwit.errors import BadEvent, SubscriptionError
 from godwit.filters.events import Attributes, event
 from godwit.filters.filters import Filter
 from godwit.filters.language import parse
-from godwit.matching.index import IndexMatcher
-from godwit.matching.naive import NaiveMatcher
-from godwit.matching.packed import Coded, Either, Masked, Packed, Places, Times
-from godwit.pipeline.arrow_columns import Reader
+from godwit.matching.index_matcher import IndexMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
+from godwit.matching.packed_columns import (
+    DictionaryColumn,
+    MaskedColumn,
+    PackedColumn,
+    PointColumn,
+    TimeColumn,
+    UnionColumn,
+)
+from godwit.pipeline.arrow_columns import ColumnReader
 from godwit.pipeline.columns import Form, column_of, form_of_values, from_arrow, joined, to_arrow
-from godwit.pipeline.index import Index, OpenIndex
+from godwit.pipeline.subscription_index import OpenIndex, SubscriptionIndex
 from tests.property import strategies as draw
 from tests.unit.random_filters import random_attributes, random_filter
 
@@ -65,9 +72,9 @@ def check(filters: dict[str, Filter], rows: list[Attributes], coded: bool) -> No
     expected = [sorted(map(str, naive.match(event(row)))) for row in rows]
     batch = record_batch(rows, coded)
     with TemporaryDirectory() as folder:
-        file = Index(filters).save(folder)
+        file = SubscriptionIndex(filters).save(folder)
         opened = file.open()
-        columns = Reader(file.attributes).read(batch)
+        columns = ColumnReader(file.attributes).read(batch)
         assert found_by(opened, columns, len(rows)) == expected
         assert opened.counts(columns, len(rows)).tolist() == [len(ids) for ids in expected]
 
@@ -94,14 +101,14 @@ def test_many_filters_and_events_of_every_kind(seed: int) -> None:
 @given(st.lists(draw.attributes(NAMES), min_size=1, max_size=8), st.booleans())
 def test_columns_hold_what_the_slow_way_reads(rows: list[Any], coded: bool) -> None:
     batch = record_batch([event(row).attributes for row in rows], coded)
-    columns = Reader(NAMES).read(batch)
+    columns = ColumnReader(NAMES).read(batch)
     for name in NAMES:
         if (at := batch.schema.get_field_index(column_of(name))) >= 0:
             held = columns[name]
-            plain = held.tolist() if isinstance(held, Packed) else held
+            plain = held.tolist() if isinstance(held, PackedColumn) else held
             assert plain == list(from_arrow(column_of(name), batch.column(at)))
-            for part in held.parts if isinstance(held, Either) else (held,):
-                assert isinstance(part, list | Coded | Masked | Places | Times)
+            for part in held.parts if isinstance(held, UnionColumn) else (held,):
+                assert isinstance(part, list | DictionaryColumn | MaskedColumn | PointColumn | TimeColumn)
 
 
 @settings(max_examples=60)
@@ -109,7 +116,7 @@ def test_columns_hold_what_the_slow_way_reads(rows: list[Any], coded: bool) -> N
 def test_an_index_that_changes_is_the_one_made_anew(data: st.DataObject) -> None:
     few = st.sampled_from([parse("x > 1"), parse("x > 2"), parse("x = 'a'"), parse("x IS NOT NULL")])
     wanted = st.dictionaries(st.sampled_from("abcdef"), few, max_size=6)
-    index = Index()
+    index = SubscriptionIndex()
     before: dict[str, Filter] = {}
     rows: list[Attributes] = [{"x": 3}, {"x": 2}, {"x": "a"}, {}]
     for after in data.draw(st.lists(wanted, min_size=1, max_size=4)):
@@ -121,7 +128,7 @@ def test_an_index_that_changes_is_the_one_made_anew(data: st.DataObject) -> None
         naive.add_many(after.items())
         with TemporaryDirectory() as folder:
             file = index.save(folder)
-            columns = Reader(file.attributes).read(record_batch(rows))
+            columns = ColumnReader(file.attributes).read(record_batch(rows))
             assert found_by(file.open(), columns, len(rows)) == [
                 sorted(map(str, naive.match(event(row)))) for row in rows
             ]
@@ -129,7 +136,7 @@ def test_an_index_that_changes_is_the_one_made_anew(data: st.DataObject) -> None
 
 
 def test_an_id_is_known_once_and_must_be_known_to_go(tmp_path: Path) -> None:
-    index = Index({"a": parse("x > 1")})
+    index = SubscriptionIndex({"a": parse("x > 1")})
     with pytest.raises(SubscriptionError, match="'a' is there already"):
         index.add_many({"a": parse("x > 2")})
     with pytest.raises(SubscriptionError, match="no subscription 'b'"):
@@ -139,8 +146,11 @@ def test_an_id_is_known_once_and_must_be_known_to_go(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_named_by_what_it_holds(tmp_path: Path) -> None:
-    one, same = Index({"a": parse("x > 1")}).save(tmp_path), Index({"a": parse("x > 1")}).save(tmp_path)
-    other = Index({"a": parse("x > 2")}).save(tmp_path)
+    one, same = (
+        SubscriptionIndex({"a": parse("x > 1")}).save(tmp_path),
+        SubscriptionIndex({"a": parse("x > 1")}).save(tmp_path),
+    )
+    other = SubscriptionIndex({"a": parse("x > 2")}).save(tmp_path)
     assert one == same
     assert one.name != other.name
     assert one.open() is same.open()
@@ -154,7 +164,7 @@ def test_what_is_written_is_named_by_what_it_holds(tmp_path: Path) -> None:
 
 def test_filters_that_are_gone_leave_nobody_behind(tmp_path: Path) -> None:
     many = {f"m{number}": parse("x > 0") for number in range(100)}
-    index = Index(many | {f"s{number}": parse(f"x > {number + 1}") for number in range(50)})
+    index = SubscriptionIndex(many | {f"s{number}": parse(f"x > {number + 1}") for number in range(50)})
     for number in range(50):
         index.remove(f"s{number}")
     opened = index.save(tmp_path).open()
@@ -163,7 +173,9 @@ def test_filters_that_are_gone_leave_nobody_behind(tmp_path: Path) -> None:
 
 
 def test_to_learn_from_events_makes_nothing_but_a_layout(tmp_path: Path) -> None:
-    index = Index({str(number): parse(f"x = {number} AND y > 3") for number in range(20)} | {"a": parse("x>1 AND y>1")})
+    index = SubscriptionIndex(
+        {str(number): parse(f"x = {number} AND y > 3") for number in range(20)} | {"a": parse("x>1 AND y>1")}
+    )
     index.learn({"x": np.arange(100), "y": np.arange(100)}, 100)
     assert index._matcher._tallies is None
     assert len(index._matcher._sample) == 64
@@ -172,13 +184,19 @@ def test_to_learn_from_events_makes_nothing_but_a_layout(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("column", "reason"),
     [
-        (Masked(np.array([1.0, np.nan, np.nan]), np.array([True, False, True])), "row 2: .*nan.* is not a finite"),
-        (Times(np.array([0, 0, 2**62]), np.array([True, False, True])), "row 2: no time in the years 1 to 9999"),
-        (Places(np.array([0, 0, 181.0]), np.zeros(3), np.array([True, False, True])), "row 2: .*181.* is no place"),
-        (Coded(["a", "b" * 70_000], np.array([0, -1, 1])), "row 2: a text of 70000 characters"),
+        (
+            MaskedColumn(np.array([1.0, np.nan, np.nan]), np.array([True, False, True])),
+            "row 2: .*nan.* is not a finite",
+        ),
+        (TimeColumn(np.array([0, 0, 2**62]), np.array([True, False, True])), "row 2: no time in the years 1 to 9999"),
+        (
+            PointColumn(np.array([0, 0, 181.0]), np.zeros(3), np.array([True, False, True])),
+            "row 2: .*181.* is no place",
+        ),
+        (DictionaryColumn(["a", "b" * 70_000], np.array([0, -1, 1])), "row 2: a text of 70000 characters"),
     ],
 )
-def test_what_is_no_value_is_refused_with_its_row(column: Packed, reason: str) -> None:
+def test_what_is_no_value_is_refused_with_its_row(column: PackedColumn, reason: str) -> None:
     matcher = IndexMatcher()
     matcher.add(1, parse("x IS NOT NULL"))
     with pytest.raises(BadEvent, match=f"column 'x', {reason}"):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Bound, Gossip
-from godwit.broker.gossip_messages import Dwelling, Fact, Kept
+from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Gossip, TableLimit
+from godwit.broker.gossip_messages import Fact, RetainedEvent, SessionLocation
 from godwit.broker.messages import Attach, Delivery, Publish, Request, Retain, Subscribe
 from godwit.broker.retained import Retained
 from godwit.filters.events import event
@@ -15,7 +15,7 @@ from godwit.filters.language import parse
 from tests.property.roaming_line import NAMES, RoamingLine
 
 FAMILIES = st.sampled_from(["tree", "graph"])
-BOUNDS = dict.fromkeys((WHEREABOUTS, RETAINED, GROUPS), Bound(100, 100_000))
+BOUNDS = dict.fromkeys((WHEREABOUTS, RETAINED, GROUPS), TableLimit(100, 100_000))
 
 facts = st.builds(
     Fact,
@@ -23,7 +23,7 @@ facts = st.builds(
     st.sampled_from([("ann",), ("bob",)]),
     st.integers(0, 3),
     st.sampled_from(NAMES),
-    st.none() | st.builds(Dwelling, st.sampled_from(NAMES), st.just("s"), st.integers(0, 2)),
+    st.none() | st.builds(SessionLocation, st.sampled_from(NAMES), st.just("s"), st.integers(0, 2)),
 )
 
 
@@ -120,7 +120,9 @@ def test_when_all_is_quiet_every_broker_knows_the_same(family, steps):
     ]
     assert tables[0] == tables[1] == tables[2]
     for broker in net.brokers.values():
-        kept = {fact.key[0]: fact.value.event for fact in broker.component(Gossip) if isinstance(fact.value, Kept)}
+        kept = {
+            fact.key[0]: fact.value.event for fact in broker.component(Gossip) if isinstance(fact.value, RetainedEvent)
+        }
         assert {
             key: broker.component(Retained).event(key) for key in "kl" if broker.component(Retained).event(key)
         } == kept

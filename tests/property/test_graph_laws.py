@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from godwit.broker.channels import Channels, HandedOn
 from godwit.broker.graph import GraphRouting
-from godwit.broker.messages import Carried, Message, NodeId, Packet, Publish, Start
+from godwit.broker.messages import Carried, ChannelStart, Message, NodeId, Packet, Publish
 from godwit.broker.routing import Answer
 from godwit.filters.events import Event
 from godwit.filters.filters import some
@@ -291,7 +291,7 @@ class TrustsAnEmptyTable(GraphRouting):
 
 class KeepsWhatAPastLifeWanted(GraphRouting):
     def _take(self, source: NodeId, message: Carried) -> list[Answer]:
-        return [] if isinstance(message, Start) else super()._take(source, message)
+        return [] if isinstance(message, ChannelStart) else super()._take(source, message)
 
 
 class ParksForEver(Channels):

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from godwit.baselines import hops
+from godwit.baselines import hop_routing
 from godwit.baselines.bloom import BloomFilter
 from godwit.baselines.hop_messages import ContextBegins, SubscribePacket
-from godwit.baselines.hops import Contexts, HopRouting
+from godwit.baselines.hop_routing import Contexts, HopRouting
 from godwit.broker.messages import EntryId, NodeId
 from godwit.broker.routing import Answer
 from godwit.broker.topology import shortest_path_trees
@@ -327,5 +327,5 @@ def test_a_bloom_filter_that_loses_somebody_breaks_the_law(monkeypatch):
         def __contains__(self, element: str) -> bool:
             return super().__contains__(element) and not element.startswith("2/")
 
-    monkeypatch.setattr(hops, "BloomFilter", Losing)
+    monkeypatch.setattr(hop_routing, "BloomFilter", Losing)
     refute()

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from godwit.filters.events import Event
-from godwit.runtime.http_events import BadBody, events_in, where_it_was
+from godwit.runtime.http_events import BadBody, events_in, resume_position
 
 CASES = settings(max_examples=300, deadline=None)
 
@@ -46,5 +46,5 @@ def test_events_on_lines_are_those_of_the_array(said: list[dict[str, object]]) -
 @CASES
 @given(st.text(max_size=40) | st.from_regex(r"\A[^@\s]{1,8}@[^:\s]{1,8}:\d{1,5}\Z"))
 def test_an_id_is_one_of_ours_or_none(text: str) -> None:
-    found = where_it_was(text)
+    found = resume_position(text)
     assert found is None or (found[0] != "" and found[2] >= 0)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from godwit.errors import BadEvent
 from godwit.filters.events import Event
+from godwit.filters.json_lines import line_of, whole_event_of
 from godwit.filters.language import parse
-from godwit.filters.lines import line_of, whole_event_of
 from tests.property.strategies import attributes
 
 TIMES = st.none() | st.floats(min_value=0, max_value=4e9)

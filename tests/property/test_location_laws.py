@@ -10,7 +10,7 @@ from godwit.filters.filters import Filter
 from godwit.filters.language import parse
 from godwit.filters.values import Point
 from godwit.mobility import Drift, MovementGraph, Movements, from_edges, steps
-from godwit.mobility.locations import State
+from godwit.mobility.possible_values import State
 
 NAMES = "abcdefg"
 FILTERS = [

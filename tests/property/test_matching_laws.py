@@ -16,10 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from godwit.filters.events import Event, event
 from godwit.filters.filters import And, Filter, Only, Or, some
 from godwit.matching import Matcher
-from godwit.matching.bdd import BddMatcher, plain_manager
-from godwit.matching.index import IndexMatcher
+from godwit.matching.bdd_matcher import BddMatcher, plain_manager
+from godwit.matching.index_matcher import IndexMatcher
 from godwit.matching.matcher import SubscriptionId
-from godwit.matching.naive import NaiveMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
 from tests.property import strategies as draw
 
 NewMatcher = Callable[[], Matcher]

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from godwit.simulator.base_stations import SCAN_INTERVAL_S, BaseStations, itinerary_along, station_positions
 from godwit.simulator.movement_models import Itinerary, MovementSpace, joined_moves, movement_graph, planned_itineraries
-from godwit.simulator.scenario.roaming import Roaming
+from godwit.simulator.scenario.roaming_section import Roaming
 from godwit.simulator.topologies import Overlay, leaves, random_tree
-from godwit.simulator.tracks import Box, Track
+from godwit.simulator.tracks import Rectangle, Track
 
 BEGINS_S, ENDS_S = 10.0, 600.0
 
@@ -150,7 +150,7 @@ def test_a_client_is_within_range_of_the_broker_that_it_comes_to_and_does_not_fl
     roaming: Roaming, ground: MovementSpace, track: Track, seed: int
 ) -> None:
     """stations.py, rules 1 and 2; and it comes to the nearest of all."""
-    spots = station_positions(roaming, ground, Box(-300.0, -300.0, 300.0, 300.0))
+    spots = station_positions(roaming, ground, Rectangle(-300.0, -300.0, 300.0, 300.0))
     way = itinerary_along(roaming, ground, BaseStations(spots, roaming.range_m), track, Random(seed))
     for move in way.moves:
         spot = track.at(move.arrives_s)
@@ -172,7 +172,7 @@ def test_a_client_is_within_range_of_the_broker_that_it_comes_to_and_does_not_fl
 def test_a_client_that_has_a_broker_is_within_its_range_whenever_it_looks(
     roaming: Roaming, ground: MovementSpace, track: Track, seed: int
 ) -> None:
-    spots = station_positions(roaming, ground, Box(-300.0, -300.0, 300.0, 300.0))
+    spots = station_positions(roaming, ground, Rectangle(-300.0, -300.0, 300.0, 300.0))
     way = itinerary_along(roaming, ground, BaseStations(spots, roaming.range_m), track, Random(seed))
     for move, later in pairwise(way.moves):
         at = move.arrives_s

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import godwit.mqtt.outgoing
+import godwit.mqtt.outgoing_deliveries
 from godwit.broker.effects import TimerDue
 from godwit.broker.messages import Bye, Delivery
 from godwit.errors import MqttFault
@@ -24,6 +24,7 @@ from godwit.mqtt import (
     Decoder,
     Disconnect,
     MqttSession,
+    MqttSettings,
     Packet,
     Pingreq,
     Pingresp,
@@ -32,7 +33,6 @@ from godwit.mqtt import (
     Publish,
     Pubrec,
     Pubrel,
-    Settings,
     Suback,
     Subscribe,
     Subscription,
@@ -42,7 +42,7 @@ from godwit.mqtt import (
     encode,
     topic_filter,
 )
-from godwit.mqtt.exchange import (
+from godwit.mqtt.mqtt_effects import (
     Accepted,
     Acknowledged,
     AddSubscriptions,
@@ -54,17 +54,17 @@ from godwit.mqtt.exchange import (
     Faulted,
     Granted,
     Heard,
-    Kept,
     Message,
     Opened,
+    PersistentState,
     PublishEvent,
     Send,
     Stop,
     Subscribed,
 )
-from godwit.mqtt.outgoing import Outgoing
+from godwit.mqtt.outgoing_deliveries import OutgoingDeliveries
 from godwit.mqtt.properties import ALLOWED as PROPERTIES
-from godwit.mqtt.reasons import ALLOWED as REASONS
+from godwit.mqtt.reason_codes import ALLOWED as REASONS
 from tests.conformance.mqtt_world import World
 
 # ------------------------------------------------------------ packets
@@ -326,7 +326,7 @@ def inputs(level: int) -> st.SearchStrategy:
 )
 def test_a_session_takes_whatever_comes_says_only_what_its_level_knows_and_can_be_copied(drawn):
     level, connect, told_to_it = drawn
-    session = MqttSession(Settings(receive_maximum=3, topic_alias_maximum=3, in_flight_max=2, queue_max=3))
+    session = MqttSession(MqttSettings(receive_maximum=3, topic_alias_maximum=3, in_flight_max=2, queue_max=3))
     decoders: dict[str, Decoder] = {}
     for now, input in enumerate([Opened("one", connect, "me"), Attached("one", False), *told_to_it]):
         if isinstance(input, Opened):
@@ -367,7 +367,7 @@ def seen(session: MqttSession, effects: list[Any]) -> tuple[Any, ...]:
 )
 def test_many_answers_at_once_are_the_same_as_one_after_the_other(drawn, numbers, is_one):
     _, connect, told_to_it = drawn
-    session = MqttSession(Settings(receive_maximum=3, topic_alias_maximum=3, in_flight_max=2, queue_max=3))
+    session = MqttSession(MqttSettings(receive_maximum=3, topic_alias_maximum=3, in_flight_max=2, queue_max=3))
     session.kept.subscriptions["t"] = Granted(1)
     name = "one" if is_one else "two"
     deliveries = [Deliver(number, "t", b"x", ("t",), 1) for number in range(1, 5)]
@@ -389,7 +389,7 @@ def test_many_answers_at_once_are_the_same_as_one_after_the_other(drawn, numbers
 
 @given(st.sampled_from([4, 5]), st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5), st.booleans()), max_size=12))
 def test_a_publication_taken_in_quickly_is_the_same_as_one_that_is_heard(level, published):
-    session = MqttSession(Settings(receive_maximum=3))
+    session = MqttSession(MqttSettings(receive_maximum=3))
     session.handle(Opened("one", Connect("me", level), "me"), 0.0)
     session.handle(Attached("one", False), 0.0)
     twin = copy.deepcopy(session)
@@ -530,14 +530,14 @@ def run_out(
 ) -> tuple[list[bytes], list[bytes]]:
     """What a subscriber got of `EVENTS`, and what was taken out of its queue while it was away. Identifiers are few."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(godwit.mqtt.outgoing, "IDS_MAX", 4)
+        patch.setattr(godwit.mqtt.outgoing_deliveries, "IDS_MAX", 4)
         return _run_out(level, qos, window, steps, is_slow, ends_well)
 
 
 def _run_out(
     level: int, qos: int, window: int, steps: list[tuple[str, int]], is_slow: bool, ends_well: bool = True
 ) -> tuple[list[bytes], list[bytes]]:
-    world = World(Settings(receive_maximum=3, in_flight_max=2 if level < 5 else 64))
+    world = World(MqttSettings(receive_maximum=3, in_flight_max=2 if level < 5 else 64))
     publisher, subscriber = Peer(world, "p", level, 65_535, None), Peer(world, "s", level, window, qos)
     peers = [publisher, subscriber]
     converse(world, peers)
@@ -629,10 +629,10 @@ DELIVERIES = st.lists(
 )
 
 
-def outgoing_of(level: int, alias_max: int, sent_up_to: int, doubtful: int) -> Outgoing:
+def outgoing_of(level: int, alias_max: int, sent_up_to: int, doubtful: int) -> OutgoingDeliveries:
     standing = {"a": Granted(0), "b": Granted(1, retain_as_published=True), "c": Granted(2, identifier=alias_max and 7)}
-    kept = Kept(subscriptions=standing, sent_up_to=sent_up_to)
-    return Outgoing(kept, "line", level, 3, 60, alias_max, 100, doubtful)
+    kept = PersistentState(subscriptions=standing, sent_up_to=sent_up_to)
+    return OutgoingDeliveries(kept, "line", level, 3, 60, alias_max, 100, doubtful)
 
 
 @given(st.sampled_from([4, 5]), st.sampled_from([0, 0, 2]), st.integers(0, 3), st.integers(0, 2), DELIVERIES)

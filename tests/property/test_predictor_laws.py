@@ -8,7 +8,7 @@ from fractions import Fraction
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from godwit.mobility.predictors import Itineraries, MovementModel, Wrong, model_of
+from godwit.mobility.predictors import Itineraries, MovementModel, NoisyPredictor, model_of
 
 BROKERS = "abcd"
 Ways = Mapping[str, Mapping[str, float]]
@@ -120,5 +120,5 @@ def test_the_more_kinds_of_steps_a_pair_has_seen_the_less_it_outweighs_what_ever
 
 def test_a_spoilt_predictor_passes_on_where_the_client_was() -> None:
     model = MovementModel({"b": {"a": 1, "c": 1}}, {"a": {"b": {"c": 9}}})
-    spoilt = Wrong(model, 0.0, tuple(BROKERS))
+    spoilt = NoisyPredictor(model, 0.0, tuple(BROKERS))
     assert (spoilt.next_broker("x", "b", 1), spoilt.next_broker("x", "b", 1, "a")) == ("a", "c")

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.filters import event, parse
-from godwit.matching.naive import NaiveMatcher
-from godwit.matching.remembering import RememberingMatcher
+from godwit.matching.caching_matcher import CachingMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
 
 FILTERS = [parse(text) for text in ("x = 1", "x = true", "x > 0", "y = 'a'", "x = '1'", "x is null")]
 EVENTS = st.fixed_dictionaries({}, optional={"x": st.sampled_from([1, True, 1.0, "1"]), "y": st.sampled_from("ab")})
@@ -22,7 +22,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_what_is_remembered_is_true(steps):
-    naive, remembering = NaiveMatcher(), RememberingMatcher()
+    naive, remembering = NaiveMatcher(), CachingMatcher()
     for step in steps:
         for matcher in (naive, remembering):
             if isinstance(step, tuple):

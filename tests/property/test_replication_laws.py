@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from godwit.broker.chains import Chain
 from godwit.broker.effects import Close, Closed, Heard, Notify, Opened, StartTimer, StopTimer, Tell, TimerDue, Trace
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Attach, Between, Received, Request
+from godwit.broker.messages import Attach, FetchEvents, Received, Request
+from godwit.broker.predecessor_chain import PredecessorChain
 from godwit.broker.sessions import Sessions
 from godwit.client import ClientConfig, MergeBounds, ReplicaConfig, ReplicatedClient
-from godwit.client.complete import CompleteMerge
+from godwit.client.complete_merge import CompleteMerge
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.simulator.replication_checkers import EventId, History, complete, consistent, ordered
@@ -171,7 +171,7 @@ class Network:
                     self.answer(name, sessions.admit(connection, message, self.now)[1])
                 case Received():
                     self.answer(name, sessions.received(connection, message, self.now))
-                case Between():
+                case FetchEvents():
                     self.answer(name, sessions.between(connection, message, self.now))
             return True
         return False
@@ -290,7 +290,7 @@ def test_a_filter_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_filter_that_displays_by_arrival_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("godwit.client.complete.insort", lambda numbers, number: numbers.append(number))
+    monkeypatch.setattr("godwit.client.complete_merge.insort", lambda numbers, number: numbers.append(number))
     network = Network(2)
     for _ in range(3):
         network.publish("s", 0)
@@ -311,7 +311,7 @@ def test_a_filter_that_never_asks_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_answer_without_what_waits_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     between = Sessions.between
 
-    def silent(self: Sessions, connection: str, message: Between, now: float) -> list[Any]:
+    def silent(self: Sessions, connection: str, message: FetchEvents, now: float) -> list[Any]:
         [tell] = between(self, connection, message, now)
         assert isinstance(tell, Tell)
         return [Tell(tell.connection, structs.replace(tell.message, items=(), through=message.through))]
@@ -347,5 +347,5 @@ def test_a_chain_that_hides_what_was_lost_is_caught(monkeypatch: pytest.MonkeyPa
     assert seen.displayed == [("s", 4), ("s", 5), ("s", 6)]
     assert seen.kinds["gap"] == {("s", 3)}  # the one that is named; the session's receipt names all three
     assert seen.kinds["lost"] == {("s", 1), ("s", 2), ("s", 3)}
-    monkeypatch.setattr(Chain, "link", lambda self, number, event: self._before.update({number: 0}))
+    monkeypatch.setattr(PredecessorChain, "link", lambda self, number, event: self._before.update({number: 0}))
     assert "gap" not in overflow().kinds

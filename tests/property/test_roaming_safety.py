@@ -8,13 +8,23 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Advertise, Attach, Bye, Connection, Context, Publish, Request, Subscribe, Waiting
+from godwit.broker.messages import (
+    Advertise,
+    Attach,
+    Bye,
+    Context,
+    PastConnection,
+    Publish,
+    QueuedEvent,
+    Request,
+    Subscribe,
+)
 from godwit.broker.session import Session
 from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.mobility import ways
-from godwit.mobility.messages import Brokers, MoveOut, Relocate, Replay
 from godwit.mobility.modes import MODES
+from godwit.mobility.move_messages import MoveOut, ReachableBrokers, Relocate, Replay
 from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.relocation import RELOCATE_S, Relocation
 from tests.property.roaming_line import NAMES, RoamingLine
@@ -25,7 +35,7 @@ CLIENTS = ("ann", "bob")
 BROKERS = ("", "zz", *NAMES)
 CONNECTIONS = ("k1", "k2", "k3")
 WANTED = ((), (Subscribe(("?", "f"), FILTER),), (Advertise(("?", "f"), FILTER), Subscribe(("?", "g"), parse("y = 1"))))
-LOGS = ((), (Connection("a", 1, 0.0), Connection("zz", 1, 0.0)))
+LOGS = ((), (PastConnection("a", 1, 0.0), PastConnection("zz", 1, 0.0)))
 
 attaching = st.tuples(
     st.just("attach"),
@@ -154,9 +164,9 @@ def replayed(client: str, net: RoamingLine, attempt: int = 2) -> Replay:
     return Replay(client, "c", attempt, state, (), is_last=False)
 
 
-def waiting(first: int, count: int = 64) -> tuple[Waiting, ...]:
+def waiting(first: int, count: int = 64) -> tuple[QueuedEvent, ...]:
     numbers = range(first, first + count)
-    return tuple(Waiting(n, event({"x": 3}, publisher="p", sequence=n), ("f",), 0.0) for n in numbers)
+    return tuple(QueuedEvent(n, event({"x": 3}, publisher="p", sequence=n), ("f",), 0.0) for n in numbers)
 
 
 def test_a_session_of_which_only_a_part_comes_goes_on_with_that_part():
@@ -242,7 +252,7 @@ def test_the_bytes_of_a_replay_are_bounded_by_what_a_queue_holds():
     net.forge("b", "c", replayed("ann", net))
     heavy = event({"x": 3}, publisher="p", sequence=1, payload=bytes(4_000))
     for _ in range(5):
-        net.forge("b", "c", Replay("ann", "c", 2, None, (Waiting(1, heavy, ("f",), 0.0),), is_last=False))
+        net.forge("b", "c", Replay("ann", "c", 2, None, (QueuedEvent(1, heavy, ("f",), 0.0),), is_last=False))
     assert sum(len(part.items) for part in net.brokers["c"].component(Relocation).arrivals["ann"].parts) == 2
 
 
@@ -273,7 +283,7 @@ def test_what_waits_for_a_broker_is_sent_when_somebody_tells_of_it():
     net = RoamingLine()
     net.forge("b", "c", Relocate("ann", "zz", "a", 1))
     assert net.brokers["c"].component(OverlayRoutes).unsent_count == 1
-    net.forge("b", "c", Brokers(("zz",)))
+    net.forge("b", "c", ReachableBrokers(("zz",)))
     assert (
         net.brokers["c"].component(OverlayRoutes).unsent,
         net.brokers["c"].component(OverlayRoutes).unsent_count,

@@ -29,14 +29,14 @@ from hypothesis import strategies as st
 from godwit.broker.channels import Channels
 from godwit.broker.context_table import OtherBroker
 from godwit.broker.graph import GraphRouting
-from godwit.broker.messages import Carried, EntryId, InContext, NodeId, Packet, Publish, Subscribe, Unneeded
-from godwit.broker.routing import Answer, Forward, Handed
+from godwit.broker.messages import Carried, DropSubscriptions, EntryId, InContext, NodeId, Packet, Publish, Subscribe
+from godwit.broker.routing import Answer, Forward, RelayedMessage
 from godwit.broker.spcf import CONTEXTS_MAX, ContextForwarding, spcf_routing
 from godwit.filters.contexts import context_of, may_match, sender_part, stamped
 from godwit.filters.events import Attributes, Event, event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.language import parse
-from godwit.mobility.messages import Flush
+from godwit.mobility.move_messages import Flush
 from tests.property.routing_network import NEWBORN_S, GraphNetwork
 
 OVERLAYS: dict[str, list[tuple[str, str]]] = {
@@ -313,7 +313,7 @@ class Flushing(GraphNetwork):
         super().__init__(*overlay, **options)
 
     def on_answer(self, name: NodeId, answer: Any) -> None:
-        if isinstance(answer, Handed):
+        if isinstance(answer, RelayedMessage):
             self.flushed.add((name, answer.source, answer.message.attempt))
         super().on_answer(name, answer)
 
@@ -445,7 +445,7 @@ class NeverTakesBack(ContextForwarding):
 
 class IgnoresUnneeded(ContextForwarding):
     def on_message(self, source: NodeId, message: Any) -> list[Answer]:
-        return [] if isinstance(message, Unneeded) else super().on_message(source, message)
+        return [] if isinstance(message, DropSubscriptions) else super().on_message(source, message)
 
 
 class KeepsItsClass(ContextForwarding):

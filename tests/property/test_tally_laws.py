@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from godwit.filters.events import event
 from godwit.filters.filters import Filter, all_of, any_of, missing, some
 from godwit.filters.sets import at_least, at_most, between, less_than, more_than, one_of
-from godwit.matching import encoding, index, tallies
-from godwit.matching.index import IndexMatcher
-from godwit.matching.naive import NaiveMatcher
-from godwit.pipeline.index import Index
+from godwit.matching import event_encoder, index_matcher, match_counter
+from godwit.matching.index_matcher import IndexMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
+from godwit.pipeline.subscription_index import SubscriptionIndex
 from tests.property import strategies as draw
 
 NAMES = ("a", "b", "c")
@@ -56,7 +56,7 @@ FILTERS = st.lists(st.one_of(tallied(), tallied(), tallied(), others()), min_siz
 
 @pytest.fixture(autouse=True)
 def _for_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "TALLIED_FROM", 1)
+    monkeypatch.setattr(index_matcher, "TALLIED_FROM", 1)
 
 
 def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -94,7 +94,7 @@ def test_an_index_in_a_file_counts_everyone_who_has_a_filter(
 ) -> None:
     """Filters weigh as many as have them; those of some are gone before the index is written."""
     wanted = {f"{number}.{copy}": filter for number, filter in enumerate(filters) for copy in range(number % 3 + 1)}
-    found = Index(wanted)
+    found = SubscriptionIndex(wanted)
     for id in data.draw(st.lists(st.sampled_from(sorted(wanted)), unique=True, max_size=6), label="gone"):
         found.remove(id)
         del wanted[id]
@@ -110,7 +110,7 @@ def test_an_index_in_a_file_counts_everyone_who_has_a_filter(
 
 @pytest.mark.parametrize("planted", ["ended", "shape"])
 def test_a_wrong_tally_is_caught(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = tallies.Tallies.__init__
+    made = match_counter.MatchCounter.__init__
 
     def wrong(self: Any, *parts: Any) -> None:
         made(self, *parts)
@@ -119,7 +119,7 @@ def test_a_wrong_tally_is_caught(planted: str, monkeypatch: pytest.MonkeyPatch) 
         elif self.worth:
             self.shapes = self.shapes[:1]
 
-    monkeypatch.setattr(tallies.Tallies, "__init__", wrong)
+    monkeypatch.setattr(match_counter.MatchCounter, "__init__", wrong)
     with pytest.raises(AssertionError):
         settings(phases=[Phase.generate])(given(FILTERS, ROWS | SEVERAL, st.data())(law))()
 
@@ -145,6 +145,6 @@ def test_the_rest_is_not_asked_to_look_at_columns_that_only_tallies_know(monkeyp
     wanted |= {1_000 + k: all_of(some("b", more_than(k)), some("c", more_than(k))) for k in range(20)}
     matcher.add_many(wanted.items())
     rows = [{"a": k % 9, "b": k, "c": k // 2} for k in range(50)]
-    monkeypatch.setattr(encoding, "check_column", lambda *_: pytest.fail("a column was looked at twice"))
+    monkeypatch.setattr(event_encoder, "check_column", lambda *_: pytest.fail("a column was looked at twice"))
     check(matcher, wanted, rows)
     assert matcher._rest is not None

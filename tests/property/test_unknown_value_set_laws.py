@@ -26,10 +26,10 @@ from godwit.filters.reasons import failing
 from godwit.filters.regions import Bounds, Region
 from godwit.filters.sets import ValueSet, between, complement, starts_with
 from godwit.filters.values import Kind, Point, Value, identity, kind_of
-from godwit.matching.bdd import BddMatcher, plain_manager
-from godwit.matching.index import IndexMatcher
-from godwit.matching.naive import NaiveMatcher
-from godwit.matching.remembering import RememberingMatcher
+from godwit.matching.bdd_matcher import BddMatcher, plain_manager
+from godwit.matching.caching_matcher import CachingMatcher
+from godwit.matching.index_matcher import IndexMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
 from godwit.runtime.wire import NATIVE
 from tests.property import strategies as draw
 
@@ -217,7 +217,7 @@ def test_a_yes_for_unknown_sets_would_be_noticed(monkeypatch: pytest.MonkeyPatch
 def test_every_matcher_asks_an_unknown_set_itself(filters: list[Filter], events: list[Attributes]) -> None:
     naive = NaiveMatcher()
     naive.add_many(enumerate(filters))
-    for matcher in (IndexMatcher(), RememberingMatcher(), BddMatcher(), BddMatcher(plain_manager)):
+    for matcher in (IndexMatcher(), CachingMatcher(), BddMatcher(), BddMatcher(plain_manager)):
         matcher.add_many(enumerate(filters))
         for event in events:
             assert set(matcher.match(Event(event))) == set(naive.match(Event(event)))

@@ -14,17 +14,17 @@ import pytest
 
 from godwit.broker import message_checks
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Arrived, Close, Closed, Effect, Heard, LinkUp, Opened, Tell
 from godwit.broker.messages import (
     Accepted,
     Ack,
     Attach,
     Attached,
-    Between,
     Bye,
-    Covered,
     Delivery,
+    FetchedEvents,
+    FetchEvents,
     Frame,
     Goodbye,
     Hello,
@@ -45,7 +45,7 @@ from godwit.filters.filters import And, Filter, Missing, Only, Or, Some
 from godwit.filters.sets import ValueSet
 from godwit.filters.values import KIND_OF_TYPE, Value
 from godwit.mobility import mobile_broker
-from godwit.mobility.messages import MoveOut, Strike
+from godwit.mobility.move_messages import MoveOut, TrimConnectionLog
 from godwit.runtime import wire
 from tests.property.wrong_messages import CLIENT, Wrong, fitting, samples, written, wrong_ones
 
@@ -186,8 +186,8 @@ def in_a_packet(machine: Broker, message: Any) -> list[Effect]:
     return in_a_frame(machine, Packet("left", 1, {"here": 1}, message))
 
 
-CLIENTS_SAY = (Attach, Request, Received, Between, Bye, MoveOut)
-CLIENTS_HEAR = (Attached, Accepted, Refused, Delivery, Covered, Quench, Strike, Bye)
+CLIENTS_SAY = (Attach, Request, Received, FetchEvents, Bye, MoveOut)
+CLIENTS_HEAR = (Attached, Accepted, Refused, Delivery, FetchedEvents, Quench, TrimConnectionLog, Bye)
 LINKS_CARRY = (Hello, Frame, Ack, Goodbye)
 BROKERS_SAY = tuple(kind for kind in KINDS if kind not in (*CLIENTS_SAY, *CLIENTS_HEAR, *LINKS_CARRY))
 

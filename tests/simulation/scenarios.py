@@ -8,14 +8,14 @@ from godwit.filters.filters import Filter, some
 from godwit.filters.sets import less_than
 from godwit.simulator.ledger import NEVER, EventId, Ledger, RequestHistory
 from godwit.simulator.run import Simulation
-from godwit.simulator.scenario import Clients, OverlaySpec, Routing, Run, Scenario, with_changes
+from godwit.simulator.scenario import Clients, OverlaySpec, RoutingSection, Run, Scenario, with_changes
 from godwit.simulator.summary import Summary
 from godwit.simulator.workloads import Workload, WorkloadSpec
 
 TREE = Scenario(
     name="small tree",
     overlay=OverlaySpec(kind="random_tree", brokers=5),
-    routing=Routing(reduction="covering", advertisements="off"),
+    routing=RoutingSection(reduction="covering", advertisements="off"),
     clients=Clients(publishers=3, subscribers=6, subscriptions=2, publish_per_s=5.0),
     workload=WorkloadSpec(kind="mixed"),
     run=Run(warmup_s=3.0, duration_s=8.0, settle_s=30.0),

@@ -11,11 +11,11 @@ from godwit.filters.contexts import of_sender
 from godwit.filters.events import event
 from godwit.filters.filters import Filter, all_of
 from godwit.simulator import fire_monitoring
-from godwit.simulator.fire_monitoring import Building, Device, alert, near, orders, wish
+from godwit.simulator.fire_monitoring import Building, BuildingDevice, alert, near, orders, wish
 from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import named, with_changes
-from godwit.simulator.scenario.fire import Fire
+from godwit.simulator.scenario.fire_section import Fire
 from tests.simulation.scenarios import FAULTS, delivered_pairs, laws_broken, outcome
 
 SMALLER = ["fire.detectors=4", "fire.sprinklers=12", "fire.signals=6", "fire.fires=5", "run.duration_s=25"]
@@ -63,7 +63,7 @@ def test_the_command_shows_it() -> None:
     shown = CliRunner().invoke(main.app, ["simulate", "fire", "--seed", "1"])
     assert shown.exit_code == 0
     told = json.loads(shown.stdout)
-    assert told["held"]
+    assert told["passed"]
     assert told["fire"]["as_the_building_says"] is True
     assert told["context_changes"] > 100
 
@@ -74,7 +74,7 @@ def test_the_command_shows_it() -> None:
 def test_a_sprinkler_that_asks_about_no_floor_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ledger knows only what was asked for: the building knows better."""
 
-    def on_any_floor(device: Device, spec: Fire) -> Filter:
+    def on_any_floor(device: BuildingDevice, spec: Fire) -> Filter:
         intact = near(device, spec)
         return all_of(*(part for part in intact.parts if part.attribute != "floor"))  # type: ignore[union-attr]
 
@@ -85,14 +85,14 @@ def test_a_sprinkler_that_asks_about_no_floor_is_found_out(monkeypatch: pytest.M
 
 
 def test_a_broker_that_does_not_test_whom_an_order_means_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Session, "is_meant", lambda self, event: True)
+    monkeypatch.setattr(Session, "is_addressed", lambda self, event: True)
     scenario = with_changes(FIRE, ["routing.strategy=gsf", "fire.fires=1"])
-    assert set(laws_broken(outcome(scenario, 1))) == {"fire", "nothing unmeant"}
+    assert set(laws_broken(outcome(scenario, 1))) == {"fire", "nothing misdelivered"}
 
 
 # ---------------------------------------------------------------- the parts
 
-SPRINKLER = Device("sprinkler1", "sprinkler", 2, 100.0, 30.0)
+SPRINKLER = BuildingDevice("sprinkler1", "sprinkler", 2, 100.0, 30.0)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_sprinkler_wants_alerts_of_its_floor_within_30_m_along_both_axes(
     floor: int, x: float, y: float, is_near: bool, interface: str
 ) -> None:
     spec = Fire(floors=3, interface=interface)  # type: ignore[arg-type]
-    detector = Device("detector1", "detector", floor, x, y)
+    detector = BuildingDevice("detector1", "detector", floor, x, y)
     content, sender = wish(SPRINKLER, spec)
     said = dict(alert(detector, spec))
     if interface == "context":
@@ -130,9 +130,9 @@ def test_the_planner_orders_those_west_of_the_fire_left_and_those_east_of_it_rig
 def test_brokers_serve_the_building_floor_by_floor_and_devices_stay_on_their_floor() -> None:
     building = Building(Fire(floors=3, carried=0.5, width_m=90), RandomStreams(1))
     brokers = tuple(f"b{k}" for k in range(9))
-    assert building.broker(Device("d", "detector", 1, 0.0, 0.0), brokers) == "b3"
-    assert building.broker(Device("d", "detector", 1, 89.5, 0.0), brokers) == "b5"
-    assert building.broker(Device("d", "detector", 2, 90.0, 0.0), ("b0",)) == "b0"
+    assert building.broker(BuildingDevice("d", "detector", 1, 0.0, 0.0), brokers) == "b3"
+    assert building.broker(BuildingDevice("d", "detector", 1, 89.5, 0.0), brokers) == "b5"
+    assert building.broker(BuildingDevice("d", "detector", 2, 90.0, 0.0), ("b0",)) == "b0"
     [carried, *_] = [device for device in building.devices.values() if device.is_carried]
     moved = building.carry(carried.name)
     assert (moved.floor, moved.name) == (carried.floor, carried.name)

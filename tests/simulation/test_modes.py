@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from godwit.mobility.attach_policies.carry import Carry
+from godwit.mobility.attach_policies.carry import CarryPolicy
 from godwit.mobility.modes import MODES
 from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
@@ -139,7 +139,7 @@ def test_no_broker_keeps_anything_of_a_client_that_has_left_it(mode):
                 continue
             assert broker.sessions.session(client) is None
             assert client not in broker.component(Relocation).arrivals
-            assert client not in broker.component(Carry).collecting
+            assert client not in broker.component(CarryPolicy).collecting
             assert not [id for id in broker.routing.in_subs[""] if id[0] == client]  # type: ignore[attr-defined]
 
 
@@ -147,7 +147,7 @@ def test_no_broker_keeps_anything_of_a_client_that_has_left_it(mode):
 
 
 def takes_nothing_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Carry, "_take_in", lambda *_: [])
+    monkeypatch.setattr(CarryPolicy, "_take_in", lambda *_: [])
 
 
 def forgets_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def asks_for_the_session_before_it_subscribes(monkeypatch: pytest.MonkeyPatch) -
 
 
 def never_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Carry, "_ask_all", lambda *_: [])
+    monkeypatch.setattr(CarryPolicy, "_ask_all", lambda *_: [])
 
 
 @pytest.mark.parametrize(

@@ -81,14 +81,14 @@ def errors(model: MovementModel, visits: list[tuple[str, ...]]) -> int:
 
 
 def test_order_two_is_wrong_less_often_and_the_trace_shows_it(tmp_path: Path) -> None:
-    """A wrong prediction takes two `Withdraw` on a street: to the broker that was left, and to the one that waits."""
+    """A wrong prediction takes two `WithdrawPrefetch` on a street: to the broker left, and to the one that waits."""
     wrong = {}
     for order in (1, 2):
         summary, handled, visits = run_with(by_model(tmp_path, order))
         assert summary.violations == ()
         assert handled["Prefetch"] == summary.moves > 100
-        assert handled["Withdraw"] == 2 * errors(model_of(learnt(order), "model.json"), visits)
-        wrong[order] = handled["Withdraw"] // 2
+        assert handled["WithdrawPrefetch"] == 2 * errors(model_of(learnt(order), "model.json"), visits)
+        wrong[order] = handled["WithdrawPrefetch"] // 2
     assert wrong[1] > summary.moves / 4  # nearly half, but at the ends of the street
     assert wrong[2] <= len(visits)  # the first move of each: nobody knows yet in which direction it goes
 

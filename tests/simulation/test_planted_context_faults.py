@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from godwit.baselines.hops import HopRouting
+from godwit.baselines.hop_routing import HopRouting
 from godwit.broker.context_table import OwnContexts
 from godwit.broker.routing import Answer
 from godwit.broker.session import Session
 from godwit.broker.sessions import Sessions
 from godwit.broker.spcf import ContextForwarding
-from godwit.client import contexts as own_contexts
+from godwit.client import own_context as own_contexts
 from godwit.filters.events import Attributes
 from godwit.simulator.scenario import Scenario, with_changes
 from tests.simulation.scenarios import CHURN, GRAPH, TREE, laws_broken, outcome
@@ -24,7 +24,7 @@ from tests.simulation.test_planted_faults import Plant
 
 def delivers_whomever_it_means(patch: pytest.MonkeyPatch) -> None:
     """A border broker delivers to whoever wants an event, whomever it means."""
-    patch.setattr(Session, "is_meant", lambda self, event: True)
+    patch.setattr(Session, "is_addressed", lambda self, event: True)
 
 
 def keeps_the_first_context(patch: pytest.MonkeyPatch) -> None:
@@ -128,9 +128,9 @@ ROLES = with_changes(EDGES, ["contexts.kind=mixed"])
 Case = tuple[Plant, Scenario, str, set[str]]
 
 CASES: list[Case] = [
-    (delivers_whomever_it_means, EDGES, "nothing unmeant", set()),
-    (delivers_whomever_it_means, SPCF, "nothing unmeant", set()),
-    (keeps_the_first_context, EDGES, "nothing lost", {"nothing unmeant"}),
+    (delivers_whomever_it_means, EDGES, "nothing misdelivered", set()),
+    (delivers_whomever_it_means, SPCF, "nothing misdelivered", set()),
+    (keeps_the_first_context, EDGES, "nothing lost", {"nothing misdelivered"}),
     (stamps_nothing, EDGES, "nothing lost", set()),
     (vouches_for_nobody, ROLES, "nothing unwanted", {"nothing lost"}),
     (awaits_nobody, with_changes(SPCF, FAR), "nothing lost", set()),

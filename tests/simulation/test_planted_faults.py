@@ -21,11 +21,11 @@ from godwit.broker.placements import Change
 from godwit.broker.quenching import Quenching
 from godwit.broker.queues import Queue
 from godwit.broker.reductions import Grouped
-from godwit.broker.routing import Local
+from godwit.broker.routing import DeliverLocally
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.client.client import Client, ClientConfig
 from godwit.filters import algebra
-from godwit.mobility.messages import Replay
+from godwit.mobility.move_messages import Replay
 from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier
 from godwit.seen import Seen
@@ -71,7 +71,10 @@ def matches_too_much(patch: pytest.MonkeyPatch) -> None:
         answers = intact(self, message, source, now)
         if message.event.sequence % 2:
             return answers
-        return [*(each for each in answers if type(each) is not Local), Local(message.event, list(self.in_subs[HERE]))]
+        return [
+            *(each for each in answers if type(each) is not DeliverLocally),
+            DeliverLocally(message.event, list(self.in_subs[HERE])),
+        ]
 
     patch.setattr(TreeRouting, "on_publish", on_publish)
 

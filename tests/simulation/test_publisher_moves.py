@@ -65,7 +65,7 @@ def test_wrong_predictions_cost_messages_and_nothing_else():
         scenario("prefetching", "routing.advertisements=required", "clients.roaming.publishers.wrong_rate=1"), 2
     )
     assert right.violations == wrong.violations == ()
-    assert wrong.messages["Withdraw"] > right.messages.get("Withdraw", 0)
+    assert wrong.messages["WithdrawPrefetch"] > right.messages.get("WithdrawPrefetch", 0)
     assert sum(wrong.messages.values()) > sum(right.messages.values())
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Notify
 from godwit.client import Client, ReplicaConfig, ReplicatedClient
 from godwit.filters.filters import Filter

@@ -8,7 +8,7 @@ from msgspec import structs
 from godwit.broker.effects import Effect
 from godwit.broker.messages import NodeId
 from godwit.client import ReplicaConfig
-from godwit.client.complete import CompleteMerge, MergeBounds
+from godwit.client.complete_merge import CompleteMerge, MergeBounds
 from godwit.simulator.replication_checkers import complete, consistent, ordered
 from tests.simulation import replicated_overlay
 from tests.simulation.replicated_overlay import Overlay

@@ -6,17 +6,19 @@ from pathlib import Path
 import pytest
 
 from godwit.errors import GodwitError
-from godwit.mobility import locations
-from godwit.reproduce import Setting, claims_of, logical
+from godwit.mobility import possible_values
+from godwit.reproduce import Setting, claims_of, logical_mobility_claims
 from godwit.reproduce.figures import CAPTION_WIDTH, TITLE_WIDTH, lines
 
 
 def test_the_tables_of_ploc_are_the_papers_and_a_rule_with_another_step_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert logical.ploc_tables().holds
-    monkeypatch.setattr(logical, "steps", lambda elapsed_s, dwell_s, rule: locations.steps(elapsed_s, dwell_s))
-    assert not logical.ploc_tables().holds
+    assert logical_mobility_claims.ploc_tables().holds
+    monkeypatch.setattr(
+        logical_mobility_claims, "steps", lambda elapsed_s, dwell_s, rule: possible_values.steps(elapsed_s, dwell_s)
+    )
+    assert not logical_mobility_claims.ploc_tables().holds
 
 
 def test_a_paper_that_is_not_there_is_named_with_those_that_are() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from godwit.baselines.bloom import BloomFilter
-from godwit.baselines.hops import HopRouting
+from godwit.baselines.hop_routing import HopRouting
 from godwit.filters.contexts import sender_part
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
@@ -23,14 +23,14 @@ from godwit.reproduce.spcf import (
     strategy_figures,
     throughput,
 )
-from godwit.reproduce.spcf.forwarding import TWIN, Measured, Plan, forward, measured, ratios, spread
+from godwit.reproduce.spcf.forwarding import TWIN, ForwardingPlan, Measured, forward, measured, ratios, spread
 from godwit.reproduce.spcf.routing_cost import Mix, RoutingCost
 from godwit.reproduce.spcf.routing_net import STRATEGIES, net_of, spanning_tree
 from godwit.reproduce.spcf.scale import Scale
-from godwit.reproduce.spcf.workload import Locality, Size, Workload
+from godwit.reproduce.spcf.workload import Locality, Workload, WorkloadSize
 from godwit.simulator.topologies import is_tree
 
-SMALL = Size(brokers=8, degree=3, clients=24, subscriptions=4)
+SMALL = WorkloadSize(brokers=8, degree=3, clients=24, subscriptions=4)
 ALL = tuple(STRATEGIES)
 
 
@@ -40,7 +40,7 @@ ALL = tuple(STRATEGIES)
 @pytest.mark.parametrize("share", [0.05, 0.25, 0.5, 1.0])
 @pytest.mark.parametrize("locality", ["none", "contexts", "interests"])
 def test_a_context_filter_matches_exactly_its_share_of_the_contexts(share: float, locality: Locality) -> None:
-    workload = Workload(Size(clients=20, subscriptions=5), 3, context=share, locality=locality)
+    workload = Workload(WorkloadSize(clients=20, subscriptions=5), 3, context=share, locality=locality)
     for _, _, filter in workload.subscriptions():
         asked = sender_part(filter)
         assert sum(asked.holds(context) for context in workload.contexts.values()) == 20 * share
@@ -48,7 +48,7 @@ def test_a_context_filter_matches_exactly_its_share_of_the_contexts(share: float
 
 def test_a_message_goes_to_the_share_of_clients_that_both_selectivities_make() -> None:
     for asks in ("subscriptions", "publications"):
-        workload = Workload(Size(subscriptions=5), 1, content=0.5, context=0.4, asks=asks)
+        workload = Workload(WorkloadSize(subscriptions=5), 1, content=0.5, context=0.4, asks=asks)
         meant = workload.meant(workload.events(300))
         assert sum(map(len, meant)) / len(meant) == pytest.approx(0.5 * 0.4 * 100, rel=0.1)
 
@@ -63,7 +63,7 @@ def test_a_client_wants_a_message_by_one_subscription_at_most() -> None:
 
 def test_clients_are_equally_many_at_all_brokers_and_no_context_is_anothers() -> None:
     for locality in ("none", "contexts"):
-        workload = Workload(Size(), 1, locality=locality)
+        workload = Workload(WorkloadSize(), 1, locality=locality)
         homes = list(workload.homes.values())
         assert {homes.count(broker) for broker in workload.overlay.brokers} == {5}
         assert len({str(context) for context in workload.contexts.values()}) == 100
@@ -71,7 +71,7 @@ def test_clients_are_equally_many_at_all_brokers_and_no_context_is_anothers() ->
 
 def test_with_locality_the_clients_of_a_range_of_contexts_are_at_few_brokers() -> None:
     def brokers(locality: Locality) -> float:
-        workload = Workload(Size(subscriptions=3), 1, context=0.1, locality=locality)
+        workload = Workload(WorkloadSize(subscriptions=3), 1, context=0.1, locality=locality)
         found = [
             len(
                 {
@@ -91,7 +91,7 @@ def test_with_locality_the_clients_of_a_range_of_contexts_are_at_few_brokers() -
 
 
 def test_asf_runs_on_a_spanning_tree_of_the_overlay() -> None:
-    overlay = Workload(Size(), 1).overlay
+    overlay = Workload(WorkloadSize(), 1).overlay
     tree = spanning_tree(overlay)
     links = {frozenset((link.a, link.b)) for link in overlay.links}
     assert is_tree(tree)
@@ -129,7 +129,7 @@ def test_a_strategy_that_loses_a_message_is_seen(monkeypatch: pytest.MonkeyPatch
 
 def test_counts_are_the_same_each_time_and_have_the_papers_form() -> None:
     def found() -> list[Measured]:
-        plan = Plan(
+        plan = ForwardingPlan(
             size=SMALL,
             context=(0.125, 0.5, 1.0),
             messages=24,
@@ -149,7 +149,7 @@ def test_counts_are_the_same_each_time_and_have_the_papers_form() -> None:
 
 
 def test_a_scenario_leaves_out_selectivities_that_it_cannot_have() -> None:
-    plan = Plan(
+    plan = ForwardingPlan(
         size=SMALL,
         context=(0.05, 0.5),
         messages=2,
@@ -324,7 +324,7 @@ def test_changes_that_never_pay_are_said_so() -> None:
 # ---------------------------------------------------------------- the claims
 
 TINY = Scale(
-    size=Size(brokers=6, degree=3, clients=12, subscriptions=2),
+    size=WorkloadSize(brokers=6, degree=3, clients=12, subscriptions=2),
     forwarding=(0.25, 0.8),
     routing=(0.1, 0.3, 1.0),
     messages=16,

@@ -12,7 +12,16 @@ from godwit.simulator.checkers import judge
 from godwit.simulator.fault_plan import Fault
 from godwit.simulator.random_scenarios import ADVERTISEMENTS, REDUCTIONS
 from godwit.simulator.run import Simulation
-from godwit.simulator.scenario import Clients, FaultKind, Faults, OverlaySpec, Routing, Run, Scenario, with_changes
+from godwit.simulator.scenario import (
+    Clients,
+    FaultKind,
+    Faults,
+    OverlaySpec,
+    RoutingSection,
+    Run,
+    Scenario,
+    with_changes,
+)
 from godwit.simulator.summary import Violation
 
 WARMUP_S = 1.0
@@ -42,8 +51,12 @@ FILTERS: tuple[Filter, ...] = (
 EVENTS = st.fixed_dictionaries({"price": st.integers(0, 7)}, optional={"kind": st.sampled_from(["ice", "flood"])})
 
 ROUTINGS = (
-    *(Routing(reduction=r, excess_max=excess, advertisements=a) for r, excess in REDUCTIONS for a in ADVERTISEMENTS),
-    *(Routing(family="graph") for _ in range(6)),
+    *(
+        RoutingSection(reduction=r, excess_max=excess, advertisements=a)
+        for r, excess in REDUCTIONS
+        for a in ADVERTISEMENTS
+    ),
+    *(RoutingSection(family="graph") for _ in range(6)),
 )
 
 
@@ -100,7 +113,7 @@ class EveryStrategyUnderEveryFault(RuleBasedStateMachine):
     town: Town
 
     @initialize(routing=st.sampled_from(ROUTINGS), brokers=st.integers(3, 5), sync_ms=st.sampled_from([0, 0, 5]))
-    def build(self, routing: Routing, brokers: int, sync_ms: int) -> None:
+    def build(self, routing: RoutingSection, brokers: int, sync_ms: int) -> None:
         changes = [f"overlay.brokers={brokers}", f"overlay.disk_sync_ms={sync_ms}"]
         if routing.family == "graph":
             changes += ["routing={family='graph'}"]

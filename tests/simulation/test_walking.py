@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from godwit.mobility import locations
+from godwit.mobility import possible_values
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import (
     Clients,
     OverlaySpec,
-    Routing,
+    RoutingSection,
     Run,
     Scenario,
     Walking,
@@ -26,7 +26,7 @@ from tests.simulation.scenarios import FAULTS, SETTLE, delivered_pairs, laws_bro
 CITY = Scenario(
     name="a small city",
     overlay=OverlaySpec(kind="line", brokers=6, latency_ms=20.0),
-    routing=Routing(reduction="covering", advertisements="optional"),
+    routing=RoutingSection(reduction="covering", advertisements="optional"),
     clients=Clients(
         publishers=3, subscribers=6, publish_per_s=40.0, walking=Walking(graph="line 12", dwell_s=0.5, linger_s=0.2)
     ),
@@ -131,8 +131,8 @@ def losses(scenario: Scenario, seeds: range) -> int:
 
 
 def test_one_step_too_few_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    bound = locations.steps
-    monkeypatch.setattr(locations, "steps", lambda *args: bound(*args) - 1)
+    bound = possible_values.steps
+    monkeypatch.setattr(possible_values, "steps", lambda *args: bound(*args) - 1)
     _, summary = ran(with_changes(CITY, ["clients.publish_per_s=100"]), 1)
     assert laws_broken(summary)["as if flooded"] > 0
 

@@ -17,7 +17,7 @@ from godwit.broker.messages import Attach, Hello, Publish, Request
 from godwit.codec import STATES, DriverState
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter
-from godwit.mobility import messages as moving
+from godwit.mobility import move_messages as moving
 from godwit.mobility.publisher_presence import PublisherSettings
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario
@@ -270,8 +270,7 @@ def _probes(machine: Any, now: float) -> Iterator[tuple[Input, float]]:
     for peer, link in machine.links.items():
         yield LinkDown(peer), now + 1
         yield LinkUp(peer), now + 1
-        greeting = Hello(link.peer_incarnation or 1, machine.incarnation, link.first - 1, 1, True)
-        yield Arrived(peer, greeting), now + 1
+        yield Arrived(peer, Hello(link.peer_incarnation or 1, machine.incarnation, link.first - 1, 1, True)), now + 1
     for key in [("expiry",), ("quench",), ("hold",), ("hold moves",), ("brokers",), ("newborn",)]:
         yield TimerDue(key), now + 100
     for what, those in (

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from godwit.filters.events import Attributes, Event, values_of
 from godwit.filters.filters import Filter
 from godwit.filters.language import to_text
-from godwit.matching.index import IndexMatcher
+from godwit.matching.index_matcher import IndexMatcher
 from godwit.pipeline.columns import EXACT_MAX, Form, attributes_of, column_of, form_of_values, joined, to_arrow
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def by_batch(events: "DataFrame", filters: Sequence[Filter]) -> Answers:
 
 def by_column(events: "DataFrame", filters: Sequence[Filter]) -> Answers:
     """Every filter a column of one `select`."""
-    from godwit.pipeline.sql import column_for
+    from godwit.pipeline.filter_sql import column_for
 
     columns = [column_for(filter, events.schema).alias(f"filter {number}") for number, filter in enumerate(filters)]
     table = events.select(ROW, *columns).toArrow()
@@ -111,7 +111,7 @@ def by_where(events: "DataFrame", filters: Sequence[Filter]) -> Answers:
     column of `by_column` is compiled anyhow."""
     from pyspark.sql import functions as fn
 
-    from godwit.pipeline.sql import condition_for
+    from godwit.pipeline.filter_sql import condition_for
 
     left = [
         events.where(condition_for(filter, events.schema)).select(fn.lit(number), ROW)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from godwit.errors import PipelineError
-from godwit.pipeline import session
+from godwit.pipeline import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> "Iterator[SparkSession]":
     pytest.importorskip("pyspark", reason="the pipeline extra is not installed")
     try:
-        found = session.start("local[2]", "godwit-tests", {"spark.driver.extraJavaOptions": FAST_START})
+        found = spark_session.start("local[2]", "godwit-tests", {"spark.driver.extraJavaOptions": FAST_START})
     except PipelineError as error:
         if os.environ.get("CI"):
             raise

@@ -2,12 +2,14 @@
 
 import sys
 
-from godwit.pipeline import session
-from godwit.pipeline.source import register
+from godwit.pipeline import spark_session
+from godwit.pipeline.spark_source import register
 
 
 def main(broker: str, log: str, out: str, checkpoint: str) -> None:
-    spark = session.start("local[2]", "godwit-driver", {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+    spark = spark_session.start(
+        "local[2]", "godwit-driver", {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    )
     register(spark)
     options = {"broker": broker, "filter": "n >= 0", "name": "spark", "rows_per_batch": "20", "attributes": "n int"}
     events = spark.readStream.format("godwit").options(**options).load(log)

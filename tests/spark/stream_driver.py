@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from godwit.pipeline import session, streaming
-from godwit.pipeline.subscription_sources import Fixed
+from godwit.pipeline import spark_session, streaming
+from godwit.pipeline.subscription_sources import FixedSubscriptions
 from tests.spark import streams
 
 CHANGES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
@@ -59,12 +59,12 @@ def main(events: str, out: str, death: str = "") -> None:
     kind, _, rest = death.partition(":")
     number = int(rest.partition(":")[0]) if rest else -1
     java = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-    spark = session.start("local[2]", "godwit-killed", java)
+    spark = spark_session.start("local[2]", "godwit-killed", java)
     if kind == "change":
         at_change(out, number, rest.endswith("alone"))
     told = 0
 
-    def on_batch(done: streaming.Done) -> None:
+    def on_batch(done: streaming.CompletedBatch) -> None:
         nonlocal told
         print(done.entry.batch, done.entry.counts.events, flush=True)
         told += 1
@@ -75,7 +75,7 @@ def main(events: str, out: str, death: str = "") -> None:
             streaming._Work = Deadly  # type: ignore[misc]
 
     found = streaming.stream(
-        streams.reader(spark, Path(events)), Fixed(streams.filters()), out, once=True, on_batch=on_batch
+        streams.reader(spark, Path(events)), FixedSubscriptions(streams.filters()), out, once=True, on_batch=on_batch
     )
     found.wait()
     spark.stop()

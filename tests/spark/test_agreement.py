@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from godwit.filters.filters import Filter, all_of, any_of, only, some
 from godwit.filters.sets import Interval, ValueSet, at_least, complement, one_of
 from godwit.filters.values import Kind
-from godwit.pipeline import sql
+from godwit.pipeline import filter_sql
 from godwit.pipeline.columns import Form
 from tests.property import strategies as draw
 from tests.spark.agreement import ROW_GROUP, Rows, agree, by_where, check, rows_of, stored, table_of
@@ -150,6 +150,6 @@ def test_a_planted_fault_is_caught(
     table = table_of(rows)
     events = stored(spark, tmp_path, table)
     check(rows, [filter], "where", by_where(events, [filter]))
-    monkeypatch.setattr(sql, name, faulty)
+    monkeypatch.setattr(filter_sql, name, faulty)
     with pytest.raises(AssertionError, match="where says"):
         check(rows, [filter], "where", by_where(events, [filter]))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from godwit.cli.pipeline import app, running
+from godwit.cli.pipeline import app, spark_runner
 from godwit.errors import PipelineError
 from godwit.pipeline import analytics, schemas
 from godwit.pipeline.formats import Options
@@ -66,7 +66,7 @@ def drawn(rng: Random) -> Iterator[Line]:
             case 7:
                 yield at, broker, Record("table", number=rng.randrange(20), detail=rng.choice(("in_ads", "in_subs")))
             case _:
-                yield at, broker, Record(rng.choice(("residue", "unmeant")), client, "", *id)
+                yield at, broker, Record(rng.choice(("residue", "not_addressed")), client, "", *id)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def test_what_came_in_vain_is_counted(trace: "DataFrame", rows: Any) -> None:
     expected: dict[str, list[Any]] = {}
     for run, each in rows.items():
         late = [row["kind"] for row in each if row["at"] >= from_s(run)]
-        expected[run] = [(kind, late.count(kind)) for kind in ("residue", "unmeant") if kind in late]
+        expected[run] = [(kind, late.count(kind)) for kind in ("residue", "not_addressed") if kind in late]
     agree(by_run(analytics.residues(trace), "kind", "rows"), expected)
 
 
@@ -271,7 +271,7 @@ def test_a_path_over_folders_above_loses_no_row(
     monkeypatch.chdir(tmp_path / "here")
     found = analytics.read(spark, analytics.find(["../traces"]))
     assert sorted(row.run for row in found.collect()) == ["one", "two[1] {x} %41#"]
-    source = analytics.Source(Path("..") / "traces" / "one" / "trace.parquet", "called so")
+    source = analytics.TraceSource(Path("..") / "traces" / "one" / "trace.parquet", "called so")
     assert analytics.read(spark, [source]).collect()[0].run == "called so"
 
 
@@ -330,7 +330,7 @@ def test_the_command_says_a_line_for_each_run_and_draws(
     moves: list[Line] = [(0.0, "s0", Record("link_up", "b0")), (2.5, "s0", Record("link_up", "b1"))]
     write(tmp_path / "traces" / "one", lines)
     write(tmp_path / "traces" / "two", [*lines, *moves, (4.0, "b1", Record("handled", "b0", "Subscribe", size=9))])
-    monkeypatch.setattr(running, "session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(spark_runner, "session", lambda *_: nullcontext(spark))
     found = CliRunner().invoke(app, ["analyse", str(tmp_path / "traces"), "--out", str(tmp_path / "out")])
     one, two = map(json.loads, found.stdout.splitlines())
     same_of_both = {"published": 1, "deliveries": 1, "again": 0, "out_of_order": 0, "probe_ratios": {"1": 1.0}}
@@ -354,7 +354,7 @@ def test_a_folder_that_is_no_table_of_deliveries_is_not_overwritten(
     write(tmp_path / "trace", [(0.0, "b0", Record("link_up", "b1"))])
     (tmp_path / "out" / "deliveries").mkdir(parents=True)
     (tmp_path / "out" / "deliveries" / "mine.txt").write_text("mine")
-    monkeypatch.setattr(running, "session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(spark_runner, "session", lambda *_: nullcontext(spark))
     found = CliRunner().invoke(app, ["analyse", str(tmp_path / "trace"), "--out", str(tmp_path / "out")])
     assert isinstance(found.exception, PipelineError)
     assert (tmp_path / "out" / "deliveries" / "mine.txt").read_text() == "mine"

@@ -19,7 +19,7 @@ import pytest
 
 from godwit.filters.events import event
 from godwit.filters.language import to_json
-from godwit.matching.naive import NaiveMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
 from tests.unit.random_filters import random_attributes, random_filter
 from tests.unit.test_table_matching import event_table
 
@@ -30,7 +30,7 @@ JOB = """
 import json, sys
 from dataclasses import replace
 from godwit.pipeline import session, table_matching, tables
-from godwit.pipeline.index import IndexFile
+from godwit.pipeline.subscription_index import IndexFile
 from godwit.pipeline.matching import count, match, save_index
 from godwit.pipeline.subscriptions import read_subscriptions
 from godwit.pipeline.table_matching import match_table

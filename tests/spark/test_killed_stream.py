@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from godwit.pipeline.ledger import Ledger
+from godwit.pipeline.batch_ledger import BatchLedger
 from godwit.pipeline.streaming import read_matches
 from tests.spark import streams
 
@@ -67,7 +67,7 @@ def test_killed_anywhere_again_and_again_a_stream_gives_what_one_batch_gives(
     wanted = streams.filters()
     assert streams.collected(read_matches(spark, out)) == streams.matches(all_events, wanted)
     assert streams.collected(spark.read.parquet(str(out))) == streams.matches(all_events, wanted)
-    last = Ledger(out).last()
+    last = BatchLedger(out).last()
     assert last is not None
     assert last.totals.events == len(all_events)
     assert not list(out.glob("_attempts/*"))

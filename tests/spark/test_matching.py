@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from godwit.cli.pipeline import app, match_command
+from godwit.cli.pipeline import app, match_table_command
 from godwit.errors import PipelineError
 from godwit.filters.events import event
 from godwit.filters.language import parse, to_json
-from godwit.matching.naive import NaiveMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
 from godwit.pipeline import table_matching, tables
 from godwit.pipeline.matching import count, match, pairs, save_index
 from godwit.pipeline.subscriptions import read_subscriptions
@@ -148,7 +148,7 @@ def test_a_job_that_fails_leaves_no_table(spark: "SparkSession", tmp_path: Path,
 def test_the_command_counts_and_writes(
     spark: "SparkSession", tmp_path: Path, quotes: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(match_command, "session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(match_table_command, "session", lambda *_: nullcontext(spark))
     inputs = ["--events", str(tmp_path / "events"), "--subscriptions", str(tmp_path / "subscriptions")]
     counted = json.loads(CliRunner().invoke(app, ["match", *inputs, "--count"]).stdout)
     written = json.loads(CliRunner().invoke(app, ["match", *inputs, "--out", str(tmp_path / "out")]).stdout)

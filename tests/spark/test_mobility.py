@@ -13,13 +13,13 @@ from godwit.filters.values import Point
 from godwit.mobility.movement_graphs import parse
 from godwit.mobility.predictors import model_of
 from godwit.pipeline import tables
-from godwit.pipeline.mobility import graph
+from godwit.pipeline.mobility import mined_files
 from godwit.pipeline.mobility.cells import GridCells, brokers_of
-from godwit.pipeline.mobility.mining import Settings, mine
-from godwit.pipeline.mobility.reading import read
+from godwit.pipeline.mobility.fix_sources import read
+from godwit.pipeline.mobility.mining import MiningSettings, mine
 from godwit.simulator.movement_models import movement_graph
 from godwit.simulator.publisher_config import publisher_config
-from godwit.simulator.scenario.roaming import PublisherMoves, Roaming
+from godwit.simulator.scenario.roaming_section import PublisherMoves, Roaming
 from godwit.simulator.topologies import star
 from tests.conventions.repository import ROOT
 
@@ -63,7 +63,7 @@ def mined(spark: "SparkSession", files: Path, tmp_path_factory: pytest.TempPathF
     spots = {"b0": (0, 1), "b1": (1, 1), "b2": (2, 1), "b3": (1, 2)}  # nobody stands in the south
     rows = [f"{name},{0.01 * east + 0.004},{0.01 * north + 0.005}" for name, (east, north) in spots.items()]
     placement.write_text("\n".join(["broker,lon,lat", *rows]) + "\n")
-    settings = Settings(cells=CELLS, brokers=brokers_of(str(placement), 500.0, CELLS))
+    settings = MiningSettings(cells=CELLS, brokers=brokers_of(str(placement), 500.0, CELLS))
     return out, mine(spark, [str(files)], out, settings)
 
 
@@ -115,7 +115,9 @@ def test_the_model_knows_where_they_come_from_and_the_rarest_ways_go_first_when_
     counts = spark.createDataFrame(
         [("a", "b", f"c{n}", n) for n in (1, 1, 2, 3, 3)], "before string, place string, to string, count int"
     )
-    kept = {most: sorted(row["count"] for row in graph.commonest(counts, most).collect()) for most in (5, 4, 3, 2, 1)}
+    kept = {
+        most: sorted(row["count"] for row in mined_files.commonest(counts, most).collect()) for most in (5, 4, 3, 2, 1)
+    }
     assert kept == {5: [1, 1, 2, 3, 3], 4: [2, 3, 3], 3: [2, 3, 3], 2: [3, 3], 1: []}
 
 
@@ -174,7 +176,7 @@ def test_tables_csv_and_text_hold_the_same_fixes(
     table = mined[0] / "tables" / "fixes"
     text, unread = read(spark, [str(table)], tmp_path / "unused")
     assert (unread, (tmp_path / "unused").exists()) == (0, False)
-    wanted = graph.rows(text, "client", "at")
+    wanted = mined_files.rows(text, "client", "at")
     rows = [
         f"{at},cab{n},{lon:.5f},{lat:.5f},{'true' if on else 'false'}"
         for n in range(4)
@@ -183,7 +185,7 @@ def test_tables_csv_and_text_hold_the_same_fixes(
     (tmp_path / "fixes.csv").write_text("\n".join(["time,id,lon,lat,occupied", *rows]) + "\n")
     found, unread = read(spark, [str(tmp_path / "fixes.csv")], tmp_path / "table")
     assert unread == 0
-    assert graph.rows(found, "client", "at") == [row for row in wanted if row["lon"] != 9.0]
+    assert mined_files.rows(found, "client", "at") == [row for row in wanted if row["lon"] != 9.0]
     tables.read(spark, tmp_path / "table", "fixes")
 
 
@@ -194,16 +196,16 @@ def test_what_is_read_is_neither_replaced_nor_mixed_with_what_is_mined(
     before = tables.read(spark, table).count()
     (tmp_path / "more.txt").write_text("1.0 2.0 0 1000\n")
     with pytest.raises(PipelineError, match="is read, and would be replaced"):
-        mine(spark, [str(table), str(tmp_path / "more.txt")], mined[0], Settings(cells=CELLS))
+        mine(spark, [str(table), str(tmp_path / "more.txt")], mined[0], MiningSettings(cells=CELLS))
     with pytest.raises(PipelineError, match="is a table, and files of others are not put into it"):
-        mine(spark, [str(table)], table, Settings(cells=CELLS))
+        mine(spark, [str(table)], table, MiningSettings(cells=CELLS))
     assert tables.read(spark, table).count() == before
 
 
 def test_an_input_without_a_single_step_is_one_sentence(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "cab.txt").write_text("1.0 2.0 0 1000\n1.0 2.0 0 1060\n")
     with pytest.raises(PipelineError, match="nobody has gone from one place to another: take smaller cells"):
-        mine(spark, [str(tmp_path / "cab.txt")], tmp_path / "out", Settings(cells=CELLS))
+        mine(spark, [str(tmp_path / "cab.txt")], tmp_path / "out", MiningSettings(cells=CELLS))
 
 
 @pytest.mark.slow
@@ -211,7 +213,7 @@ def test_an_input_without_a_single_step_is_one_sentence(spark: "SparkSession", t
 def test_real_taxis_are_predicted_better_than_by_first_order_by_a_clear_margin(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    summary = mine(spark, [str(CABS)], tmp_path, Settings())
+    summary = mine(spark, [str(CABS)], tmp_path, MiningSettings())
     assert summary["read"] == 1_273_373
     assert summary["top_1"] > summary["top_1_first_order"] + 0.3
     assert summary["log_loss"] < summary["log_loss_first_order"] * 0.6

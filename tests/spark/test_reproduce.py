@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from godwit import trace
-from godwit.client.quenching import Outbox
-from godwit.reproduce import PAPERS, Claim, Setting, architectures, claims_of, islands
-from godwit.reproduce.tables import read
+from godwit.client.request_outbox import RequestOutbox
+from godwit.reproduce import PAPERS, Claim, Setting, architecture_claims, claims_of, island_claims
+from godwit.reproduce.trace_tables import read
 from godwit.simulator import replication_experiment
 from godwit.trace import Record, TraceSink, TraceWriter
 
@@ -37,7 +37,7 @@ def test_every_claim_of_these_papers_holds(paper: str, setting: Setting) -> None
 
 
 @pytest.mark.parametrize(
-    "decide", [architectures.quenching, architectures.broadcast_and_multicast, architectures.purging]
+    "decide", [architecture_claims.quenching, architecture_claims.broadcast_and_multicast, architecture_claims.purging]
 )
 def test_claims_on_architectures_hold(decide: Any, setting: Setting) -> None:
     claim: Claim = decide(setting)
@@ -45,18 +45,18 @@ def test_claims_on_architectures_hold(decide: Any, setting: Setting) -> None:
 
 
 def test_a_source_that_drops_what_somebody_wants_is_seen(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
-    monkeypatch.setattr(Outbox, "quenches", lambda self, event: event.sequence % 7 == 0)
-    assert not architectures.quenching(setting).holds
+    monkeypatch.setattr(RequestOutbox, "quenches", lambda self, event: event.sequence % 7 == 0)
+    assert not architecture_claims.quenching(setting).holds
 
 
 class Dropping:
     """A sink that loses one row of those that it is asked to."""
 
-    def __init__(self, sink: TraceSink, is_meant: Callable[[str, Record], bool]) -> None:
-        self.sink, self.is_meant, self.left = sink, is_meant, 1
+    def __init__(self, sink: TraceSink, is_addressed: Callable[[str, Record], bool]) -> None:
+        self.sink, self.is_addressed, self.left = sink, is_addressed, 1
 
     def write(self, at: float, node: str, record: Record) -> None:
-        if self.left and self.is_meant(node, record):
+        if self.left and self.is_addressed(node, record):
             self.left = 0
         else:
             self.sink.write(at, node, record)
@@ -65,15 +65,15 @@ class Dropping:
 def test_table_1_is_the_papers_and_an_event_that_is_not_displayed_is_seen(
     monkeypatch: pytest.MonkeyPatch, setting: Setting
 ) -> None:
-    monkeypatch.setitem(islands.RUNS, False, 4)
-    assert islands.replication(setting).holds
+    monkeypatch.setitem(island_claims.RUNS, False, 4)
+    assert island_claims.replication(setting).holds
 
     def lossy(seeds: Any, sink: TraceSink) -> None:
         dropping = Dropping(sink, lambda node, record: node.startswith("complete/") and record.kind == "delivered")
         replication_experiment.replication_table(seeds, sink=dropping)
 
-    monkeypatch.setattr(islands, "replication_table", lossy)
-    claim = islands.replication(setting)
+    monkeypatch.setattr(island_claims, "replication_table", lossy)
+    claim = island_claims.replication(setting)
     assert "complete ✓ ✓ ✗" in claim.ours
     assert not claim.holds
 
@@ -84,7 +84,7 @@ def test_properties_of_replicas_are_those_that_the_simulators_own_checkers_find(
     for seed in range(3):
         with TraceWriter(tmp_path / str(seed), {}) as sink:
             replication_experiment.replication_table([seed], sink=sink)
-        rows = islands.verdicts(read(spark, {"run": tmp_path / str(seed)})).collect()
+        rows = island_claims.verdicts(read(spark, {"run": tmp_path / str(seed)})).collect()
         expected = replication_experiment.verdicts(trace.read(tmp_path / str(seed)))
         assert {row[0]: tuple(row[1:]) for row in rows} == {row.filter: row.properties for row in expected}
 
@@ -92,8 +92,8 @@ def test_properties_of_replicas_are_those_that_the_simulators_own_checkers_find(
 def test_islands_elect_and_merge_and_two_leaders_at_the_end_are_seen(
     monkeypatch: pytest.MonkeyPatch, setting: Setting
 ) -> None:
-    monkeypatch.setitem(islands.AD_HOC_RUNS, False, 1)
-    assert islands.ad_hoc(setting).holds
-    leaders = islands._leaders
-    monkeypatch.setattr(islands, "_leaders", lambda trace: leaders(trace.where("kind != 'resigned'")))
-    assert not islands.ad_hoc(setting).holds
+    monkeypatch.setitem(island_claims.AD_HOC_RUNS, False, 1)
+    assert island_claims.ad_hoc(setting).holds
+    leaders = island_claims._leaders
+    monkeypatch.setattr(island_claims, "_leaders", lambda trace: leaders(trace.where("kind != 'resigned'")))
+    assert not island_claims.ad_hoc(setting).holds

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from godwit.pipeline.analytics import Source
-from godwit.reproduce.metrics import Figures, Probes, figures
+from godwit.pipeline.analytics import TraceSource
+from godwit.reproduce.pubmob_metrics import ProbeCounts, PubmobFigures, figures
 from godwit.trace import FILE, Record, TraceWriter
 
 if TYPE_CHECKING:
@@ -76,20 +76,20 @@ RUNS: dict[str, tuple[float, list[Line]]] = {
 
 
 @pytest.fixture(scope="module")
-def found(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figures]:
+def found(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> dict[str, PubmobFigures]:
     folder: Path = tmp_path_factory.mktemp("metrics")
     for name, (_, lines) in RUNS.items():
         with TraceWriter(folder / name, {}) as sink:
             for line in lines:
                 sink.write(*line)
-    return figures(spark, [Source(folder / name / FILE, name, from_s) for name, (from_s, _) in RUNS.items()])
+    return figures(spark, [TraceSource(folder / name / FILE, name, from_s) for name, (from_s, _) in RUNS.items()])
 
 
-def test_cost_counts_control_on_each_hop_after_the_warm_up_and_nothing_else(found: dict[str, Figures]) -> None:
+def test_cost_counts_control_on_each_hop_after_the_warm_up_and_nothing_else(found: dict[str, PubmobFigures]) -> None:
     assert found["cost"].cost == {"Advertise": 2, "Prefetch": 1, "Unsubscribe": 1}
 
 
-def test_a_probe_counts_once_for_each_subscriber_that_wants_it(found: dict[str, Figures]) -> None:
+def test_a_probe_counts_once_for_each_subscriber_that_wants_it(found: dict[str, PubmobFigures]) -> None:
     probes = found["wanted"].probes["all"]
     assert probes.ratios() == [(1, 0.5), (2, 1.0)]
     assert probes.ratio() == 0.75
@@ -98,11 +98,13 @@ def test_a_probe_counts_once_for_each_subscriber_that_wants_it(found: dict[str, 
     assert probes.distribution()[100] == (0.5, 0.5)
 
 
-def test_who_asks_for_something_else_or_for_nothing_more_is_not_waited_for(found: dict[str, Figures]) -> None:
+def test_who_asks_for_something_else_or_for_nothing_more_is_not_waited_for(found: dict[str, PubmobFigures]) -> None:
     assert found["no more"].probes["all"].pairs == {1: (1, 1)}
 
 
-def test_stops_are_counted_by_first_probes_and_the_warm_up_is_cut_off_after_that(found: dict[str, Figures]) -> None:
+def test_stops_are_counted_by_first_probes_and_the_warm_up_is_cut_off_after_that(
+    found: dict[str, PubmobFigures],
+) -> None:
     groups = found["stops"].probes
     assert {name: each.pairs for name, each in groups.items()} == {
         "all": {1: (2, 0), 2: (1, 0)},
@@ -112,10 +114,10 @@ def test_stops_are_counted_by_first_probes_and_the_warm_up_is_cut_off_after_that
     assert np.isnan(groups["measured"].mean)
 
 
-def test_entries_of_tables_are_averaged_over_time(found: dict[str, Figures]) -> None:
+def test_entries_of_tables_are_averaged_over_time(found: dict[str, PubmobFigures]) -> None:
     assert found["entries"].entries == {"b1": 6.0, "b2": 8.0}
 
 
 def test_a_share_or_a_percentile_of_nothing_is_no_number() -> None:
-    assert np.isnan([Probes().ratio(), Probes().mean, Probes().percentile(0.5)]).all()
-    assert Probes().ratios() == Probes().distribution() == []
+    assert np.isnan([ProbeCounts().ratio(), ProbeCounts().mean, ProbeCounts().percentile(0.5)]).all()
+    assert ProbeCounts().ratios() == ProbeCounts().distribution() == []

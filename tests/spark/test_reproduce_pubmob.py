@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from godwit.reproduce import PAPERS, Setting, claims_of, pubmob
-from godwit.reproduce.city import Runs, Seen
+from godwit.reproduce.city import AnalysedRun, Runs
 from godwit.reproduce.pubmob import Size
 from godwit.simulator.scenario import overlay_of
 
@@ -32,7 +32,7 @@ def runs(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Run
 
 
 @pytest.fixture(scope="module")
-def seen(runs: Runs) -> dict[str, Seen]:
+def seen(runs: Runs) -> dict[str, AnalysedRun]:
     fast = {"clients.roaming.speeds_kmh": [100]}
     return {
         mode: runs.seen(mode, publishers=6, subscribers=12, duration_s=40, warmup_s=10, changes=fast)
@@ -40,7 +40,7 @@ def seen(runs: Runs) -> dict[str, Seen]:
     }
 
 
-def test_the_city_is_the_papers(seen: dict[str, Seen]) -> None:
+def test_the_city_is_the_papers(seen: dict[str, AnalysedRun]) -> None:
     from random import Random
 
     scenario = seen["standard"].scenario
@@ -51,25 +51,25 @@ def test_the_city_is_the_papers(seen: dict[str, Seen]) -> None:
     assert (probes.count, probes.first_ms, probes.every_ms) == (20, 200, 200)
 
 
-def test_everybody_moves_the_same_ways_whatever_the_mode(seen: dict[str, Seen]) -> None:
+def test_everybody_moves_the_same_ways_whatever_the_mode(seen: dict[str, AnalysedRun]) -> None:
     assert len({one.moves for one in seen.values()}) == 1
     assert seen["standard"].moves > 6
 
 
-def test_costs_are_in_the_papers_order(seen: dict[str, Seen]) -> None:
+def test_costs_are_in_the_papers_order(seen: dict[str, AnalysedRun]) -> None:
     cost = {mode: one.total for mode, one in seen.items()}
     assert cost["prefetching"] > cost["standard"] > 10 * cost["delayed"]
     assert cost["prefetching+delayed"] < cost["prefetching"] / 5
 
 
-def test_first_probes_are_lost_by_standard_and_delivered_by_prefetching(seen: dict[str, Seen]) -> None:
+def test_first_probes_are_lost_by_standard_and_delivered_by_prefetching(seen: dict[str, AnalysedRun]) -> None:
     first = {mode: dict(one.measured.ratios())[1] for mode, one in seen.items()}
     assert first["standard"] < 0.6
     assert first["prefetching"] == first["prefetching+delayed"] == 1.0
     assert dict(seen["standard"].measured.ratios())[20] == 1.0
 
 
-def test_the_same_run_is_not_run_twice(runs: Runs, seen: dict[str, Seen]) -> None:
+def test_the_same_run_is_not_run_twice(runs: Runs, seen: dict[str, AnalysedRun]) -> None:
     fast = {"clients.roaming.speeds_kmh": [100]}
     again = runs.seen("standard", publishers=6, subscribers=12, duration_s=40, warmup_s=10, changes=fast)
     assert again is seen["standard"]

@@ -15,10 +15,10 @@ from typer import Exit
 from typer.testing import CliRunner, Result
 
 from godwit.cli import main
-from godwit.cli.pipeline.running import STATUS_INTERRUPTED, failing_well, progress_of, sentence, tell
-from godwit.cli.pipeline.running import session as session_of
+from godwit.cli.pipeline.spark_runner import STATUS_INTERRUPTED, one_line_errors, progress_of, sentence, tell
+from godwit.cli.pipeline.spark_runner import session as session_of
 from godwit.errors import BadEvent, PipelineError
-from godwit.pipeline import session, tables
+from godwit.pipeline import spark_session, tables
 from godwit.trace import Record, TraceWriter
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Kept:
 @pytest.fixture
 def kept(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> Kept:
     found = Kept(spark)
-    monkeypatch.setattr(session, "start", lambda *_, **__: found)
+    monkeypatch.setattr(spark_session, "start", lambda *_, **__: found)
     return found
 
 
@@ -145,7 +145,7 @@ def test_a_wrong_wish_is_one_sentence_before_spark_starts(
 ) -> None:
     (tmp_path / "a.csv").write_text("a\n1\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "start", None)
+    monkeypatch.setattr(spark_session, "start", None)
     ran = run("ingest", *arguments, "--out", "out")
     assert (ran.exit_code, ran.stderr.count("\n")) == (STATUS_ERROR, 1)
     assert ran.stderr.startswith(f"error: {said}")
@@ -203,7 +203,7 @@ def test_what_can_be_seen_without_spark_is_said_before_it_starts(
 
 
 def test_what_a_disk_refuses_is_one_sentence() -> None:
-    with pytest.raises(PipelineError, match=r"^/x: Permission denied$"), failing_well():
+    with pytest.raises(PipelineError, match=r"^/x: Permission denied$"), one_line_errors():
         raise PermissionError(13, "Permission denied", "/x")
 
 
@@ -230,7 +230,7 @@ def test_control_c_while_spark_starts_leaves_with_its_status(monkeypatch: pytest
     def start(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session, "start", start)
+    monkeypatch.setattr(spark_session, "start", start)
     with pytest.raises(Exception, match=str(STATUS_INTERRUPTED)), session_of("local[2]", "test"):
         pass
 
@@ -239,7 +239,7 @@ def test_control_c_while_spark_starts_leaves_with_its_status(monkeypatch: pytest
     ("module", "name", "arguments"),
     [
         ("godwit.cli.pipeline.ingest_command", "failing_well", ["ingest", "x", "--format", "csv", "--out", "out"]),
-        ("godwit.pipeline.mobility.reading", "sorted_out", ["mobility", "x", "--out", "out"]),
+        ("godwit.pipeline.mobility.fix_sources", "sorted_out", ["mobility", "x", "--out", "out"]),
         ("godwit.pipeline.subscription_sources", "source_of", ["stream", ".", "--subscriptions", "x", "--out", "out"]),
     ],
 )
@@ -249,7 +249,7 @@ def test_control_c_before_spark_starts_leaves_with_its_status(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session, "start", None)
+    monkeypatch.setattr(spark_session, "start", None)
     monkeypatch.setattr(f"{module}.{name}", interrupted)
     ran = run(*arguments)
     assert (ran.exit_code, ran.stderr) == (STATUS_INTERRUPTED, "stopped\n")
@@ -290,7 +290,7 @@ def test_on_a_terminal_a_word_is_beside_the_bar_and_on_a_pipe_it_is_a_line(
 def test_sparks_own_words_go_when_a_command_ends_and_stay_when_spark_fails(
     kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_log", None)
+    monkeypatch.setattr(spark_session, "_log", None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     def logs() -> list[Path]:
@@ -307,21 +307,21 @@ def test_sparks_own_words_go_when_a_command_ends_and_stay_when_spark_fails(
     with pytest.raises(PipelineError, match="Path does not exist") as caught, session_of("local[2]", "test") as spark:
         spark.read.parquet("/nowhere").count()
     assert str(caught.value).endswith(f" (Spark's own words: {logs()[0]})")
-    session.forget_log()
+    spark_session.forget_log()
 
     def start(*_: object) -> None:
-        session.log_file().write_text("why")
+        spark_session.log_file().write_text("why")
         raise PipelineError("Spark does not start")
 
-    monkeypatch.setattr(session, "start", start)
+    monkeypatch.setattr(spark_session, "start", start)
     with pytest.raises(PipelineError, match="does not start"), session_of("local[2]", "test"):
         pass
     assert [log.read_text() for log in logs()] == ["why"]
-    session.forget_log()
+    spark_session.forget_log()
 
 
 def test_a_radius_without_brokers_is_a_wish_that_nobody_hears(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "start", None)
+    monkeypatch.setattr(spark_session, "start", None)
     ran = run("mobility", ".", "--out", "out", "--radius", "100")
     assert (ran.exit_code, ran.stderr.count("\n")) == (STATUS_ERROR, 1)
     assert "it needs --brokers FILE" in ran.stderr
@@ -362,7 +362,7 @@ def test_a_real_run_that_is_interrupted_leaves_no_table(tmp_path: Path) -> None:
 
 
 def test_what_the_file_system_says_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"gone: No such file or directory"), failing_well():
+    with pytest.raises(PipelineError, match=r"gone: No such file or directory"), one_line_errors():
         (tmp_path / "gone").read_text()
-    with pytest.raises(FileNotFoundError), failing_well(debug=True):
+    with pytest.raises(FileNotFoundError), one_line_errors(debug=True):
         (tmp_path / "gone").read_text()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from godwit.errors import PipelineError
-from godwit.pipeline import session
+from godwit.pipeline import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,13 +31,13 @@ def test_names_keep_their_case(spark: "SparkSession") -> None:
     ],
 )
 def test_the_version_of_java_is_read(text: str, version: int | None) -> None:
-    assert session.java_version(text) == version
+    assert spark_session.java_version(text) == version
 
 
 def test_a_missing_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(PipelineError, match=r"needs Java 17 or newer: JAVA_HOME is .*, and there is no bin/java in it"):
-        session.check_java()
+        spark_session.check_java()
 
 
 def test_too_old_a_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,4 +47,4 @@ def test_too_old_a_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monk
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(PipelineError, match=r"is Java 8$"):
-        session.check_java()
+        spark_session.check_java()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from godwit.event_log import EventLog, Keep, lines_from, segments
+from godwit.event_log import EventLog, Retention, lines_from, segments
 from godwit.filters.events import Event
 from godwit.trace import Record, TraceWriter
 
@@ -20,7 +20,7 @@ NOW = 1_794_700_800.25
 
 @pytest.fixture(scope="module", autouse=True)
 def registered(spark: "SparkSession") -> None:
-    from godwit.pipeline.source import register
+    from godwit.pipeline.spark_source import register
 
     register(spark)
 
@@ -113,12 +113,12 @@ def test_a_log_that_is_shorter_than_it_was_ends_the_stream_with_a_sentence(
 def test_what_was_taken_away_unread_ends_the_stream_with_a_sentence_or_is_skipped(
     spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from godwit.pipeline.source import LogStreamReader, _Options
+    from godwit.pipeline.spark_source import LogStreamReader, _Options
 
     source, out, checkpoint = tmp_path / "log", tmp_path / "out", tmp_path / "checkpoint"
     filled(source, range(10), segment_bytes=1)
     run_once(streamed(spark, source, rows_per_batch="4"), out, checkpoint)
-    bounded = EventLog(source, segment_bytes=1, keep=Keep(seconds=1.0), now=lambda: time() + 2)
+    bounded = EventLog(source, segment_bytes=1, keep=Retention(seconds=1.0), now=lambda: time() + 2)
     bounded.close()
     assert segments(source) == [11]
     filled(source, range(10, 14), segment_bytes=1)
@@ -131,9 +131,11 @@ def test_what_was_taken_away_unread_ends_the_stream_with_a_sentence_or_is_skippe
         Exception, match=r"of segment 14 and all of segments 15 to 16 was taken away before it was read"
     ):
         run_once(streamed(spark, source), out, checkpoint)
-    run_once(streamed(spark, source, skip_gone="true"), out, checkpoint)
+    run_once(streamed(spark, source, skip_removed="true"), out, checkpoint)
     assert [line["attributes"]["n"] for line in held(out)] == [*range(14), *range(16, 20)]
-    reader = LogStreamReader(_Options({"log": str(source), "skip_gone": "true"}))  # as Spark has it, in a process apart
+    reader = LogStreamReader(
+        _Options({"log": str(source), "skip_removed": "true"})
+    )  # as Spark has it, in a process apart
     assert len(reader.partitions({"segment": 14, "bytes": 9}, {"segment": 18, "bytes": 10})) == 2
     assert "of segments 15 to 16 was taken away before it was read, and is skipped" in capsys.readouterr().err
 
@@ -170,12 +172,12 @@ def test_a_trace_is_a_table(spark: "SparkSession", tmp_path: Path) -> None:
         ({"log": "nowhere", "broker": "127.0.0.1:1"}, "a running broker is read as a stream"),
         ({"log": "nowhere", "keep_days": "3"}, "keep_bytes and keep_days are for who fills the log"),
         ({"log": "nowhere", "broker": "b:1", "keep_bytes": "3"}, "keep_bytes is 3: it must be at least 1048576"),
-        ({"log": "nowhere", "skip_gone": "yes"}, "skip_gone is 'yes': it must be true or false"),
+        ({"log": "nowhere", "skip_removed": "yes"}, "skip_removed is 'yes': it must be true or false"),
         ({"trace": "nowhere"}, "cannot read the trace"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_a_sentence(spark: "SparkSession", options: dict[str, str], said: str) -> None:
-    from godwit.cli.pipeline.running import sentence
+    from godwit.cli.pipeline.spark_runner import sentence
 
     with pytest.raises(Exception, match=said) as caught:
         spark.read.format("godwit").options(**options).load().count()

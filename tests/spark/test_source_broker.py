@@ -39,7 +39,7 @@ def until(query: "StreamingQuery", holds: Callable[[], bool]) -> None:
 
 
 def test_events_come_from_a_broker_and_go_to_another_once(spark: "SparkSession", tmp_path: Path) -> None:
-    from godwit.pipeline.source import register
+    from godwit.pipeline.spark_source import register
 
     register(spark)
     log, out = tmp_path / "log", tmp_path / "out"
@@ -99,8 +99,8 @@ def _subscriptions(broker: Any, client: str) -> Any:
 
 
 def test_a_broker_that_is_not_there_ends_the_stream_with_a_sentence(spark: "SparkSession", tmp_path: Path) -> None:
-    from godwit.cli.pipeline.running import sentence
-    from godwit.pipeline.source import register
+    from godwit.cli.pipeline.spark_runner import sentence
+    from godwit.pipeline.spark_source import register
 
     register(spark)
     events = spark.readStream.format("godwit").option("broker", "127.0.0.1:1").load(str(tmp_path / "log"))

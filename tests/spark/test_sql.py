@@ -17,7 +17,7 @@ from godwit.filters.regions import box, circle, distance_m, polygon
 from godwit.filters.sets import ValueSet, at_least, at_most, complement, less_than, like, more_than, one_of
 from godwit.filters.values import Kind, Point, Value
 from godwit.pipeline.columns import Form, arrow_type
-from godwit.pipeline.sql import column_for
+from godwit.pipeline.filter_sql import column_for
 from tests.spark.agreement import ROW, Rows, agree, having_set, stored, table_of
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def test_texts_compare_by_code_point_and_keep_every_character(agreed: Agree) -> 
 
 def test_a_pattern_of_many_wildcards_does_not_stall(spark: "SparkSession") -> None:
     """As a regular expression that goes back, this takes longer than anybody waits."""
-    from godwit.pipeline.sql import column_for
+    from godwit.pipeline.filter_sql import column_for
 
     events = spark.createDataFrame([("a" * 60_000 + "b",), ("a" * 60_000,)], "t string")
     filter = some("t", like("%a" * 200 + "_a%a"))
@@ -361,7 +361,7 @@ def sorted_events(spark: "SparkSession", tmp_path: Path) -> "DataFrame":
     ],
 )
 def test_parquet_is_told_and_skips(sorted_events: "DataFrame", text: str, told: list[str], rows_read: int) -> None:
-    from godwit.pipeline.sql import condition_for
+    from godwit.pipeline.filter_sql import condition_for
 
     found = sorted_events.where(condition_for(parse(text), sorted_events.schema))
     for each in told:

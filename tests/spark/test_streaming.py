@@ -15,10 +15,10 @@ from godwit.errors import PipelineError
 from godwit.filters.filters import Filter
 from godwit.filters.language import parse
 from godwit.pipeline import matching, streaming
-from godwit.pipeline.index import IndexFile
-from godwit.pipeline.ledger import Counts, Ledger
-from godwit.pipeline.streaming import Done, read_late, read_matches, stream
-from godwit.pipeline.subscription_sources import Fixed
+from godwit.pipeline.batch_ledger import BatchLedger, Counts
+from godwit.pipeline.streaming import CompletedBatch, read_late, read_matches, stream
+from godwit.pipeline.subscription_index import IndexFile
+from godwit.pipeline.subscription_sources import FixedSubscriptions
 from tests.spark import agreement, streams, test_agreement
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def test_a_stream_finds_what_the_naive_matcher_finds(spark: "SparkSession", fold
     wanted, all_events = streams.filters(), streams.events(300)
     for first in range(0, 300, 100):
         streams.put(folder, f"part{first}", all_events[first : first + 100])
-    told: list[Done] = []
-    drain(spark, folder, Fixed(wanted), tmp_path / "out", on_batch=told.append)
+    told: list[CompletedBatch] = []
+    drain(spark, folder, FixedSubscriptions(wanted), tmp_path / "out", on_batch=told.append)
     found = streams.collected(read_matches(spark, tmp_path / "out"))
     expected = streams.matches(all_events, wanted)
     assert found == expected
@@ -86,7 +86,7 @@ def test_naive_is_batch_is_stream_on_all_forms_of_columns(spark: "SparkSession",
         wanted = {str(number): filter for number, filter in enumerate(filters)}
         archive = spark.read.parquet(str(place / "events"))
         events = spark.readStream.schema(archive.schema).option("maxFilesPerTrigger", 1).parquet(str(place / "events"))
-        stream(events, Fixed(wanted), place / "out", once=True).wait()
+        stream(events, FixedSubscriptions(wanted), place / "out", once=True).wait()
         for who, found in (
             ("the stream", read_matches(spark, place / "out")),
             ("the batch", matching.match(archive, matching.save_index(wanted))),
@@ -108,7 +108,7 @@ def test_subscriptions_change_between_batches(
     old, new = dict(source.found), {**streams.filters(10, seed=2), "another": parse("price >= 0")}
     troubles = []
 
-    def told(done: Done) -> None:
+    def told(done: CompletedBatch) -> None:
         troubles.append(done.trouble)
         if done.entry.batch == 0:
             source.change(new)
@@ -135,13 +135,13 @@ def test_what_is_late_goes_aside_and_what_is_not_goes_to_its_day(
     day_old = streams.events(10, 20, streams.START - timedelta(days=1), 1)
     for number, part in enumerate([early, hour_old, day_old]):
         streams.put(folder, f"part{number}", part)
-        drain(spark, folder, Fixed(wanted), out, late_s=7200.0)
+        drain(spark, folder, FixedSubscriptions(wanted), out, late_s=7200.0)
     assert streams.collected(read_matches(spark, out)) == streams.matches(early + hour_old, wanted)
     late = read_late(spark, out)
     assert sorted(row.sequence for row in late.collect()) == list(range(20, 30))
     assert late.where("day = '2026-11-14'").count() == 10
     assert {row.symbol for row in late.collect()} <= set(streams.SYMBOLS)
-    last = Ledger(out).last()
+    last = BatchLedger(out).last()
     assert last is not None
     assert last.totals.late == 10
 
@@ -152,7 +152,7 @@ def test_an_event_from_the_future_makes_no_other_late(spark: "SparkSession", fol
     now = streams.events(1, 1, datetime.now(UTC))
     for number, part in enumerate([ahead, now]):
         streams.put(folder, f"part{number}", part)
-        drain(spark, folder, Fixed(wanted), out, late_s=3600.0)
+        drain(spark, folder, FixedSubscriptions(wanted), out, late_s=3600.0)
     assert len(streams.collected(read_matches(spark, out))) == 2
 
 
@@ -168,10 +168,10 @@ def test_a_batch_that_fails_anywhere_is_there_once_after_the_next_start(
     wanted = [streams.filters(seed=seed) for seed in range(6)]
     source = Changing(wanted[0])
     places: list[tuple[Any, str]] = [
-        (Ledger, "begin"),
-        (Ledger, "attempt"),
+        (BatchLedger, "begin"),
+        (BatchLedger, "attempt"),
         (streaming, "_written"),
-        (Ledger, "_move"),
+        (BatchLedger, "_move"),
         (streaming._Known, "sweep"),
     ]
     for owner, name in places:
@@ -213,8 +213,8 @@ def test_a_sink_that_appends_is_caught(
 
     monkeypatch.setattr(streaming.Stream, "_run_batch", appends)
     with pytest.raises(PipelineError, match="killed here"):
-        drain(spark, folder, Fixed(wanted), out)
-    drain(spark, folder, Fixed(wanted), out)
+        drain(spark, folder, FixedSubscriptions(wanted), out)
+    drain(spark, folder, FixedSubscriptions(wanted), out)
     assert calls == [0, 0]
     found = streams.collected(spark.read.parquet(str(out / "day=2026-11-15")))
     assert found != streams.matches(streams.events(20), wanted)
@@ -222,14 +222,14 @@ def test_a_sink_that_appends_is_caught(
 
 def test_another_checkpoint_is_refused(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
     streams.put(folder, "part", streams.events(10))
-    drain(spark, folder, Fixed(streams.filters()), tmp_path / "out")
+    drain(spark, folder, FixedSubscriptions(streams.filters()), tmp_path / "out")
     with pytest.raises(PipelineError, match="was written with another checkpoint, up to batch 0"):
-        drain(spark, folder, Fixed(streams.filters()), tmp_path / "out", checkpoint=tmp_path / "other")
+        drain(spark, folder, FixedSubscriptions(streams.filters()), tmp_path / "out", checkpoint=tmp_path / "other")
 
 
 def test_stop_ends_between_batches(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
     streams.put(folder, "part", streams.events(10))
-    found = stream(streams.reader(spark, folder), Fixed(streams.filters()), tmp_path / "out")
+    found = stream(streams.reader(spark, folder), FixedSubscriptions(streams.filters()), tmp_path / "out")
     assert found.query is not None
     found.query.processAllAvailable()
     found.stop()
@@ -240,7 +240,7 @@ def test_stop_ends_between_batches(spark: "SparkSession", folder: Path, tmp_path
 
 
 def test_what_a_stream_does_not_take_is_one_sentence(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
-    source, reader = Fixed({}), streams.reader(spark, folder)
+    source, reader = FixedSubscriptions({}), streams.reader(spark, folder)
     with pytest.raises(PipelineError, match="takes a streaming DataFrame"):
         stream(spark.range(1), source, tmp_path / "out")
     with pytest.raises(PipelineError, match="sequence is missing"):

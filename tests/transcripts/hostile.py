@@ -6,51 +6,51 @@ from typing import Any
 
 from godwit.baselines.hop_messages import ContextPacket
 from godwit.broker.effects import Arrived, Closed, LinkDown, LinkUp
-from godwit.broker.gossip_messages import Fact, Known
+from godwit.broker.gossip_messages import Fact, GossipUpdate
 from godwit.broker.messages import (
     Ack,
     Advertise,
     Attach,
-    Between,
     Bye,
-    Connection,
     Context,
     Denied,
+    FetchEvents,
     Frame,
     Goodbye,
     Hello,
     LinkState,
+    LostNumbers,
     Nack,
     Packet,
+    PastConnection,
     Publish,
     Received,
     Request,
     Subscribe,
     Synced,
     Unsubscribe,
-    Void,
 )
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
-from godwit.mobility.messages import (
-    AskWishes,
-    Brokers,
+from godwit.mobility.move_messages import (
+    AskInterests,
     Collect,
     Collected,
-    Elsewhere,
+    EndOlderSession,
     Flush,
     Flushed,
+    Interests,
     MoveOut,
-    NotHere,
-    Over,
     Prefetch,
     Proxy,
+    ReachableBrokers,
     Relocate,
     Replay,
+    SessionElsewhere,
+    SessionUnknown,
     Superseded,
-    Wishes,
-    Withdraw,
+    WithdrawPrefetch,
 )
 from tests.transcripts.network import Network
 from tests.transcripts.puppets import Puppets
@@ -95,12 +95,12 @@ def messages(family: str) -> Network:
         Subscribe(("C", "F"), parse("x = my.y")),
         Unsubscribe(("C", "unknown")),
         Relocate("", "here", "far", 1),
-        Over("C", "here", 1, ""),
+        EndOlderSession("C", "here", 1, ""),
         LinkState("left", 9, 1, {"here": -1.0}),
         Packet("left", 1, {"here": 99}, Publish(EVENT)),
         Packet("left", 1, {"here": 0}, Publish(EVENT)),
         ContextPacket("left", 0, EVENT),
-        Known((Fact("nothing", ("a",), 1, "left", None),)),
+        GossipUpdate((Fact("nothing", ("a",), 1, "left", None),)),
         Attach("ann"),
     ]
     for message in wrong:
@@ -109,7 +109,7 @@ def messages(family: str) -> Network:
         net.run(0.1)
         if any(line.startswith("    Close(") for line in net.lines[closes:]):
             peers.begin("left")
-    for message in (Flushed("ann", 1, ""), Relocate("", "here", "far", 1), Brokers(("far",))):
+    for message in (Flushed("ann", 1, ""), Relocate("", "here", "far", 1), ReachableBrokers(("far",))):
         peers.carry("left", message)
         net.run(0.1)
         peers.begin("left")
@@ -127,7 +127,7 @@ def gaps() -> Network:
     peers.packets["left"] += 2
     peers.carry("left", Publish(EVENT))
     net.run(6.0)
-    peers.carry("left", Void(1, (first + 1,)))
+    peers.carry("left", LostNumbers(1, (first + 1,)))
     peers.carry("left", Nack(1, (2,)))
     peers.carry("left", Nack(1, (1_000,)))
     peers.begin("left")
@@ -135,8 +135,8 @@ def gaps() -> Network:
     peers.packets["left"] += 1
     peers.carry("left", Subscribe(("D", "F"), parse("x > 0")))
     net.run(6.0)
-    peers.carry("left", Void(2, (peers.packets["left"] - 2,)))
-    peers.carry("left", Void(2, (peers.packets["left"] - 3,)))
+    peers.carry("left", LostNumbers(2, (peers.packets["left"] - 2,)))
+    peers.carry("left", LostNumbers(2, (peers.packets["left"] - 3,)))
     net.run(6.0)
     return net
 
@@ -148,24 +148,24 @@ def unasked(family: str) -> Network:
     net.come("C", "here")
     net.subscribe("C")
     net.run(0.5)
-    only_in_a_graph = (Elsewhere("ann", "here", 1, "right"), Flush("ann", "here", 1), Flushed("ann", 1, "right"))
+    only_in_a_graph = (SessionElsewhere("ann", "here", 1, "right"), Flush("ann", "here", 1), Flushed("ann", 1, "right"))
     for message in (
         Superseded("ann", "here", 1, 2, "far"),
-        NotHere("ann", "here", 1),
-        Over("ann", "here", 1, "far"),
-        Over("C", "here", 9, "far"),
-        Wishes("ann", "here", 1, ()),
+        SessionUnknown("ann", "here", 1),
+        EndOlderSession("ann", "here", 1, "far"),
+        EndOlderSession("C", "here", 9, "far"),
+        Interests("ann", "here", 1, ()),
         Collected("ann", "far", "here", 1, 1, (), (), is_last=True),
-        Withdraw("ann", "here", 1),
+        WithdrawPrefetch("ann", "here", 1),
         Prefetch("ann", "here", 1, (Advertise(("ann", "A"), TRUE),)),
         Proxy("ann", "here", 2, (Advertise(("ann", "A"), TRUE),)),
         Proxy("ann", "here", 3, ()),
-        AskWishes("ann", "here", "left", 1),
+        AskInterests("ann", "here", "left", 1),
         Collect("ann", "here", "left", 1),
         Relocate("ann", "here", "left", 1),
         Relocate("ann", "here", "nowhere", 2),
-        NotHere("ann", "far", 1),
-        NotHere("ann", "right", 1),
+        SessionUnknown("ann", "far", 1),
+        SessionUnknown("ann", "right", 1),
         Replay("ann", "here", 1, None, (), is_last=True),
         *(only_in_a_graph if family == "graph" else ()),
     ):
@@ -188,14 +188,14 @@ def clients() -> Network:
         [Attach("", mode="relocate")],
         [Attach("ann", mode="by air")],
         [Attach("ann", attempt=-1)],
-        [Attach("ann", attempt=1, home="b2", session="s", mode="carry", log=(Connection("b2", 1, 0.0),))],
+        [Attach("ann", attempt=1, home="b2", session="s", mode="carry", log=(PastConnection("b2", 1, 0.0),))],
         [Attach("bob"), Request(2, Subscribe(("bob", "s"), TRUE))],
         [Attach("bob"), Request(1, Subscribe(("eve", "s"), TRUE))],
         [Attach("bob"), Request(1, Publish(EVENT))],
         [Attach("bob"), Request(1, Denied("not allowed")), Request(2, Context({"role": "boss"}))],
         [Attach("bob"), Received(7)],
-        [Attach("bob"), Between("P", 0, 3)],
-        [Attach("bob", replicated=True), Between("P", 5, 3)],
+        [Attach("bob"), FetchEvents("P", 0, 3)],
+        [Attach("bob", replicated=True), FetchEvents("P", 5, 3)],
         [Attach("bob"), Ack(1)],
         [Attach("bob"), Bye("I go")],
     ]

@@ -8,20 +8,20 @@ from msgspec import structs
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Attach,
-    Linger,
     Note,
     Publish,
+    QueuedEvent,
     Receipt,
     Received,
     Request,
     SessionState,
+    SetSessionExpiry,
     Subscribe,
-    Waiting,
 )
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.mobility.messages import Elsewhere, Flushed, NotHere, Relocate, Replay, Superseded
-from godwit.mobility.predictors import Itineraries, MovementModel, Wrong
+from godwit.mobility.move_messages import Flushed, Relocate, Replay, SessionElsewhere, SessionUnknown, Superseded
+from godwit.mobility.predictors import Itineraries, MovementModel, NoisyPredictor
 from godwit.mobility.publisher_presence import PublisherConfig
 from tests.transcripts.network import Network
 from tests.transcripts.puppets import Puppets
@@ -96,7 +96,7 @@ def relocating_publisher(mode: str, family: str) -> Network:
 
 def publisher(mode: str, family: str = "tree") -> Network:
     """A publisher moves as predicted, otherwise than predicted, and back; then it leaves for good."""
-    itinerary = Wrong(Itineraries({"P": ("l1", "l2", "l3", "l1")}), 0.4, ("l1", "l2", "l3"))
+    itinerary = NoisyPredictor(Itineraries({"P": ("l1", "l2", "l3", "l1")}), 0.4, ("l1", "l2", "l3"))
     nearest = {"l1": ("l1", "l2", "l3"), "l2": ("l2", "l1", "l3"), "l3": ("l3", "l2", "l1")}
     moving = PublisherConfig(delay_s=2.0, prefetch_s=4.0, lease_s=6.0, proxies=2, nearest=nearest, predictor=itinerary)
     net = Network(LEAVES, family=family, moving=moving, advertisements="required" if family == "tree" else "optional")
@@ -391,7 +391,7 @@ def named_by_hand() -> Network:
     net.say("b1", "k1", Attach("ann", mode="named"))
     net.say("b1", "k1", Request(1, Subscribe(("ann", "s"), parse("x > 0"))))
     net.say("b1", "k1", Request(2, Note("topic", b"t/1")))
-    net.say("b1", "k1", Request(3, Linger(30.0)))
+    net.say("b1", "k1", Request(3, SetSessionExpiry(30.0)))
     net.run(0.5)
     net.say("b2", "p", Request(1, Publish(event({"x": 1}, publisher="pub", sequence=1))))
     net.run(0.5)
@@ -494,7 +494,7 @@ def awaited(family: str) -> Network:
     peers.tell("right", Superseded("ann", "here", 6, 7, "left"))
     peers.tell("right", Relocate("ann", "here", "right", 8))
     peers.tell("left", Relocate("ann", "here", "left", 9))
-    items = tuple(Waiting(n, event({"x": n}, publisher="P", sequence=n), ("s",), 0.0) for n in (1, 2))
+    items = tuple(QueuedEvent(n, event({"x": n}, publisher="P", sequence=n), ("s",), 0.0) for n in (1, 2))
     peers.tell("right", Replay("ann", "here", 6, STATE, items[:1], is_last=False))
     peers.tell("right", Replay("ann", "here", 6, None, items[1:], is_last=True))
     peers.tell("right", Replay("ann", "here", 6, STATE, items, is_last=True))
@@ -509,12 +509,12 @@ def awaited(family: str) -> Network:
     net.note("nobody has it")
     _ann_comes(net, "k3", 12, "eve")
     net.run(0.1)
-    peers.tell("right", NotHere("eve", "here", 12))
+    peers.tell("right", SessionUnknown("eve", "here", 12))
     _ann_comes(net, "k4", 13, "eve")
-    peers.tell("left", NotHere("eve", "here", 12))
+    peers.tell("left", SessionUnknown("eve", "here", 12))
     net.run(0.1)
     for peer in ("left", "right"):
-        peers.tell(peer, NotHere("eve", "here", 13))
+        peers.tell(peer, SessionUnknown("eve", "here", 13))
     net.run(1.0)
     return net
 
@@ -526,7 +526,7 @@ def elsewhere() -> Network:
     net.run(1.0)
     _ann_comes(net, "k1", 2)
     net.run(0.1)
-    peers.tell("right", Elsewhere("ann", "here", 2, "left"))
+    peers.tell("right", SessionElsewhere("ann", "here", 2, "left"))
     net.run(0.1)
     peers.tell("left", Flushed("ann", 2, "right"))
     peers.tell("left", Replay("ann", "here", 2, structs.replace(STATE, taken=0), (), is_last=True, has_published=True))

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import structs
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,

@@ -3,8 +3,8 @@
 from typing import Any
 
 from godwit.broker.effects import Arrived, LinkUp
-from godwit.broker.messages import Frame, Hello, LinkState, Packet, Start, Synced
-from godwit.mobility.messages import Brokers
+from godwit.broker.messages import ChannelStart, Frame, Hello, LinkState, Packet, Synced
+from godwit.mobility.move_messages import ReachableBrokers
 from tests.transcripts.network import Network
 
 __all__ = ["Puppets"]
@@ -29,12 +29,12 @@ class Puppets:
         self._net.give("here", LinkUp(peer))
         self._net.give("here", Arrived(peer, Hello(self.lives[peer], 0, 0, 1, heard=True)))
         if self._net.config.family == "tree":
-            self.send(peer, Brokers(("right", "far") if peer == "right" else ("left",)))
+            self.send(peer, ReachableBrokers(("right", "far") if peer == "right" else ("left",)))
             self.send(peer, Synced("advertisements"))
             self.send(peer, Synced("subscriptions"))
             return
         self.send(peer, LinkState(peer, self.lives[peer], 1, {"here": 1.0}))
-        self.carry(peer, Start(1))
+        self.carry(peer, ChannelStart(1))
         self.carry(peer, Synced())
 
     def send(self, peer: str, message: Any) -> None:

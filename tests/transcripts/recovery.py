@@ -6,7 +6,7 @@ from functools import partial
 from godwit.broker.effects import Reconfigured
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
-from godwit.mobility.publisher_presence import PublisherConfig, PublisherSettings, Resettled
+from godwit.mobility.publisher_presence import PublisherConfig, PublisherReconfigured, PublisherSettings
 from tests.transcripts.network import Network
 
 LINE = "b1-b2 b2-b3"
@@ -149,7 +149,7 @@ def reconfigured(family: str) -> Network:
     net.subscribe("P", "x = 2", "two")
     net.run(0.5)
     settings = PublisherSettings(delay_s=3.0, proxies={"b3": ("b2",)}, model='{"transitions": {"b3": {"b2": 1}}}')
-    net.give("b3", Resettled({"b2": 1.5}, limits, settings))
+    net.give("b3", PublisherReconfigured({"b2": 1.5}, limits, settings))
     net.run(0.5)
     net.go("P")
     net.run(4.0)

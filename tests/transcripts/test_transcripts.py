@@ -15,7 +15,7 @@ from godwit.broker import messages as broker_messages
 from godwit.broker.effects import Effect, Send, StartTimer, Tell
 from godwit.broker.messages import Delivery, Frame
 from godwit.filters.events import event
-from godwit.mobility import messages as mobility_messages
+from godwit.mobility import move_messages as mobility_messages
 from godwit.mobility.modes import MODES
 from godwit.trace import Record
 from tests.transcripts import network

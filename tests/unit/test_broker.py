@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from godwit.broker import messages
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -33,6 +33,7 @@ from godwit.broker.messages import (
     Advertise,
     Attach,
     Bye,
+    ChannelTail,
     Delivery,
     Frame,
     Goodbye,
@@ -45,12 +46,12 @@ from godwit.broker.messages import (
     Request,
     Subscribe,
     Synced,
-    Tail,
     Unadvertise,
     Unsubscribe,
 )
 from godwit.errors import PeerFault
 from godwit.filters import EVERYTHING, FALSE, TRUE, Event, Some, all_of, event, parse
+from godwit.mobility import mobile_broker
 from godwit.testing import machines
 from tests.raw_messages import read, read_all
 from tests.snapshots import reborn
@@ -203,10 +204,16 @@ BAD_MESSAGES: list[Any] = [
         {},
         object(),
         Subscribe,
-        wrong(Frame, 1, 0, Tail()),
+        wrong(Frame, 1, 0, ChannelTail()),
         wrong(Hello, 1, 0, 0, 1, False),
     ),
-    *(Tail(), Synced("everything"), wrong(Synced, None), LinkState("n", 1, 1, {}), Packet("n", 1, {"b": 1}, Tail())),
+    *(
+        ChannelTail(),
+        Synced("everything"),
+        wrong(Synced, None),
+        LinkState("n", 1, 1, {}),
+        Packet("n", 1, {"b": 1}, ChannelTail()),
+    ),
     *(Unsubscribe(S), Unadvertise(S), wrong(Request, 1, Unsubscribe(S)), Attach("ann"), Nack(1, ())),
     *(wrong(Publish, one) for one in BAD_EVENTS),
     *(wrong(Subscribe, id, TRUE) for id in BAD_IDS),
@@ -239,8 +246,8 @@ def test_a_message_that_no_honest_neighbour_sends_closes_its_link_and_no_other(m
     "frame",
     [
         *(None, 5, "Hello", b"", [], object(), Publish(event({})), Bye("x"), Attach("n"), Frame),
-        *(wrong(Frame, number, 0, Tail()) for number in [*NO_NUMBERS, True, 0, -1, 10**9]),
-        *(wrong(Frame, 9, ack, Tail()) for ack in [*NO_NUMBERS, 10**9]),
+        *(wrong(Frame, number, 0, ChannelTail()) for number in [*NO_NUMBERS, True, 0, -1, 10**9]),
+        *(wrong(Frame, 9, ack, ChannelTail()) for ack in [*NO_NUMBERS, 10**9]),
         *(wrong(Ack, received) for received in [*NO_NUMBERS, 10**9]),
         *(
             wrong(Hello, *numbers, False)
@@ -386,7 +393,10 @@ def test_a_client_that_begins_with_nonsense_is_closed_with_a_reason(message: Any
         [
             *(Attach("eve"), Delivery(1, event({}), ()), Received(99), wrong(Received, None), wrong(Received, "1")),
             *(wrong(Request, number, Unsubscribe(S)) for number in [*NO_NUMBERS, 0, -1, 2, 10**9]),
-            *(wrong(Request, 1, wish) for wish in (None, 5, Tail(), Synced(), wrong(Request, 1, Unsubscribe(S)))),
+            *(
+                wrong(Request, 1, wish)
+                for wish in (None, 5, ChannelTail(), Synced(), wrong(Request, 1, Unsubscribe(S)))
+            ),
             *(wrong(Request, 1, wrong(Publish, one)) for one in BAD_EVENTS),
             *(wrong(Request, 1, wrong(Subscribe, id, TRUE)) for id in BAD_IDS),
             *(wrong(Request, 1, wrong(Unadvertise, id)) for id in BAD_IDS),
@@ -510,7 +520,7 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize("made", [Broker, Broker])
+@pytest.mark.parametrize("made", [Broker, mobile_broker])
 @pytest.mark.parametrize("name", CONFIGS)
 @settings(max_examples=100)
 @given(steps=STEPS)

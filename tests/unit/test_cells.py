@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from godwit.cli.main import app
-from godwit.filters.cells import cell
+from godwit.filters.csv_cells import cell
 
 
 def as_json(text: str) -> Any:

@@ -4,8 +4,18 @@ import pytest
 
 from godwit.broker.channels import Channels
 from godwit.broker.effects import StartTimer, StopTimer, Trace
-from godwit.broker.messages import Carried, LinkState, Nack, Packet, Publish, Start, Synced, Tail, Void
-from godwit.broker.packets import NACK_MAX
+from godwit.broker.messages import (
+    Carried,
+    ChannelStart,
+    ChannelTail,
+    LinkState,
+    LostNumbers,
+    Nack,
+    Packet,
+    Publish,
+    Synced,
+)
+from godwit.broker.packet_checks import NACK_MAX
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.topology import Topology
 from godwit.filters.events import event
@@ -39,7 +49,7 @@ def started(**bounds: int) -> Channels:
     """Channels that have met the source, and taken its Start."""
     made = channels(**bounds)
     made.start(S, 1)
-    made.on_packet(packet(1, Start(1)), 0.0)
+    made.on_packet(packet(1, ChannelStart(1)), 0.0)
     return made
 
 
@@ -124,9 +134,9 @@ def test_packets_are_taken_in_the_order_of_their_numbers_and_each_once() -> None
 def test_nothing_is_taken_before_the_start_for_this_life() -> None:
     made = channels()
     made.start(S, 1)
-    assert taken(made, packet(1, Start(9)), packet(2), packet(5), packet(7)) == []
-    answers, handed_on = made.on_packet(packet(6, Start(1)), 0.0)
-    assert handed_on == [(S, Start(1)), (S, news(7))]
+    assert taken(made, packet(1, ChannelStart(9)), packet(2), packet(5), packet(7)) == []
+    answers, handed_on = made.on_packet(packet(6, ChannelStart(1)), 0.0)
+    assert handed_on == [(S, ChannelStart(1)), (S, news(7))]
     assert losses(answers) == [("Publish", 2), ("Publish", 5)]  # they were for a life that is over
     answers, handed_on = made.on_packet(packet(4), 0.0)
     assert handed_on == []
@@ -135,8 +145,8 @@ def test_nothing_is_taken_before_the_start_for_this_life() -> None:
 
 def test_a_start_for_the_same_life_again_waits_for_its_turn() -> None:
     made = started()
-    assert taken(made, packet(3, Start(1))) == []
-    assert taken(made, packet(2)) == [news(2), Start(1)]
+    assert taken(made, packet(3, ChannelStart(1))) == []
+    assert taken(made, packet(2)) == [news(2), ChannelStart(1)]
 
 
 def test_what_is_early_beyond_the_bound_is_dropped_and_asked_for_again() -> None:
@@ -152,7 +162,7 @@ def test_a_start_is_taken_however_much_is_held() -> None:
     made = channels(held_max=2)
     made.start(S, 1)
     assert taken(made, packet(2), packet(3), packet(4)) == []
-    assert taken(made, packet(1, Start(1))) == [Start(1), news(2), news(3)]
+    assert taken(made, packet(1, ChannelStart(1))) == [ChannelStart(1), news(2), news(3)]
 
 
 # ------------------------------------------------------------ gaps
@@ -219,7 +229,7 @@ def test_a_source_sends_again_what_it_still_has_and_gives_up_the_rest() -> None:
     assert sent(answers) == [
         (S, Packet("me", 1, {S: 3}, news(3))),
         (S, Packet("me", 1, {S: 4}, news(4))),
-        (S, Packet("me", 1, {S: 5}, Void(1, (2,)))),
+        (S, Packet("me", 1, {S: 5}, LostNumbers(1, (2,)))),
     ]
     assert handed_on == []
 
@@ -227,7 +237,7 @@ def test_a_source_sends_again_what_it_still_has_and_gives_up_the_rest() -> None:
 def test_a_source_sends_its_start_again() -> None:
     made = started()
     answers, _ = made.on_packet(packet(2, Nack(1, (1,))), 0.0)
-    assert sent(answers) == [(S, Packet("me", 1, {S: 1}, Start(1)))]
+    assert sent(answers) == [(S, Packet("me", 1, {S: 1}, ChannelStart(1)))]
 
 
 def test_a_target_that_wants_to_be_told_everything_is_handed_on() -> None:
@@ -242,8 +252,8 @@ def test_a_question_to_another_life_is_not_answered() -> None:
 def test_a_void_closes_the_gap_at_once_and_what_comes_later_is_dropped_and_recorded() -> None:
     made = started()
     made.on_packet(packet(4), 0.0)
-    answers, handed_on = made.on_packet(packet(5, Void(1, (2, 3))), 0.0)
-    assert handed_on == [(S, Void(1, (2, 3))), (S, news(4)), (S, Void(1, ()))]
+    answers, handed_on = made.on_packet(packet(5, LostNumbers(1, (2, 3))), 0.0)
+    assert handed_on == [(S, LostNumbers(1, (2, 3))), (S, news(4)), (S, LostNumbers(1, ()))]
     assert losses(answers) == [("Packet", 2), ("Packet", 3)]
     assert StopTimer(("gap", S)) in answers
     assert sent(answers) == [(S, Packet("me", 1, {S: 2}, Nack(1, ())))]  # what is lost may have been a subscription
@@ -254,7 +264,7 @@ def test_a_void_closes_the_gap_at_once_and_what_comes_later_is_dropped_and_recor
 
 def test_a_void_of_what_has_come_in_the_meantime_changes_nothing() -> None:
     made = started()
-    assert taken(made, packet(2), packet(3), packet(4, Void(1, (2, 3)))) == [news(2), news(3)]
+    assert taken(made, packet(2), packet(3), packet(4, LostNumbers(1, (2, 3)))) == [news(2), news(3)]
     assert taken(made, packet(5)) == [news(5)]
 
 
@@ -263,8 +273,8 @@ def test_tails_tell_every_other_target_how_far_the_numbers_went() -> None:
     for target in "dcb":
         made.start(target, 1)
     assert sent(made.send_tails(besides="c")) == [
-        ("b", Packet("me", 1, {"b": 2}, Tail())),
-        ("d", Packet("me", 1, {"d": 2}, Tail())),
+        ("b", Packet("me", 1, {"b": 2}, ChannelTail())),
+        ("d", Packet("me", 1, {"d": 2}, ChannelTail())),
     ]
 
 
@@ -275,8 +285,8 @@ def test_with_a_new_life_of_the_source_what_is_held_of_the_old_one_is_handed_on_
     made = started()
     made.on_packet(packet(3), 0.0)
     made.on_packet(packet(5), 0.0)
-    answers, handed_on = made.on_packet(packet(1, Start(1), incarnation=2), 0.0)
-    assert handed_on == [(S, news(3)), (S, news(5)), (S, Start(1))]
+    answers, handed_on = made.on_packet(packet(1, ChannelStart(1), incarnation=2), 0.0)
+    assert handed_on == [(S, news(3)), (S, news(5)), (S, ChannelStart(1))]
     assert losses(answers) == [("Packet", 2), ("Packet", 4)]
     assert StopTimer(("gap", S)) in answers
     assert taken(made, packet(2, incarnation=2)) == [news(2)]
@@ -285,7 +295,7 @@ def test_with_a_new_life_of_the_source_what_is_held_of_the_old_one_is_handed_on_
 def test_an_event_that_comes_late_of_an_old_life_is_handed_on_and_anything_else_is_dropped() -> None:
     made = started()
     taken(made, packet(2))
-    made.on_packet(packet(1, Start(1), incarnation=2), 0.0)
+    made.on_packet(packet(1, ChannelStart(1), incarnation=2), 0.0)
     answers, handed_on = made.on_packet(packet(3), 0.0)
     assert [type(message) for _, message in handed_on] == [Publish]
     assert losses(answers) == []
@@ -297,7 +307,7 @@ def test_a_target_that_starts_a_new_life_gets_another_start_and_numbers_go_on() 
     made = channels("b")
     made.start("b", 1)
     made.send(["b"], Synced())
-    assert sent(made.start("b", 2)) == [("b", Packet("me", 1, {"b": 3}, Start(2)))]
+    assert sent(made.start("b", 2)) == [("b", Packet("me", 1, {"b": 3}, ChannelStart(2)))]
     assert made.starts == {"b": 3}
     made.start("b", 2)
     assert made.starts == {"b": 3}
@@ -317,8 +327,8 @@ def test_a_new_life_of_this_broker_numbers_from_one_and_forgets_what_it_had_park
     made.send(["far"], news(1))
     made.on_packet(Packet("b", 1, {"far": 1, "further": 1}, news(2)), 0.0)
     past = made.begin_life(4)
-    assert [each.message for each in past] == [Start(1), news(1)]
-    assert sent(made.start("b", 1)) == [("b", Packet("me", 4, {"b": 1}, Start(1)))]
+    assert [each.message for each in past] == [ChannelStart(1), news(1)]
+    assert sent(made.start("b", 1)) == [("b", Packet("me", 4, {"b": 1}, ChannelStart(1)))]
     assert {target: [each.source for each in waiting] for target, waiting in made.parked.items()} == {
         "far": ["b"],
         "further": ["b"],

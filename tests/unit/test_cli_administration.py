@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from godwit.cli.administration import Office, office
+from godwit.cli.admin_client import AdminClient, office
 from godwit.errors import GodwitError
 
 
@@ -47,8 +47,8 @@ def test_who_redirects_learns_of_no_password_for_others() -> None:
 
 
 def test_no_password_goes_from_tls_to_a_line_without_it() -> None:
-    desk = Office("https://b1.example:7080", "token", "ann", "right")
-    assert desk.elsewhere("http://b2.example:7080") == Office("http://b2.example:7080")
+    desk = AdminClient("https://b1.example:7080", "token", "ann", "right")
+    assert desk.elsewhere("http://b2.example:7080") == AdminClient("http://b2.example:7080")
     assert desk.elsewhere("https://b2.example:7080") == desk._replace(url="https://b2.example:7080")
     assert desk.elsewhere(":7081") == desk._replace(url="https://b1.example:7081")
     plain = desk._replace(url="http://127.0.0.1:7080")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from typer.testing import CliRunner, Result
 
-from godwit.cli import main, match_command, reading
+from godwit.cli import input_files, main, match_command
 
 SUBSCRIPTIONS = [
     {"id": 9, "filter": "price < 10"},
@@ -261,9 +261,9 @@ def test_strict_stops_at_the_first_bad_line(files: Path, file: str, line: int) -
 
 
 def csv(files: Path, table: str, **options: str) -> list[tuple[str, dict[str, Any]]]:
-    faults = reading.Faults(lambda message: None)
-    lines = reading.Lines(io.BytesIO(table.encode()), "e.csv")
-    return [(str(id), dict(event.attributes)) for id, event in filter(None, reading.csv_events(lines, faults))]
+    faults = input_files.BadLines(lambda message: None)
+    lines = input_files.Lines(io.BytesIO(table.encode()), "e.csv")
+    return [(str(id), dict(event.attributes)) for id, event in filter(None, input_files.csv_events(lines, faults))]
 
 
 def test_a_table_has_numbers_bools_texts_and_missing_attributes(files: Path) -> None:
@@ -314,24 +314,24 @@ class Trickle(io.RawIOBase):
 
 
 def test_lines_are_cut_wherever_the_pieces_end() -> None:
-    lines = reading.Lines(Trickle(b"on", b"e\ntwo\r\n", b"\n", b"thr", b"ee"), "pipe")  # type: ignore[arg-type]
+    lines = input_files.Lines(Trickle(b"on", b"e\ntwo\r\n", b"\n", b"thr", b"ee"), "pipe")  # type: ignore[arg-type]
     assert list(lines) == [b"one", b"two", b"", b"three"]
 
 
 def test_a_line_that_is_too_long_is_dropped_and_the_next_is_read() -> None:
-    long = [b"x" * reading.READ_BYTES] * 10
-    lines = reading.Lines(Trickle(b"a\n", *long, b"x\nb\n", *long), "pipe")  # type: ignore[arg-type]
+    long = [b"x" * input_files.READ_BYTES] * 10
+    lines = input_files.Lines(Trickle(b"a\n", *long, b"x\nb\n", *long), "pipe")  # type: ignore[arg-type]
     assert list(lines) == [b"a", None, b"b", None]
 
 
 def test_a_batch_is_what_has_arrived_even_when_it_ends_with_a_bad_line() -> None:
     good, bad = b'{"attributes": {"x": 1}}\n', b"nonsense\n"
-    lines = reading.Lines(Trickle(good + good + bad, good, bad, good), "pipe")  # type: ignore[arg-type]
-    faults = reading.Faults(lambda message: None)
-    sizes = [(len(batch), lines.number) for batch in reading.batches(reading.json_events(lines, faults), lines)]
+    lines = input_files.Lines(Trickle(good + good + bad, good, bad, good), "pipe")  # type: ignore[arg-type]
+    faults = input_files.BadLines(lambda message: None)
+    sizes = [(len(batch), lines.number) for batch in input_files.batches(input_files.json_events(lines, faults), lines)]
     assert sizes == [(2, 3), (1, 4), (1, 6)]
-    table = reading.Lines(Trickle(b"x\n1\n2\n\xff\n", b"3\n"), "pipe")  # type: ignore[arg-type]
-    sizes = [(len(batch), table.number) for batch in reading.batches(reading.csv_events(table, faults), table)]
+    table = input_files.Lines(Trickle(b"x\n1\n2\n\xff\n", b"3\n"), "pipe")  # type: ignore[arg-type]
+    sizes = [(len(batch), table.number) for batch in input_files.batches(input_files.csv_events(table, faults), table)]
     assert sizes == [(2, 4), (1, 5)]
 
 
@@ -375,6 +375,8 @@ def test_a_bad_line_is_reported_above_the_bar_to_the_letter() -> None:
 
 
 def test_equal_texts_become_one_filter() -> None:
-    lines = reading.Lines(io.BytesIO(json_lines(*({"id": n, "filter": "price < 10"} for n in range(3))).encode()), "s")
-    first, *others = (each.filter for each in reading.subscriptions(lines, reading.Faults(print)))
+    lines = input_files.Lines(
+        io.BytesIO(json_lines(*({"id": n, "filter": "price < 10"} for n in range(3))).encode()), "s"
+    )
+    first, *others = (each.filter for each in input_files.subscriptions(lines, input_files.BadLines(print)))
     assert all(other is first for other in others)

@@ -42,7 +42,7 @@ from godwit.broker.messages import (
 from godwit.client import Client, ClientConfig
 from godwit.errors import BadEvent, SubscriptionError
 from godwit.filters import FALSE, TRUE, Event, event, parse
-from godwit.mobility.messages import Strike
+from godwit.mobility.move_messages import TrimConnectionLog
 from tests.raw_messages import read_all
 
 CONFIRM = ("confirm",)
@@ -370,7 +370,7 @@ KINDS: list[Any] = [
     Delivery(1, event({}, publisher="p", sequence=1), ("x",), 0),
     Quench(TRUE),
     Bye("no room"),
-    Strike(("a",)),
+    TrimConnectionLog(("a",)),
 ]
 
 
@@ -522,7 +522,7 @@ def test_an_event_to_be_kept_is_said_again_to_a_session_that_knows_nothing() -> 
     client.linger(5.0, 0.0)
     client.handle(Closed("b"), 1.0)
     said = wishes(welcome(client, session="b/2/1", number=1))
-    assert [type(wish).__name__ for wish in said] == ["Linger", "Retain"]
+    assert [type(wish).__name__ for wish in said] == ["SetSessionExpiry", "Retain"]
     hear(client, Accepted(2))
     assert client.unanswered() == []
     assert not client.has_unanswered_changes()

@@ -6,19 +6,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.broker.reductions import REDUCTIONS
 from godwit.errors import BadValue, ConfigurationError
-from godwit.mqtt.exchange import Settings
-from godwit.runtime.configuration import Change, address_of, load
-from godwit.runtime.rates import Traffic
-from godwit.runtime.sections import BrokerSection, LimitsSection, LinksSection, MqttSection, Settled
+from godwit.mqtt.mqtt_effects import MqttSettings
+from godwit.runtime.config_sections import BrokerSection, BrokerSettings, LimitsSection, LinksSection, MqttSection
+from godwit.runtime.configuration import Override, address_of, load
+from godwit.runtime.rate_limits import TrafficLimits
 from godwit.runtime.tcp import Address
 
 
-def faults_of(text: str, folder: Path, environment: dict[str, str] | None = None, *flags: Change) -> list[str]:
+def faults_of(text: str, folder: Path, environment: dict[str, str] | None = None, *flags: Override) -> list[str]:
     """What is wrong with a file of this text, without the file's name."""
     file = folder / "godwit.toml"
     file.write_text(text)
@@ -32,12 +32,12 @@ def faults_of(text: str, folder: Path, environment: dict[str, str] | None = None
 
 def test_without_anything_the_defaults_hold() -> None:
     found = load()
-    assert found.settled == Settled()
+    assert found.settled == BrokerSettings()
     assert found.name == "b1"
     assert found.folder == Path("godwit-data/b1")
     assert found.address("native") == Address("127.0.0.1", 7077)
     assert found.broker_config() == BrokerConfig(expects_strangers=True)
-    assert found.mqtt_settings() == Settings()
+    assert found.mqtt_settings() == MqttSettings()
 
 
 def test_flags_go_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_flags_go_before_the_environment_and_that_before_the_file(tmp_path: Path
         "GODWIT_LIMITS__SESSIONS_MAX": "2",
         "GODWIT_LIMITS__QUEUE_EVENTS_MAX": "9",
     }
-    found = load(file, environment, [Change("--set", ("limits", "window"), "3")])
+    found = load(file, environment, [Override("--set", ("limits", "window"), "3")])
     limits = found.settled.limits
     assert (found.name, limits.window, limits.sessions_max, limits.queue_events_max) == ("file", 3, 2, 9)
     assert found.is_said(("broker", "name"))
@@ -60,7 +60,7 @@ def test_neighbours_are_laid_over_each_other_name_by_name(tmp_path: Path) -> Non
     file = tmp_path / "godwit.toml"
     file.write_text("[neighbours]\nb2 = 'a:1'\nb3 = { address = 'b:2', cost = 4 }\n")
     environment = {"GODWIT_NEIGHBOURS__B4": "{ address = 'c:3', cost = 2.5 }", "GODWIT_NEIGHBOURS__b2": ""}
-    found = load(file, environment, [Change("--neighbour", ("neighbours", "b 5"), "d:4")]).neighbours()
+    found = load(file, environment, [Override("--neighbour", ("neighbours", "b 5"), "d:4")]).neighbours()
     assert {name: (each.address, each.cost) for name, each in found.items()} == {
         "b2": ("", 1.0),
         "b3": ("b:2", 4.0),
@@ -90,7 +90,9 @@ def test_a_variable_is_read_as_what_is_wanted_there(
 
 
 def test_variables_of_others_are_left_alone() -> None:
-    assert load(None, {"GODWIT_NUMBA": "0", "GODWIT_AT": "x", "PATH": "y", "OTHER__KEY": "z"}).settled == Settled()
+    assert (
+        load(None, {"GODWIT_NUMBA": "0", "GODWIT_AT": "x", "PATH": "y", "OTHER__KEY": "z"}).settled == BrokerSettings()
+    )
 
 
 def test_paths_in_a_file_are_meant_from_its_folder(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_what_is_never_to_happen_is_none_for_the_machine() -> None:
 def test_every_fault_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     text = "[broker]\nnam = 'b1'\nfamily = 'tre'\n\n[listen]\nnative = 7\n\n[limits]\nwindow = -3\n"
     faults = faults_of(
-        text, tmp_path, {"GODWIT_LOG__LEVEL": "loud"}, Change("--durability", ("journal", "durability"), "no")
+        text, tmp_path, {"GODWIT_LOG__LEVEL": "loud"}, Override("--durability", ("journal", "durability"), "no")
     )
     assert faults[0].startswith("FILE:2: broker.nam is not known (did you mean name?); allowed are name, family,")
     assert faults[1:] == [
@@ -216,9 +218,9 @@ def test_what_is_printed_is_read_as_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "machine", "besides"),
     [
-        (LimitsSection, Limits, {"frame_bytes_max", *Traffic.__struct_fields__}),
+        (LimitsSection, Limits, {"frame_bytes_max", *TrafficLimits.__struct_fields__}),
         (LinksSection, LinkConfig, {"tls", "secret"}),
-        (MqttSection, Settings, set()),
+        (MqttSection, MqttSettings, set()),
         (BrokerSection, BrokerConfig, {"name", "steps"}),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Closed, Effect, Heard, Opened, Tell, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Accepted, Attach, Attached, Bye, Context, Publish, Quench, Receipt, Refused, Request
@@ -227,8 +227,8 @@ def test_who_is_not_meant_does_not_get_it_and_that_is_on_record(family: str) -> 
     assert edge.notified("near") == [("ann", 1), ("ann", 4), ("ann", 5)]
     assert edge.notified("far") == [("ann", 4), ("ann", 5)]
     assert edge.notified("mute") == [("ann", 2), ("ann", 4), ("ann", 5)]
-    unmeant = [(record.sequence, record.peer) for record in edge.recorded("unmeant")]
-    assert sorted(unmeant) == [
+    not_addressed = [(record.sequence, record.peer) for record in edge.recorded("not_addressed")]
+    assert sorted(not_addressed) == [
         *[(1, "far"), (1, "mute"), (2, "far"), (2, "near")],
         *[(3, "far"), (3, "mute"), (3, "near"), (6, "far"), (6, "mute"), (6, "near")],
     ]
@@ -423,7 +423,7 @@ def test_what_comes_before_the_session_is_tested_when_the_session_is_there() -> 
         edge.carry_out("c", edge.brokers["c"].handle(Heard("ann", request), 0.0))
     edge.run()
     assert edge.notified("bob") == [("ann", 1)]
-    assert ("bob", 2) in [(record.peer, record.sequence) for record in edge.recorded("unmeant")]
+    assert ("bob", 2) in [(record.peer, record.sequence) for record in edge.recorded("not_addressed")]
 
 
 def test_a_driver_that_vouches_for_what_is_not_asserted_here_is_in_error() -> None:

@@ -1,20 +1,20 @@
 """The demonstration's own book-keeping: it must see what is lost, doubled or out of order."""
 
-from godwit.cli.fleet.ledger import Ledger, Verdict
+from godwit.cli.fleet.demo_run import Fleet
+from godwit.cli.fleet.fleet_ledger import FleetLedger, FleetVerdict
 from godwit.cli.fleet.screen import account
-from godwit.cli.fleet.show import Fleet
 from godwit.cli.fleet.town import BROKERS, DURATION_S, drives, metres, nearest
 from godwit.filters.language import parse
 
 
-def told(ledger: Ledger, n: int, **attributes: object) -> dict[str, object]:
+def told(ledger: FleetLedger, n: int, **attributes: object) -> dict[str, object]:
     said = {"by": "p", "n": n, **attributes}
     ledger.publish(said, {"role": "tow"}, None)
     return said
 
 
 def test_what_matches_and_does_not_come_is_lost() -> None:
-    ledger = Ledger()
+    ledger = FleetLedger()
     reader = ledger.reader("r", parse("x > 1"))
     first, _ = told(ledger, 1, x=2), told(ledger, 2, x=1)
     last = told(ledger, 3, x=3)
@@ -27,7 +27,7 @@ def test_what_matches_and_does_not_come_is_lost() -> None:
 
 
 def test_what_comes_twice_or_too_late_is_seen() -> None:
-    ledger = Ledger()
+    ledger = FleetLedger()
     reader = ledger.reader("r", parse("x > 0"))
     first, second = told(ledger, 1, x=1), told(ledger, 2, x=1)
     for each in (second, first, first):
@@ -38,7 +38,7 @@ def test_what_comes_twice_or_too_late_is_seen() -> None:
 
 
 def test_senders_and_receivers_context_count() -> None:
-    ledger = Ledger()
+    ledger = FleetLedger()
     tow = ledger.reader("tow", parse("sender.role = 'tow'"), {"role": "tow"})
     taxi = ledger.reader("taxi", parse("sender.role = 'taxi'"), {"role": "taxi"})
     said = {"by": "p", "n": 1, "x": 1}
@@ -50,7 +50,7 @@ def test_senders_and_receivers_context_count() -> None:
 
 
 def test_what_comes_to_somebody_else_is_seen() -> None:
-    ledger = Ledger()
+    ledger = FleetLedger()
     tow = ledger.reader("tow", parse("x > 0"), {"role": "tow"})
     taxi = ledger.reader("taxi", parse("x > 0"), {"role": "taxi"})
     said = {"by": "p", "n": 1, "x": 1}
@@ -62,7 +62,7 @@ def test_what_comes_to_somebody_else_is_seen() -> None:
 
 
 def test_a_reader_whose_filter_follows_it_is_not_held_to_everything() -> None:
-    ledger = Ledger()
+    ledger = FleetLedger()
     reader = ledger.reader("r", parse("x > 0"), is_fixed=False)
     told(ledger, 1, x=1)
     assert ledger.verdict().is_clean
@@ -92,6 +92,6 @@ def test_who_is_at_a_broker_stays_unless_another_is_clearly_nearer() -> None:
 
 
 def test_the_account_has_what_the_books_say_is_lost() -> None:
-    verdict = Verdict()
+    verdict = FleetVerdict()
     verdict.lost = 3
     assert account(Fleet({}, 1), verdict)["lost"] == 3

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Arrived, Effect, LinkUp, Send
 from godwit.broker.messages import Ack, Context, Frame, Goodbye, Hello
 from godwit.broker.tree import TreeRouting
@@ -15,8 +15,8 @@ from godwit.client.client import Client
 from godwit.filters.language import parse
 from godwit.mobility import Drift, Movements, line, mobile_broker
 from godwit.mobility.location_tree import FollowedFilters
-from godwit.mobility.locations import OneOf
-from godwit.mobility.messages import Changed, Follow, Unfollow
+from godwit.mobility.move_messages import Follow, FollowUpdate, Unfollow
+from godwit.mobility.possible_values import PossibleValues
 from tests.paper.roaming_world import Roaming
 from tests.snapshots import reborn
 
@@ -156,7 +156,7 @@ def test_a_change_of_what_no_filter_refers_to_is_told_to_nobody() -> None:
     network.handled.clear()
     network.command("C", lambda machine, now: machine.set_context({"location": "4", "mood": "fine"}, now, dwell_s=1))
     network.settle()
-    assert Changed not in network.handled
+    assert FollowUpdate not in network.handled
 
 
 def test_sources_are_told_once_what_a_walker_may_want_anywhere() -> None:
@@ -251,7 +251,7 @@ GOOD: Any = Follow(("c", "F"), parse("location = myloc"), {"location": "3"}, 1.0
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, float("nan"), 0.0, 0.02),
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, 1.0, -1.0, 0.02),
         Follow(("c", "F"), parse("at WITHIN myloc"), {}, 1.0, 0.0, float("inf")),
-        Changed(("c", "F"), {}, 1.0, 0.0, 0.02),
+        FollowUpdate(("c", "F"), {}, 1.0, 0.0, 0.02),
         Unfollow(("c", "F")),
     ],
 )
@@ -268,12 +268,12 @@ def test_a_snapshot_keeps_what_is_followed() -> None:
     again = reborn(broker)
     assert again.routing.sizes() == broker.routing.sizes()
     assert broker.routing.sizes()["matcher"] == 1
-    moved: Any = Changed(("c", "F"), {"location": "9"}, 1.0, 0.0, 0.02)
+    moved: Any = FollowUpdate(("c", "F"), {"location": "9"}, 1.0, 0.0, 0.02)
     change = Arrived("B2", Frame(2, 0, moved))
     assert again.handle(change, 1.0) == broker.handle(change, 1.0)
     for machine in (broker, again):
         [entry] = followed(machine.routing).followed["B2"].values()
-        assert entry.possible["location"] == OneOf(("8", "9", "10"))
+        assert entry.possible["location"] == PossibleValues(("8", "9", "10"))
 
 
 def test_an_answer_that_waits_for_the_next_acknowledgement_is_not_taken_for_a_slow_link() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from godwit.broker import gossip
-from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Bound, Gossip, check_known
-from godwit.broker.gossip_messages import Dwelling, Fact, Kept, Known, Member
+from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Gossip, TableLimit, check_known
+from godwit.broker.gossip_messages import Fact, GossipUpdate, GroupMember, RetainedEvent, SessionLocation
 from godwit.errors import PeerFault
 from godwit.filters.events import event
 from tests.raw_messages import read
@@ -12,11 +12,11 @@ from tests.snapshots import restored
 
 
 def table(name: str = "a", entries: int = 100, bytes: int = 100_000) -> Gossip:
-    return Gossip(name, dict.fromkeys((WHEREABOUTS, RETAINED, GROUPS), Bound(entries, bytes)))
+    return Gossip(name, dict.fromkeys((WHEREABOUTS, RETAINED, GROUPS), TableLimit(entries, bytes)))
 
 
-def at(home: str, attempt: int = 1) -> Dwelling:
-    return Dwelling(home, f"{home}/1/1", attempt)
+def at(home: str, attempt: int = 1) -> SessionLocation:
+    return SessionLocation(home, f"{home}/1/1", attempt)
 
 
 def test_the_later_version_wins_and_of_equal_stamps_the_higher_name():
@@ -72,7 +72,7 @@ def test_a_table_has_room_for_so_many_entries_and_bytes():
     assert known.put(WHEREABOUTS, ("c1",), None, 1.0) is None
     assert known.put(WHEREABOUTS, ("c3",), at("a"), 1.0) is None
     small = table(bytes=1_000)
-    large = Kept(event({"x": 1}, publisher="p", sequence=1, payload=bytes(800)))
+    large = RetainedEvent(event({"x": 1}, publisher="p", sequence=1, payload=bytes(800)))
     assert small.put(RETAINED, ("k",), large, 1.0) is None
     assert small.put(RETAINED, ("k",), large, 1.0) is None
     assert small.put(RETAINED, ("l",), large, 1.0) == "the table of retained has room for 1000 bytes"
@@ -97,7 +97,7 @@ def test_of_what_was_removed_the_latest_is_remembered(monkeypatch):
 
 def test_it_can_be_put_away():
     known = table()
-    known.put(RETAINED, ("k",), Kept(event({"x": 1}, publisher="p", sequence=1)), 1.0)
+    known.put(RETAINED, ("k",), RetainedEvent(event({"x": 1}, publisher="p", sequence=1)), 1.0)
     again = restored(known, table())
     assert list(again) == list(known)
     assert again.untold("b", 1) == known.untold("b", 1)
@@ -114,17 +114,17 @@ def test_it_can_be_put_away():
         Fact(WHEREABOUTS, ("ann",), -1, "b", None),
         Fact(WHEREABOUTS, ("ann",), 2**62 + 1, "b", None),
         Fact(WHEREABOUTS, ("ann",), 1, "", None),
-        Fact(WHEREABOUTS, ("ann",), 1, "b", Member(True)),
-        Fact(WHEREABOUTS, ("ann",), 1, "b", Dwelling("", "s", 1)),
-        Fact(RETAINED, ("k",), 1, "b", Kept("event")),  # type: ignore[arg-type]
-        Fact(GROUPS, ("g", "f", "b", "c", "s"), 1, "b", Member(1)),  # type: ignore[arg-type]
+        Fact(WHEREABOUTS, ("ann",), 1, "b", GroupMember(True)),
+        Fact(WHEREABOUTS, ("ann",), 1, "b", SessionLocation("", "s", 1)),
+        Fact(RETAINED, ("k",), 1, "b", RetainedEvent("event")),  # type: ignore[arg-type]
+        Fact(GROUPS, ("g", "f", "b", "c", "s"), 1, "b", GroupMember(1)),  # type: ignore[arg-type]
     ],
 )
 def test_what_no_broker_says_is_a_fault(fact):
     with pytest.raises(PeerFault):
-        check_known(read(Known((fact,))))
+        check_known(read(GossipUpdate((fact,))))
 
 
 def test_more_than_fits_into_one_message_is_a_fault():
     with pytest.raises(PeerFault):
-        check_known(Known(tuple(Fact(WHEREABOUTS, (str(n),), 1, "b", None) for n in range(65))))
+        check_known(GossipUpdate(tuple(Fact(WHEREABOUTS, (str(n),), 1, "b", None) for n in range(65))))

@@ -12,21 +12,21 @@ from godwit.broker.effects import Trace
 from godwit.broker.graph import EARLY_MAX, GraphRouting
 from godwit.broker.messages import (
     Advertise,
+    ChannelStart,
+    ChannelTail,
     EntryId,
     LinkState,
+    LostNumbers,
     Message,
     Nack,
     NodeId,
     Packet,
     Publish,
-    Start,
     Subscribe,
     Synced,
-    Tail,
     Unsubscribe,
-    Void,
 )
-from godwit.broker.routing import Forward, Local, Routing
+from godwit.broker.routing import DeliverLocally, Forward, Routing
 from godwit.errors import PeerFault
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
@@ -141,7 +141,7 @@ def test_an_event_comes_once_to_each_broker_and_to_its_clients_together_and_sort
     [passed] = net.brokers["b"].on_message("a", forward.message, 0.0)
     assert isinstance(passed, Forward)
     assert net.brokers["c"].on_message("b", passed.message, 0.0) == [
-        Local(EVENT, [("client", "s1"), ("client", "s2"), ("client", "s3")])
+        DeliverLocally(EVENT, [("client", "s1"), ("client", "s2"), ("client", "s3")])
     ]
     assert net.brokers["c"].on_message("b", passed.message, 0.0) == []
 
@@ -149,7 +149,7 @@ def test_an_event_comes_once_to_each_broker_and_to_its_clients_together_and_sort
 def test_clients_of_the_publishers_own_broker_get_the_event_at_once() -> None:
     routing = GraphRouting("a")
     routing.subscribe(ID, parse("x > 3"), 0.0)
-    assert routing.publish(EVENT, 0.0) == [Local(EVENT, [ID])]
+    assert routing.publish(EVENT, 0.0) == [DeliverLocally(EVENT, [ID])]
 
 
 # ------------------------------------------------------------ links that come and go
@@ -312,13 +312,13 @@ def test_a_source_may_be_met_by_a_packet_before_its_link_state() -> None:
     routing = GraphRouting("me")
     routing.on_peer_up("b", 0.0)
     routing.on_message("b", LinkState("b", 1, 1, {"me": 1.0}), 0.0)
-    routing.on_message("b", Packet("far", 1, {"me": 1}, Start(1)), 0.0)
+    routing.on_message("b", Packet("far", 1, {"me": 1}, ChannelStart(1)), 0.0)
     routing.on_message("b", Packet("far", 1, {"me": 2}, Subscribe(ID, TRUE)), 0.0)
-    assert [type(each.message) for each in routing.channels.parked["far"]] == [Start, Synced]
+    assert [type(each.message) for each in routing.channels.parked["far"]] == [ChannelStart, Synced]
     answers = routing.on_message("b", LinkState("b", 1, 2, {"me": 1.0, "far": 1.0}), 0.0)
     assert answers == []
     answers = routing.on_message("b", LinkState("far", 1, 1, {"b": 1.0}), 0.0)
-    assert [answer.message.message for answer in answers] == [Start(1), Synced()]  # type: ignore[union-attr]
+    assert [answer.message.message for answer in answers] == [ChannelStart(1), Synced()]  # type: ignore[union-attr]
     [forward] = routing.publish(EVENT, 0.0)
     assert forward == Forward("b", Packet("me", 1, {"b": 3, "far": 3}, Publish(EVENT)))  # b has not told everything
 
@@ -331,7 +331,7 @@ def test_a_broker_that_hears_of_a_higher_life_of_its_own_starts_another_above_it
     answers = routing.on_message("b", LinkState("me", 6, 40, {}), 0.0)
     assert answers[0] == Forward("b", LinkState("me", 7, 1, {"b": 1.0}))
     assert [answer.message for answer in answers[1:]] == [  # type: ignore[union-attr]
-        Packet("me", 7, {"b": 1}, Start(1)),
+        Packet("me", 7, {"b": 1}, ChannelStart(1)),
         Packet("me", 7, {"b": 2}, Subscribe(ID, TRUE)),
         Packet("me", 7, {"b": 3}, Synced()),
     ]
@@ -362,11 +362,11 @@ def test_a_broker_whose_subscription_may_be_lost_gets_every_event_until_it_has_t
     routing = GraphRouting("me")
     routing.on_peer_up("b", 0.0)
     routing.on_message("b", LinkState("b", 1, 1, {"me": 1.0}), 0.0)
-    for number, message in [(1, Start(1)), (3, Synced()), (4, Void(1, (2,)))]:
+    for number, message in [(1, ChannelStart(1)), (3, Synced()), (4, LostNumbers(1, (2,)))]:
         routing.on_message("b", carrying(message, source="b", targets={"me": number}), 0.0)
     assert routing.untold == {"b": None}
     assert routing.publish(EVENT, 0.0) == [Forward("b", Packet("me", 1, {"b": 4}, Publish(EVENT)))]
-    for number, message in [(5, Start(1)), (6, Synced())]:
+    for number, message in [(5, ChannelStart(1)), (6, Synced())]:
         routing.on_message("b", carrying(message, source="b", targets={"me": number}), 0.0)
     assert routing.publish(EVENT, 0.0) == []
 
@@ -402,7 +402,7 @@ def test_targets_are_sorted_whatever_the_order_in_which_they_subscribed() -> Non
     routing = GraphRouting("me")
     routing.on_peer_up("hub", 0.0)
     for name in ("z", "b", "m", "a"):
-        routing.on_message("hub", Packet(name, 1, {"me": 1}, Start(1)), 0.0)
+        routing.on_message("hub", Packet(name, 1, {"me": 1}, ChannelStart(1)), 0.0)
         routing.on_message("hub", Packet(name, 1, {"me": 2}, Subscribe(ID, TRUE)), 0.0)
     routing.publish(EVENT, 0.0)
     assert list(routing.channels.history[-1].targets) == ["a", "b", "m", "z"]
@@ -425,19 +425,19 @@ def carrying(message: Any, **changes: Any) -> Packet:
         LinkState("b", 1, 1, {"me": math.nan}),
         LinkState("b", 1, 1, None),  # type: ignore[arg-type]
         LinkState("b", -1, 1, {}),
-        carrying(Tail(), targets={}),
-        carrying(Tail(), targets=None),
-        carrying(Tail(), targets={"me": 0}),
-        carrying(Tail(), targets={"me": True}),
-        carrying(Tail(), targets={"me": "1"}),
-        carrying(Tail(), targets={7: 1}),
-        carrying(Tail(), targets={"me": 1, "far": 1}),
-        carrying(Tail(), source=""),
-        carrying(Tail(), source=None),
-        carrying(Tail(), incarnation=0),
-        carrying(Tail(), incarnation=1.5),
-        carrying(Tail(), source="me", targets={"b": 1}, incarnation=9),
-        carrying(Tail(), source="me"),
+        carrying(ChannelTail(), targets={}),
+        carrying(ChannelTail(), targets=None),
+        carrying(ChannelTail(), targets={"me": 0}),
+        carrying(ChannelTail(), targets={"me": True}),
+        carrying(ChannelTail(), targets={"me": "1"}),
+        carrying(ChannelTail(), targets={7: 1}),
+        carrying(ChannelTail(), targets={"me": 1, "far": 1}),
+        carrying(ChannelTail(), source=""),
+        carrying(ChannelTail(), source=None),
+        carrying(ChannelTail(), incarnation=0),
+        carrying(ChannelTail(), incarnation=1.5),
+        carrying(ChannelTail(), source="me", targets={"b": 1}, incarnation=9),
+        carrying(ChannelTail(), source="me"),
         carrying(None),
         carrying(Advertise(ID, TRUE)),
         carrying(Publish(None)),  # type: ignore[arg-type]
@@ -445,11 +445,11 @@ def carrying(message: Any, **changes: Any) -> Packet:
         carrying(Subscribe(ID, None)),  # type: ignore[arg-type]
         carrying(Subscribe(ID, parse("x > my.threshold"))),
         carrying(Unsubscribe(("client", 3))),  # type: ignore[arg-type]
-        carrying(Start(0)),
+        carrying(ChannelStart(0)),
         carrying(Nack(1, ["1"])),  # type: ignore[arg-type]
         carrying(Nack(1, tuple(range(1, 5_000)))),
-        carrying(Void(1, (0,))),
-        carrying(Void("1", (1,))),  # type: ignore[arg-type]
+        carrying(LostNumbers(1, (0,))),
+        carrying(LostNumbers("1", (1,))),  # type: ignore[arg-type]
     ],
 )
 def test_what_no_honest_neighbour_sends_is_a_fault_and_changes_nothing(message: Any) -> None:
@@ -463,7 +463,7 @@ def test_what_no_honest_neighbour_sends_is_a_fault_and_changes_nothing(message: 
 
 def test_a_source_more_than_allowed_is_a_fault() -> None:
     routing = GraphRouting("me", brokers_max=2)
-    routing.on_message("b", carrying(Start(1), source="one"), 0.0)
-    routing.on_message("b", carrying(Start(1), source="two"), 0.0)
+    routing.on_message("b", carrying(ChannelStart(1), source="one"), 0.0)
+    routing.on_message("b", carrying(ChannelStart(1), source="two"), 0.0)
     with pytest.raises(PeerFault, match="one broker more"):
-        routing.on_message("b", carrying(Start(1), source="three"), 0.0)
+        routing.on_message("b", carrying(ChannelStart(1), source="three"), 0.0)

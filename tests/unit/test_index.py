@@ -43,12 +43,12 @@ from godwit.filters.sets import (
     starts_with,
 )
 from godwit.filters.values import Point
-from godwit.matching import encoding, masks, substrings
-from godwit.matching.index import DEAD_SPARE, SAMPLE, STAMP_MAX, IndexMatcher
+from godwit.matching import event_encoder, masks, substrings
+from godwit.matching.index_matcher import DEAD_SPARE, SAMPLE, STAMP_MAX, IndexMatcher
 from godwit.matching.kernels import DEAD
 from godwit.matching.labels import GAP_MIN
 from godwit.matching.matcher import Matcher, SubscriptionId
-from godwit.matching.naive import NaiveMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
 from tests.unit.random_filters import NEW_YEAR, assert_same, columns_of, random_attributes, random_filter
 
 Row = Mapping[str, Any]
@@ -191,7 +191,7 @@ def test_bools_are_no_numbers_whatever_was_asked_before() -> None:
 
 
 def test_what_the_encoder_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "MEMO_MAX", 10)
+    monkeypatch.setattr(event_encoder, "MEMO_MAX", 10)
     pair = Pair(some("x", at_most(n)) for n in range(30))
     pair.check({"x": n, "unknown": n} for n in range(40))
     assert len(pair.index._encoder.memo) <= 10

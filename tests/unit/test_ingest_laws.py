@@ -25,7 +25,7 @@ from godwit.pipeline import ingest as ingesting
 from godwit.pipeline import staging, tables
 from godwit.pipeline.columns import form_of_values, joined
 from godwit.pipeline.formats import csv_rows, splits, xml_rows
-from godwit.pipeline.formats.rows import Bad, Options, Row, in_microseconds
+from godwit.pipeline.formats.rows import BadRow, Options, Row, in_microseconds
 from godwit.pipeline.ingest import FORMATS, ingest
 from godwit.pipeline.ingest import _runs as runs_of
 from tests.property.strategies import values
@@ -380,7 +380,7 @@ def xml_of(tmp_path: Path, text: str, encoding: str = "utf-8") -> tuple[list[Any
     """The rows of a file, and what was refused."""
     (tmp_path / "x.xml").write_bytes(text.encode(encoding))
     found = list(xml_rows.rows(splits.Split(str(tmp_path / "x.xml"), "x"), Options("xml", row="r")))
-    return [each for each in found if isinstance(each, Row)], [each for each in found if isinstance(each, Bad)]
+    return [each for each in found if isinstance(each, Row)], [each for each in found if isinstance(each, BadRow)]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "latin-1"])

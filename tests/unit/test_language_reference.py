@@ -12,8 +12,8 @@ import pytest
 from godwit.filters.events import event
 from godwit.filters.filters import DEPTH_MAX, LITERALS_MAX, some
 from godwit.filters.language import from_json, parse, to_text
+from godwit.filters.language.filter_builder import FilterBuilder
 from godwit.filters.language.grammar import GRAMMAR, KEYWORDS
-from godwit.filters.language.meaning import Meaning
 from godwit.filters.language.parsing import TEXT_LENGTH_MAX
 from godwit.filters.language.scanning import WORDS_MAX
 
@@ -125,4 +125,4 @@ def test_each_phrase_of_the_grammar_has_a_meaning() -> None:
     phrases = set(re.findall(r"-> (\w+)", GRAMMAR)) | set(re.findall(r"^\??(\w+):", GRAMMAR, re.MULTILINE))
     inlined = {"inversion", "comparison", "operand", "argument"}
     for phrase in phrases - inlined - {"QUOTED", "NUMBER", "STRING", "NAME", "OP"}:
-        assert callable(getattr(Meaning, phrase))
+        assert callable(getattr(FilterBuilder, phrase))

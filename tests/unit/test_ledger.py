@@ -11,12 +11,12 @@ import pytest
 
 from godwit.errors import PipelineError
 from godwit.files import synced
-from godwit.pipeline.ledger import (
+from godwit.pipeline.batch_ledger import (
     KEPT,
+    BatchLedger,
+    BatchPlan,
     Counts,
-    Entry,
-    Ledger,
-    Plan,
+    LedgerEntry,
     Written,
     complete_up_to,
     file_name,
@@ -71,7 +71,7 @@ KILLER = Killer()
 sys.addaudithook(KILLER)  # stays for good, and does nothing without a folder
 
 
-def run(out: Path, first: int, version: str, kind: type[Ledger] = Ledger) -> Iterator[int]:
+def run(out: Path, first: int, version: str, kind: type[BatchLedger] = BatchLedger) -> Iterator[int]:
     """What Spark does after a start: runs what is not committed, in order; yields what it commits."""
     ledger = kind(out)
     with ledger.held():
@@ -80,7 +80,7 @@ def run(out: Path, first: int, version: str, kind: type[Ledger] = Ledger) -> Ite
             yield batch
 
 
-def write_batch(ledger: Ledger, batch: int, version: str) -> None:
+def write_batch(ledger: BatchLedger, batch: int, version: str) -> None:
     """Rows of a batch, in as many files as this run happens to split it into: not as many as the run before."""
     entry = ledger.begin(batch, STREAM, lambda newest: plan_after(newest, version))
     if entry.state == "complete":
@@ -94,8 +94,8 @@ def write_batch(ledger: Ledger, batch: int, version: str) -> None:
     ledger.complete(entry, Written(tuple(files), Counts(10, 5, 7, 1), newest_us=1000 * batch))
 
 
-def plan_after(newest: int | None, version: str) -> Plan:
-    return Plan(index="i", version=version, subscriptions=1, began_us=0, late_before_us=newest)
+def plan_after(newest: int | None, version: str) -> BatchPlan:
+    return BatchPlan(index="i", version=version, subscriptions=1, began_us=0, late_before_us=newest)
 
 
 def rows(out: Path, up_to: int = BATCHES) -> list[tuple[int, int, str]]:
@@ -115,7 +115,7 @@ def whole_rows(out: Path) -> list[tuple[int, int, str]]:
     return [] if up_to is None else rows(out, up_to)
 
 
-def drained(out: Path, kill_at: int, kind: type[Ledger]) -> tuple[bool, list[list[tuple[int, int, str]]]]:
+def drained(out: Path, kill_at: int, kind: type[BatchLedger]) -> tuple[bool, list[list[tuple[int, int, str]]]]:
     """Run all batches, killed once at a change of the disk, then again to the end. Whether it was killed; what readers
     of whole batches saw on the way. The versions of the subscriptions differ before and after."""
     views, killed, first = [], False, 0
@@ -131,7 +131,9 @@ def drained(out: Path, kill_at: int, kind: type[Ledger]) -> tuple[bool, list[lis
     return killed, views
 
 
-def kill_points(folder: Path, kind: type[Ledger] = Ledger) -> Iterator[tuple[Path, list[list[tuple[int, int, str]]]]]:
+def kill_points(
+    folder: Path, kind: type[BatchLedger] = BatchLedger
+) -> Iterator[tuple[Path, list[list[tuple[int, int, str]]]]]:
     for number in range(1000):
         out = folder / str(number)
         killed, views = drained(out, number, kind)
@@ -152,7 +154,7 @@ def test_killed_before_any_change_to_the_disk_every_row_is_there_once(tmp_path: 
         for view in views:  # of who reads complete batches only
             assert len(view) % ROWS == 0
             assert view == found[: len(view)]
-        last = Ledger(out).last()
+        last = BatchLedger(out).last()
         assert last is not None
         assert (last.totals, last.newest_us, last.plan.late_before_us) == (Counts(20, 10, 14, 2), 1000, 0)
         assert not list(out.glob("_attempts/*"))
@@ -160,8 +162,8 @@ def test_killed_before_any_change_to_the_disk_every_row_is_there_once(tmp_path: 
 
 
 def test_a_ledger_that_moves_files_before_it_says_so_is_caught(tmp_path: Path) -> None:
-    class Hasty(Ledger):
-        def complete(self, entry: Entry, written: Written, before: Iterable[Path] = ()) -> Entry:
+    class Hasty(BatchLedger):
+        def complete(self, entry: LedgerEntry, written: Written, before: Iterable[Path] = ()) -> LedgerEntry:
             for source, target in written.files:
                 (self.out / target).parent.mkdir(exist_ok=True)
                 (self.out / target).unlink(missing_ok=True)
@@ -197,12 +199,12 @@ def order_faults(done: list[tuple[str, str]], targets: list[str]) -> list[str]:
 def test_when_the_power_ends_what_an_entry_says_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def steps(name: str, kind: Any) -> tuple[list[tuple[str, str]], list[str]]:
         out = tmp_path / name
-        ledger = Ledger(out)
+        ledger = BatchLedger(out)
         (out / "notes").mkdir(parents=True)
         (out / "note").touch()
         with recorded(monkeypatch, out) as done, monkeypatch.context() as patched, ledger.held():
             if kind is not None:
-                patched.setattr("godwit.pipeline.ledger.synced", kind)
+                patched.setattr("godwit.pipeline.batch_ledger.synced", kind)
             entry = ledger.begin(0, STREAM, lambda newest: plan_after(newest, "v"))
             folder, files = ledger.attempt(entry), []
             for n in range(2):
@@ -218,7 +220,7 @@ def test_when_the_power_ends_what_an_entry_says_is_on_the_disk(tmp_path: Path, m
 
 
 def test_what_begun_batches_are_matched_with_stays(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = BatchLedger(tmp_path)
     with ledger.held():
         ledger.begin(0, STREAM, lambda newest: plan_after(newest, "old"))
     with ledger.held():
@@ -228,32 +230,32 @@ def test_what_begun_batches_are_matched_with_stays(tmp_path: Path) -> None:
 def test_another_checkpoint_is_refused(tmp_path: Path) -> None:
     assert list(run(tmp_path, 0, "v")) == [0, 1]
     with pytest.raises(PipelineError, match="was written with another checkpoint, up to batch 1"):
-        Ledger(tmp_path).begin(1, "another", lambda newest: plan_after(newest, "v"))
+        BatchLedger(tmp_path).begin(1, "another", lambda newest: plan_after(newest, "v"))
 
 
 @pytest.mark.parametrize("batch", [0, 3])
 def test_a_batch_that_does_not_follow_is_refused(tmp_path: Path, batch: int) -> None:
     assert list(run(tmp_path, 0, "v")) == [0, 1]
     with pytest.raises(PipelineError, match=f"goes on with batch {batch}, and .* with 1 or 2"):
-        Ledger(tmp_path).begin(batch, STREAM, lambda newest: plan_after(newest, "v"))
+        BatchLedger(tmp_path).begin(batch, STREAM, lambda newest: plan_after(newest, "v"))
 
 
 def test_an_output_that_was_emptied_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"goes on with batch 7, and .* with 0"), Ledger(tmp_path).held():
-        Ledger(tmp_path).begin(7, STREAM, lambda newest: plan_after(newest, "v"))
+    with pytest.raises(PipelineError, match=r"goes on with batch 7, and .* with 0"), BatchLedger(tmp_path).held():
+        BatchLedger(tmp_path).begin(7, STREAM, lambda newest: plan_after(newest, "v"))
 
 
 def test_a_second_stream_is_refused(tmp_path: Path) -> None:
     with (
-        Ledger(tmp_path).held(),
+        BatchLedger(tmp_path).held(),
         pytest.raises(PipelineError, match="another stream writes to"),
-        Ledger(tmp_path).held(),
+        BatchLedger(tmp_path).held(),
     ):
         pass
 
 
 def test_a_file_that_is_gone_before_it_is_moved_is_said(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = BatchLedger(tmp_path)
     with ledger.held():
         entry = ledger.begin(0, STREAM, lambda newest: plan_after(newest, "v"))
     files = (("_attempts/x/0.parquet", "day=0/b.parquet"),)
@@ -264,7 +266,7 @@ def test_a_file_that_is_gone_before_it_is_moved_is_said(tmp_path: Path) -> None:
 
 
 def test_old_entries_go(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = BatchLedger(tmp_path)
     with ledger.held():
         for batch in range(KEPT + 20):
             write_batch(ledger, batch, "v")

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from godwit.runtime.log import Forward, make_log
+from godwit.runtime.log import LibraryLogHandler, make_log
 
 FORGED = "b9\n2026-01-01T00:00:00Z [info] started \x1b[2J\x9b31m\u2028 is no neighbour"
 
@@ -27,7 +27,7 @@ def test_what_a_peer_says_makes_no_line_and_moves_no_cursor(format: str) -> None
 def test_what_libraries_say_is_in_the_same_form() -> None:
     stream = io.StringIO()
     logger = logging.Logger("a.library")
-    logger.addHandler(Forward(make_log(format="json", to=stream)))
+    logger.addHandler(LibraryLogHandler(make_log(format="json", to=stream)))
     logger.info("not for people")
     logger.warning("this is %s", "odd")
     try:

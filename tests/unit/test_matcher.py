@@ -15,10 +15,10 @@ from godwit.filters.events import event
 from godwit.filters.filters import FALSE, TRUE, Filter, all_of, any_of, missing, negation, only, present, some
 from godwit.filters.sets import at_most, between, less_than, more_than, one_of, starts_with
 from godwit.matching import Matcher
-from godwit.matching.bdd import BddMatcher, plain_manager
-from godwit.matching.index import IndexMatcher
+from godwit.matching.bdd_matcher import BddMatcher, plain_manager
+from godwit.matching.index_matcher import IndexMatcher
 from godwit.matching.matcher import Columns
-from godwit.matching.naive import NaiveMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
 
 MATCHERS: dict[str, Callable[[], Matcher]] = {
     "naive": NaiveMatcher,

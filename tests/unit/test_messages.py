@@ -11,7 +11,7 @@ from godwit.baselines import hop_messages as at_every_hop
 from godwit.broker import effects, messages
 from godwit.broker import gossip_messages as known_by_all
 from godwit.broker.effects import Send
-from godwit.mobility import messages as about_moves
+from godwit.mobility import move_messages as about_moves
 from godwit.seen import SeenData
 from tests.paper.roaming_world import Roaming
 

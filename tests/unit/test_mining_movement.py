@@ -21,12 +21,12 @@ from godwit.filters.regions import distance_m
 from godwit.filters.values import Point
 from godwit.mobility.movement_graphs import parse
 from godwit.mobility.predictors import model_of
-from godwit.pipeline.mobility import graph, prediction
-from godwit.pipeline.mobility.cells import Brokers, GridCells, H3Cells, brokers_of, cells_of
-from godwit.pipeline.mobility.cleaning import DUPLICATE, FAULTS, IMPOSSIBLE, Cleaning, marks
+from godwit.pipeline.mobility import mined_files, prediction
+from godwit.pipeline.mobility.cells import BrokerPlacement, GridCells, H3Cells, brokers_of, cells_of
+from godwit.pipeline.mobility.cleaning import DUPLICATE, FAULTS, IMPOSSIBLE, CleaningOptions, marks
 from godwit.pipeline.mobility.globe import distances_m
 from godwit.pipeline.mobility.prediction import KINDS, Counted, fitted, likelihoods, scored, steps_of
-from godwit.pipeline.mobility.staypoints import Staying, stays
+from godwit.pipeline.mobility.staypoints import StayOptions, stays
 from godwit.pipeline.mobility.visits import PARTS, visits_of
 from godwit.simulator.tracks import Fixes, plausible
 
@@ -60,13 +60,13 @@ def test_what_is_left_out_is_what_the_simulator_leaves_out(track: Track) -> None
     fixes = Fixes()
     for fix in track:
         fixes.add(*fix)
-    faults, _ = marks(*arrays(track), Cleaning(speed_max_kmh=200))
+    faults, _ = marks(*arrays(track), CleaningOptions(speed_max_kmh=200))
     assert [fix for fix, fault in zip(track, faults, strict=True) if not fault] == list(plausible(fixes, 200).rows())
 
 
 @given(tracks(same_moment=True))
 def test_every_fix_has_a_fault_or_a_trip_and_no_trip_has_a_gap_or_a_jump(track: Track) -> None:
-    faults, trips = marks(*arrays(track), Cleaning(speed_max_kmh=200, gap_s=300))
+    faults, trips = marks(*arrays(track), CleaningOptions(speed_max_kmh=200, gap_s=300))
     assert ((faults == 0) == (trips >= 0)).all()
     used = [(*fix, trip) for fix, trip in zip(track, trips, strict=True) if trip >= 0]
     assert used
@@ -80,16 +80,16 @@ def test_a_planted_error_and_a_second_fix_of_a_moment_are_left_out_with_a_word()
     track = [(60.0 * n, 8.5 + n / 1_000, 47.4) for n in range(6)]
     track[3] = (180.0, 9.9, 47.4)
     track.insert(2, track[1])
-    faults, trips = marks(*arrays(track), Cleaning())
+    faults, trips = marks(*arrays(track), CleaningOptions())
     assert [FAULTS[fault] for fault in faults] == [None, None, DUPLICATE, None, IMPOSSIBLE, None, None]
     assert trips.tolist() == [0, 0, -1, 0, -1, 0, 0]
 
 
 def test_nobody_is_faster_than_nothing() -> None:
     with pytest.raises(PipelineError, match=r"^a speed of 0 km/h: it must be above 0$"):
-        Cleaning(speed_max_kmh=0)
+        CleaningOptions(speed_max_kmh=0)
     with pytest.raises(PipelineError, match=r"^a stay for -1 s: it must be above 0$"):
-        Staying(stay_s=-1)
+        StayOptions(stay_s=-1)
 
 
 # ---------------------------------------------------------------- places
@@ -132,7 +132,7 @@ def test_a_client_is_at_the_nearest_broker_that_reaches_it(
 ) -> None:
     names = tuple(f"b{number}" for number in range(len(placed)))
     lons, lats, radii = zip(*placed, strict=True)
-    found = Brokers(names, lons, lats, radii, H3Cells(8)).names(*np.array(points).T)
+    found = BrokerPlacement(names, lons, lats, radii, H3Cells(8)).names(*np.array(points).T)
     for (lon, lat), name in zip(points, found, strict=True):
         apart = {each: distance_m(Point(lon, lat), Point(x, y)) for each, (x, y, _) in zip(names, placed, strict=True)}
         near = [each for each, (_, _, radius) in zip(names, placed, strict=True) if apart[each] <= radius]
@@ -143,7 +143,7 @@ def test_a_client_is_at_the_nearest_broker_that_reaches_it(
 def test_a_placement_is_read_and_its_faults_are_named(tmp_path: Path) -> None:
     file = tmp_path / "brokers.csv"
 
-    def read(text: str, radius_m: float | None = None) -> Brokers:
+    def read(text: str, radius_m: float | None = None) -> BrokerPlacement:
         file.write_text(text)
         return brokers_of(str(file), radius_m, H3Cells(8))
 
@@ -170,11 +170,11 @@ def test_a_placement_is_read_and_its_faults_are_named(tmp_path: Path) -> None:
 def test_a_stay_is_near_and_long_and_within_a_trip_and_no_two_overlap(
     track: Track, radius_m: float, stay_s: float
 ) -> None:
-    marked = marks(*arrays(track), Cleaning())[1].tolist()
+    marked = marks(*arrays(track), CleaningOptions())[1].tolist()
     used = [(*fix, trip) for fix, trip in zip(track, marked, strict=True) if trip >= 0]
     at_s, lons, lats, trips = zip(*used, strict=True)
     end = 0
-    for first, after in stays(at_s, lons, lats, trips, Staying(radius_m, stay_s)):
+    for first, after in stays(at_s, lons, lats, trips, StayOptions(radius_m, stay_s)):
         assert end <= first < after
         end = after
         assert len(set(trips[first:after])) == 1
@@ -187,7 +187,7 @@ def test_a_stay_is_near_and_long_and_within_a_trip_and_no_two_overlap(
 def test_a_planted_stay_is_found() -> None:
     track = [(60.0 * n, 8.5 + max(0, n - 30) / 100 + (n % 3) / 10_000, 47.4) for n in range(60)]
     at_s, lons, lats = (each.tolist() for each in arrays(track))
-    assert list(stays(at_s, lons, lats, [0] * 60, Staying())) == [(0, 31)]
+    assert list(stays(at_s, lons, lats, [0] * 60, StayOptions())) == [(0, 31)]
 
 
 # ---------------------------------------------------------------- visits
@@ -336,7 +336,7 @@ def test_the_baseline_answers_as_the_brokers_model_does(
 ) -> None:
     seen, asked = ([row for row in rows if row[1] != row[2]] for rows in (seen, asked))
     rows = sorted(Counter((here, to) for _, here, to in seen).items())
-    text = json.dumps(graph.model([{"place": here, "to": to, "count": count} for (here, to), count in rows], []))
+    text = json.dumps(mined_files.model([{"place": here, "to": to, "count": count} for (here, to), count in rows], []))
     model = model_of(text, "model.json")
     right = sum(model.next_broker("c", here, 1) == to for _, here, to in asked)
     if not seen or not asked:
@@ -404,7 +404,9 @@ def test_the_files_are_read_by_those_whom_they_are_for(tmp_path: Path) -> None:
         {"before": "0,0", "place": "1,0", "to": "2,0", "count": 4},
         {"before": "2,0", "place": "1,0", "to": "0,0", "count": 1},
     ]
-    graph.write(tmp_path, cells, dwells=dwells, steps=steps, pairs=pairs, proxy_sets=proxy_sets, share=0.9, steps_min=2)
+    mined_files.write(
+        tmp_path, cells, dwells=dwells, steps=steps, pairs=pairs, proxy_sets=proxy_sets, share=0.9, steps_min=2
+    )
     movement = parse((tmp_path / "movement.json").read_text())
     assert (movement.after("0,0"), movement.after("1,0"), movement.after("2,0")) == (("1,0",), ("2,0",), ())
     assert movement.place_at(Point(0.8, 0.3)) == "1,0"
@@ -442,6 +444,6 @@ def test_a_wish_that_cannot_be_met_is_one_sentence_before_spark_starts(
 
 
 def test_a_graph_of_too_many_places_is_refused() -> None:
-    dwells = [{"place": f"{n},0"} for n in range(graph.PLACES_MAX + 1)]
+    dwells = [{"place": f"{n},0"} for n in range(mined_files.PLACES_MAX + 1)]
     with pytest.raises(PipelineError, match=r"a movement graph of 100,001 places: allowed are 100,000, so take larger"):
-        graph.movement(GridCells(0.001), dwells, [], 1)
+        mined_files.movement(GridCells(0.001), dwells, [], 1)

@@ -17,7 +17,7 @@ from godwit.mqtt import (
     Publish,
     Pubrec,
     Pubrel,
-    Reason,
+    ReasonCode,
     Suback,
     Subscribe,
     Subscription,
@@ -27,7 +27,7 @@ from godwit.mqtt import (
     encode,
 )
 from godwit.mqtt.properties import read_varint, varint
-from godwit.mqtt.reasons import return_code
+from godwit.mqtt.reason_codes import return_code
 
 KNOWN = [
     (3, Connect("p", 3, True, 10), "10 0F 0006 4D5149736470 03 02 000A 0001 70"),
@@ -87,7 +87,7 @@ def test_each_packet_is_written_and_read_as_the_standard_lays_it_out(level, pack
     assert Decoder(level).feed(bytes.fromhex(known)) == [packet]
 
 
-MALFORMED, PROTOCOL = Reason.MALFORMED_PACKET, Reason.PROTOCOL_ERROR
+MALFORMED, PROTOCOL = ReasonCode.MALFORMED_PACKET, ReasonCode.PROTOCOL_ERROR
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ MALFORMED, PROTOCOL = Reason.MALFORMED_PACKET, Reason.PROTOCOL_ERROR
         (4, "30 FFFFFFFF", MALFORMED),  # a length of five bytes
         (5, "10 0D 0004 4D515454 05 02 000A 00 0001", MALFORMED),  # ends too early
         (4, "10 0D 0004 4D515458 04 02 000A 0001 70", PROTOCOL),  # MQTX
-        (4, "10 0D 0004 4D515454 03 02 000A 0001 70", Reason.UNSUPPORTED_PROTOCOL_VERSION),  # MQTT is not level 3
+        (4, "10 0D 0004 4D515454 03 02 000A 0001 70", ReasonCode.UNSUPPORTED_PROTOCOL_VERSION),  # MQTT is not level 3
         (4, "10 0D 0004 4D515454 04 03 000A 0001 70", MALFORMED),  # reserved flag
         (4, "10 0D 0004 4D515454 04 42 000A 0001 70", MALFORMED),  # password without user
         (4, "10 0D 0004 4D515454 04 0A 000A 0001 70", MALFORMED),  # will QoS without will
@@ -126,7 +126,7 @@ MALFORMED, PROTOCOL = Reason.MALFORMED_PACKET, Reason.PROTOCOL_ERROR
         (4, "32 03 0001 61", MALFORMED),
         (5, "30 06 0001 61 02 0102", PROTOCOL),  # payload format 2
         (5, "30 08 0001 61 04 0101 0101", PROTOCOL),  # twice
-        (5, "30 07 0001 61 03 230000", Reason.TOPIC_ALIAS_INVALID),
+        (5, "30 07 0001 61 03 230000", ReasonCode.TOPIC_ALIAS_INVALID),
         (5, "30 08 0001 61 04 08 0001 23", PROTOCOL),  # wildcard in the response topic
         (5, "30 05 0001 61 01 24", MALFORMED),  # not in PUBLISH
         (5, "30 06 0001 61 02 0401", MALFORMED),  # no such property
@@ -195,7 +195,7 @@ def test_a_packet_that_is_too_large_is_refused_at_its_header():
     assert decoder.feed(encode(Publish("a", bytes(95)), 4))
     with pytest.raises(MqttFault) as caught:
         decoder.feed(encode(Publish("a", bytes(96)), 4)[:2])
-    assert caught.value.reason_code == Reason.PACKET_TOO_LARGE
+    assert caught.value.reason_code == ReasonCode.PACKET_TOO_LARGE
 
 
 def test_level_3_is_lenient_where_its_text_is():

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-import godwit.mqtt.outgoing
+import godwit.mqtt.outgoing_deliveries
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue
 from godwit.mqtt import (
     FROM_SERVER,
@@ -13,6 +13,7 @@ from godwit.mqtt import (
     Decoder,
     Disconnect,
     MqttSession,
+    MqttSettings,
     Packet,
     Pingreq,
     Pingresp,
@@ -21,8 +22,7 @@ from godwit.mqtt import (
     Publish,
     Pubrec,
     Pubrel,
-    Reason,
-    Settings,
+    ReasonCode,
     Suback,
     Subscribe,
     Subscription,
@@ -30,9 +30,9 @@ from godwit.mqtt import (
     Unsubscribe,
     Will,
     encode,
-    greeting,
+    refusing_connack,
 )
-from godwit.mqtt.exchange import (
+from godwit.mqtt.mqtt_effects import (
     NEVER,
     Accepted,
     AddSubscriptions,
@@ -42,31 +42,33 @@ from godwit.mqtt.exchange import (
     Closed,
     Confirm,
     Deliver,
+    DiscardSession,
+    DropDelivery,
     Faulted,
-    Forget,
-    GiveUp,
     Heard,
-    Keep,
-    Kept,
     Opened,
+    PersistentState,
     PublishEvent,
     PublishWill,
     Refused,
     Send,
     Stop,
+    StoreNote,
     Subscribed,
 )
-from godwit.mqtt.notes import grant_note, kept_of, out_note
+from godwit.mqtt.session_notes import grant_note, kept_of, out_note
 from tests.conformance.mqtt_world import World
 
 KEEP = {"session_expiry_interval": 100}
-PLAIN = Settings(topic_alias_maximum=0, receive_maximum=65_535, maximum_packet_size=268_435_460, reason_strings=False)
+PLAIN = MqttSettings(
+    topic_alias_maximum=0, receive_maximum=65_535, maximum_packet_size=268_435_460, reason_strings=False
+)
 
 
 class Talk:
     """One session, and what it says in packets."""
 
-    def __init__(self, settings: Settings = PLAIN, kept: Kept | None = None) -> None:
+    def __init__(self, settings: MqttSettings = PLAIN, kept: PersistentState | None = None) -> None:
         self.session = MqttSession(settings, kept)
         self.level = 5
         self.now = 0.0
@@ -78,14 +80,14 @@ class Talk:
         self.now = self.now if now is None else now
         self.effects = self.session.handle(input, self.now)
         for effect in self.effects:
-            if isinstance(effect, Keep):
+            if isinstance(effect, StoreNote):
                 self.notes.pop(effect.key, None)
                 if effect.value is not None:
                     self.notes[effect.key] = effect.value
         return [
             Decoder(self.level, FROM_SERVER).feed(effect.data)[0] if isinstance(effect, Send) else effect
             for effect in self.effects
-            if not isinstance(effect, Keep)
+            if not isinstance(effect, StoreNote)
         ]
 
     def open(self, connect: Connect, is_present: bool = False, line: str = "l") -> list[Any]:
@@ -102,7 +104,7 @@ class Talk:
         return self.tell(Subscribed(asked.request, tuple(each.qos for each in subscriptions)))
 
 
-def connected(level: int = 5, settings: Settings = PLAIN, **properties: Any) -> Talk:
+def connected(level: int = 5, settings: MqttSettings = PLAIN, **properties: Any) -> Talk:
     talk = Talk(settings)
     talk.open(Connect("me", level, properties=properties))
     return talk
@@ -116,7 +118,7 @@ def events(wanted: list[Any], kind: type) -> list[Any]:
 
 
 def test_connack_tells_what_is_not_as_the_client_assumes():
-    talk = Talk(Settings(keep_alive_max_s=60, session_expiry_max_s=50))
+    talk = Talk(MqttSettings(keep_alive_max_s=60, session_expiry_max_s=50))
     [connack] = events(talk.open(Connect("", 5, keep_alive=0, properties=KEEP)), Connack)
     assert connack == Connack(
         0,
@@ -150,26 +152,26 @@ def test_session_present_is_said_only_of_a_session_that_is_continued():
 
 
 def test_connects_that_need_no_asking_are_refused_at_once():
-    assert greeting(Connect("me", 5, properties={"authentication_method": "x"})) == encode(Connack(0x8C), 5)
-    assert greeting(Connect("", 3)) == greeting(Connect("", 4, False)) == encode(Connack(2), 4)
-    assert greeting(Connect("", 4)) is greeting(Connect("", 5, False)) is None
+    assert refusing_connack(Connect("me", 5, properties={"authentication_method": "x"})) == encode(Connack(0x8C), 5)
+    assert refusing_connack(Connect("", 3)) == refusing_connack(Connect("", 4, False)) == encode(Connack(2), 4)
+    assert refusing_connack(Connect("", 4)) is refusing_connack(Connect("", 5, False)) is None
 
 
 def test_a_client_that_may_not_come_in_is_told_why_in_the_words_of_its_level():
-    talk = Talk(Settings())
+    talk = Talk(MqttSettings())
     talk.tell(Opened("l", Connect("me", 5), "me"))
-    told = talk.tell(Refused("l", Reason.USE_ANOTHER_SERVER, "moved", "other:1883"))
+    told = talk.tell(Refused("l", ReasonCode.USE_ANOTHER_SERVER, "moved", "other:1883"))
     assert told == [
         Connack(0x9C, False, {"server_reference": "other:1883", "reason_string": "moved"}),
         Close("l", "moved"),
     ]
     talk.level = 4
     talk.tell(Opened("l", Connect("me", 4), "me"))
-    assert talk.tell(Refused("l", Reason.NOT_AUTHORIZED)) == [Connack(5), Close("l", "refused")]
+    assert talk.tell(Refused("l", ReasonCode.NOT_AUTHORIZED)) == [Connack(5), Close("l", "refused")]
 
 
 def test_packets_before_connack_wait_for_it_and_are_bounded():
-    talk = Talk(Settings(early_packets_max=2))
+    talk = Talk(MqttSettings(early_packets_max=2))
     talk.tell(Opened("l", Connect("me", 5), "me"))
     assert talk.say(Pingreq()) == []
     assert talk.tell(Attached("l", False))[-1] == Pingresp()
@@ -183,7 +185,7 @@ def test_a_stranger_who_is_not_attached_disturbs_nobody():
     talk.tell(Opened("stranger", Connect("me", 5), "me"))
     assert talk.tell(Faulted("stranger", 0x81, "bad")) == [Close("stranger", "bad")]
     talk.tell(Opened("stranger", Connect("me", 5), "me"))
-    talk.tell(Refused("stranger", Reason.NOT_AUTHORIZED))
+    talk.tell(Refused("stranger", ReasonCode.NOT_AUTHORIZED))
     assert talk.say(Pingreq()) == [Pingresp()]
 
 
@@ -202,15 +204,15 @@ def test_a_session_that_was_to_end_with_its_connection_ends_when_that_is_taken_o
     assert talk.tell(Opened("new", again, "me")) == [Attach("new", "me", True, 100, again)]
     [connack] = events(talk.tell(Attached("new", True)), Connack)
     assert not connack.session_present
-    assert talk.session.kept == Kept()
+    assert talk.session.kept == PersistentState()
 
 
 # ------------------------------------------------------------ going
 
 
 def test_a_fault_ends_the_connection_with_its_reason_and_keeps_the_session():
-    talk = connected(settings=Settings(), session_expiry_interval=100)
-    told = talk.tell(Faulted("l", Reason.MALFORMED_PACKET, "flags"))
+    talk = connected(settings=MqttSettings(), session_expiry_interval=100)
+    told = talk.tell(Faulted("l", ReasonCode.MALFORMED_PACKET, "flags"))
     assert told[:2] == [Disconnect(0x81, {"reason_string": "flags"}), Close("l", "flags")]
     assert told[-1] == StartTimer(("expiry",), 100.0)
     assert events(connected(4).tell(Faulted("l", 0x81, "flags")), Disconnect) == []
@@ -218,7 +220,7 @@ def test_a_fault_ends_the_connection_with_its_reason_and_keeps_the_session():
 
 @pytest.mark.parametrize("packet", [Connect("me", 5), Connack(), Pingresp()])
 def test_packets_out_of_place_are_protocol_errors(packet):
-    assert connected().say(packet)[0] == Disconnect(Reason.PROTOCOL_ERROR)
+    assert connected().say(packet)[0] == Disconnect(ReasonCode.PROTOCOL_ERROR)
 
 
 def test_keep_alive_is_one_and_a_half_times_what_was_said_after_the_last_packet():
@@ -233,7 +235,7 @@ def test_keep_alive_is_one_and_a_half_times_what_was_said_after_the_last_packet(
     assert not world.is_closed("l")
     world.advance(0.2)
     assert world.is_closed("l")
-    assert world.lines["l"].out == encode(Disconnect(Reason.KEEP_ALIVE_TIMEOUT), 5)
+    assert world.lines["l"].out == encode(Disconnect(ReasonCode.KEEP_ALIVE_TIMEOUT), 5)
 
 
 def test_a_session_lasts_as_long_as_agreed_and_disconnect_may_change_that():
@@ -241,10 +243,10 @@ def test_a_session_lasts_as_long_as_agreed_and_disconnect_may_change_that():
     assert talk.tell(Closed("l"))[-1] == StartTimer(("expiry",), 100.0)
     talk = connected(session_expiry_interval=100)
     assert talk.say(Disconnect(0, {"session_expiry_interval": 7}))[-1] == StartTimer(("expiry",), 7.0)
-    assert connected().tell(Closed("l"))[-1] == Forget()
+    assert connected().tell(Closed("l"))[-1] == DiscardSession()
     assert events(connected(session_expiry_interval=NEVER).tell(Closed("l")), StartTimer) == []
     talk = connected()
-    assert talk.say(Disconnect(0, {"session_expiry_interval": 7}))[0] == Disconnect(Reason.PROTOCOL_ERROR)
+    assert talk.say(Disconnect(0, {"session_expiry_interval": 7}))[0] == Disconnect(ReasonCode.PROTOCOL_ERROR)
 
 
 def test_what_is_over_is_forgotten_and_what_is_back_is_not():
@@ -260,11 +262,11 @@ def test_what_is_over_is_forgotten_and_what_is_back_is_not():
 
 def test_the_server_says_good_bye():
     talk = connected()
-    assert talk.tell(Stop(Reason.SERVER_SHUTTING_DOWN, "update", "b:1883"))[:2] == [
+    assert talk.tell(Stop(ReasonCode.SERVER_SHUTTING_DOWN, "update", "b:1883"))[:2] == [
         Disconnect(0x8B, {"server_reference": "b:1883"}),
         Close("l", "update"),
     ]
-    assert talk.tell(Stop(Reason.SERVER_SHUTTING_DOWN)) == []
+    assert talk.tell(Stop(ReasonCode.SERVER_SHUTTING_DOWN)) == []
 
 
 # ------------------------------------------------------------ wills
@@ -282,10 +284,10 @@ def with_will(delay_s: int = 0, expiry_s: int = 100) -> Talk:
     [
         (Closed("l"), True),
         (Faulted("l", 0x81, "bad"), True),
-        (Stop(Reason.SERVER_BUSY), True),
+        (Stop(ReasonCode.SERVER_BUSY), True),
         (Heard("l", Disconnect()), False),
-        (Heard("l", Disconnect(Reason.DISCONNECT_WITH_WILL)), True),
-        (Heard("l", Disconnect(Reason.PROTOCOL_ERROR)), True),
+        (Heard("l", Disconnect(ReasonCode.DISCONNECT_WITH_WILL)), True),
+        (Heard("l", Disconnect(ReasonCode.PROTOCOL_ERROR)), True),
         (Heard("l", Pingresp()), True),
     ],
 )
@@ -301,7 +303,7 @@ def test_a_will_waits_for_its_delay_but_not_beyond_the_session():
     assert StartTimer(("will",), 5.0) in with_will(10, 5).tell(Closed("l"))
     talk = with_will(10, 0)
     told = talk.tell(Closed("l"))
-    assert [type(each) for each in told] == [StopTimer, PublishWill, Forget]
+    assert [type(each) for each in told] == [StopTimer, PublishWill, DiscardSession]
 
 
 def test_a_client_that_is_back_in_time_takes_its_will_back():
@@ -341,11 +343,11 @@ def test_a_publication_is_answered_once_it_was_accepted():
 
 def test_a_publication_that_is_refused_says_why_to_those_who_want_to_know():
     for wants, words in [(1, {"reason_string": "no grant"}), (0, {})]:
-        talk = connected(settings=Settings(), request_problem_information=wants)
+        talk = connected(settings=MqttSettings(), request_problem_information=wants)
         talk.say(Publish("t", b"x", 2, packet_id=9))
-        assert talk.tell(Accepted(1, Reason.NOT_AUTHORIZED, "no grant")) == [Pubrec(9, 0x87, words)]
+        assert talk.tell(Accepted(1, ReasonCode.NOT_AUTHORIZED, "no grant")) == [Pubrec(9, 0x87, words)]
         assert talk.session.kept.received == {}
-    talk = connected(settings=Settings(), maximum_packet_size=60)
+    talk = connected(settings=MqttSettings(), maximum_packet_size=60)
     talk.say(Publish("t", b"x", 1, packet_id=9))
     assert talk.tell(Accepted(1, 0x87, "x" * 60)) == [Puback(9, 0x87)]
 
@@ -369,28 +371,28 @@ def test_a_publication_without_an_answer_is_asked_for_again_by_its_number_at_ano
 
 
 def test_a_client_may_have_so_many_publications_under_way():
-    talk = connected(settings=Settings(receive_maximum=2))
+    talk = connected(settings=MqttSettings(receive_maximum=2))
     for packet_id in (1, 2):
         talk.say(Publish("t", b"x", packet_id, packet_id=packet_id))
     talk.say(Publish("t", b"x", 2, dup=True, packet_id=2))
     talk.tell(Accepted(1))
     talk.say(Publish("t", b"x", 1, packet_id=3))
-    assert talk.say(Publish("t", b"x", 1, packet_id=4))[0].reason_code == Reason.RECEIVE_MAXIMUM_EXCEEDED
+    assert talk.say(Publish("t", b"x", 1, packet_id=4))[0].reason_code == ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
 
 
 def test_topic_aliases_of_the_client():
-    talk = connected(settings=Settings(topic_alias_maximum=2))
+    talk = connected(settings=MqttSettings(topic_alias_maximum=2))
     alias = {"topic_alias": 2, "content_type": "text"}
     assert talk.say(Publish("t", b"x", properties=alias))[0].properties == {"content_type": "text"}
     assert talk.say(Publish("", b"x", properties={"topic_alias": 2}))[0].topic == "t"
-    assert talk.say(Publish("", b"x", properties={"topic_alias": 1}))[0].reason_code == Reason.PROTOCOL_ERROR
-    talk = connected(settings=Settings(topic_alias_maximum=2))
-    assert talk.say(Publish("t", b"x", properties={"topic_alias": 3}))[0].reason_code == Reason.TOPIC_ALIAS_INVALID
+    assert talk.say(Publish("", b"x", properties={"topic_alias": 1}))[0].reason_code == ReasonCode.PROTOCOL_ERROR
+    talk = connected(settings=MqttSettings(topic_alias_maximum=2))
+    assert talk.say(Publish("t", b"x", properties={"topic_alias": 3}))[0].reason_code == ReasonCode.TOPIC_ALIAS_INVALID
 
 
 def test_a_client_may_not_send_subscription_identifiers():
     told = connected().say(Publish("t", b"x", properties={"subscription_identifier": (1,)}))
-    assert told[0] == Disconnect(Reason.PROTOCOL_ERROR)
+    assert told[0] == Disconnect(ReasonCode.PROTOCOL_ERROR)
 
 
 # ------------------------------------------------------------ deliveries
@@ -400,7 +402,7 @@ def deliver(number: int, qos: int = 1, **details: Any) -> Deliver:
     return Deliver(number, "t", b"%d" % number, ("t",), qos, **details)
 
 
-def subscribed(qos: int = 2, level: int = 5, settings: Settings = PLAIN, **properties: Any) -> Talk:
+def subscribed(qos: int = 2, level: int = 5, settings: MqttSettings = PLAIN, **properties: Any) -> Talk:
     talk = connected(level, settings, **properties)
     talk.subscribe(Subscription("t", qos))
     return talk
@@ -419,7 +421,7 @@ def test_deliveries_go_out_in_order_within_the_clients_window_and_are_confirmed_
     assert talk.say(Puback(1)) == [Confirm(3)]
     assert talk.say(Puback(4)) == [Confirm(5)]
     assert talk.tell(deliver(5, 0)) == [Confirm(5)]
-    assert talk.session.kept == Kept(talk.session.kept.subscriptions, sent_up_to=4, confirmed=5)
+    assert talk.session.kept == PersistentState(talk.session.kept.subscriptions, sent_up_to=4, confirmed=5)
     assert talk.notes == {}
 
 
@@ -427,13 +429,13 @@ def test_deliveries_go_out_in_order_within_the_clients_window_and_are_confirmed_
 def test_answers_of_another_qos_are_protocol_errors(answer):
     talk = subscribed()
     talk.tell(deliver(1, 1))
-    assert talk.say(answer)[0] == Disconnect(Reason.PROTOCOL_ERROR)
+    assert talk.say(answer)[0] == Disconnect(ReasonCode.PROTOCOL_ERROR)
 
 
 def test_a_client_may_refuse_a_delivery():
     talk = subscribed()
     talk.tell(deliver(1, 2))
-    assert talk.say(Pubrec(1, Reason.QUOTA_EXCEEDED)) == [Confirm(1)]
+    assert talk.say(Pubrec(1, ReasonCode.QUOTA_EXCEEDED)) == [Confirm(1)]
     assert talk.session.kept.released == {}
 
 
@@ -479,7 +481,7 @@ def test_a_client_may_answer_what_it_got_on_the_connection_before(next_number):
 
 
 def test_an_identifier_that_the_client_has_not_forgotten_holds_back_the_delivery_that_would_have_it(monkeypatch):
-    monkeypatch.setattr(godwit.mqtt.outgoing, "IDS_MAX", 2)
+    monkeypatch.setattr(godwit.mqtt.outgoing_deliveries, "IDS_MAX", 2)
     talk = subscribed()
     talk.tell(deliver(1, 2))
     assert talk.say(Pubrec(1)) == [Confirm(1), Pubrel(1)]
@@ -523,7 +525,7 @@ def test_the_bytes_of_an_event_are_shared_among_clients():
 
 
 def test_topic_aliases_of_the_server():
-    talk = connected(settings=Settings(alias_out_max=1), topic_alias_maximum=5)
+    talk = connected(settings=MqttSettings(alias_out_max=1), topic_alias_maximum=5)
     talk.subscribe(Subscription("#"))
     alias = {"topic_alias": 1}
     assert talk.tell(Deliver(1, "t", b"", ("#",)))[0] == Publish("t", b"", properties=alias)
@@ -534,18 +536,21 @@ def test_topic_aliases_of_the_server():
 def test_what_the_client_cannot_take_counts_as_done():
     talk = subscribed(
         maximum_packet_size=20,
-        settings=Settings(
+        settings=MqttSettings(
             queue_max=1, in_flight_max=1, maximum_packet_size=268_435_460, topic_alias_maximum=0, receive_maximum=65_535
         ),
     )
     assert talk.tell(deliver(1, 2)) == [Publish("t", b"1", 2, packet_id=1)]
     assert talk.tell(deliver(2, 2)) == []
-    assert talk.tell(deliver(3, 0)) == [GiveUp(3, "1 deliveries wait already")]
+    assert talk.tell(deliver(3, 0)) == [DropDelivery(3, "1 deliveries wait already")]
     talk = subscribed(maximum_packet_size=20)
-    assert talk.tell(Deliver(1, "t", bytes(30), ("t",))) == [GiveUp(1, "36 bytes: the client takes 20"), Confirm(1)]
-    assert isinstance(talk.tell(Deliver(2, "a/+", b"", ("t",)))[0], GiveUp)
-    assert isinstance(talk.tell(Deliver(3, "\ud800", b"", ("t",)))[0], GiveUp)
-    assert talk.tell(Deliver(4, "t", b"", ("ended",))) == [GiveUp(4, "its subscriptions have ended"), Confirm(4)]
+    assert talk.tell(Deliver(1, "t", bytes(30), ("t",))) == [
+        DropDelivery(1, "36 bytes: the client takes 20"),
+        Confirm(1),
+    ]
+    assert isinstance(talk.tell(Deliver(2, "a/+", b"", ("t",)))[0], DropDelivery)
+    assert isinstance(talk.tell(Deliver(3, "\ud800", b"", ("t",)))[0], DropDelivery)
+    assert talk.tell(Deliver(4, "t", b"", ("ended",))) == [DropDelivery(4, "its subscriptions have ended"), Confirm(4)]
 
 
 def test_after_a_crash_what_the_client_is_done_with_does_not_come_again_though_something_before_it_is_open():
@@ -570,13 +575,13 @@ def test_after_a_crash_what_the_client_is_done_with_does_not_come_again_though_s
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_client_that_takes_one_at_a_time_gets_all_that_waits(qos):
-    talk = subscribed(receive_maximum=1, settings=Settings(queue_max=2))
+    talk = subscribed(receive_maximum=1, settings=MqttSettings(queue_max=2))
     told = [each for number in range(1, 8) for each in talk.tell(deliver(number, qos))]
     for number in range(1, 8):
         answers: list[Puback | Pubrec | Pubcomp] = [Puback(number)] if qos == 1 else [Pubrec(number), Pubcomp(number)]
         told += [each for answer in answers for each in talk.say(answer)]
     assert [each.payload for each in told if isinstance(each, Publish)] == [b"%d" % number for number in range(1, 8)]
-    assert not any(isinstance(each, GiveUp) for each in told)
+    assert not any(isinstance(each, DropDelivery) for each in told)
 
 
 def test_events_expire_and_say_how_long_they_last():
@@ -584,7 +589,7 @@ def test_events_expire_and_say_how_long_they_last():
     talk.now = 10.0
     assert talk.tell(deliver(1, expires_at=13.5))[0].properties == {"message_expiry_interval": 4}
     assert talk.tell(deliver(3, expires_at=1e12))[0].properties == {"message_expiry_interval": NEVER}
-    assert talk.tell(deliver(4, expires_at=10.0)) == [GiveUp(4, "it expired"), Confirm(4)]
+    assert talk.tell(deliver(4, expires_at=10.0)) == [DropDelivery(4, "it expired"), Confirm(4)]
 
 
 def test_qos_retain_flag_and_identifiers_come_from_the_subscriptions():
@@ -614,12 +619,12 @@ def test_a_subscription_stands_once_the_gateway_grants_it():
         ("a", 3, True),
         ("b", 3, True),
     ]
-    assert talk.say(Subscribe(5, (Subscription("c"),))) == [Suback(5, (Reason.PACKET_IDENTIFIER_IN_USE,))]
-    assert talk.tell(Subscribed(1, (1, Reason.NOT_AUTHORIZED))) == [Suback(5, (1, 0x87))]
+    assert talk.say(Subscribe(5, (Subscription("c"),))) == [Suback(5, (ReasonCode.PACKET_IDENTIFIER_IN_USE,))]
+    assert talk.tell(Subscribed(1, (1, ReasonCode.NOT_AUTHORIZED))) == [Suback(5, (1, 0x87))]
     assert list(talk.session.kept.subscriptions) == ["a"]
     assert talk.session.kept.subscriptions["a"].qos == 1
     talk.say(Subscribe(6, (Subscription("a", 0),)))
-    talk.tell(Subscribed(2, (Reason.NOT_AUTHORIZED,)))
+    talk.tell(Subscribed(2, (ReasonCode.NOT_AUTHORIZED,)))
     assert talk.session.kept.subscriptions["a"].qos == 1  # the one before still stands
     assert talk.tell(Subscribed(2, (0,))) == []
 
@@ -630,7 +635,7 @@ def test_an_answer_that_comes_after_the_connection_counts_and_is_not_told_on_ano
     talk.tell(Closed("l"))
     talk.open(Connect("me", 5, False, properties=KEEP), True, "new")
     [asked] = talk.say(Subscribe(5, (Subscription("c"),)), "new")
-    assert talk.tell(Subscribed(1, (0, Reason.NOT_AUTHORIZED))) == []
+    assert talk.tell(Subscribed(1, (0, ReasonCode.NOT_AUTHORIZED))) == []
     assert list(talk.session.kept.subscriptions) == ["a", "c"]
     assert talk.tell(Subscribed(asked.request, (0,))) == [Suback(5, (0,))]
 
@@ -646,7 +651,7 @@ def test_retained_events_are_sent_as_the_subscription_says():
 
 
 def test_content_filters_come_with_the_topic_or_beside_it():
-    talk = connected(settings=Settings())
+    talk = connected(settings=MqttSettings())
     [asked] = talk.say(
         Subscribe(1, (Subscription("a?x > 1"),), {"user_property": (("$where", "y < 2"), ("other", "z"))})
     )
@@ -654,16 +659,16 @@ def test_content_filters_come_with_the_topic_or_beside_it():
     assert content.holds({"x": 2, "y": 1})
     assert not content.holds({"x": 2, "y": 2})
     [suback] = talk.say(Subscribe(2, (Subscription("a?x >"),)))
-    assert suback.reason_codes == (Reason.TOPIC_FILTER_INVALID,)
+    assert suback.reason_codes == (ReasonCode.TOPIC_FILTER_INVALID,)
     assert "line 1" in suback.properties["reason_string"]
     assert suback.properties["reason_string"].isprintable()  # Mosquitto's clients take no line breaks
 
 
 def test_there_are_so_many_subscriptions_and_no_more():
-    talk = connected(settings=Settings(subscriptions_max=1))
+    talk = connected(settings=MqttSettings(subscriptions_max=1))
     [asked] = talk.say(Subscribe(1, (Subscription("a"), Subscription("b"), Subscription("a", 1))))
     assert [wish.subscription.qos for wish in asked.wishes] == [0, 1]
-    assert talk.tell(Subscribed(1, (0, 1))) == [Suback(1, (0, Reason.QUOTA_EXCEEDED, 1))]
+    assert talk.tell(Subscribed(1, (0, 1))) == [Suback(1, (0, ReasonCode.QUOTA_EXCEEDED, 1))]
 
 
 def test_unsubscribe_says_what_was_there():

@@ -4,7 +4,7 @@ import pytest
 
 from godwit.errors import FilterError, MqttFault
 from godwit.filters import event, parse
-from godwit.mqtt import Reason, matches, topic_filter
+from godwit.mqtt import ReasonCode, matches, topic_filter
 from godwit.mqtt.topics import checked_filter, checked_name
 
 
@@ -42,14 +42,14 @@ def test_filters_match_as_in_the_examples_of_the_standard(pattern, topic, is_mat
 def test_filters_that_are_not_well_formed_are_refused(text):
     with pytest.raises(MqttFault) as caught:
         checked_filter(text)
-    assert caught.value.reason_code == Reason.MALFORMED_PACKET
+    assert caught.value.reason_code == ReasonCode.MALFORMED_PACKET
 
 
 @pytest.mark.parametrize("text", ["$share/g", "$share/g/", "$share//a", "$share/+/a", "$share/g#/a"])
 def test_shared_subscriptions_need_a_name_and_a_filter(text):
     with pytest.raises(MqttFault) as caught:
         checked_filter(text)
-    assert caught.value.reason_code == Reason.PROTOCOL_ERROR
+    assert caught.value.reason_code == ReasonCode.PROTOCOL_ERROR
 
 
 @pytest.mark.parametrize("text", ["a/+", "a/#", "", "\x7f", "a\x00"])

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from godwit.cli.event_display import text_of
 from godwit.cli.pipeline import analyse_command, ingest_command
-from godwit.cli.showing import text_of
 from godwit.filters.events import event
 from godwit.pipeline.ingest import Report
 

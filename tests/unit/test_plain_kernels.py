@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from godwit.matching import kernels, masks, placing
+from godwit.matching import access_paths, kernels, masks
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,8 +18,8 @@ from godwit.filters.events import event
 from godwit.filters.filters import all_of
 from godwit.matching import kernels, masks
 from godwit.filters.language import parse
-from godwit.matching.index import TALLIED_FROM, IndexMatcher
-from godwit.matching.naive import NaiveMatcher
+from godwit.matching.index_matcher import TALLIED_FROM, IndexMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
 from tests.unit.random_filters import assert_same, columns_of, literal, random_attributes, random_filter
 assert not kernels.COMPILED
 
@@ -75,7 +75,7 @@ print(sum(kernels.bucket_of.stats.cache_misses.values()))
 WHOLE = """
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.matching.index import IndexMatcher
+from godwit.matching.index_matcher import IndexMatcher
 index = IndexMatcher()
 for n, text in enumerate(["x < 10", "x = 3 OR (y > 2 AND name LIKE '%a%')", "NOT x IN (1, 2)"]):
     index.add(n, parse(text))
@@ -123,7 +123,7 @@ def test_a_second_process_finds_compiled_kernels_on_disk(script: str, tmp_path: 
 
 
 @needs_numba
-@pytest.mark.parametrize("module", [kernels, placing, masks])
+@pytest.mark.parametrize("module", [kernels, access_paths, masks])
 def test_every_kernel_is_kept_on_disk(module: ModuleType) -> None:
     """But for those that are inlined into others."""
     dispatchers = {name: each for name, each in vars(module).items() if hasattr(each, "py_func")}

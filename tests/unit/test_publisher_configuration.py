@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from godwit.cli.serve_command import _flags
 from godwit.mobility.predictors import MovementModel, model_of
-from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherConfig, PublisherSettings, Resettled
+from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherConfig, PublisherReconfigured, PublisherSettings
 from godwit.runtime import configuration
-from godwit.runtime.configuration import Configuration, Made, load
-from godwit.runtime.sections import PublishersSection
+from godwit.runtime.config_sections import PublishersSection
+from godwit.runtime.configuration import Configuration, MachineSettings, load
 from tests.unit.test_configuration import faults_of
 
 BROKERS = ("b1", "b2", "b3")
@@ -77,16 +77,16 @@ def test_what_a_broker_keeps_of_a_model_answers_as_the_whole(
 
 def test_what_a_machine_is_made_of_is_read_as_the_same(tmp_path: Path) -> None:
     made = said("[publishers]\nmodel = 'model.json'\nproxies = { b2 = ['b3'] }\n", tmp_path).made(7)
-    assert msgspec.json.decode(msgspec.json.encode(made), type=Made) == made
-    resettled = Resettled(made.neighbours, made.config.limits, made.publishers)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(resettled), type=Resettled) == resettled
+    assert msgspec.json.decode(msgspec.json.encode(made), type=MachineSettings) == made
+    resettled = PublisherReconfigured(made.neighbours, made.config.limits, made.publishers)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(resettled), type=PublisherReconfigured) == resettled
 
 
 def test_what_older_journals_say_of_their_machine_can_be_read() -> None:
     made = load().made(7)
     older = msgspec.to_builtins(made)
     del older["publishers"]
-    assert msgspec.json.decode(msgspec.json.encode(older), type=Made) == made
+    assert msgspec.json.decode(msgspec.json.encode(older), type=MachineSettings) == made
 
 
 def test_other_settings_for_publishers_can_be_put_in_force(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.chains import ITEMS_MAX
 from godwit.broker.effects import (
     Close,
     Closed,
@@ -23,20 +22,21 @@ from godwit.broker.messages import (
     Accepted,
     Attach,
     Attached,
-    Between,
     Bye,
-    Covered,
     Delivery,
+    FetchedEvents,
+    FetchEvents,
     Publish,
     Quench,
+    QueuedEvent,
     Receipt,
     Received,
     Refused,
     Request,
     Subscribe,
     Unsubscribe,
-    Waiting,
 )
+from godwit.broker.predecessor_chain import ITEMS_MAX
 from godwit.client import ClientConfig, MergeBounds, ReplicaConfig, ReplicatedClient
 from godwit.errors import SubscriptionError
 from godwit.filters import TRUE, event, parse
@@ -194,10 +194,10 @@ def test_a_replica_that_missed_an_event_is_asked_and_its_answer_counts_as_passin
     [*_, timer] = ann.deliver("a", 4, 0, now=2.0)
     assert timer == StartTimer(("ask", "p"), 3.0)
     effects = ann.due("ask", "p", now=3.0)
-    assert told(effects, "b") == [Between("p", 0, 4)]
+    assert told(effects, "b") == [FetchEvents("p", 0, 4)]
     assert StartTimer(("answer", "b"), 8.0) in effects
     assert told(effects, "a") == []
-    effects = ann.hear("b", Covered("p", 0, 4), 3.2)
+    effects = ann.hear("b", FetchedEvents("p", 0, 4), 3.2)
     assert (shown(effects), StopTimer(("answer", "b")) in effects) == ([4], True)
 
 
@@ -205,8 +205,8 @@ def test_a_gap_is_fetched_from_the_other_replica_ahead_of_its_queue() -> None:
     ann = Ann()
     ann.deliver("a", 4, 0)
     ann.due("ask", "p", now=1.0)
-    items = (Waiting(70, made(2), ("x",), 0.0), Waiting(71, made(3), ("x",), 0.0))
-    assert shown(ann.hear("b", Covered("p", 0, 4, items), 1.1)) == [2, 3, 4]
+    items = (QueuedEvent(70, made(2), ("x",), 0.0), QueuedEvent(71, made(3), ("x",), 0.0))
+    assert shown(ann.hear("b", FetchedEvents("p", 0, 4, items), 1.1)) == [2, 3, 4]
     assert recorded(ann.deliver("b", 2, 0, now=1.2)) == [("suppressed", "b", 2)]  # later, in its turn
 
 
@@ -214,9 +214,9 @@ def test_an_answer_that_does_not_reach_far_enough_is_followed_by_another_questio
     ann = Ann()
     ann.deliver("a", 400, 0)
     ann.due("ask", "p", now=1.0)
-    effects = ann.hear("b", Covered("p", 0, 100, (Waiting(5, made(100), ("x",), 0.0),)), 1.1)
+    effects = ann.hear("b", FetchedEvents("p", 0, 100, (QueuedEvent(5, made(100), ("x",), 0.0),)), 1.1)
     assert shown(effects) == [100]  # a has passed it, and so has b
-    assert told(effects, "b") == [Between("p", 100, 400)]
+    assert told(effects, "b") == [FetchEvents("p", 100, 400)]
 
 
 def test_only_what_has_waited_long_enough_is_asked_about() -> None:
@@ -224,10 +224,10 @@ def test_only_what_has_waited_long_enough_is_asked_about() -> None:
     ann.deliver("a", 1, 0, now=0.0)
     ann.deliver("a", 2, 1, now=0.9)
     effects = ann.due("ask", "p", now=1.0)
-    assert told(effects, "b") == [Between("p", 0, 1)]
+    assert told(effects, "b") == [FetchEvents("p", 0, 1)]
     assert StartTimer(("ask", "p"), 1.9) in effects
-    assert shown(ann.hear("b", Covered("p", 0, 1), 1.2)) == [1]
-    assert told(ann.due("ask", "p", now=1.9), "b") == [Between("p", 1, 2)]
+    assert shown(ann.hear("b", FetchedEvents("p", 0, 1), 1.2)) == [1]
+    assert told(ann.due("ask", "p", now=1.9), "b") == [FetchEvents("p", 1, 2)]
 
 
 def test_an_event_for_two_subscriptions_is_displayed_for_both() -> None:
@@ -275,7 +275,7 @@ def test_a_replica_that_does_not_answer_is_waited_for_until_the_bound_and_again_
     effects = ann.due("answer", "b", now=6.0)
     assert (shown(effects), recorded(effects)) == ([1], [("unawaited", "b", -1)])
     assert shown(ann.deliver("a", 2, 1, now=7.0)) == [2]
-    ann.hear("b", Covered("p", 0, 1), 8.0)
+    ann.hear("b", FetchedEvents("p", 0, 1), 8.0)
     assert shown(ann.deliver("a", 3, 2, now=9.0)) == []
 
 
@@ -332,8 +332,8 @@ def asked() -> Ann:
     return ann
 
 
-def waiting(sequence: Any, publisher: str = "p") -> Waiting:
-    return Waiting(1, made(sequence, publisher), ("x",), 0.0)
+def waiting(sequence: Any, publisher: str = "p") -> QueuedEvent:
+    return QueuedEvent(1, made(sequence, publisher), ("x",), 0.0)
 
 
 BAD: list[Any] = [
@@ -344,22 +344,22 @@ BAD: list[Any] = [
     Delivery(1, made(3), None, 2),  # type: ignore[arg-type]
     Delivery(None, made(3), ("x",), 2),  # type: ignore[arg-type]
     Delivery(1, "an event", ("x",), 2),  # type: ignore[arg-type]
-    Covered([], 0, 4),  # type: ignore[arg-type]
-    Covered({}, 0, 4),  # type: ignore[arg-type]
+    FetchedEvents([], 0, 4),  # type: ignore[arg-type]
+    FetchedEvents({}, 0, 4),  # type: ignore[arg-type]
     Delivery(1, made(3), ([],), 2),  # type: ignore[arg-type]
-    Covered("q", 0, 4),
-    Covered("p", 1, 4),
-    Covered("p", 0, 5),
-    Covered("p", 0, 0),
-    Covered("p", 0, None),  # type: ignore[arg-type]
-    Covered("p", 0, 4, tuple(waiting(1) for _ in range(ITEMS_MAX + 1))),
-    Covered("p", 0, 4, (waiting(2), waiting(1))),
-    Covered("p", 0, 4, (waiting(1), waiting(1))),
-    Covered("p", 0, 3, (waiting(4),)),
-    Covered("p", 0, 4, (waiting(1, "q"),)),
-    Covered("p", 0, 4, (Waiting(1, made(1), None, 0.0),)),  # type: ignore[arg-type]
-    Covered("p", 0, 4, (Waiting(1, None, ("x",), 0.0),)),  # type: ignore[arg-type]
-    Covered("p", 0, 4, ("an event",)),  # type: ignore[arg-type]
+    FetchedEvents("q", 0, 4),
+    FetchedEvents("p", 1, 4),
+    FetchedEvents("p", 0, 5),
+    FetchedEvents("p", 0, 0),
+    FetchedEvents("p", 0, None),  # type: ignore[arg-type]
+    FetchedEvents("p", 0, 4, tuple(waiting(1) for _ in range(ITEMS_MAX + 1))),
+    FetchedEvents("p", 0, 4, (waiting(2), waiting(1))),
+    FetchedEvents("p", 0, 4, (waiting(1), waiting(1))),
+    FetchedEvents("p", 0, 3, (waiting(4),)),
+    FetchedEvents("p", 0, 4, (waiting(1, "q"),)),
+    FetchedEvents("p", 0, 4, (QueuedEvent(1, made(1), None, 0.0),)),  # type: ignore[arg-type]
+    FetchedEvents("p", 0, 4, (QueuedEvent(1, None, ("x",), 0.0),)),  # type: ignore[arg-type]
+    FetchedEvents("p", 0, 4, ("an event",)),  # type: ignore[arg-type]
     Publish(made(1)),
 ]
 
@@ -378,17 +378,17 @@ def test_a_fault_of_a_replica_closes_its_connection_and_no_other(message: Any) -
 
 def test_an_answer_to_nothing_asked_is_a_fault() -> None:
     ann = Ann()
-    effects = ann.hear("b", Covered("p", 0, 4))
+    effects = ann.hear("b", FetchedEvents("p", 0, 4))
     assert [each.peer for each in effects if isinstance(each, Close)] == ["b"]
-    assert ann.hear("b", Covered("p", 0, 4)) == []  # and then nothing more is heard
+    assert ann.hear("b", FetchedEvents("p", 0, 4)) == []  # and then nothing more is heard
 
 
 def test_an_answer_for_another_filter_is_a_fault() -> None:
     ann = Ann(filter="unique")
-    assert [each.peer for each in ann.hear("b", Covered("p", 0, 4)) if isinstance(each, Close)] == ["b"]
+    assert [each.peer for each in ann.hear("b", FetchedEvents("p", 0, 4)) if isinstance(each, Close)] == ["b"]
 
 
-@pytest.mark.parametrize("message", [Covered("p", 0, 4), Delivery(1, made(1), ("x",), 0)])
+@pytest.mark.parametrize("message", [FetchedEvents("p", 0, 4), Delivery(1, made(1), ("x",), 0)])
 def test_nothing_comes_before_attached(message: Any) -> None:
     client = ReplicatedClient("ann", ("a", "b"))
     client.handle(Opened("a"), 0.0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.gossip import RETAINED, Bound, Gossip
+from godwit.broker.gossip import RETAINED, Gossip, TableLimit
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Accepted, Attach, Context, Delivery, Publish, Refused, Request, Retain, Subscribe
 from godwit.broker.retained import Retained
@@ -183,7 +183,7 @@ def test_an_event_with_no_room_for_the_mark_goes_without_it():
 
 
 def kept(*topics: Any) -> Retained:
-    retained = Retained(Gossip("a", {RETAINED: Bound(100, 100_000)}))
+    retained = Retained(Gossip("a", {RETAINED: TableLimit(100, 100_000)}))
     for number, topic in enumerate(topics):
         retained.put(f"k{number}", event({"topic": topic, "n": number}, publisher="p", sequence=number + 1), 1.0)
     return retained
@@ -215,6 +215,6 @@ def test_a_filter_that_names_its_topics_looks_at_no_others():
 
 def test_it_can_be_put_away():
     retained = kept("t", "u")
-    again = Retained(restored(retained._gossip, Gossip("a", {RETAINED: Bound(100, 100_000)})))
+    again = Retained(restored(retained._gossip, Gossip("a", {RETAINED: TableLimit(100, 100_000)})))
     again.restore(None)
     assert list(again.matching(parse("topic = 'u'"))) == list(retained.matching(parse("topic = 'u'")))

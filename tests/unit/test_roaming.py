@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Arrived, Close, Closed, Heard, LinkUp, Opened, Tell, TimerDue, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.message_checks import is_number, is_whole, shown
@@ -16,48 +16,48 @@ from godwit.broker.messages import (
     Advertise,
     Attach,
     Attached,
-    Connection,
+    ChannelStart,
     Context,
     Frame,
     Hello,
     LinkState,
     Packet,
+    PastConnection,
     Publish,
+    QueuedEvent,
     QueueRules,
     Receipt,
     Received,
     Refused,
     Request,
     SessionState,
-    Start,
     Subscribe,
-    Waiting,
 )
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker, transfer_barrier
-from godwit.mobility.attach_policies.carry import LOG_MAX, Carry
-from godwit.mobility.messages import (
-    AskWishes,
-    Brokers,
+from godwit.mobility.attach_policies.carry import LOG_MAX, CarryPolicy
+from godwit.mobility.move_checks import WISHES_MAX
+from godwit.mobility.move_messages import (
+    AskInterests,
     Collect,
     Collected,
-    Elsewhere,
+    EndOlderSession,
     Flush,
     Flushed,
+    Interests,
     MoveOut,
-    NotHere,
-    Over,
     Prefetch,
     Proxy,
+    ReachableBrokers,
     Relocate,
     Replay,
+    SessionElsewhere,
+    SessionUnknown,
     Superseded,
-    Wishes,
-    Withdraw,
+    WithdrawPrefetch,
 )
-from godwit.mobility.move_checks import WISHES_MAX
 from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier
@@ -86,7 +86,7 @@ STATE = SessionState(
 )
 WISH = Subscribe(("ann", "a"), parse("x > 0"))
 HUGE: Any = 10**5_000  # no float, and Python does not even write it down
-ITEM = Waiting(1, event({"x": 1}, publisher="p", sequence=1), ("a",), 0.0)
+ITEM = QueuedEvent(1, event({"x": 1}, publisher="p", sequence=1), ("a",), 0.0)
 
 
 def joined(**config: Any) -> Broker:
@@ -132,15 +132,15 @@ BAD_STATES: list[dict[str, Any]] = [
     {"taken": 1, "confirmed": 1},
 ]
 BAD: list[Any] = [
-    Brokers((1,)),  # type: ignore[arg-type]
+    ReachableBrokers((1,)),  # type: ignore[arg-type]
     Relocate("", "here", "left", 1),
     Relocate("ann", None, "left", 1),  # type: ignore[arg-type]
     Relocate("ann", "here", "left", "1"),  # type: ignore[arg-type]
     Superseded("ann", "here", 1, None, "far"),  # type: ignore[arg-type]
-    NotHere("ann", 5, 1),  # type: ignore[arg-type]
+    SessionUnknown("ann", 5, 1),  # type: ignore[arg-type]
     Relocate("ann", "here", "left", 1, "1"),  # type: ignore[arg-type]
     Superseded("ann", "here", 1, 2, ""),
-    Over("ann", "here", 1, ""),
+    EndOlderSession("ann", "here", 1, ""),
     Replay("ann", "here", 1, STATE, (), is_last=True, has_published=1),  # type: ignore[arg-type]
     Replay("ann", "here", 1, STATE, (None,), is_last=True),  # type: ignore[arg-type]
     Replay("ann", "here", 1, STATE, (changed(ITEM, event=None),), is_last=True),
@@ -158,13 +158,13 @@ BAD: list[Any] = [
     Replay("ann", "here", 1, STATE, (changed(ITEM, number=HUGE),), is_last=True),
     Replay("ann", "here", 1, STATE, (changed(ITEM, subscriptions=None),), is_last=True),
     Relocate("ann", "here", "left", HUGE),
-    Wishes("ann", "here", 1, (Advertise(("ann", "a"), parse("place = myloc")),)),
-    AskWishes("ann", "here", "", 1),
-    AskWishes("ann", "here", "left", None),  # type: ignore[arg-type]
-    Wishes("ann", "here", 1, (None,)),  # type: ignore[arg-type]
-    Wishes("ann", "here", 1, (changed(WISH, id=("bob", "a")),)),
-    Wishes("ann", "here", 1, (changed(WISH, filter=None),)),
-    Wishes("ann", "here", 1, (WISH,) * (WISHES_MAX + 1)),
+    Interests("ann", "here", 1, (Advertise(("ann", "a"), parse("place = myloc")),)),
+    AskInterests("ann", "here", "", 1),
+    AskInterests("ann", "here", "left", None),  # type: ignore[arg-type]
+    Interests("ann", "here", 1, (None,)),  # type: ignore[arg-type]
+    Interests("ann", "here", 1, (changed(WISH, id=("bob", "a")),)),
+    Interests("ann", "here", 1, (changed(WISH, filter=None),)),
+    Interests("ann", "here", 1, (WISH,) * (WISHES_MAX + 1)),
     Collect("ann", 5, "left", 1),  # type: ignore[arg-type]
     Collected("ann", "left", "here", 1, None, (), (), is_last=True),  # type: ignore[arg-type]
     Collected("ann", "left", "here", 1, 1, (None,), (), is_last=True),  # type: ignore[arg-type]
@@ -176,7 +176,7 @@ BAD: list[Any] = [
     Prefetch("ann", "here", 1, (Advertise(("ann", "all"), "x >"),)),  # type: ignore[arg-type]
     Proxy("ann", "here", 1, (Advertise(("ann", "all"), TRUE),) * 1_001),
     Proxy("ann", "", 1, ()),
-    Withdraw("ann", "here", None),  # type: ignore[arg-type]
+    WithdrawPrefetch("ann", "here", None),  # type: ignore[arg-type]
 ]
 
 
@@ -197,19 +197,19 @@ def test_a_part_that_follows_nothing_is_recorded_and_leaves_nothing_behind():
 
 
 KINDS = [
-    Brokers,
+    ReachableBrokers,
     Relocate,
     Replay,
     Superseded,
-    NotHere,
-    Over,
-    AskWishes,
-    Wishes,
+    SessionUnknown,
+    EndOlderSession,
+    AskInterests,
+    Interests,
     Collect,
     Collected,
     Prefetch,
     Proxy,
-    Withdraw,
+    WithdrawPrefetch,
 ]
 GARBAGE = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.just(STATE), st.just((ITEM,)), st.booleans())
 
@@ -228,18 +228,20 @@ def joined_in_a_graph() -> Broker:
     broker.handle(LinkUp("left"), 0.0)
     broker.handle(Arrived("left", Hello(1, 0, 0, 1, heard=True)), 0.0)
     broker.handle(Arrived("left", Frame(1, 0, LinkState("left", 1, 2, {"here": 1.0}))), 0.0)
-    broker.handle(Arrived("left", Frame(2, 0, Packet("left", 1, {"here": 1}, Start(1)))), 0.0)
+    broker.handle(Arrived("left", Frame(2, 0, Packet("left", 1, {"here": 1}, ChannelStart(1)))), 0.0)
     return broker
 
 
-@pytest.mark.parametrize("message", [Brokers(("far",)), Relocate("ann", "here", "left", 1), Flush("ann", "here", 1)])
+@pytest.mark.parametrize(
+    "message", [ReachableBrokers(("far",)), Relocate("ann", "here", "left", 1), Flush("ann", "here", 1)]
+)
 def test_brokers_of_a_graph_put_these_into_packets(message):
     broker = joined_in_a_graph()
     effects = broker.handle(Arrived("left", Frame(3, 0, message)), 0.0)
     assert any(isinstance(effect, Close) for effect in effects)
 
 
-HERE = Connection("left", 1, 0.0)
+HERE = PastConnection("left", 1, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +272,7 @@ def test_a_greeting_that_no_honest_client_sends_closes_its_connection(attach):
     effects = broker.handle(Heard("ann's", attach), 0.0)
     assert [effect.peer for effect in effects if isinstance(effect, Close)] == ["ann's"]
     assert len(broker.sessions) == 0
-    assert broker.component(Carry).collecting == {}
+    assert broker.component(CarryPolicy).collecting == {}
 
 
 @pytest.mark.parametrize(
@@ -308,30 +310,30 @@ def test_a_move_out_from_nobody_closes_the_connection():
 def test_brokers_that_nobody_knows_are_not_written_to():
     broker = joined()
     broker.handle(Opened("ann's"), 0.0)
-    broker.handle(Heard("ann's", Attach("ann", mode="carry", log=(Connection("nowhere", 1, 0.0),))), 0.0)
+    broker.handle(Heard("ann's", Attach("ann", mode="carry", log=(PastConnection("nowhere", 1, 0.0),))), 0.0)
     assert broker.component(OverlayRoutes).unsent == {}
-    assert list(broker.component(Carry).collecting["ann"].brokers) == ["nowhere"]
+    assert list(broker.component(CarryPolicy).collecting["ann"].brokers) == ["nowhere"]
 
 
 def test_a_broker_that_never_answers_is_given_up_when_it_would_keep_nothing_any_more():
     broker = joined(limits=Limits(session_expiry_s=100.0))
     broker.handle(Opened("ann's"), 0.0)
-    broker.handle(Heard("ann's", Attach("ann", mode="carry", log=(Connection("nowhere", 1, 0.0),))), 0.0)
+    broker.handle(Heard("ann's", Attach("ann", mode="carry", log=(PastConnection("nowhere", 1, 0.0),))), 0.0)
     assert broker.handle(TimerDue(("collect", "ann")), 50.0) != []
     effects = broker.handle(TimerDue(("collect", "ann")), 100.0)
     assert [effect.record.kind for effect in effects if isinstance(effect, Trace)] == ["lost"]
-    assert broker.component(Carry).collecting == {}
+    assert broker.component(CarryPolicy).collecting == {}
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        *(bad for bad in read_all(BAD) if not isinstance(bad, Brokers)),
+        *(bad for bad in read_all(BAD) if not isinstance(bad, ReachableBrokers)),
         Flush("ann", "", 1),
         Flushed("ann", 1, ""),
         Flushed("ann", 2**63, "left"),
-        Elsewhere("ann", "here", 1, ""),
-        Brokers(("far",)),
+        SessionElsewhere("ann", "here", 1, ""),
+        ReachableBrokers(("far",)),
     ],
     ids=shown,
 )
@@ -347,7 +349,9 @@ def test_what_no_honest_broker_puts_into_a_packet_closes_the_link(message):
 
 
 @given(
-    kind=st.sampled_from([Relocate, Replay, Superseded, NotHere, Over, Flush, Flushed, Elsewhere]),
+    kind=st.sampled_from(
+        [Relocate, Replay, Superseded, SessionUnknown, EndOlderSession, Flush, Flushed, SessionElsewhere]
+    ),
     data=st.data(),
 )
 def test_whatever_comes_in_a_packet_the_broker_never_raises(kind, data):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from godwit.errors import PipelineError
-from godwit.pipeline import session
+from godwit.pipeline import spark_session
 
 AT_LAST_S = 30.0
 LAUNCHER = """\
@@ -46,7 +46,7 @@ def test_who_interrupts_the_launch_leaves_no_process(tmp_path: Path, monkeypatch
     java_gateway = pytest.importorskip("pyspark.java_gateway")
     monkeypatch.setenv("SPARK_HOME", str(launcher(tmp_path)))
     before = java_gateway.Popen
-    with pytest.raises(KeyboardInterrupt), session._ending_when_interrupted():
+    with pytest.raises(KeyboardInterrupt), spark_session._ending_when_interrupted():
         java_gateway.launch_gateway()
     assert java_gateway.Popen is before
     pids = [int(word) for word in (tmp_path / "pids").read_text().split()]
@@ -58,7 +58,7 @@ def test_an_interrupt_while_a_process_begins_comes_when_it_is_known() -> None:
     known = []
 
     def begin() -> None:
-        with session._interrupted_later():
+        with spark_session._interrupted_later():
             signal.raise_signal(signal.SIGINT)
             known.append(True)
 
@@ -76,7 +76,7 @@ def test_an_interrupt_while_a_process_begins_comes_when_it_is_known() -> None:
     ],
 )
 def test_a_master_is_a_master_url(master: str) -> None:
-    session.check_master(master)
+    spark_session.check_master(master)
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_a_master_is_a_master_url(master: str) -> None:
 )
 def test_what_is_no_master_url_is_refused_before_spark_starts(master: str) -> None:
     with pytest.raises(PipelineError, match=r"which is no master URL: allowed are local\[2\], .*spark://HOST:PORT"):
-        session.start(master)
+        spark_session.start(master)

@@ -25,7 +25,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.session import LOST_SHOWN_MAX
-from godwit.broker.sessions import Removed, Sessions
+from godwit.broker.sessions import RemovedEntries, Sessions
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, any_of, event, parse
 from tests.raw_messages import read
@@ -124,7 +124,7 @@ def test_a_newer_connection_of_the_same_client_takes_over() -> None:
 def test_a_session_ends_when_its_client_stays_away_too_long() -> None:
     sessions = subscribed(Subscribe(X, TRUE), Advertise(Y, TRUE), session_expiry_s=60)
     assert StartTimer(("session", "ann"), 70.0) in sessions.detach("c1", 10.0)
-    assert sessions.on_timer_due(("session", "ann"), 60.0) == Removed()  # too early
+    assert sessions.on_timer_due(("session", "ann"), 60.0) == RemovedEntries()  # too early
     removed = sessions.on_timer_due(("session", "ann"), 70.0)
     assert (removed.subscriptions, removed.advertisements) == ((X,), (Y,))
     assert len(sessions) == 0
@@ -136,7 +136,7 @@ def test_coming_back_stops_the_clock() -> None:
     sessions.detach("c1", 10.0)
     effects = sessions.attach("c2", Attach("ann"), 20.0)
     assert StopTimer(("session", "ann")) in effects
-    assert sessions.on_timer_due(("session", "ann"), 70.0) == Removed()
+    assert sessions.on_timer_due(("session", "ann"), 70.0) == RemovedEntries()
     assert len(sessions) == 1
 
 
@@ -161,7 +161,7 @@ def test_leaving_ends_the_session_and_names_what_must_leave_routing() -> None:
     removed = sessions.leave("c1", 1.0)
     assert (removed.subscriptions, removed.advertisements) == ((X, Y), (X,))
     assert StopTimer(("expiry",)) in removed.effects
-    assert sessions.end("ann", 1.0) == Removed()
+    assert sessions.end("ann", 1.0) == RemovedEntries()
 
 
 def test_there_is_room_for_so_many_sessions() -> None:
@@ -305,7 +305,7 @@ def test_one_timer_runs_for_the_subscription_that_expires_first() -> None:
     removed = sessions.on_timer_due(("expiry",), 30.0)
     assert removed.subscriptions == (("ann", "z"),)
     assert removed.effects == (StartTimer(("expiry",), 40.0),)
-    assert sessions.on_timer_due(("expiry",), 41.0) == Removed((Y,))
+    assert sessions.on_timer_due(("expiry",), 41.0) == RemovedEntries((Y,))
 
 
 def test_a_subscription_takes_nothing_in_from_the_moment_it_expires() -> None:

@@ -9,27 +9,27 @@ from typing import Any
 import pytest
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.context_table import SPANS_MAX, OwnContexts
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import (
+    ChannelStart,
     ContextAdded,
     ContextRemoved,
+    DropSubscriptions,
     EntryId,
     InContext,
+    LostNumbers,
     Nack,
     NodeId,
     Packet,
     Publish,
-    Start,
     Subscribe,
+    SubscriptionsComplete,
     Synced,
-    Told,
-    Unneeded,
     Unsubscribe,
-    Void,
 )
-from godwit.broker.routing import Forward, Local, Routing
+from godwit.broker.routing import DeliverLocally, Forward, Routing
 from godwit.broker.spcf import ContextForwarding, spcf_routing
 from godwit.errors import PeerFault
 from godwit.filters.contexts import AUTHORS, CONTEXT_MAX, LISTED_MAX, Bound, bounds_of, may_match, stamped
@@ -214,7 +214,11 @@ def test_case_ii_a_context_takes_the_place_of_another_and_attracts_and_gives_bac
     net.set_context("c", "p", {"floor": 2})
     sent = net.sent()
     assert sent["a"] == [ContextAdded(1, 2, {"floor": 2}, replaces=1)]
-    assert sorted(type(message).__name__ for message in sent["c"]) == ["Subscribe", *["Told"] * 4, "Unneeded"]
+    assert sorted(type(message).__name__ for message in sent["c"]) == [
+        "Subscribe",
+        *["SubscriptionsComplete"] * 4,
+        "DropSubscriptions",
+    ]
     assert net.holders("a") == {"c": ["two"]}
     assert net.at("a").others["c"].described == {1: (2, {"floor": 2})}
 
@@ -305,7 +309,7 @@ def test_clients_of_the_publishers_own_broker_get_the_event_at_once() -> None:
     routing = spcf_routing("a")
     routing.subscribe(ID, FLOOR_1, 0.0)
     said = stamped(event({"temperature": 60}, publisher="p", sequence=1), {"floor": 1})
-    assert routing.publish(said, 0.0) == [Local(said, [ID])]
+    assert routing.publish(said, 0.0) == [DeliverLocally(said, [ID])]
 
 
 # ------------------------------------------------------------ whom an event is meant for
@@ -427,14 +431,14 @@ def test_a_new_life_in_the_middle_of_a_change_is_told_everything_again() -> None
 
 
 def test_what_an_old_life_had_been_told_counts_for_nothing_in_the_new_one() -> None:
-    """`Told` for context 1 of a past life must not stand for context 1 of the present one."""
+    """`SubscriptionsComplete` for context 1 of a past life must not stand for context 1 of the present one."""
     routing: Any = spcf_routing("c", 2)
     routing.on_message("a", _link_state("a", "c"), 0.0)
     routing.set_context("p", {"floor": 1}, 0.0)
     assert list(routing.forwarding.awaiting) == [1]
-    routing._take("a", Told(1, 1))
+    routing._take("a", SubscriptionsComplete(1, 1))
     assert list(routing.forwarding.awaiting) == [1]
-    routing._take("a", Told(2, 1))
+    routing._take("a", SubscriptionsComplete(2, 1))
     assert routing.forwarding.awaiting == {}
     routing._take("a", ContextAdded(5, 1, {"floor": 1}))  # a's first life said nothing of a fifth
     assert routing.forwarding.others["a"].described == {}
@@ -450,7 +454,7 @@ def test_whoever_tells_everything_from_the_start_is_awaited_until_it_has_told() 
     net = changing()
     routing = net.brokers["c"]
     assert routing.forwarding.awaiting == {}
-    routing._take("a", Start(1))
+    routing._take("a", ChannelStart(1))
     assert routing.forwarding.awaiting == {1: {"a": None}}
     assert routing.forwarding.others["a"].stale == {1: None}
     assert not routing.is_settled()
@@ -465,9 +469,9 @@ def test_whoever_tells_everything_from_the_start_is_awaited_until_it_has_told() 
 def test_a_context_that_is_not_told_again_is_over_at_synced_and_takes_with_it_what_it_attracted() -> None:
     net = changing()
     routing = net.brokers["a"]
-    routing._take("c", Start(1))
+    routing._take("c", ChannelStart(1))
     answers = routing._take("c", Synced())
-    assert targets_of(answers, Unneeded) == ["c"]
+    assert targets_of(answers, DropSubscriptions) == ["c"]
     assert routing.forwarding.others["c"].described == {}
     assert routing.forwarding.classes[parse("floor = 1")].reach == {}
 
@@ -479,7 +483,7 @@ def without_history(*options: Any) -> GraphRouting:
 
 
 def test_what_a_source_cannot_send_again_is_told_anew() -> None:
-    """A `Void` stands for contexts and subscriptions alike: whoever lost them asks for everything."""
+    """A `LostNumbers` stands for contexts and subscriptions alike: whoever lost them asks for everything."""
     net = Contexts([("a", "b"), ("b", "c")], make=without_history)
     net.start()
     net.set_context("c", "p", {"floor": 1})
@@ -516,7 +520,12 @@ def test_nothing_said_of_the_unknown_does_harm() -> None:
     net = changing()
     routing = net.brokers["c"]
     before = routing.sizes()
-    for message in (Told(1, 99), Unneeded(parse("floor = 9")), InContext("nobody", 1), InContext("subscriber", 99)):
+    for message in (
+        SubscriptionsComplete(1, 99),
+        DropSubscriptions(parse("floor = 9")),
+        InContext("nobody", 1),
+        InContext("subscriber", 99),
+    ):
         assert routing._take("a", message) == []
     assert routing._take("a", ContextRemoved(99)) == []
     assert routing.sizes() == {**before, "placed": 0}  # the subscriber may be meant by everything now
@@ -550,10 +559,10 @@ def test_nothing_said_of_the_unknown_does_harm() -> None:
         ContextRemoved("1"),  # type: ignore[arg-type]
         InContext(5, 1),  # type: ignore[arg-type]
         InContext("client", -1),
-        Told(0, 1),
-        Told(1, 0),
-        Unneeded("x >"),  # type: ignore[arg-type]
-        Unneeded(parse("x = my.x")),
+        SubscriptionsComplete(0, 1),
+        SubscriptionsComplete(1, 0),
+        DropSubscriptions("x >"),  # type: ignore[arg-type]
+        DropSubscriptions(parse("x = my.x")),
     ],
 )
 def test_what_no_honest_broker_says_is_a_fault_and_changes_nothing(message: Any) -> None:
@@ -572,8 +581,8 @@ def test_what_no_honest_broker_says_is_a_fault_and_changes_nothing(message: Any)
         ContextAdded(1, 1, (Bound("x", between(1, 5), True),)),
         ContextAdded(1, 1, ()),
         InContext("client", 0),
-        Told(1, 1),
-        Unneeded(TRUE),
+        SubscriptionsComplete(1, 1),
+        DropSubscriptions(TRUE),
     ],
 )
 def test_what_honest_brokers_say_is_none(message: Any) -> None:
@@ -720,7 +729,7 @@ def test_one_message_tells_of_all_clients_of_a_summary_that_grows() -> None:
 
 def test_void_and_nack_are_still_what_they_are_in_every_graph() -> None:
     net = changing()
-    assert net.brokers["a"]._take("c", Void(1, (1,))) == []
+    assert net.brokers["a"]._take("c", LostNumbers(1, (1,))) == []
     assert "c" in net.brokers["a"].untold
     assert targets_of(net.brokers["a"]._take("c", Nack(1, ())), Subscribe) == ["c"]
 

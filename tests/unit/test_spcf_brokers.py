@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from godwit.adhoc.event_broker import EventBroker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Heard, Opened
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import Advertise, Attach, Attached, Bye, Context, Request, Subscribe
@@ -13,7 +13,7 @@ from godwit.broker.spcf import ContextForwarding
 from godwit.filters.contexts import CONTEXT_BYTES_MAX, CONTEXT_MAX
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
-from godwit.mobility.messages import MoveOut, Replay
+from godwit.mobility.move_messages import MoveOut, Replay
 from tests.property.roaming_line import NAMES, RoamingLine
 
 GUARD: dict[str, Any] = {"role": "guard"}

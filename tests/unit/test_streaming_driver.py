@@ -8,7 +8,7 @@ import pytest
 from godwit.errors import PipelineError
 from godwit.filters.language import parse
 from godwit.pipeline.streaming import Stream, _noted, stream
-from godwit.pipeline.subscription_sources import Fixed
+from godwit.pipeline.subscription_sources import FixedSubscriptions
 
 
 class Query:
@@ -21,7 +21,7 @@ class Query:
 
 
 def made(out: Path) -> Stream:
-    found = Stream(out, out / "_checkpoint", Fixed({"a": parse("x > 1")}), None, None, None)
+    found = Stream(out, out / "_checkpoint", FixedSubscriptions({"a": parse("x > 1")}), None, None, None)
     found._known.look(must=True)
     return found
 
@@ -59,7 +59,7 @@ def test_seconds_that_are_none_are_refused(tmp_path: Path, name: str, seconds: f
     events: Any = Events()
     more: Any = {name: seconds}
     with pytest.raises(PipelineError, match=f"{name} is .*: it must be 0 to 1e.12 seconds"):
-        stream(events, Fixed({}), tmp_path / "out", **more)
+        stream(events, FixedSubscriptions({}), tmp_path / "out", **more)
 
 
 def test_what_spark_noted_of_a_batch_is_on_the_disk_before_it_counts(tmp_path: Path) -> None:

@@ -17,7 +17,14 @@ from godwit.errors import PipelineError
 from godwit.filters.filters import Filter
 from godwit.filters.language import parse
 from godwit.pipeline import subscription_sources, tables
-from godwit.pipeline.subscription_sources import Broker, Files, Fixed, Within, named, source_of
+from godwit.pipeline.subscription_sources import (
+    BrokerSubscriptions,
+    FileSubscriptions,
+    FixedSubscriptions,
+    RestrictedSubscriptions,
+    named,
+    source_of,
+)
 from godwit.pipeline.subscriptions import read_subscriptions
 
 
@@ -42,10 +49,10 @@ def test_a_file_has_another_version_when_another_is_renamed_over_it(tmp_path: Pa
 def test_a_missing_file_and_a_bad_line_are_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "subscriptions.jsonl"
     with pytest.raises(PipelineError, match=r"there is no .*subscriptions\.jsonl"):
-        Files(path).version()
+        FileSubscriptions(path).version()
     write(path, a="x > 1", b="x >")
     with pytest.raises(PipelineError, match=r"subscriptions\.jsonl:2: "):
-        Files(path).read()
+        FileSubscriptions(path).read()
 
 
 def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,10 +67,10 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path, monk
         return found
 
     monkeypatch.setattr(subscription_sources, "read_subscriptions", read)
-    assert Files(path).read() == {"a": parse("x > 2")}
+    assert FileSubscriptions(path).read() == {"a": parse("x > 2")}
     changes.extend(["x > 3"] * 10)
     with pytest.raises(PipelineError, match="changes while it is read"):
-        Files(path).read()
+        FileSubscriptions(path).read()
 
 
 def table(folder: Path, mode: tables.Mode, **filters: str) -> None:
@@ -76,7 +83,7 @@ def table(folder: Path, mode: tables.Mode, **filters: str) -> None:
 def test_a_table_has_another_version_when_its_files_are_others(tmp_path: Path) -> None:
     folder = tmp_path / "table"
     table(folder, "new", a="x > 1")
-    source = Files(folder)
+    source = FileSubscriptions(folder)
     before = source.version()
     (folder / "_lock").touch()
     (folder / "_writing" / "new").mkdir(parents=True)
@@ -93,7 +100,7 @@ def test_a_change_whose_writer_was_killed_is_carried_out(tmp_path: Path, monkeyp
         killed.setattr(tables, "_carry_out", lambda root: None)
         killed.setattr(shutil, "rmtree", lambda *_, **__: None)
         table(folder, "overwrite", b="x > 2")
-    assert Files(folder).read() == {"b": parse("x > 2")}
+    assert FileSubscriptions(folder).read() == {"b": parse("x > 2")}
 
 
 def test_a_table_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
@@ -101,24 +108,24 @@ def test_a_table_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     [file] = tables.files(tmp_path / "table")
     pq.write_table(pa.table({"subscription": ["a"]}), file)
     with pytest.raises(PipelineError, match=r"cannot read subscriptions from .*parquet: .*filter"):
-        Files(tmp_path / "table").read()
+        FileSubscriptions(tmp_path / "table").read()
     file.write_bytes(b"PAR1 it is not PAR1")
     with pytest.raises(PipelineError, match=r"cannot read subscriptions from .*parquet: "):
-        Files(tmp_path / "table").read()
+        FileSubscriptions(tmp_path / "table").read()
 
 
 def test_fixed_ones_stay() -> None:
-    source = Fixed({"a": parse("x = 1")})
+    source = FixedSubscriptions({"a": parse("x = 1")})
     assert source.version() == source.version()
     assert list(source.read()) == ["a"]
 
 
 def test_filters_on_what_a_stream_does_not_read_are_refused() -> None:
-    source = Fixed({"a": parse("x = 1"), "b": parse("y = 1 OR NOT z LIKE 'a%'")})
+    source = FixedSubscriptions({"a": parse("x = 1"), "b": parse("y = 1 OR NOT z LIKE 'a%'")})
     assert named(source.read().values()) == {"x", "y", "z"}
-    assert Within(source, ["x", "y", "z"]).read() == source.read()
+    assert RestrictedSubscriptions(source, ["x", "y", "z"]).read() == source.read()
     with pytest.raises(PipelineError, match="subscription b names y, which the stream does not read: start it again"):
-        Within(source, ["x"]).read()
+        RestrictedSubscriptions(source, ["x"]).read()
 
 
 # ---------------------------------------------------------------- a broker
@@ -193,7 +200,7 @@ def test_a_brokers_subscriptions_are_those_of_its_clients(broker: tuple[type[Ans
 def test_a_broker_is_asked_now_and_then(broker: tuple[type[Answers], str]) -> None:
     answers, address = broker
     now = [0.0]
-    source = Broker(f"http://{address}", every_s=5.0, clock=lambda: now[0])
+    source = BrokerSubscriptions(f"http://{address}", every_s=5.0, clock=lambda: now[0])
     answers.sessions = {"c": [subscribed("a", "x > 1")]}
     first = source.version()
     answers.sessions = {"c": [subscribed("a", "x > 2")]}
@@ -219,7 +226,7 @@ def test_what_a_broker_says_wrongly_is_one_sentence(
     answers, address = broker
     answers.sessions = held
     with pytest.raises(PipelineError, match=said):
-        Broker(f"http://{address}").read()
+        BrokerSubscriptions(f"http://{address}").read()
 
 
 @pytest.mark.parametrize(
@@ -230,14 +237,14 @@ def test_other_json_is_one_sentence(broker: tuple[type[Answers], str], said: byt
     answers, address = broker
     answers.plain = said
     with pytest.raises(PipelineError, match="does not answer as a broker does"):
-        Broker(f"http://{address}").version()
+        BrokerSubscriptions(f"http://{address}").version()
 
 
 def test_who_asks_is_told_to_nobody_else(broker: tuple[type[Answers], str]) -> None:
     answers, address = broker
     answers.elsewhere = f"http://{address}/elsewhere"
     with pytest.raises(PipelineError, match="answers 302"):
-        Broker(f"http://ada:secret@{address}").version()
+        BrokerSubscriptions(f"http://ada:secret@{address}").version()
     assert [path for path, _ in answers.asked] == ["/sessions?limit=100000"]
 
 
@@ -254,7 +261,7 @@ def test_a_port_that_is_not_of_http_is_one_sentence() -> None:
         serving = threading.Thread(target=server.serve_forever, args=(0.01,))
         serving.start()
         with pytest.raises(PipelineError, match="does not answer: "):
-            Broker(f"http://127.0.0.1:{server.server_address[1]}").version()
+            BrokerSubscriptions(f"http://127.0.0.1:{server.server_address[1]}").version()
         server.shutdown()
         serving.join()
 
@@ -269,6 +276,6 @@ def test_another_server_and_none_are_one_sentence(broker: tuple[type[Answers], s
     answers, address = broker
     answers.plain = b"<html>"
     with pytest.raises(PipelineError, match="does not answer with JSON: is it a broker's HTTP port"):
-        Broker(f"http://{address}").version()
+        BrokerSubscriptions(f"http://{address}").version()
     with pytest.raises(PipelineError, match="does not answer: "):
-        Broker("http://127.0.0.1:9").version()
+        BrokerSubscriptions("http://127.0.0.1:9").version()

@@ -12,12 +12,12 @@ import pytest
 from godwit.errors import PipelineError
 from godwit.filters.events import Attributes, event
 from godwit.filters.language import parse
-from godwit.matching.naive import NaiveMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
 from godwit.pipeline import table_matching, tables
 from godwit.pipeline.columns import attribute_of, form_of_arrow
-from godwit.pipeline.index import Index, IndexFile
 from godwit.pipeline.schemas import about
-from godwit.pipeline.table_matching import Piece, _as_pieces, _as_tasks, _task_sizes, learn, match_table, work_off
+from godwit.pipeline.subscription_index import IndexFile, SubscriptionIndex
+from godwit.pipeline.table_matching import RowRange, _as_pieces, _as_tasks, _task_sizes, learn, match_table, work_off
 from tests.property.test_arrow_laws import record_batch
 from tests.unit.random_filters import random_attributes, random_filter
 
@@ -67,10 +67,10 @@ def index_of(folder: Path, count: int = 80) -> tuple[IndexFile, NaiveMatcher]:
     filters |= {f"t{number}": filters[f"s{number}"] for number in range(0, count, 3)}
     naive = NaiveMatcher()
     naive.add_many(filters.items())
-    return Index(filters).save(folder), naive
+    return SubscriptionIndex(filters).save(folder), naive
 
 
-def pieces_of(folder: Path) -> list[Piece]:
+def pieces_of(folder: Path) -> list[RowRange]:
     return [piece for path in tables.files(folder) for piece in _as_pieces(path, folder)]
 
 
@@ -110,7 +110,7 @@ def test_a_task_writes_what_the_naive_matcher_says(
 def test_an_index_that_has_learnt_from_a_table_finds_the_same(tmp_path: Path, rows: list[Attributes]) -> None:
     event_table(tmp_path / "events", rows)
     draw = Random(9)
-    index = Index({str(number): random_filter(draw) for number in range(300)})
+    index = SubscriptionIndex({str(number): random_filter(draw) for number in range(300)})
     forms = about(tmp_path / "events").attributes
     plain = list(work_off(pieces_of(tmp_path / "events"), index.save(tmp_path), forms, None))
     learn(index, tmp_path / "events")
@@ -125,7 +125,7 @@ def test_every_row_is_in_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_matching, "TASK_ROWS_MIN", 1)
     draw = Random(1)
     for _ in range(50):
-        pieces = [Piece(f"{n}", None, 0, 0, draw.randrange(1, 60)) for n in range(draw.randrange(1, 9))]
+        pieces = [RowRange(f"{n}", None, 0, 0, draw.randrange(1, 60)) for n in range(draw.randrange(1, 9))]
         slots = draw.randrange(1, 5)
         tasks = _as_tasks(pieces, slots)
         rows = [(piece.path, row) for task in tasks for piece in task for row in range(piece.first, piece.last)]
@@ -157,7 +157,7 @@ def test_events_with_no_column_that_filters_name(tmp_path: Path) -> None:
     from godwit.filters.filters import missing
 
     event_table(tmp_path / "events", [{"x": 1}, {"x": 2}])
-    index = Index({"a": missing("y")}).save(tmp_path / "index")
+    index = SubscriptionIndex({"a": missing("y")}).save(tmp_path / "index")
     [(events, matched, pairs, _, _)] = work_off(pieces_of(tmp_path / "events"), index, {}, None)
     assert (events, matched, pairs) == (2, 2, 2)
 
@@ -167,7 +167,7 @@ def test_a_column_whose_name_begins_another(tmp_path: Path, filters: dict[str, s
     """In Parquet `a.b` may be a part of `a`; here it is an attribute of its own."""
     rows: list[Attributes] = [{"a": 1, "a.b": 2, "a.b.c": 1}, {"a": 2, "a.b": 1, "a.b.c": 1}]
     event_table(tmp_path / "events", rows)
-    index = Index({id: parse(text) for id, text in filters.items()})
+    index = SubscriptionIndex({id: parse(text) for id, text in filters.items()})
     learn(index, tmp_path / "events")
     file, forms = index.save(tmp_path / "index"), about(tmp_path / "events").attributes
     [(events, matched, pairs, _, _)] = work_off(pieces_of(tmp_path / "events"), file, forms, None)
@@ -187,11 +187,11 @@ def test_a_file_that_is_damaged_is_named(tmp_path: Path) -> None:
     [file] = tables.files(tmp_path / "events")
     file.write_bytes(b"PAR1 it is not PAR1")
     with pytest.raises(PipelineError, match=rf"cannot read {file}: "):
-        learn(Index(), tmp_path / "events")
+        learn(SubscriptionIndex(), tmp_path / "events")
 
 
 def test_a_worker_that_does_not_see_the_table_says_so(tmp_path: Path) -> None:
     index, _ = index_of(tmp_path, 3)
-    gone: list[Any] = [Piece(str(tmp_path / "gone.parquet"), None, 0, 0, 5)]
+    gone: list[Any] = [RowRange(str(tmp_path / "gone.parquet"), None, 0, 0, 5)]
     with pytest.raises(PipelineError, match=r"a worker sees no .*gone\.parquet: the table must be where all"):
         list(work_off(gone, index, {}, None))

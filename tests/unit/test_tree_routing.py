@@ -13,17 +13,17 @@ from godwit.broker import tree
 from godwit.broker.effects import StartTimer, StopTimer, Trace
 from godwit.broker.messages import (
     Advertise,
+    ChannelTail,
     LinkState,
     Message,
     Packet,
     Publish,
     Subscribe,
     Synced,
-    Tail,
     Unadvertise,
     Unsubscribe,
 )
-from godwit.broker.routing import Forward, Local
+from godwit.broker.routing import DeliverLocally, Forward
 from godwit.broker.tree import HOLD_S, HOLD_TIMER, TreeRouting
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, event, parse
@@ -56,7 +56,7 @@ def test_a_broker_without_neighbours_has_nothing_to_wait_for() -> None:
     routing = TreeRouting("b", ())
     routing.subscribe(S, TRUE, 0.0)
     assert routing.is_settled()
-    assert routing.publish(numbered(1), 0.0) == [Local(numbered(1), [S])]
+    assert routing.publish(numbered(1), 0.0) == [DeliverLocally(numbered(1), [S])]
 
 
 def test_a_broker_that_starts_holds_events_until_all_neighbours_have_told_it_everything() -> None:
@@ -71,9 +71,9 @@ def test_a_broker_that_starts_holds_events_until_all_neighbours_have_told_it_eve
     assert routing.held_back() == [Publish(numbered(1)), Publish(numbered(2))]
     answers = routing.on_message("m", SUBS, 8.0)
     assert StopTimer(HOLD_TIMER) in answers
-    assert [answer for answer in answers if isinstance(answer, Local)] == [
-        Local(numbered(1), [S]),
-        Local(numbered(2), [S]),
+    assert [answer for answer in answers if isinstance(answer, DeliverLocally)] == [
+        DeliverLocally(numbered(1), [S]),
+        DeliverLocally(numbered(2), [S]),
     ]
     assert (routing.is_settled(), routing.held_back()) == (True, [])
 
@@ -92,7 +92,7 @@ def test_what_was_held_goes_where_the_tables_say_when_they_are_whole_and_not_bac
 def test_events_are_not_held_once_the_tables_are_whole() -> None:
     routing = told_everything()
     routing.subscribe(S, TRUE, 0.0)
-    assert routing.publish(numbered(1), 0.0) == [Local(numbered(1), [S])]
+    assert routing.publish(numbered(1), 0.0) == [DeliverLocally(numbered(1), [S])]
 
 
 def test_a_neighbour_that_stays_away_is_waited_for_so_long_and_no_longer() -> None:
@@ -384,9 +384,9 @@ def test_a_filter_that_matches_nothing_can_be_subscribed_to() -> None:
         "Subscribe",
         Synced(),
         Synced("nothing"),  # type: ignore[arg-type]
-        Tail(),
+        ChannelTail(),
         LinkState("n", 1, 1, {}),
-        Packet("n", 1, {"b": 1}, Tail()),
+        Packet("n", 1, {"b": 1}, ChannelTail()),
         Publish(None),  # type: ignore[arg-type]
         Publish(Event(None)),  # type: ignore[arg-type]
         Publish(Event({"x": object()})),  # type: ignore[dict-item]

@@ -7,8 +7,8 @@ from godwit.broker.effects import Closed, Heard, Opened
 from godwit.broker.messages import Attached, Delivery, Receipt, Received
 from godwit.client.client import ClientConfig
 from godwit.filters.events import Event
-from godwit.runtime.asked import Unread
-from godwit.runtime.client import Connected
+from godwit.runtime.network_client import NetworkClient
+from godwit.runtime.pending_requests import Unread
 from tests.network.waiting import a_turn
 
 
@@ -42,7 +42,7 @@ def test_a_session_under_another_name_is_confirmed_though_nothing_in_it_is_new()
     """Else brokers, which keep so many unconfirmed deliveries under way and no more, would tell nothing more."""
 
     async def scene() -> None:
-        client = Connected([], "r", ClientConfig(mode="named"), confirms_read=True)
+        client = NetworkClient([], "r", ClientConfig(mode="named"), confirms_read=True)
         asking = asyncio.create_task(client.subscribe("n >= 0", name="sub"))
         await a_turn()
         events = [Event({"n": n}, "p", n + 1) for n in range(3)]

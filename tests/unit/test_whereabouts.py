@@ -12,11 +12,11 @@ from godwit.broker.messages import (
     Attached,
     Bye,
     Delivery,
-    Linger,
     Note,
     Publish,
     Received,
     Request,
+    SetSessionExpiry,
     Subscribe,
 )
 from godwit.filters.events import event
@@ -290,7 +290,7 @@ def test_a_session_that_has_ended_is_forgotten_everywhere(ends):
     net = Net()
     net.come("a", "k1")
     if ends == "linger":
-        net.say("a", "k1", Request(1, Linger(5.0)))
+        net.say("a", "k1", Request(1, SetSessionExpiry(5.0)))
         net.hang_up("a", "k1")
         net.pass_time(6.0)
     else:

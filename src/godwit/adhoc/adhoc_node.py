@@ -62,8 +62,8 @@ from godwit.adhoc.radio_messages import (
     Poll,
     check_radio,
 )
-from godwit.adhoc.radio_routes import Rank, Sightings, rank_of
-from godwit.broker.config import BrokerConfig
+from godwit.adhoc.radio_routes import KnownLeaders, Rank, rank_of
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -81,7 +81,7 @@ from godwit.broker.effects import (
 )
 from godwit.broker.messages import Attach, Bye, Hello, NodeId, Publish, Request
 from godwit.errors import PeerFault
-from godwit.mobility.messages import Replay
+from godwit.mobility.move_messages import Replay
 from godwit.trace import Record
 
 __all__ = ["AdHocNode"]
@@ -97,7 +97,7 @@ class AdHocNode:
         self.name = name
         self.config = config
         self.device = Device(name, client, config, self, incarnation)
-        self.sightings = Sightings(config.leaders_max, config.lost_s)
+        self.sightings = KnownLeaders(config.leaders_max, config.lost_s)
         self.leader: NodeId | None = None
         self.successor: NodeId | None = None  # while it hands over
         self._joined_at = 0.0

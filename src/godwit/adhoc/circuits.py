@@ -17,7 +17,7 @@ from godwit.broker.effects import Effect
 from godwit.broker.links import Link, LinkConfig
 from godwit.broker.messages import Ack, Frame, Goodbye, Hello, NodeId
 from godwit.errors import PeerFault
-from godwit.mobility.messages import Replay
+from godwit.mobility.move_messages import Replay
 
 __all__ = ["CIRCUIT_LINK", "Circuit", "named"]
 

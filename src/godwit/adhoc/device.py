@@ -23,7 +23,7 @@ from msgspec import structs
 from godwit.adhoc.circuits import Circuit, named
 from godwit.adhoc.event_broker import EventBroker
 from godwit.adhoc.radio_messages import Carried, Hangup, Poll, Relayed, check_body
-from godwit.adhoc.radio_routes import Ways
+from godwit.adhoc.radio_routes import RadioRoutes
 from godwit.broker.effects import (
     Close,
     Closed,
@@ -115,7 +115,7 @@ class Device:
         self.config = config
         self.decisions = decisions
         self.neighbours: dict[NodeId, None] = {}
-        self.ways = Ways(config.nodes_max)
+        self.ways = RadioRoutes(config.nodes_max)
         self.broker: EventBroker | None = None  # while it leads
         self.circuits: dict[str, Circuit] = {}  # by name
         self.own: Circuit | None = None  # of the client here

@@ -18,18 +18,18 @@ from typing import Any
 
 from godwit.adhoc.radio_messages import Merge
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Effect, Input, StartTimer, Trace
 from godwit.broker.links import Link
 from godwit.broker.message_checks import shown
-from godwit.broker.messages import Attach, NodeId, Subscribe, Unsubscribe, Waiting
+from godwit.broker.messages import Attach, NodeId, QueuedEvent, Subscribe, Unsubscribe
 from godwit.broker.reductions import covering
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.session import Session
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
-from godwit.mobility.messages import Replay
 from godwit.mobility.move_checks import check_move
+from godwit.mobility.move_messages import Replay
 from godwit.trace import Record
 
 __all__ = ["EventBroker", "check_part", "in_sender_order", "whole_sessions"]
@@ -214,10 +214,10 @@ def whole_sessions(parts: list[Replay], message: Merge) -> list[list[Replay]]:
     return sessions
 
 
-def in_sender_order(items: list[Waiting]) -> list[Waiting]:
+def in_sender_order(items: list[QueuedEvent]) -> list[QueuedEvent]:
     """The same items, each event once: every publisher keeps its places, and has its events there in their order."""
     once = {item.event.id: item for item in items}
-    of: dict[str, list[Waiting]] = {}
+    of: dict[str, list[QueuedEvent]] = {}
     for item in sorted(once.values(), key=lambda item: item.event.sequence, reverse=True):
         of.setdefault(item.event.publisher, []).append(item)
     return [of[item.event.publisher].pop() for item in once.values()]

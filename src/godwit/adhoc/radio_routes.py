@@ -18,7 +18,7 @@ import msgspec
 from godwit.adhoc.radio_messages import Beacon
 from godwit.broker.messages import NodeId
 
-__all__ = ["Rank", "Sighting", "Sightings", "Ways", "rank_of"]
+__all__ = ["KnownLeader", "KnownLeaders", "RadioRoutes", "Rank", "rank_of"]
 
 Rank = tuple[float, NodeId]
 """Of two event brokers the one with the higher rank goes on: by priority, then by name."""
@@ -29,7 +29,7 @@ def rank_of(beacon: Beacon) -> Rank:
     return (beacon.priority, beacon.leader)
 
 
-class Ways:
+class RadioRoutes:
     """By node, the neighbour that leads there."""
 
     def __init__(self, nodes_max: int) -> None:
@@ -63,20 +63,20 @@ class Ways:
                 self._ways[node] = (None, number)
 
 
-class Sighting(msgspec.Struct, frozen=True):
+class KnownLeader(msgspec.Struct, frozen=True):
     """The last beacon of a leader, and when it was sent, by our clock."""
 
     beacon: Beacon
     sent_at: float
 
 
-class Sightings:
+class KnownLeaders:
     """The leaders that were heard of."""
 
     def __init__(self, leaders_max: int, lost_s: float) -> None:
         self._leaders_max = leaders_max
         self._lost_s = lost_s
-        self._sightings: dict[NodeId, Sighting] = {}
+        self._sightings: dict[NodeId, KnownLeader] = {}
 
     def __len__(self) -> int:
         return len(self._sightings)
@@ -91,14 +91,14 @@ class Sightings:
         self._sightings.pop(beacon.leader, None)
         if len(self._sightings) >= self._leaders_max:
             del self._sightings[next(iter(self._sightings))]
-        self._sightings[beacon.leader] = Sighting(beacon, now - beacon.age_s)
+        self._sightings[beacon.leader] = KnownLeader(beacon, now - beacon.age_s)
         return True
 
-    def fresh(self, now: float) -> list[Sighting]:
+    def fresh(self, now: float) -> list[KnownLeader]:
         """Those that count, whether they host an event broker or have given it up."""
         return [sighting for sighting in self._sightings.values() if now < sighting.sent_at + self._lost_s]
 
-    def of(self, leader: NodeId, now: float) -> Sighting | None:
+    def of(self, leader: NodeId, now: float) -> KnownLeader | None:
         """The sighting of a leader, if it counts."""
         sighting = self._sightings.get(leader)
         return sighting if sighting is not None and now < sighting.sent_at + self._lost_s else None

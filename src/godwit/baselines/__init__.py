@@ -9,19 +9,19 @@ from typing import get_args
 
 from godwit.baselines.bloom import BloomFilter
 from godwit.baselines.hop_messages import HopMessage
-from godwit.baselines.hops import HopRouting
-from godwit.baselines.hops_state import HopState
-from godwit.baselines.naive import NAIVE, Naive
-from godwit.broker.config import BrokerConfig
+from godwit.baselines.hop_routing import HopRouting
+from godwit.baselines.hop_routing_state import HopState
+from godwit.baselines.naive_policy import NAIVE, NaivePolicy
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.families import Checks, register_family
 from godwit.broker.messages import NodeId
 from godwit.codec import register_messages, register_states
 from godwit.mobility.extensions import Policy, register_attach_policy
 
-__all__ = ["BloomFilter", "HopRouting", "Naive", "hops_family", "naive_policy"]
+__all__ = ["BloomFilter", "HopRouting", "NaivePolicy", "hops_family", "naive_policy"]
 
 
-naive_policy = Policy(NAIVE, Naive)
+naive_policy = Policy(NAIVE, NaivePolicy)
 """The mode `naive` of moving: `Attach(mode="naive")`."""
 
 

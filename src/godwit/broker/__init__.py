@@ -8,7 +8,7 @@
 """
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.broker.reductions import REDUCTIONS

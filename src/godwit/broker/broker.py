@@ -26,9 +26,9 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.broker_state import BrokerState
-from godwit.broker.component import ClientHandler, Component, LocalHook, MessageHandler, Relayed, TimerHandler
-from godwit.broker.config import BrokerConfig
+from godwit.broker.component import ClientHandler, Component, LocalHook, MessageHandler, RelayedHandler, TimerHandler
 from godwit.broker.dispatch import Dispatch
 from godwit.broker.effects import (
     Arrived,
@@ -57,10 +57,10 @@ from godwit.broker.messages import (
     Ack,
     Advertise,
     Attach,
-    Between,
     Bye,
     Context,
     EntryId,
+    FetchEvents,
     Frame,
     Goodbye,
     Hello,
@@ -73,9 +73,9 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from godwit.broker.routing import Answer, Demand, Forward, Handed, Local, Met, Routing
-from godwit.broker.sessions import Removed, Sessions
-from godwit.broker.standard import standard_components
+from godwit.broker.routing import Answer, BrokerMet, DeliverLocally, Demand, Forward, RelayedMessage, Routing
+from godwit.broker.sessions import RemovedEntries, Sessions
+from godwit.broker.standard_components import standard_components
 from godwit.errors import PeerFault, SnapshotError
 from godwit.filters.contexts import key_of
 from godwit.filters.events import Attributes
@@ -131,7 +131,7 @@ class Broker:
     def _dispatch(self, tables: Dispatch) -> None:
         """Take over what the components handle."""
         self._tables = tables
-        self.relayed: Mapping[type, Relayed] = tables.relayed
+        self.relayed: Mapping[type, RelayedHandler] = tables.relayed
         self.facts: Mapping[str, Callable[[Fact, list[Effect], float], None]] = tables.facts
         self._messages: dict[type, MessageHandler] = tables.messages
         self._inputs: dict[type, Callable[[Any, float], list[Effect]]] = {
@@ -341,7 +341,7 @@ class Broker:
                 return effects
             if type(message) is Bye:
                 return self._on_bye(connection, now)
-            if type(message) is Between:
+            if type(message) is FetchEvents:
                 return self.sessions.between(connection, message, now)
             if (handler := self._tables.client_messages.get(type(message))) is not None:
                 return handler(connection, message, now)
@@ -476,7 +476,7 @@ class Broker:
         if answers and not self.routing.is_settled():  # somebody may want what we have not heard of
             effects += self._demand(Demand(TRUE), now)
 
-    def withdraw(self, removed: Removed, now: float, ended: NodeId | None = None) -> list[Effect]:
+    def withdraw(self, removed: RemovedEntries, now: float, ended: NodeId | None = None) -> list[Effect]:
         """Take what a session no longer holds out of routing; `ended`: the client whose session has ended.
 
         What a component keeps advertising for that client stays, as the component has it.
@@ -564,16 +564,16 @@ class Broker:
             kind = type(answer)
             if kind is Forward:
                 self.links[answer.peer].send(answer.message, effects, now)  # type: ignore[union-attr]
-            elif kind is Local:
+            elif kind is DeliverLocally:
                 event, ids = answer.event, answer.subscriptions  # type: ignore[union-attr]
                 if self._interceptors:
                     for intercept in list(self._interceptors.values()):
                         ids = intercept(event, ids, effects, now)
                 effects += self.sessions.deliver(event, ids, now)
-            elif kind is Handed:
+            elif kind is RelayedMessage:
                 message = answer.message  # type: ignore[union-attr]
                 effects += self.relayed[type(message)].handler(answer.source, message, now)  # type: ignore[union-attr]
-            elif kind is Met:
+            elif kind is BrokerMet:
                 for on_broker_met in self._tables.on_broker_met:
                     effects += on_broker_met(answer.broker, answer.again, now)  # type: ignore[union-attr]
             else:

@@ -8,17 +8,19 @@ them back in order by number, holds what is early and drops what comes twice. A 
 packets parked where they are, until the overlay changes.
 
 Packets are lost only with a broker that loses its memory. The target sees a gap, waits, and asks the source (`Nack`),
-which sends again from its history, or says that it cannot (`Void`). So that the last packets are missed too, every
-source sends a `Tail` after them when it hears that somebody has started a new life.
+which sends again from its history, or says that it cannot (`LostNumbers`). So that the last packets are missed too,
+every source sends a `ChannelTail` after them when it hears that somebody has started a new life.
 
 *Rules.*
 1. The numbers of one (life of the source, target) count 1, 2, 3, … without a hole.
-2. A channel starts with `Start`, which names the life of the target that it is for. A target that has lost its memory
-   takes nothing before it: what was sent to its past life is not for it.
+2. A channel starts with `ChannelStart`, which names the life of the target that it is for. A target that has lost its
+   memory takes nothing before it: what was sent to its past life is not for it.
 3. Of one life of a source a target hands on each number once, in order; a number that was given up stays given up.
-4. `Start`, `Nack` and `Void` act when they come, since the order may be waiting for them; their number is used up.
+4. `ChannelStart`, `Nack` and `LostNumbers` act when they come, since the order may be waiting for them; their number is
+   used up.
 5. A gap is asked for after `gap_wait_s`, and again after each further `gap_wait_s` while it is open and there is a way
-   to the source. Only a `Void`, or a new life of the source, closes it without the packet; that is recorded as lost.
+   to the source. Only a `LostNumbers`, or a new life of the source, closes it without the packet; that is recorded as
+   lost.
 6. When a new life of a source is heard of, what is held of the one before is handed on, in order, and its gaps are
    recorded as lost. An event of it that still comes is handed on out of order, for it did not die with that life:
    sessions drop what came before, and clients what comes after a later event of the same publisher. What else comes
@@ -44,8 +46,8 @@ from typing import cast
 import msgspec
 
 from godwit.broker.effects import StartTimer, StopTimer, Trace
-from godwit.broker.messages import Carried, Nack, NodeId, Packet, Publish, Start, Tail, Void
-from godwit.broker.packets import NACK_MAX
+from godwit.broker.messages import Carried, ChannelStart, ChannelTail, LostNumbers, Nack, NodeId, Packet, Publish
+from godwit.broker.packet_checks import NACK_MAX
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.state_types import AnyMessage
 from godwit.broker.topology import Topology
@@ -57,10 +59,10 @@ GAP = "gap"
 """The timers of this module are named (GAP, source)."""
 
 VOIDED_MAX = 4_096
-URGENT = (Start, Nack, Void)
+URGENT = (ChannelStart, Nack, LostNumbers)
 
 HandedOn = tuple[NodeId, Carried]
-"""The source of a message that is taken now, and the message. `Nack`: tell it everything. `Void`: what is lost."""
+"""The source of a message that is taken now, and the message. `Nack`: tell it everything. `LostNumbers`: it is lost."""
 
 
 class IncomingState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -203,7 +205,7 @@ class Channels:
 
     def start(self, target: NodeId, incarnation: int) -> list[Answer]:
         """Start the channel to a life of `target`, or tell the same life all once more."""
-        answers = self.send((target,), Start(incarnation))
+        answers = self.send((target,), ChannelStart(incarnation))
         if self.lives.get(target) != incarnation:
             self.lives[target] = incarnation
             self.starts[target] = self.numbers[target]
@@ -222,7 +224,7 @@ class Channels:
     def send_tails(self, besides: NodeId) -> list[Answer]:
         """Somebody has lost what it held: let every other target see how far the numbers have gone."""
         targets = sorted(target for target in self.numbers if target != besides)
-        return self.send(targets, Tail()) if targets else []
+        return self.send(targets, ChannelTail()) if targets else []
 
     def route(self, packet: Packet) -> list[Answer]:
         """Pass a packet on towards its targets, none of which is this broker. [spcf §3.1.2, steps 3 and 4]"""
@@ -307,7 +309,7 @@ class Channels:
             if isinstance(packet.message, URGENT):  # rule 4
                 self._act(packet.source, number, packet.message, incoming, answers, handed_on)
             if number == incoming.next or len(incoming.held) < self.held_max:
-                incoming.held[number] = None if isinstance(packet.message, Nack | Void) else packet.message
+                incoming.held[number] = None if isinstance(packet.message, Nack | LostNumbers) else packet.message
             while incoming.next in incoming.held:
                 message = incoming.held.pop(incoming.next)
                 incoming.next += 1
@@ -317,7 +319,9 @@ class Channels:
             self._watch(packet.source, incoming, now, answers)
         if incoming.doubts and not incoming.has_gap and packet.source in self.lives:
             incoming.doubts = False
-            handed_on.append((packet.source, Void(incoming.incarnation, ())))  # whatever Synced came since the last one
+            handed_on.append(
+                (packet.source, LostNumbers(incoming.incarnation, ()))
+            )  # whatever Synced came since the last one
             answers += self.send((packet.source,), Nack(incoming.incarnation, ()))
         return answers, handed_on
 
@@ -325,13 +329,13 @@ class Channels:
         self,
         source: NodeId,
         number: int,
-        message: Start | Nack | Void,
+        message: ChannelStart | Nack | LostNumbers,
         incoming: Incoming,
         answers: list[Answer],
         handed_on: list[HandedOn],
     ) -> None:
         """Carry out at once what the order may be waiting for."""
-        if isinstance(message, Start):
+        if isinstance(message, ChannelStart):
             if message.incarnation == self.incarnation != incoming.life:  # rule 2
                 for early in sorted(early for early in incoming.held if early < number):
                     answers += _dropped(source, early, incoming.held.pop(early), "for a life that is over")
@@ -365,7 +369,7 @@ class Channels:
             return
         start = self.starts[target]
         if min(numbers) <= start:
-            answers += self._resend(target, start, Start(self.lives[target]))
+            answers += self._resend(target, start, ChannelStart(self.lives[target]))
         asked = {number for number in numbers if start < number <= self.numbers[target]}
         kept: dict[int, Carried] = {}
         for packet in self.history:
@@ -375,7 +379,7 @@ class Channels:
         for number, message in sorted(kept.items()):
             answers += self._resend(target, number, message)
         if gone := tuple(sorted(asked - kept.keys())):
-            answers += self.send((target,), Void(self.incarnation, gone))
+            answers += self.send((target,), LostNumbers(self.incarnation, gone))
 
     def _resend(self, target: NodeId, number: int, message: Carried) -> list[Answer]:
         return self.route(Packet(self.broker, self.incarnation, {target: number}, message))

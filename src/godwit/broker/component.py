@@ -30,7 +30,7 @@ from godwit.filters.filters import Filter
 if TYPE_CHECKING:
     from godwit.broker.host import Host
 
-__all__ = ["ClientHandler", "Component", "Handlers", "LocalHook", "MessageHandler", "Relayed", "TimerHandler"]
+__all__ = ["ClientHandler", "Component", "Handlers", "LocalHook", "MessageHandler", "RelayedHandler", "TimerHandler"]
 
 MessageHandler = Callable[[NodeId, Any, float], list[Effect]]
 """`(peer, message, now)`: a message came from another broker."""
@@ -48,10 +48,10 @@ InputHandler = Callable[[Any, float], list[Effect]]
 """`(input, now)`: an input that brokers without this component do not know."""
 
 LocalHook = Callable[[Event, list[EntryId], list[Effect], float], list[EntryId]]
-"""`(event, subscriptions, effects, now)`: an event is about to be delivered here; for which subscriptions it still is."""
+"""`(event, subscriptions, effects, now)`: an event is about to be delivered here. Returns the subscriptions to serve."""
 
 
-class Relayed(msgspec.Struct, frozen=True):
+class RelayedHandler(msgspec.Struct, frozen=True):
     """How a message is handled that any broker may send to any other: its check, which raises `PeerFault`, first."""
 
     handler: MessageHandler
@@ -63,7 +63,7 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
 
     # each is handled by one component
     messages: Mapping[type, MessageHandler] = {}  # from a neighbour, over its link
-    relayed: Mapping[type, Relayed] = {}  # from any broker
+    relayed: Mapping[type, RelayedHandler] = {}  # from any broker
     client_messages: Mapping[type, ClientHandler] = {}
     timers: Mapping[str, TimerHandler] = {}  # by the first part of the key
     inputs: Mapping[type, InputHandler] = {}

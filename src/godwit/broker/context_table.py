@@ -38,13 +38,13 @@ SPANS_MAX = 256  # of names that nobody uses any more
 RANGED = (Kind.NUMBER, Kind.TIME, Kind.POINT)
 
 __all__ = [
-    "Added",
+    "AddedContext",
     "OtherBroker",
     "OtherBrokerState",
     "OwnContextState",
     "OwnContexts",
     "OwnContextsState",
-    "Removed",
+    "RemovedContext",
     "SenderClass",
     "SenderClassState",
     "Step",
@@ -55,7 +55,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedContext:
     """A number that others must hear of. `is_within`: all that it describes was within what it replaces."""
 
     number: int
@@ -65,13 +65,13 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedContext:
     """A number that is over."""
 
     number: int
 
 
-Step = Added | Removed
+Step = AddedContext | RemovedContext
 
 
 class OwnContextState(msgspec.Struct, frozen=True):
@@ -161,7 +161,7 @@ class OwnContexts:
                 steps += self._join(after, context, emptied)
         if emptied in self.described:
             del self.described[emptied]
-            steps.append(Removed(emptied))
+            steps.append(RemovedContext(emptied))
         return steps
 
     def _leave(self, client: NodeId, key: Any, steps: list[Step]) -> int:
@@ -204,7 +204,7 @@ class OwnContexts:
         self.numbers[key] = number
         self.members.setdefault(number, {})[key] = None
 
-    def _describe(self, described: Any, replaces: int, *, is_within: bool = False) -> Added:
+    def _describe(self, described: Any, replaces: int, *, is_within: bool = False) -> AddedContext:
         """A new number, to which all who are in the replaced one go over."""
         self.last += 1
         self.described.pop(replaces, None)
@@ -212,7 +212,7 @@ class OwnContexts:
         for key in self.members.pop(replaces, {}):
             self._assign(key, self.last)
         self.described[self.last] = described
-        return Added(self.last, described, replaces, is_within)
+        return AddedContext(self.last, described, replaces, is_within)
 
     # ------------------------------------------------------------ summaries
 

@@ -7,7 +7,7 @@ components.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from godwit.broker.component import ClientHandler, Handlers, MessageHandler, Relayed
+from godwit.broker.component import ClientHandler, Handlers, MessageHandler, RelayedHandler
 
 __all__ = ["Dispatch"]
 
@@ -17,7 +17,7 @@ class Dispatch:
 
     def __init__(self, joined: Iterable[Handlers]) -> None:
         every = list(joined)
-        self.relayed: dict[type, Relayed] = _one_each([each.relayed for each in every])
+        self.relayed: dict[type, RelayedHandler] = _one_each([each.relayed for each in every])
         self.messages: dict[type, MessageHandler] = _one_each([each.messages for each in every])
         for relay in (each.relay for each in every if each.relay is not None):
             self.messages = _one_each([self.messages, dict.fromkeys(self.relayed, relay)])

@@ -8,7 +8,7 @@ family by `register_family`, or by an entry point of the group `godwit.routing_f
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId
 from godwit.broker.registry import Registry

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from godwit.broker.messages import Carried, EntryId, NodeId
-from godwit.broker.packets import Further
+from godwit.broker.packet_checks import Further
 from godwit.broker.routing import Answer
 from godwit.broker.state_types import AnyState
 from godwit.filters.events import Attributes, Event
@@ -72,7 +72,7 @@ class Forwarding(Protocol):
         """The brokers that must get an event published here, which matches these subscriptions of theirs."""
 
     def everything(self, broker: NodeId) -> Iterable[Carried]:
-        """All that a broker must hear between `Start` and `Synced`."""
+        """All that a broker must hear between `ChannelStart` and `Synced`."""
 
     def on_meet(self, broker: NodeId) -> None:
         """A broker that was unknown, or starts another life, is going to be told everything."""

@@ -29,7 +29,7 @@ from msgspec import structs
 
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, Trace
-from godwit.broker.gossip_messages import Dwelling, Fact, Kept, Known, Member
+from godwit.broker.gossip_messages import Fact, GossipUpdate, GroupMember, RetainedEvent, SessionLocation
 from godwit.broker.host import Host
 from godwit.broker.links import Link
 from godwit.broker.message_checks import check_event, is_whole, shown
@@ -42,20 +42,24 @@ __all__ = [
     "GROUPS",
     "RETAINED",
     "WHEREABOUTS",
-    "Bound",
     "Gossip",
     "GossipEntryState",
     "GossipState",
+    "TableLimit",
     "Value",
     "check_known",
     "stamp_of",
 ]
 
 WHEREABOUTS, RETAINED, GROUPS = "whereabouts", "retained", "groups"
-TABLES: dict[str, tuple[type, int]] = {WHEREABOUTS: (Dwelling, 1), RETAINED: (Kept, 1), GROUPS: (Member, 5)}
+TABLES: dict[str, tuple[type, int]] = {
+    WHEREABOUTS: (SessionLocation, 1),
+    RETAINED: (RetainedEvent, 1),
+    GROUPS: (GroupMember, 5),
+}
 """By table, what its values are and of how many parts its keys."""
 
-Value = Dwelling | Kept | Member
+Value = SessionLocation | RetainedEvent | GroupMember
 Key = tuple[str, tuple[str, ...]]
 """A table, and the key in it."""
 
@@ -67,7 +71,7 @@ KEY_CHARS_MAX = 2**16
 OVERHEAD = 100  # bytes of an entry, about
 
 
-class Bound(msgspec.Struct, frozen=True):
+class TableLimit(msgspec.Struct, frozen=True):
     """How much a table may hold."""
 
     entries: int
@@ -104,7 +108,7 @@ class Gossip:
     label = "gossip"
     host: Host
 
-    def __init__(self, name: NodeId, bounds: dict[str, Bound]) -> None:
+    def __init__(self, name: NodeId, bounds: dict[str, TableLimit]) -> None:
         self.name = name
         self.bounds = bounds
         self.serial = 0
@@ -117,7 +121,7 @@ class Gossip:
         """Become part of a broker."""
         self.host = host
         return Handlers(
-            messages={Known: self.on_known},
+            messages={GossipUpdate: self.on_gossip_update},
             on_link_open=lambda peer, effects, now: self._tell(host.links[peer], effects, now),
             on_link_dead=self.forget_told,
             on_sessions_settled=self.spread,
@@ -228,7 +232,7 @@ class Gossip:
 
     # ------------------------------------------------------------ between brokers
 
-    def on_known(self, peer: NodeId, message: Known, now: float) -> list[Effect]:
+    def on_gossip_update(self, peer: NodeId, message: GossipUpdate, now: float) -> list[Effect]:
         """A neighbour tells what it knows: keep what is news, and pass it on."""
         check_known(message)
         effects: list[Effect] = []
@@ -238,7 +242,7 @@ class Gossip:
             if is_new:
                 news.append(fact)
             elif reason is not None:
-                effects.append(Trace(Record("lost", peer, "Known", detail=reason)))
+                effects.append(Trace(Record("lost", peer, "GossipUpdate", detail=reason)))
         for fact in news:
             if (on_fact := self.host.facts.get(fact.table)) is not None:
                 on_fact(fact, effects, now)
@@ -258,7 +262,7 @@ class Gossip:
 
     # ------------------------------------------------------------ telling
 
-    def untold(self, peer: NodeId, life: int) -> list[Known]:
+    def untold(self, peer: NodeId, life: int) -> list[GossipUpdate]:
         """What that life of a neighbour must be told; from now on it counts as told."""
         known_life, upto = self._told.get(peer, (0, 0))
         has_forgotten = known_life not in (0, life)  # then it needs what it told us itself, too
@@ -286,32 +290,32 @@ def stamp_of(now: float) -> int:
     return max(int(now * 1e6), 0)
 
 
-def _in_parts(news: Any) -> Iterator[Known]:
+def _in_parts(news: Any) -> Iterator[GossipUpdate]:
     """Messages of some facts each."""
     part: list[Fact] = []
     size = 0
     for entry in news:
         if part and (len(part) >= FACTS_AT_ONCE or size + entry.size > BYTES_AT_ONCE):
-            yield Known(tuple(part))
+            yield GossipUpdate(tuple(part))
             part, size = [], 0
         part.append(entry.fact)
         size += entry.size
     if part:
-        yield Known(tuple(part))
+        yield GossipUpdate(tuple(part))
 
 
 def _size(key: tuple[str, ...], value: Value) -> int:
     size = OVERHEAD + sum(map(len, key))
-    return size + event_size(value.event) if isinstance(value, Kept) else size
+    return size + event_size(value.event) if isinstance(value, RetainedEvent) else size
 
 
 # ------------------------------------------------------------ checking
 
 
-def check_known(message: Known) -> None:
+def check_known(message: GossipUpdate) -> None:
     """`PeerFault` unless brokers say such things. (rule 6)"""
     if type(message.facts) is not tuple or len(message.facts) > FACTS_AT_ONCE:
-        raise PeerFault(f"Known.facts must be a tuple of at most {FACTS_AT_ONCE} facts")
+        raise PeerFault(f"GossipUpdate.facts must be a tuple of at most {FACTS_AT_ONCE} facts")
     for fact in message.facts:
         if type(fact) is not Fact or type(fact.table) is not str or fact.table not in TABLES:
             raise PeerFault(f"{shown(fact)} is in none of the tables {', '.join(TABLES)}")
@@ -328,18 +332,22 @@ def check_known(message: Known) -> None:
             CHECKS[kind](fact.value)
 
 
-def _check_dwelling(value: Dwelling) -> None:
+def _check_dwelling(value: SessionLocation) -> None:
     if type(value.home) is not str or not value.home or type(value.session) is not str or not is_whole(value.attempt):
         raise PeerFault(f"{shown(value)}: a session is at a broker, and has a name and an attempt")
 
 
-def _check_kept(value: Kept) -> None:
+def _check_kept(value: RetainedEvent) -> None:
     check_event(value.event)
 
 
-def _check_member(value: Member) -> None:
+def _check_member(value: GroupMember) -> None:
     if type(value.attached) is not bool:
         raise PeerFault(f"{shown(value)}: a member is attached or not")
 
 
-CHECKS: dict[type, Callable[[Any], None]] = {Dwelling: _check_dwelling, Kept: _check_kept, Member: _check_member}
+CHECKS: dict[type, Callable[[Any], None]] = {
+    SessionLocation: _check_dwelling,
+    RetainedEvent: _check_kept,
+    GroupMember: _check_member,
+}

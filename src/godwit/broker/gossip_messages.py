@@ -5,10 +5,10 @@ import msgspec
 from godwit.broker.messages import NodeId
 from godwit.filters.events import Event
 
-__all__ = ["Dwelling", "Fact", "Kept", "Known", "Member"]
+__all__ = ["Fact", "GossipUpdate", "GroupMember", "RetainedEvent", "SessionLocation"]
 
 
-class Dwelling(msgspec.Struct, frozen=True, tag=True):
+class SessionLocation(msgspec.Struct, frozen=True, tag=True):
     """Table `whereabouts`: the session of a client that brings its name alone is at `home` since its `attempt`."""
 
     home: NodeId
@@ -16,13 +16,13 @@ class Dwelling(msgspec.Struct, frozen=True, tag=True):
     attempt: int
 
 
-class Kept(msgspec.Struct, frozen=True, tag=True):
+class RetainedEvent(msgspec.Struct, frozen=True, tag=True):
     """Table `retained`: the last event of its key."""
 
     event: Event
 
 
-class Member(msgspec.Struct, frozen=True, tag=True):
+class GroupMember(msgspec.Struct, frozen=True, tag=True):
     """Table `groups`: a subscription is one of those that share events; is its client there?"""
 
     attached: bool
@@ -35,10 +35,10 @@ class Fact(msgspec.Struct, frozen=True):
     key: tuple[str, ...]
     stamp: int  # mostly microseconds by the clock of `by`, and higher than all that it knew of this key
     by: NodeId
-    value: Dwelling | Kept | Member | None  # None: there is none any more
+    value: SessionLocation | RetainedEvent | GroupMember | None  # None: there is none any more
 
 
-class Known(msgspec.Struct, frozen=True, tag=True):
+class GossipUpdate(msgspec.Struct, frozen=True, tag=True):
     """This is what I know, and you may not."""
 
     facts: tuple[Fact, ...]

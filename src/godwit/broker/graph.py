@@ -14,13 +14,13 @@ subscriptions only.
    publishes after it has heard of a subscription goes to that subscriber's broker. Nothing is said about the order of
    events from two brokers.
 3. When a broker hears of another for the first time, or of a new life of it, from its link state or from a packet, it
-   tells it everything: `Start`, its clients' subscriptions, `Synced`. What the other knew from a past life and does not
-   hear again is over at `Synced`, not before.
+   tells it everything: `ChannelStart`, its clients' subscriptions, `Synced`. What the other knew from a past life and
+   does not hear again is over at `Synced`, not before.
 4. Until a broker has told everything, nobody knows what it does not want: every event goes to it (`untold`).
 5. A newborn broker does not know yet who is there: what its clients publish is kept until its first link has been open
    for `newborn_s` (`early`, `EARLY_MAX` events), and goes to each broker that it meets for the first time till then.
 6. When the way to a broker is lost for good or a broker starts a new life, packets may have died with it: every source
-   sends a `Tail`, by which targets see what they miss.
+   sends a `ChannelTail`, by which targets see what they miss.
 7. Where a source could not send a packet again it may have been a subscription: the target asks to be told everything
    once it has no gap, and until it has heard it rule 4 holds.
 8. No answer depends on the order of a set or on hashing: targets and subscriptions are sorted.
@@ -54,27 +54,27 @@ from godwit.broker.forwarding_strategy import Forwarding
 from godwit.broker.gsf import SubscriptionForwarding
 from godwit.broker.messages import (
     Carried,
+    ChannelStart,
     EntryId,
     LinkState,
+    LostNumbers,
     Message,
     Nack,
     NodeId,
     Packet,
     Publish,
-    Start,
     Subscribe,
     Synced,
     Unsubscribe,
-    Void,
 )
-from godwit.broker.packets import Further, check_packet
-from godwit.broker.routing import Answer, Demand, Forward, Handed, Local, Met
+from godwit.broker.packet_checks import Further, check_packet
+from godwit.broker.routing import Answer, BrokerMet, DeliverLocally, Demand, Forward, RelayedMessage
 from godwit.broker.state_types import AnyState
 from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology, TopologyState
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
-from godwit.matching.index import IndexMatcher
+from godwit.matching.index_matcher import IndexMatcher
 from godwit.matching.matcher import Matcher
 from godwit.trace import Record
 
@@ -199,7 +199,7 @@ class GraphRouting:
 
     def _deliver(self, event: Event) -> list[Answer]:
         here: list[Any] = self._local_index.match(event) if self.local else []
-        return [Local(event, sorted(here))] if here else []
+        return [DeliverLocally(event, sorted(here))] if here else []
 
     def local_filter(self, id: EntryId) -> Filter | None:
         return self.local.get(id)
@@ -357,7 +357,7 @@ class GraphRouting:
                 return self._on_subscribe(source, id, filter)
             case Unsubscribe(id=id):
                 self.remove(source, id)
-            case Start():  # rule 3
+            case ChannelStart():  # rule 3
                 self.stale[source] = dict.fromkeys(self.remote.get(source, ()))
                 self.forwarding.on_start(source)
             case Synced():
@@ -365,14 +365,14 @@ class GraphRouting:
                     self.remove(source, id)
                 self.untold.pop(source, None)
                 return self.forwarding.on_synced(source)
-            case Void():  # what is lost may have been a subscription
+            case LostNumbers():  # what is lost may have been a subscription
                 self.untold[source] = None
             case Nack():  # rule 7
                 return self._tell_everything(source, self.channels.lives[source])
             case _ if type(message) in self.forwarding.checks:
                 return self.forwarding.on_message(source, message)
             case _ if type(message) in self.further:
-                return [Handed(source, message)]
+                return [RelayedMessage(source, message)]
         return []
 
     def _on_subscribe(self, source: NodeId, id: EntryId, filter: Filter) -> list[Answer]:
@@ -415,7 +415,7 @@ class GraphRouting:
         else:
             for event in self.early or ():
                 answers += self.channels.send((broker,), Publish(event))
-        return [*answers, Met(broker, again=known > 0)] if self.further else answers
+        return [*answers, BrokerMet(broker, again=known > 0)] if self.further else answers
 
     def _tell_everything(self, broker: NodeId, incarnation: int) -> list[Answer]:
         answers = self.channels.start(broker, incarnation)

@@ -29,7 +29,7 @@ import msgspec
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, Trace
 from godwit.broker.gossip import GROUPS, Gossip
-from godwit.broker.gossip_messages import Fact, Member
+from godwit.broker.gossip_messages import Fact, GroupMember
 from godwit.broker.host import Host
 from godwit.broker.messages import EntryId, NodeId, Subscribe
 from godwit.broker.session import Session
@@ -82,7 +82,7 @@ class Groups:
         assert self.host is not None
         reason = self.settle(client, self.host.sessions.session(client), now)
         if reason is not None:
-            effects.append(Trace(Record("lost", client, "Known", detail=reason)))
+            effects.append(Trace(Record("lost", client, "GossipUpdate", detail=reason)))
         self.host.intercept_local(self.label, self._choose if self.local else None)
 
     def _choose(self, event: Event, ids: list[EntryId], effects: list[Effect], now: float) -> list[EntryId]:
@@ -103,7 +103,7 @@ class Groups:
         if self.local and self.host is not None:
             self.host.intercept_local(self.label, self._choose)
         for fact in self._gossip:
-            if fact.table == GROUPS and isinstance(fact.value, Member):
+            if fact.table == GROUPS and isinstance(fact.value, GroupMember):
                 share, digest, broker, client, name = fact.key
                 self._set((share, digest), (broker, client, name), fact.value)
 
@@ -126,11 +126,11 @@ class Groups:
         reason = None
         for name, group in wanted.items():
             self.local[client, name] = group
-            member = Member(session.connection is not None)
+            member = GroupMember(session.connection is not None)
             reason = self._say(group, (self._broker, client, name), member, now) or reason
         return reason
 
-    def _say(self, group: Group, place: Place, member: Member | None, now: float) -> str | None:
+    def _say(self, group: Group, place: Place, member: GroupMember | None, now: float) -> str | None:
         key = (*group, *place)
         if self._gossip.value(GROUPS, *key) == member:
             return None
@@ -143,11 +143,11 @@ class Groups:
         """Another broker has said who is in a group; or what a past life of this one said, which is over."""
         share, digest, broker, client, name = fact.key
         group, place = (share, digest), (broker, client, name)
-        self._set(group, place, fact.value if isinstance(fact.value, Member) else None)
+        self._set(group, place, fact.value if isinstance(fact.value, GroupMember) else None)
         if broker == self._broker and fact.value is not None and self.local.get((client, name)) != group:
             self._say(group, place, None, now)
 
-    def _set(self, group: Group, place: Place, member: Member | None) -> None:
+    def _set(self, group: Group, place: Place, member: GroupMember | None) -> None:
         members = self._members.setdefault(group, {})
         members.pop(place, None)
         if member is not None:

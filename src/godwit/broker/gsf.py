@@ -12,7 +12,7 @@ import msgspec
 
 from godwit.broker.forwarding_strategy import GraphTables
 from godwit.broker.messages import Carried, EntryId, NodeId, Subscribe, Unsubscribe
-from godwit.broker.packets import Further
+from godwit.broker.packet_checks import Further
 from godwit.broker.routing import Answer
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from godwit.broker.component import LocalHook, Relayed
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
+from godwit.broker.component import LocalHook, RelayedHandler
 from godwit.broker.effects import Effect
 from godwit.broker.gossip_messages import Fact
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link
 from godwit.broker.messages import Attach, EntryId, NodeId
 from godwit.broker.routing import Answer, Routing
-from godwit.broker.sessions import Removed, Sessions
+from godwit.broker.sessions import RemovedEntries, Sessions
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
 
@@ -39,7 +39,7 @@ class Host(Protocol):
     links: dict[NodeId, Link]
     sessions: Sessions
     routing: Routing
-    relayed: Mapping[type, Relayed]
+    relayed: Mapping[type, RelayedHandler]
     facts: Mapping[str, Callable[[Fact, list[Effect], float], None]]
     open_filters: OpenFilters | None
 
@@ -80,7 +80,7 @@ class Host(Protocol):
     def unlink(self, connection: str) -> list[Effect]:
         """A connection serves no session any more."""
 
-    def withdraw(self, removed: Removed, now: float, ended: NodeId | None = None) -> list[Effect]:
+    def withdraw(self, removed: RemovedEntries, now: float, ended: NodeId | None = None) -> list[Effect]:
         """Take what a session no longer holds out of routing; `ended`: the client whose session has ended."""
 
     def demand_added(self, filter: Filter, now: float) -> list[Effect]:

@@ -17,19 +17,19 @@ from typing import Any, assert_never
 from godwit.broker.messages import (
     Advertise,
     Attach,
-    Between,
-    Connection,
     Context,
     Denied,
     EntryId,
-    Linger,
+    FetchEvents,
     Note,
+    PastConnection,
     Publish,
     QueueRules,
     Receipt,
     Received,
     Request,
     Retain,
+    SetSessionExpiry,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -43,10 +43,10 @@ from godwit.filters.values import checked_value
 __all__ = [
     "TRIED_MAX",
     "check_attach",
-    "check_between",
     "check_context",
     "check_dwell",
     "check_event",
+    "check_fetch_events",
     "check_lost",
     "check_purged",
     "check_receipt",
@@ -108,7 +108,7 @@ def check_received(message: Received, sent_up_to: int) -> None:
         raise PeerFault(f"Received({message.number}), but the last delivery that was sent is {sent_up_to}")
 
 
-def check_between(message: Between) -> None:
+def check_fetch_events(message: FetchEvents) -> None:
     """Raise `PeerFault` unless this asks for some events of a publisher."""
     if not 0 <= message.after < message.through <= WHOLE_MAX:
         raise PeerFault(f"Between {shown(message.after)} and {shown(message.through)} there is nothing to ask for")
@@ -127,9 +127,9 @@ def check_request(message: Request) -> None:
             _check_text(wish.key, "Retain.key")
         case Note():
             _check_text(wish.key, "Note.key")
-        case Linger(seconds=seconds):
+        case SetSessionExpiry(seconds=seconds):
             if seconds is not None and not (is_number(seconds) and seconds >= 0):
-                raise PeerFault(f"Linger.seconds is {shown(seconds)}: it must be a number, 0 or more")
+                raise PeerFault(f"SetSessionExpiry.seconds is {shown(seconds)}: it must be a number, 0 or more")
         case Denied():
             _check_text(wish.reason, "Denied.reason")
         case Subscribe() | Advertise():
@@ -315,7 +315,7 @@ def _check_name(what: str, name: str) -> None:
         raise PeerFault(f"{what} must be a text of 1 to {NAME_LENGTH_MAX} characters")
 
 
-def _is_possible(entry: Connection) -> bool:
+def _is_possible(entry: PastConnection) -> bool:
     return entry.broker != "" and is_whole(entry.attempt) and is_number(entry.at)
 
 

@@ -30,49 +30,49 @@ __all__ = [
     "Advertise",
     "Attach",
     "Attached",
-    "Between",
     "Bye",
     "Carried",
-    "Connection",
+    "ChannelStart",
+    "ChannelTail",
     "Context",
     "ContextAdded",
     "ContextRemoved",
     "Control",
-    "Covered",
     "Delivery",
     "Denied",
+    "DropSubscriptions",
     "EntryId",
+    "FetchEvents",
+    "FetchedEvents",
     "Frame",
     "FrameOrAck",
     "Goodbye",
     "Hello",
     "InContext",
-    "Linger",
     "LinkState",
+    "LostNumbers",
     "Message",
     "Nack",
     "NodeId",
     "Note",
     "Packet",
+    "PastConnection",
     "Publish",
     "Quench",
     "QueueRules",
+    "QueuedEvent",
     "Receipt",
     "Received",
     "Refused",
     "Request",
     "Retain",
     "SessionState",
-    "Start",
+    "SetSessionExpiry",
     "Subscribe",
+    "SubscriptionsComplete",
     "Synced",
-    "Tail",
-    "Told",
     "Unadvertise",
-    "Unneeded",
     "Unsubscribe",
-    "Void",
-    "Waiting",
 ]
 
 NodeId = str
@@ -163,7 +163,7 @@ class Note(msgspec.Struct, frozen=True, tag=True):
     value: bytes | None
 
 
-class Linger(msgspec.Struct, frozen=True, tag=True):
+class SetSessionExpiry(msgspec.Struct, frozen=True, tag=True):
     """When I am away, keep my session for so long, if you would keep it longer; None: as long as you do."""
 
     seconds: float | None
@@ -207,20 +207,20 @@ class Nack(msgspec.Struct, frozen=True, tag=True):
     numbers: tuple[int, ...]
 
 
-class Void(msgspec.Struct, frozen=True, tag=True):
+class LostNumbers(msgspec.Struct, frozen=True, tag=True):
     """These numbers from me are lost: do not wait for them."""
 
     incarnation: int
     numbers: tuple[int, ...]
 
 
-class Start(msgspec.Struct, frozen=True, tag=True):
+class ChannelStart(msgspec.Struct, frozen=True, tag=True):
     """What I tell the life `incarnation` of yours starts with this packet: all my subscriptions, then `Synced`."""
 
     incarnation: int
 
 
-class Tail(msgspec.Struct, frozen=True, tag=True):
+class ChannelTail(msgspec.Struct, frozen=True, tag=True):
     """Nothing, but a number: whatever I sent you before has a lower one. Somebody on the way may have lost it."""
 
 
@@ -228,7 +228,7 @@ class Tail(msgspec.Struct, frozen=True, tag=True):
 
 
 class ContextAdded(msgspec.Struct, frozen=True, tag=True):
-    """Clients of mine are in this context: tell me what may match it, then `Told`. [spcf §3.1.2]
+    """Clients of mine are in this context: tell me what may match it, then `SubscriptionsComplete`. [spcf §3.1.2]
 
     Whoever was in the context `replaces` of mine is in this one now, and that one is over; 0: none.
     """
@@ -252,14 +252,14 @@ class InContext(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
-class Told(msgspec.Struct, frozen=True, tag=True):
+class SubscriptionsComplete(msgspec.Struct, frozen=True, tag=True):
     """You have all my subscriptions that may match that context of yours."""
 
     incarnation: int  # of yours
     number: int
 
 
-class Unneeded(msgspec.Struct, frozen=True, tag=True):
+class DropSubscriptions(msgspec.Struct, frozen=True, tag=True):
     """Forget all my subscriptions of which this is the sender part: no context of yours matches it."""
 
     filter: Filter
@@ -270,15 +270,15 @@ Carried = (
     | Unsubscribe
     | Publish
     | Synced
-    | Start
-    | Tail
+    | ChannelStart
+    | ChannelTail
     | Nack
-    | Void
+    | LostNumbers
     | ContextAdded
     | ContextRemoved
     | InContext
-    | Told
-    | Unneeded
+    | SubscriptionsComplete
+    | DropSubscriptions
 )
 """What a packet carries."""
 
@@ -327,7 +327,7 @@ FrameOrAck = Hello | Frame | Ack | Goodbye
 # ------------------------------------------------------------ between client and border broker
 
 
-class Connection(msgspec.Struct, frozen=True):
+class PastConnection(msgspec.Struct, frozen=True):
     """A client's own note of where it was. [mobile §4.3: "a log of its past connections"]"""
 
     broker: NodeId
@@ -351,7 +351,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     replicated: bool = False  # one session of several: name the predecessor of each delivery [mobile §5]
     context: Context | None = None  # the client's, as far as the session may know it
     tried: tuple[NodeId, ...] = ()  # brokers that were greeted since and have not answered, the last one last
-    log: "tuple[Connection, ...]" = ()  # mode carry: brokers that may still keep something for it
+    log: "tuple[PastConnection, ...]" = ()  # mode carry: brokers that may still keep something for it
     origin: NodeId = ""  # with proxies: the broker that they are near to, as `Attached` named it
     renewed_at: float = 0.0  # and when they were last told to go on, by brokers' clocks, as `Attached` said
     fresh_start: bool = False  # mode named: end the session that there is, wherever it is, and begin a new one
@@ -399,7 +399,7 @@ class SessionState(msgspec.Struct, frozen=True):
     named: bool = False  # its client brings its name alone: brokers tell each other where the session is
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class QueuedEvent(msgspec.Struct, frozen=True):
     """An event in a queue: its number, the subscriptions it is for, and since when it waits."""
 
     number: int
@@ -425,7 +425,18 @@ class Request(msgspec.Struct, frozen=True, tag=True):
     """A numbered wish of the client. Ids of subscriptions and advertisements in it are `(client, name)`."""
 
     number: int
-    wish: Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context | Retain | Note | Linger | Denied
+    wish: (
+        Subscribe
+        | Unsubscribe
+        | Advertise
+        | Unadvertise
+        | Publish
+        | Context
+        | Retain
+        | Note
+        | SetSessionExpiry
+        | Denied
+    )
 
 
 class Accepted(msgspec.Struct, frozen=True, tag=True):
@@ -456,7 +467,7 @@ class Received(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
-class Between(msgspec.Struct, frozen=True, tag=True):
+class FetchEvents(msgspec.Struct, frozen=True, tag=True):
     """What have you of `publisher` above `after`, up to `through`, that you have not sent me? [mobile §5]"""
 
     publisher: NodeId
@@ -464,7 +475,7 @@ class Between(msgspec.Struct, frozen=True, tag=True):
     through: int
 
 
-class Covered(msgspec.Struct, frozen=True, tag=True):
+class FetchedEvents(msgspec.Struct, frozen=True, tag=True):
     """All I have of `publisher` above `after`, up to `through`, is what I sent on this connection before, and `items`.
 
     `through` is below what was asked for when not all of it fits into one answer.
@@ -473,7 +484,7 @@ class Covered(msgspec.Struct, frozen=True, tag=True):
     publisher: NodeId
     after: int
     through: int
-    items: tuple[Waiting, ...] = ()
+    items: tuple[QueuedEvent, ...] = ()
 
 
 class Quench(msgspec.Struct, frozen=True, tag=True):

@@ -26,8 +26,8 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from godwit.broker.covering_index import CoveringIndex, choices_of
 from godwit.broker.messages import EntryId
-from godwit.broker.roots import Roots, choices_of
 from godwit.broker.state_types import AnyState
 from godwit.filters import algebra
 from godwit.filters.filters import Filter, attributes_of
@@ -229,7 +229,7 @@ class RootGroups:
     def __init__(self, told: ToldFilters, groups: GroupsByFilter, excess_max: float) -> None:
         self._told = told
         self._groups = groups
-        self.roots: Roots[Group] = Roots()
+        self.roots: CoveringIndex[Group] = CoveringIndex()
 
     def place(self, group: Group) -> list[Change]:
         cover = next((root for root in self.roots.that_may_cover(group) if covers(root.filter, group.filter)), None)

@@ -37,7 +37,7 @@ from typing import Any
 
 import msgspec
 
-from godwit.broker.messages import Delivery, QueueRules, Waiting
+from godwit.broker.messages import Delivery, QueuedEvent, QueueRules
 from godwit.broker.ranking import Ranking
 from godwit.filters.events import Event
 from godwit.filters.values import ORDERED_KINDS, Kind, identity, kind_of
@@ -73,8 +73,8 @@ class QueueState(msgspec.Struct, frozen=True, omit_defaults=True):
     events_max: int
     bytes_max: int
     present: bool = False
-    sent: tuple[Waiting, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
+    sent: tuple[QueuedEvent, ...] = ()
+    waiting: tuple[QueuedEvent, ...] = ()
     lanes: dict[str, LaneState] = {}
     taken: int = 0
     sent_up_to: int = 0
@@ -164,11 +164,11 @@ class Queue:
         """The events that are not confirmed yet."""
         return [delivery.event for delivery, _, _ in self._sent] + [item.event for item in self._waiting.values()]
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[QueuedEvent]:
         """All that is not confirmed, as it would wait elsewhere."""
         return [*self._waiting_of_sent(), *self._waiting_unsent()]
 
-    def restore(self, items: Iterable[Waiting]) -> None:
+    def restore(self, items: Iterable[QueuedEvent]) -> None:
         """Let items wait that waited elsewhere; they have their numbers already. Some were sent, and may have come."""
         for item in items:
             if item.number <= self.sent_up_to:
@@ -213,13 +213,13 @@ class Queue:
         queue.expired, queue.purged, queue.gone = state.expired, dict(state.purged), list(state.gone)
         return queue
 
-    def _waiting_of_sent(self) -> tuple[Waiting, ...]:
-        return tuple(Waiting(d.number, d.event, d.subscriptions, queued_at) for d, queued_at, _ in self._sent)
+    def _waiting_of_sent(self) -> tuple[QueuedEvent, ...]:
+        return tuple(QueuedEvent(d.number, d.event, d.subscriptions, queued_at) for d, queued_at, _ in self._sent)
 
-    def _waiting_unsent(self) -> tuple[Waiting, ...]:
-        return tuple(Waiting(i.number, i.event, i.subscriptions, i.queued_at) for i in self._waiting.values())
+    def _waiting_unsent(self) -> tuple[QueuedEvent, ...]:
+        return tuple(QueuedEvent(i.number, i.event, i.subscriptions, i.queued_at) for i in self._waiting.values())
 
-    def _sent_again(self, item: Waiting) -> None:
+    def _sent_again(self, item: QueuedEvent) -> None:
         size = event_size(item.event)
         self._sent.append((Delivery(item.number, item.event, item.subscriptions), item.queued_at, size))
         self._sent_bytes += size

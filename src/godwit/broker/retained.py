@@ -23,8 +23,8 @@ from dataclasses import replace
 
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, Tell
-from godwit.broker.gossip import RETAINED, Bound, Gossip
-from godwit.broker.gossip_messages import Fact, Kept
+from godwit.broker.gossip import RETAINED, Gossip, TableLimit
+from godwit.broker.gossip_messages import Fact, RetainedEvent
 from godwit.broker.host import Host
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Retain, Subscribe
@@ -72,7 +72,7 @@ class Retained:
             effects += self.begin(session, wish, now)
 
     def _on_limits(self, limits: Limits) -> None:
-        self._gossip.bounds[RETAINED] = Bound(limits.retained_max, limits.retained_bytes_max)
+        self._gossip.bounds[RETAINED] = TableLimit(limits.retained_max, limits.retained_bytes_max)
 
     def __len__(self) -> int:
         return len(self._events)
@@ -87,7 +87,7 @@ class Retained:
     def restore(self, state: None) -> None:
         """Have the events that the table holds."""
         for fact in self._gossip:
-            if fact.table == RETAINED and isinstance(fact.value, Kept):
+            if fact.table == RETAINED and isinstance(fact.value, RetainedEvent):
                 self._set(fact.key[0], fact.value.event)
 
     # ------------------------------------------------------------ changes
@@ -95,17 +95,17 @@ class Retained:
     def why_not(self, key: str, event: Event, now: float) -> str | None:
         """Why an event cannot be retained; None: it can. (rule 4)"""
         self.sweep(now)
-        return self._gossip.why_not(RETAINED, (key,), Kept(event))
+        return self._gossip.why_not(RETAINED, (key,), RetainedEvent(event))
 
     def put(self, key: str, event: Event | None, now: float) -> None:
         """From now on this is the event of a key; None: there is none."""
-        if self._gossip.put(RETAINED, (key,), None if event is None else Kept(event), now) is None:
+        if self._gossip.put(RETAINED, (key,), None if event is None else RetainedEvent(event), now) is None:
             self._set(key, event)
 
     def on_fact(self, fact: Fact, now: float) -> None:
         """Another broker has said what the event of a key is."""
         value = fact.value
-        self._set(fact.key[0], value.event if isinstance(value, Kept) else None)
+        self._set(fact.key[0], value.event if isinstance(value, RetainedEvent) else None)
         self.sweep(now)
 
     def _set(self, key: str, event: Event | None) -> None:
@@ -147,7 +147,7 @@ class Retained:
         name = subscribe.id[1]
         effects: list[Effect] = []
         for event in self.matching(session.exact.get(name, subscribe.filter)):
-            if not session.is_meant(event):
+            if not session.is_addressed(event):
                 continue
             session.seen.add(event.publisher, event.sequence)  # rule 1
             if session.chain is not None:

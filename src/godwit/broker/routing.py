@@ -6,8 +6,9 @@ from a neighbour (`on_message`), and answers with what is to be forwarded to whi
 subscriptions. `tree.py` and `graph.py` are the two families; `families.py` has them by name.
 
 *Rules.*
-1. Answers are carried out in their order: what is forwarded to a neighbour first arrives there first. `Handed` and
-   `Met` come from the graph family alone, and only where the broker has named further messages that packets carry.
+1. Answers are carried out in their order: what is forwarded to a neighbour first arrives there first. `RelayedMessage`
+   and `BrokerMet` come from the graph family alone, and only where the broker has named further messages that packets
+   carry.
 2. A neighbour's messages come exactly once and in order while it keeps its memory (`links.py` sees to that). When it
    has lost it, the family hears `on_peer_forgot`, and then whatever the neighbour says from its new beginning.
 3. A message that no honest neighbour sends raises `PeerFault`, before anything is changed.
@@ -24,7 +25,7 @@ from godwit.broker.state_types import AnyState
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 
-__all__ = ["Answer", "Demand", "Forward", "Handed", "Local", "Met", "Routing"]
+__all__ = ["Answer", "BrokerMet", "DeliverLocally", "Demand", "Forward", "RelayedMessage", "Routing"]
 
 
 class Forward(msgspec.Struct, frozen=True, gc=False):
@@ -34,21 +35,21 @@ class Forward(msgspec.Struct, frozen=True, gc=False):
     message: Message
 
 
-class Local(msgspec.Struct, frozen=True, gc=False):
+class DeliverLocally(msgspec.Struct, frozen=True, gc=False):
     """Hand `event` to these subscriptions of clients here."""
 
     event: Event
     subscriptions: list[EntryId]
 
 
-class Handed(msgspec.Struct, frozen=True, gc=False):
+class RelayedMessage(msgspec.Struct, frozen=True, gc=False):
     """A message from the broker `source`, anywhere, that is none of the family's: the broker knows what to do."""
 
     source: NodeId
     message: Any
 
 
-class Met(msgspec.Struct, frozen=True, gc=False):
+class BrokerMet(msgspec.Struct, frozen=True, gc=False):
     """A broker that was unknown, or starts another life (`again`), has been told everything."""
 
     broker: NodeId
@@ -61,7 +62,7 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
     added: Filter | None = None
 
 
-Answer = Forward | Local | Handed | Met | StartTimer | StopTimer | Trace
+Answer = Forward | DeliverLocally | RelayedMessage | BrokerMet | StartTimer | StopTimer | Trace
 
 
 class Routing(Protocol):

@@ -19,7 +19,6 @@ from typing import Protocol
 
 import msgspec
 
-from godwit.broker.chains import Chain, ChainState
 from godwit.broker.effects import Effect, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
@@ -27,12 +26,13 @@ from godwit.broker.messages import (
     Context,
     Delivery,
     NodeId,
+    QueuedEvent,
     Receipt,
     Refused,
     SessionState,
     Subscribe,
-    Waiting,
 )
+from godwit.broker.predecessor_chain import PredecessorChain, PredecessorChainState
 from godwit.broker.queues import Queue, QueueState
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
@@ -100,7 +100,7 @@ class StoredSessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     dwell_s: float | None = None
     exact: tuple[str, ...] = ()  # subscriptions that are tested here, in the order in which they are followed
     has_published: bool = False
-    chain: ChainState | None = None
+    chain: PredecessorChainState | None = None
     suppressed: int = 0
     lost: tuple[tuple[str, int], ...] = ()
     lost_more: int = 0
@@ -144,7 +144,7 @@ class Session:
         self.has_published = False  # here: it does not move with the session
         self.queue = Queue(limits.window, limits.queue_events_max, limits.queue_bytes_max)
         self.seen = Seen(limits.seen_window, limits.seen_publishers_max)
-        self.chain: Chain | None = None  # of a session that is one of several
+        self.chain: PredecessorChain | None = None  # of a session that is one of several
         self.suppressed = 0
         self.lost: list[tuple[str, int]] = []  # since the last receipt that is known to have come, at most so many
         self.lost_more = 0
@@ -177,7 +177,7 @@ class Session:
             for name in self.exact:
                 self.exact[name] = binding.exact(self.subscriptions[name].filter, self._whole)
 
-    def is_meant(self, event: Event) -> bool:
+    def is_addressed(self, event: Event) -> bool:
         """Whether the event is for a client in this context. [spcf §3: publish]"""
         return event.to is None or event.to.holds(self._whole)
 
@@ -192,7 +192,7 @@ class Session:
             if self.dwell_s is None or not DWELL_MARGIN * shortest / 2 <= self.dwell_s <= shortest:
                 self.dwell_s = DWELL_MARGIN * shortest or None
 
-    def come_to_terms(self, context: Context | None, asserted: Attributes, binding: Binding | None, now: float) -> None:
+    def adopt_context(self, context: Context | None, asserted: Attributes, binding: Binding | None, now: float) -> None:
         """The session has come to its client, which has brought along its context of now."""
         if context is not None:
             self.context, self.context_since = context, now
@@ -260,7 +260,7 @@ class Session:
         session.subscriptions = {subscribe.id[1]: subscribe for subscribe in state.subscriptions}
         session.advertisements = dict(state.advertisements)
         session.queue, session.seen = Queue.restored(state.queue), Seen.restored(state.seen)
-        session.chain = None if state.chain is None else Chain.restored(state.chain)
+        session.chain = None if state.chain is None else PredecessorChain.restored(state.chain)
         session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
         session.set_asserted(dict(state.asserted), None)
         for name in state.exact:
@@ -305,7 +305,7 @@ class Session:
         )
 
     @classmethod
-    def restored(cls, state: SessionState, items: Iterable[Waiting], limits: Limits, now: float) -> "Session":
+    def restored(cls, state: SessionState, items: Iterable[QueuedEvent], limits: Limits, now: float) -> "Session":
         """The session that was elsewhere, with what waited in its queue."""
         session = cls(state.client, state.name, limits)
         session.accepted, session.has_advertised = state.accepted, state.has_advertised

@@ -12,8 +12,8 @@ disk, or to one where it was long ago, or without its own memory, loses nothing 
 
 *How a broker uses it.* `attach`, `detach` and `received` return effects to be carried out. `admit` returns the wish to
 hand to the routing family, or None, and the effects besides. `leave`, `end` and `on_timer_due` return what must be
-taken out of routing. `deliver` is called with each `Local` answer. `PeerFault` means: close that connection with the
-reason and call `detach`.
+taken out of routing. `deliver` is called with each `DeliverLocally` answer. `PeerFault` means: close that connection
+with the reason and call `detach`.
 
 *Rules.*
 1. A request is handled once: number `accepted + 1` is new, a lower one is acknowledged again, a higher one is a fault.
@@ -47,22 +47,20 @@ from typing import Literal
 import msgspec
 from msgspec import structs
 
-from godwit.broker.chains import ITEMS_MAX, Chain
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.limits import Limits
-from godwit.broker.message_checks import check_attach, check_between, check_received, check_request
+from godwit.broker.message_checks import check_attach, check_fetch_events, check_received, check_request
 from godwit.broker.messages import (
     Accepted,
     Advertise,
     Attach,
     Attached,
-    Between,
     Bye,
     Context,
-    Covered,
     Denied,
     EntryId,
-    Linger,
+    FetchedEvents,
+    FetchEvents,
     NodeId,
     Note,
     Publish,
@@ -70,10 +68,12 @@ from godwit.broker.messages import (
     Refused,
     Request,
     Retain,
+    SetSessionExpiry,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
+from godwit.broker.predecessor_chain import ITEMS_MAX, PredecessorChain
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Binding, Retaining, Session
@@ -84,15 +84,15 @@ from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event
 from godwit.filters.references import is_open
 from godwit.trace import Record
 
-__all__ = ["Removed", "Sessions", "Wish", "unmeant"]
+__all__ = ["RemovedEntries", "Sessions", "Wish", "not_addressed"]
 
 EXPIRY_TIMER: TimerKey = ("expiry",)
 SESSION_TIMER = "session"
 
-Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context | Retain | Note | Linger | Denied
+Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context | Retain | Note | SetSessionExpiry | Denied
 
 
-class Removed(msgspec.Struct, frozen=True):
+class RemovedEntries(msgspec.Struct, frozen=True):
     """What must be taken out of routing, and the effects besides."""
 
     subscriptions: tuple[EntryId, ...] = ()
@@ -100,10 +100,10 @@ class Removed(msgspec.Struct, frozen=True):
     effects: tuple[Effect, ...] = ()
 
 
-def unmeant(client: NodeId, event: Event) -> Trace:
+def not_addressed(client: NodeId, event: Event) -> Trace:
     """The record that an event was not for a client, in its context of that moment."""
     detail = "its context is not whom the event is to"
-    return Trace(Record("unmeant", client, "", event.publisher, event.sequence, detail=detail))
+    return Trace(Record("not_addressed", client, "", event.publisher, event.sequence, detail=detail))
 
 
 class Sessions:
@@ -199,7 +199,7 @@ class Sessions:
             context = Context(claimed, context.dwell_s)
         held = session.asserted if asserted is None else asserted
         held = {name: value for name, value in held.items() if name in self.asserted}
-        session.come_to_terms(None if context is session.context else context, held, self.binding, now)
+        session.adopt_context(None if context is session.context else context, held, self.binding, now)
 
     def _vouched_for(self, session: Session, publish: Publish | Retain) -> Publish | Retain:
         """The event with what is vouched for of its sender, in the place of what it says itself of that. (rule 10)"""
@@ -252,7 +252,7 @@ class Sessions:
         session.queue.resume(message.received if is_known else 0, now)
         effects += session.gone()
         if message.replicated and session.chain is None:
-            session.chain = Chain(self.limits.seen_publishers_max, is_whole=session.queue.taken == 0)
+            session.chain = PredecessorChain(self.limits.seen_publishers_max, is_whole=session.queue.taken == 0)
         if session.chain is not None and is_known:
             session.chain.forget(message.received)
         if is_known:
@@ -293,12 +293,12 @@ class Sessions:
         session.ends_at = now + min(terms)
         return [StartTimer((SESSION_TIMER, session.client), session.ends_at)]
 
-    def release(self, client: NodeId, now: float, reason: str) -> tuple[Session, Removed]:
+    def release(self, client: NodeId, now: float, reason: str) -> tuple[Session, RemovedEntries]:
         """Let a session go elsewhere, as it is."""
         session = self._sessions[client]
         removed = self.end(client, now, reason)
         effects = tuple(effect for effect in removed.effects if type(effect) is not Trace)
-        return session, Removed(removed.subscriptions, removed.advertisements, effects)
+        return session, RemovedEntries(removed.subscriptions, removed.advertisements, effects)
 
     def adopt(self, session: Session, connection: str | None, message: Attach, now: float) -> list[Effect]:
         """Go on with a session that was elsewhere; without a connection, its client is away already."""
@@ -317,15 +317,15 @@ class Sessions:
         is_known = message.session == session.name
         return effects + self._resume(session, connection, message, now, fresh=False, is_known=is_known)
 
-    def leave(self, connection: str, now: float) -> Removed:
+    def leave(self, connection: str, now: float) -> RemovedEntries:
         """The client on `connection` says `Bye`: its session ends."""
         return self.end(self._of(connection).client, now, "the client has left")
 
-    def end(self, client: NodeId, now: float, reason: str = "the session has ended") -> Removed:
+    def end(self, client: NodeId, now: float, reason: str = "the session has ended") -> RemovedEntries:
         """Forget a session. What it held must leave routing; what waited in its queue is gone."""
         session = self._sessions.pop(client, None)
         if session is None:
-            return Removed()
+            return RemovedEntries()
         self.touched[client] = None
         effects: list[Effect] = []
         if session.connection is not None:
@@ -338,14 +338,14 @@ class Sessions:
         effects.append(Trace(Record("session_ended", client, number=len(session.queue), detail=reason)))
         subscriptions = tuple((client, name) for name in session.subscriptions)
         advertisements = tuple((client, name) for name in session.advertisements)
-        return Removed(subscriptions, advertisements, tuple(effects))
+        return RemovedEntries(subscriptions, advertisements, tuple(effects))
 
-    def on_timer_due(self, key: TimerKey, now: float) -> Removed:
+    def on_timer_due(self, key: TimerKey, now: float) -> RemovedEntries:
         """The time of some subscriptions, or of a client that stayed away, is over. [motion §2.1]"""
         if key[0] == SESSION_TIMER:
             session = self._sessions.get(key[1])
             if session is None or session.ends_at is None or now < session.ends_at:
-                return Removed()
+                return RemovedEntries()
             return self.end(session.client, now, "the client stayed away for too long")
         assert key == EXPIRY_TIMER
         self._expiry_timer_at = None
@@ -354,7 +354,7 @@ class Sessions:
             client, name = first[1]
             self._forget_subscription(self._sessions[client], name)
             over.append((client, name))
-        return Removed(tuple(over), effects=tuple(self._set_expiry_timer()))
+        return RemovedEntries(tuple(over), effects=tuple(self._set_expiry_timer()))
 
     # ------------------------------------------------------------ requests
 
@@ -386,7 +386,7 @@ class Sessions:
                 session.notes.pop(key, None)
                 if value is not None:
                     session.notes[key] = value
-            case Linger(seconds=seconds):
+            case SetSessionExpiry(seconds=seconds):
                 session.linger_s = seconds
             case Subscribe(id=(client, name)):
                 before = session.subscriptions.get(name)
@@ -424,7 +424,7 @@ class Sessions:
         limits = self.limits
         if isinstance(wish, Denied):
             return wish.reason
-        if isinstance(wish, Linger):
+        if isinstance(wish, SetSessionExpiry):
             return None
         if isinstance(wish, Note):
             return self._reason_against_note(session, wish)
@@ -551,9 +551,9 @@ class Sessions:
 
     def _leave_out(self, event: Event, names_of: dict[Session, tuple[str, ...]], effects: list[Effect]) -> None:
         """Leave out whom the event is not meant for. [spcf §3: publish]"""
-        for session in [session for session in names_of if not session.is_meant(event)]:
+        for session in [session for session in names_of if not session.is_addressed(event)]:
             del names_of[session]
-            effects.append(unmeant(session.client, event))
+            effects.append(not_addressed(session.client, event))
 
     def received(self, connection: str, message: Received, now: float) -> list[Effect]:
         """The client has got every delivery up to a number: those may be forgotten, and more may be sent."""
@@ -565,12 +565,12 @@ class Sessions:
         effects: list[Effect] = [Tell(connection, delivery) for delivery in session.take(now)]
         return effects + session.gone() if session.queue.gone else effects
 
-    def between(self, connection: str, message: Between, now: float) -> list[Effect]:
+    def between(self, connection: str, message: FetchEvents, now: float) -> list[Effect]:
         """One of several sessions is asked what it has of a publisher and has not sent. [mobile §5]"""
         session = self._of(connection)
-        check_between(message)
+        check_fetch_events(message)
         if session.chain is None:
-            raise PeerFault("Between is for clients that have said so with Attach.replicated")
+            raise PeerFault("FetchEvents is for clients that have said so with Attach.replicated")
         unsent = [item for item in session.queue.waiting() if item.number > session.queue.sent_up_to]
         items = [
             item
@@ -579,7 +579,7 @@ class Sessions:
         ]
         items = sorted(items, key=lambda item: item.event.sequence)
         through = message.through if len(items) <= ITEMS_MAX else items[ITEMS_MAX - 1].event.sequence
-        covered = Covered(message.publisher, message.after, through, tuple(items[:ITEMS_MAX]))
+        covered = FetchedEvents(message.publisher, message.after, through, tuple(items[:ITEMS_MAX]))
         return [Tell(connection, covered)]
 
     # ------------------------------------------------------------ connections

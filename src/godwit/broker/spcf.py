@@ -14,11 +14,11 @@ each client is of whom they have told a subscription. The exact test of `to` is 
 1. Subscriptions with the same sender part are one class. `reach` of a class is whom it has been told to: all of it, or
    nothing. After each step it is D, the brokers that have a context which the class may match.
 2. What another broker holds of ours is exactly what we told it and did not take back, in the order of the channel.
-   `Unneeded` takes back a class in one message.
-3. *No gap.* A broker that has added a context awaits `Told` from every other. Until then an event from that context
-   goes to those awaited, too. An event from a context that none of our clients is in (it was published offline, or long
-   ago, or is forged) goes to everybody. So an event that a client publishes right after it has changed its context
-   reaches all that it would reach later.
+   `DropSubscriptions` takes back a class in one message.
+3. *No gap.* A broker that has added a context awaits `SubscriptionsComplete` from every other. Until then an event from
+   that context goes to those awaited, too. An event from a context that none of our clients is in (it was published
+   offline, or long ago, or is forged) goes to everybody. So an event that a client publishes right after it has changed
+   its context reaches all that it would reach later.
 4. What is not known lets through: a client in no context that we know of may be meant by every `to`.
 5. Order: a context is added before a client is said to be in it, and removed after the client is said to be in another.
    A subscription is told before it is said where its client is.
@@ -29,10 +29,10 @@ each client is of whom they have told a subscription. The exact test of `to` is 
 
 *Moving.* `transfer_barrier.py` needs this: an event that a broker X publishes after it has taken N's `Flush` goes to
 N, if it matches what N had subscribed to before it sent the `Flush`. N tells only those X that are in D. Say X
-publishes it from its context k. If N's `Told` for k has not come, X awaits N and sends it the event. If it has come, N
-knew k when it sent that. If N has subscribed since, X was in D then, and heard of it before the `Flush`. If N had
-subscribed before, X heard of it before the `Told`. And from a context that X does not know, the event goes to
-everybody.
+publishes it from its context k. If N's `SubscriptionsComplete` for k has not come, X awaits N and sends it the event.
+If it has come, N knew k when it sent that. If N has subscribed since, X was in D then, and heard of it before the
+`Flush`. If N had subscribed before, X heard of it before the `SubscriptionsComplete`. And from a context that X does
+not know, the event goes to everybody.
 
 *Paper.* [spcf §3.1.1] forwarding; [spcf §3.1.2] routing: subscribing, the three cases of a change of context.
 
@@ -41,11 +41,12 @@ the targets of a packet to neighbour N; B_s → this broker in `on_subscribe`; c
 
 *Departures.*
 1. Matched once at the source, as in `graph.py`: the exact targets are known there, and no Bloom filter is needed for
-   the hops in between. `baselines/hops.py` has the paper's form.
+   the hops in between. `baselines/hop_routing.py` has the paper's form.
 2. A client that changes its context does not subscribe again: one `InContext` says so to all that hold something of it.
-3. `Told` and rule 3 close the gap that the paper leaves between a change of context and what it attracts.
-4. Classes and `Unneeded` take the place of labels (B_n, c_n) on entries: an entry that two contexts have attracted is
-   there once, and stays until both are gone.
+3. `SubscriptionsComplete` and rule 3 close the gap that the paper leaves between a change of context and what it
+   attracts.
+4. Classes and `DropSubscriptions` take the place of labels (B_n, c_n) on entries: an entry that two contexts have
+   attracted is there once, and stays until both are gone.
 5. Where a context takes the place of another, one message says both.
 """
 
@@ -55,7 +56,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from godwit.broker.context_table import (
-    Added,
+    AddedContext,
     OtherBroker,
     OtherBrokerState,
     OwnContexts,
@@ -70,15 +71,15 @@ from godwit.broker.messages import (
     Carried,
     ContextAdded,
     ContextRemoved,
+    DropSubscriptions,
     EntryId,
     InContext,
     NodeId,
     Subscribe,
-    Told,
-    Unneeded,
+    SubscriptionsComplete,
     Unsubscribe,
 )
-from godwit.broker.packets import CONTEXT_CHECKS, Further
+from godwit.broker.packet_checks import CONTEXT_CHECKS, Further
 from godwit.broker.routing import Answer
 from godwit.filters.contexts import context_of, may_match, sender_part
 from godwit.filters.events import Attributes, Event
@@ -216,7 +217,7 @@ class ContextForwarding:
         after = self.own.number_of_client(client)
         answers: list[Answer] = []
         for step in steps:
-            if isinstance(step, Added):
+            if isinstance(step, AddedContext):
                 awaited = self.awaiting.pop(step.replaces, {})
                 if waits_for := awaited if step.is_within else dict.fromkeys(everyone):  # rule 3
                     self.awaiting[step.number] = waits_for
@@ -226,7 +227,7 @@ class ContextForwarding:
         if before != after and client in self.held_by:  # rule 5
             answers += self.tables.tell(sorted(self.held_by[client]), InContext(client, after))
         for step in steps:
-            if not isinstance(step, Added):
+            if not isinstance(step, AddedContext):
                 self.awaiting.pop(step.number, None)
                 answers += self.tables.tell(everyone, ContextRemoved(step.number))
         return answers
@@ -289,10 +290,10 @@ class ContextForwarding:
                 return self._dismiss(source, other) if other.remove(number) else []
             case InContext(client=client, number=number):
                 other.place(client, number)
-            case Told(incarnation=incarnation, number=number):
+            case SubscriptionsComplete(incarnation=incarnation, number=number):
                 if incarnation == self.tables.incarnation:
                     self._stop_awaiting(source, number)
-            case Unneeded(filter=asked):
+            case DropSubscriptions(filter=asked):
                 for id in list(other.classes.get(asked, ())):
                     self.tables.remove(source, id)
         return []
@@ -329,7 +330,7 @@ class ContextForwarding:
                     answers += self._introduce(id[0], (source,))
         if message.replaces:
             answers += self._dismiss(source, other)
-        return answers + self.tables.tell((source,), Told(message.incarnation, number))
+        return answers + self.tables.tell((source,), SubscriptionsComplete(message.incarnation, number))
 
     def _dismiss(self, source: NodeId, other: OtherBroker) -> list[Answer]:
         """Contexts of a broker are gone: take back what none that is left may match. [spcf §3.1.2]"""
@@ -337,7 +338,7 @@ class ContextForwarding:
         for asked, group in self.classes.items():
             if source in group.reach and not other.may_match(asked):
                 del group.reach[source]
-                answers += self.tables.tell((source,), Unneeded(asked))
+                answers += self.tables.tell((source,), DropSubscriptions(asked))
                 for id in group.ids:
                     answers += self._discharge(id[0], (source,))
         return answers
@@ -383,7 +384,9 @@ class ContextForwarding:
             if broker in counts and (number := own.number_of_client(client)):
                 yield InContext(client, number)
         if broker in self.others:
-            yield from (Told(self.tables.lives[broker], number) for number in self.others[broker].firsts)
+            yield from (
+                SubscriptionsComplete(self.tables.lives[broker], number) for number in self.others[broker].firsts
+            )
 
 
 def spcf_routing(

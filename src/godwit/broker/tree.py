@@ -50,13 +50,13 @@ from godwit.broker.messages import (
 )
 from godwit.broker.placements import Change
 from godwit.broker.reductions import Outgoing, intersects, reduction_of
-from godwit.broker.routing import Answer, Demand, Forward, Local
+from godwit.broker.routing import Answer, DeliverLocally, Demand, Forward
 from godwit.broker.state_types import AnyState
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.references import is_open
-from godwit.matching.remembering import RememberingMatcher
+from godwit.matching.caching_matcher import CachingMatcher
 from godwit.trace import Record
 
 __all__ = ["HERE", "TreeRouting", "TreeState"]
@@ -114,7 +114,7 @@ class TreeRouting:
         self.new_outgoing = partial(reduction_of(reduction), self.maker, excess_max)
         self.out_subs: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.out_ads: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
-        self.matcher = RememberingMatcher()
+        self.matcher = CachingMatcher()
         self.stale: dict[NodeId, dict[tuple[str, EntryId], None]] = {}  # of a neighbour that has lost its memory
         self.awaiting: dict[str, dict[NodeId, None]] = {  # who have not told us everything yet
             ADVERTISEMENTS: dict.fromkeys(self.neighbours if self.advertised else ()),
@@ -248,7 +248,7 @@ class TreeRouting:
             Forward(n, message) for n in (self.neighbours if self.floods else towards) if n != source
         ]
         if here:
-            answers.append(Local(event, here))
+            answers.append(DeliverLocally(event, here))
         return answers
 
     # ------------------------------------------------------------ neighbours

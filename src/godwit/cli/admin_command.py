@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.administration import HTTP, Http, office
-from godwit.cli.network import CaFile, Password, Token, User, is_terminal
+from godwit.cli.admin_client import HTTP, Http, office
+from godwit.cli.broker_connection import CaFile, Password, Token, User, is_terminal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -153,7 +153,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> "Table":
 
 def shown(name: str, value: Any) -> str:
     """A field of an answer in a cell."""
-    from godwit.cli.showing import safe
+    from godwit.cli.event_display import safe
 
     if value in NOTHING:
         return ""
@@ -185,7 +185,7 @@ def _tell(title: str, answer: Any) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from godwit.cli.showing import safe
+    from godwit.cli.event_display import safe
 
     console = Console(highlight=False)
     console.print(Text(safe(title), style="bold cyan"))
@@ -218,7 +218,7 @@ def _show_record(record: Any) -> None:
 
 def _record_text(record: Mapping[str, Any], text: Any) -> Any:
     """A trace record for people: when, what kind, and all that is said of it."""
-    from godwit.cli.showing import safe
+    from godwit.cli.event_display import safe
 
     at = record.get("at", record.get("time"))
     if isinstance(at, int | float):

@@ -8,13 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from godwit.cli.network import At, CaFile, Password, Tls, Token, User, Visitor, is_terminal, let_in, run
+from godwit.cli.broker_connection import (
+    At,
+    CaFile,
+    ClientOptions,
+    Password,
+    Tls,
+    Token,
+    User,
+    is_terminal,
+    run,
+    wait_until_attached,
+)
 
 if TYPE_CHECKING:
     import asyncio
     from contextlib import AsyncExitStack
 
-    from godwit.runtime.client import Connected, Subscription
+    from godwit.runtime.network_client import NetworkClient, Subscription
 
 __all__ = ["bench"]
 
@@ -58,11 +69,11 @@ def bench(
     Publishers and receivers are clients in this process, spread over the brokers of --at, so what is measured is broker
     and client together.
     """
-    visitor = Visitor(at, token, user, password, tls, ca)
+    visitor = ClientOptions(at, token, user, password, tls, ca)
     run(_bench(visitor, Load(events, publishers, receivers, subscriptions, size, rate, seconds)))
 
 
-async def _bench(visitor: Visitor, load: Load) -> None:
+async def _bench(visitor: ClientOptions, load: Load) -> None:
     from contextlib import AsyncExitStack
     from secrets import token_hex
 
@@ -88,14 +99,14 @@ async def _bench(visitor: Visitor, load: Load) -> None:
         _show(figures)
 
 
-async def _client(stack: "AsyncExitStack", visitor: Visitor, number: int) -> "Connected":
+async def _client(stack: "AsyncExitStack", visitor: ClientOptions, number: int) -> "NetworkClient":
     seeds = visitor.seeds[number % len(visitor.seeds) :] + visitor.seeds[: number % len(visitor.seeds)]
     client = await stack.enter_async_context(visitor._replace(at=seeds).client(buffer=AT_ONCE * 10))
-    await let_in(client, visitor)
+    await wait_until_attached(client, visitor)
     return client
 
 
-async def _subscribe(stack: "AsyncExitStack", visitor: Visitor, count: int, bar: Any, task: Any) -> float:
+async def _subscribe(stack: "AsyncExitStack", visitor: ClientOptions, count: int, bar: Any, task: Any) -> float:
     """Hold so many subscriptions that match nothing: how many a second were taken."""
     import asyncio
     from time import perf_counter
@@ -112,7 +123,7 @@ async def _subscribe(stack: "AsyncExitStack", visitor: Visitor, count: int, bar:
 
 
 async def _throughput(
-    load: Load, publishers: list["Connected"], listening: list["Subscription"], mark: str, bar: Any
+    load: Load, publishers: list["NetworkClient"], listening: list["Subscription"], mark: str, bar: Any
 ) -> dict[str, Any]:
     """Events at full speed, until each receiver has them all."""
     import asyncio
@@ -123,7 +134,7 @@ async def _throughput(
     task = bar.add_task("full speed", total=load.events)
     payload = b"x" * load.size
 
-    async def publish(client: "Connected", numbers: range) -> None:
+    async def publish(client: "NetworkClient", numbers: range) -> None:
         for n in numbers:
             await client.room()
             client.publish(event({"bench": mark, "n": n}, payload=payload))
@@ -151,7 +162,7 @@ async def _throughput(
 
 
 async def _delays(
-    load: Load, publisher: "Connected", listening: list["Subscription"], mark: str, bar: Any
+    load: Load, publisher: "NetworkClient", listening: list["Subscription"], mark: str, bar: Any
 ) -> dict[str, Any]:
     """The time from `publish` until an event can be read, at a steady rate."""
     import asyncio

@@ -25,8 +25,8 @@ def demo(
 
     if find_spec("paho") is None:
         raise GodwitError("the demonstration needs an MQTT client: pip install paho-mqtt")
+    from godwit.cli.fleet.demo_run import run
     from godwit.cli.fleet.screen import Screen, account, show_account
-    from godwit.cli.fleet.show import run
 
     console = Console(highlight=False)
     with Screen(console) as screen:

@@ -22,15 +22,15 @@ import msgspec
 import typer
 
 from godwit.errors import BadEvent, EventLogError, FilterError, GodwitError, Refused
-from godwit.event_log import EventLog, Keep, Position, Publishing, lines_from
+from godwit.event_log import EventLog, Position, PublishProgress, Retention, lines_from
 from godwit.event_log.log_format import segment_file
-from godwit.filters.lines import whole_event_of
+from godwit.filters.json_lines import whole_event_of
 
 if TYPE_CHECKING:
     from godwit.filters.events import Event
-    from godwit.runtime.client import Connected, Subscription
+    from godwit.runtime.network_client import NetworkClient, Subscription
 
-__all__ = ["Capture", "capturing", "publish_log", "publishing"]
+__all__ = ["LogCapture", "capturing", "publish_log", "publishing"]
 
 BATCH_EVENTS_MAX = 4_096  # written to the disk at once
 TIDY_EVERY_S = 60.0
@@ -40,7 +40,7 @@ PUBLISHED_EVENTS_MAX = 512  # of which brokers may have some before it is writte
 # ---------------------------------------------------------------- into a log
 
 
-class Capture:
+class LogCapture:
     """The log that a subscription's events go to."""
 
     def __init__(self, log: EventLog, *, is_known: bool) -> None:
@@ -48,7 +48,7 @@ class Capture:
         self.name = log.name
         self._is_known = is_known  # the log has been filled before
 
-    def attached(self, client: "Connected") -> None:
+    def attached(self, client: "NetworkClient") -> None:
         """A broker has let us in, for the first time or again. (rule 4)"""
         if self._is_known and not client.was_known:
             _warn(f"no broker has a session of {self.name} any more: what was published since is not in the log")
@@ -58,7 +58,7 @@ class Capture:
             if gone:
                 _warn(f"{gone:,} events are not in the log: while we were away, the broker had no room for them")
 
-    async def take_all(self, client: "Connected", subscription: "Subscription", wanted: int | None) -> int:
+    async def take_all(self, client: "NetworkClient", subscription: "Subscription", wanted: int | None) -> int:
         """Write what comes, up to so many events: how many there were."""
         written = 0
         with self._tidied():
@@ -94,7 +94,7 @@ class Capture:
 
 
 @contextmanager
-def capturing(folder: str, name: str, user: str, keep: Keep) -> Iterator[Capture]:
+def capturing(folder: str, name: str, user: str, keep: Retention) -> Iterator[LogCapture]:
     """A log to write to, by a client with this name, or the one that has filled it before."""
     log = EventLog(Path(folder), keep=keep)
     try:
@@ -103,7 +103,7 @@ def capturing(folder: str, name: str, user: str, keep: Keep) -> Iterator[Capture
             raise EventLogError(f"{folder} is the log of client {known!r}: say --name {known}, or another folder")
         if not known:
             log.name = name or f"{user}/log-{token_hex(6)}".removeprefix("/")
-        yield Capture(log, is_known=bool(known))
+        yield LogCapture(log, is_known=bool(known))
     finally:
         log.close()
 
@@ -116,11 +116,11 @@ def _warn(text: str) -> None:
 
 
 @contextmanager
-def publishing(folder: str, name: str, user: str, skip_gone: bool) -> Iterator[Publishing]:
+def publishing(folder: str, name: str, user: str, skip_removed: bool) -> Iterator[PublishProgress]:
     """How far a log is published, by a client with this name, or the one that has published it before."""
-    state = Publishing(Path(folder))
+    state = PublishProgress(Path(folder))
     try:
-        if skip_gone and (gone := state.skip_gone()):
+        if skip_removed and (gone := state.skip_removed()):
             _warn(f"{folder}: {gone} was taken away before it was published, and is skipped")
         known = state.publisher
         if name and known and name != known:
@@ -135,7 +135,11 @@ def publishing(folder: str, name: str, user: str, skip_gone: bool) -> Iterator[P
 
 
 async def publish_log(
-    client: "Connected", state: Publishing, said: dict[str, Any], strict: bool, on_event: "Callable[[Event], None]"
+    client: "NetworkClient",
+    state: PublishProgress,
+    said: dict[str, Any],
+    strict: bool,
+    on_event: "Callable[[Event], None]",
 ) -> tuple[int, int]:
     """Publish what is behind the position that was reached: how many events, and how many of them were refused."""
     published = refused = 0
@@ -169,7 +173,7 @@ async def publish_log(
     return published, refused
 
 
-def _events(state: Publishing) -> "Iterator[tuple[str, Event, Position]]":
+def _events(state: PublishProgress) -> "Iterator[tuple[str, Event, Position]]":
     """The events behind the position that was reached: where each stands, and the position behind it."""
     for line, position in lines_from(state.folder, state.position):
         where = f"{state.folder}/{segment_file(position.segment)}, before byte {position.bytes}"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.administration import HTTP, Http, Office, office
-from godwit.cli.network import CaFile, Password, Token, User, is_terminal
+from godwit.cli.admin_client import HTTP, AdminClient, Http, office
+from godwit.cli.broker_connection import CaFile, Password, Token, User, is_terminal
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def explain(
         raise typer.Exit(STATUS_NO)
 
 
-def _walk(first: Office, event: str, client: str, subscription: str) -> list[dict[str, Any]]:
+def _walk(first: AdminClient, event: str, client: str, subscription: str) -> list[dict[str, Any]]:
     """What each broker says, the first one first. One that cannot be asked is a hop with an `error`."""
-    waiting: deque[tuple[str, Office]] = deque([("", first)])
+    waiting: deque[tuple[str, AdminClient]] = deque([("", first)])
     seen: set[str] = set()
     hops: list[dict[str, Any]] = []
     while waiting and len(hops) < BROKERS_MAX:
@@ -120,7 +120,7 @@ def _draw(event: str, client: str, hops: list[dict[str, Any]]) -> None:
     from rich.text import Text
     from rich.tree import Tree
 
-    from godwit.cli.showing import safe
+    from godwit.cli.event_display import safe
 
     got = any(is_delivered(hop) for hop in hops)
     head = Text.assemble(
@@ -143,7 +143,7 @@ def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:
     """What a broker knows, a line for each thing."""
     from rich.text import Text
 
-    from godwit.cli.showing import safe
+    from godwit.cli.event_display import safe
 
     for came in hop.get("came", []):
         yield Text.assemble(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from godwit.filters.events import Attributes
     from godwit.filters.filters import Filter
-    from godwit.filters.reasons import Covering, Meeting
+    from godwit.filters.reasons import CoveringExplanation, IntersectionExplanation
 
 __all__ = ["app"]
 
@@ -262,7 +262,7 @@ def _stacked(pieces: Iterable["RenderableType"]) -> "RenderableType":
     return Group(*pieces)
 
 
-def _covering(f: "Filter", g: "Filter", found: "Covering") -> "RenderableType":
+def _covering(f: "Filter", g: "Filter", found: "CoveringExplanation") -> "RenderableType":
     from rich.table import Table
     from rich.text import Text
 
@@ -290,7 +290,7 @@ def _covering(f: "Filter", g: "Filter", found: "Covering") -> "RenderableType":
     return _stacked(lines)
 
 
-def _meeting(f: "Filter", g: "Filter", found: "Meeting") -> "RenderableType":
+def _meeting(f: "Filter", g: "Filter", found: "IntersectionExplanation") -> "RenderableType":
     from rich.text import Text
 
     from godwit.filters.language import to_text

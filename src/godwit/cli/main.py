@@ -20,6 +20,7 @@ try:
     from godwit.cli import (
         admin_command,
         bench_command,
+        declare_command,
         demo_command,
         explain_command,
         filter_command,
@@ -27,7 +28,6 @@ try:
         pipeline,
         pub_command,
         reproduce_command,
-        say_command,
         serve_command,
         simulate_command,
         sub_command,
@@ -149,8 +149,8 @@ app.command("serve")(serve_command.serve)
 app.command("check-config")(serve_command.check_config)
 app.command("pub")(pub_command.pub)
 app.command("sub")(sub_command.sub)
-app.command("adv")(say_command.adv)
-app.command("ctx")(say_command.ctx)
+app.command("adv")(declare_command.adv)
+app.command("ctx")(declare_command.ctx)
 app.command("sessions")(admin_command.sessions)
 app.command("routes")(admin_command.routes)
 app.command("trace")(admin_command.trace)

@@ -19,7 +19,7 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from godwit.cli.reading import Faults, Lines, Named
+    from godwit.cli.input_files import BadLines, Lines, Named
     from godwit.filters.events import Attributes, Event
     from godwit.filters.filters import Filter
     from godwit.matching import Matcher
@@ -89,13 +89,13 @@ def match(
     Events may say who sends them and whom they mean, {"sender": {"battery": 80}, "to": "role = 'medic'"}; subscriptions
     may ask about the sender and say who receives, {"sender": "battery > 20", "context": {"role": "medic"}}.
     """
-    from godwit.cli import reading
+    from godwit.cli import input_files
     from godwit.filters.events import Event
 
     if subscriptions == events == PIPE:
         raise typer.BadParameter("only one of --subscriptions and --events can be standard input")
     with progress() as bar:
-        faults = reading.Faults(partial(report, bar), strict)
+        faults = input_files.BadLines(partial(report, bar), strict)
         names, filters, contexts = load(subscriptions, faults, bar)
         engine = matcher_named(matcher)
         bar.add_task("getting ready", total=None)
@@ -104,7 +104,7 @@ def match(
     with progress(is_shown=count or not sys.stdout.isatty()) as bar:
         faults.report = partial(report, bar)
         totals = Totals(len(filters))
-        read = reading.csv_events if csv or events.lower().endswith(".csv") else reading.json_events
+        read = input_files.csv_events if csv or events.lower().endswith(".csv") else input_files.json_events
         answers = _answers(events, read, engine, filters, contexts, faults, bar, totals)
         try:
             if count:
@@ -121,16 +121,16 @@ def match(
         _show_totals(totals, faults.skipped)
 
 
-def load(file: str, faults: "Faults", bar: "Progress") -> tuple[list[bytes], list["Filter"], list["Attributes"]]:
+def load(file: str, faults: "BadLines", bar: "Progress") -> tuple[list[bytes], list["Filter"], list["Attributes"]]:
     """The ids, as JSON, the filters and the contexts of a file of subscriptions."""
     import msgspec
 
-    from godwit.cli import reading
+    from godwit.cli import input_files
 
     with opened(file) as (stream, name, size):
         task = bar.add_task("subscriptions", total=size)
-        lines = reading.Lines(stream, name, lambda length: bar.advance(task, length))
-        found = list(reading.subscriptions(lines, faults))
+        lines = input_files.Lines(stream, name, lambda length: bar.advance(task, length))
+        found = list(input_files.subscriptions(lines, faults))
     return (
         [msgspec.json.encode(each.id) for each in found],
         [each.filter for each in found],
@@ -143,24 +143,24 @@ Answer = tuple[int | str, list[int]]
 
 def _answers(
     file: str,
-    read: "Callable[[Lines, Faults], Iterator[Named | None]]",
+    read: "Callable[[Lines, BadLines], Iterator[Named | None]]",
     matcher: "Matcher",
     filters: list["Filter"],
     contexts: list["Attributes"],
-    faults: "Faults",
+    faults: "BadLines",
     bar: "Progress",
     totals: Totals,
 ) -> Iterator[list[Answer]]:
     """For each batch of events their ids, and the numbers of the subscriptions that each matches and is meant for."""
-    from godwit.cli import reading
+    from godwit.cli import input_files
     from godwit.filters.filters import attributes_of
 
     attributes = list(dict.fromkeys(name for filter in dict.fromkeys(filters) for name in attributes_of(filter)))
     with opened(file) as (stream, name, size):
         task = bar.add_task("events", total=size)
-        lines = reading.Lines(stream, name, lambda length: bar.advance(task, length))
+        lines = input_files.Lines(stream, name, lambda length: bar.advance(task, length))
         started = time.perf_counter()
-        for batch in reading.batches(read(lines, faults), lines):
+        for batch in input_files.batches(read(lines, faults), lines):
             matched = [
                 sorted(numbers if event.to is None else _meant(event.to, numbers, contexts))
                 for (_, event), numbers in zip(

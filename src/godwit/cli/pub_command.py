@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.network import (
+from godwit.cli.broker_connection import (
     At,
     CaFile,
+    ClientOptions,
     Password,
     Tls,
     Token,
     User,
-    Visitor,
     assigned,
     end_with_input,
     is_terminal,
-    let_in,
     run,
+    wait_until_attached,
 )
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
-    from godwit.event_log import Publishing
+    from godwit.event_log import PublishProgress
     from godwit.filters.events import Event
-    from godwit.runtime.client import Connected
+    from godwit.runtime.network_client import NetworkClient
 
 __all__ = ["pub"]
 
@@ -62,8 +62,9 @@ def pub(
     log: Annotated[
         str, typer.Option("--log", metavar="DIR", help="Publish what an event log holds, each event once.")
     ] = "",
-    skip_gone: Annotated[
-        bool, typer.Option("--skip-gone", help="With --log: go on though some was taken away before it was published.")
+    skip_removed: Annotated[
+        bool,
+        typer.Option("--skip-removed", help="With --log: go on though some was taken away before it was published."),
     ] = False,
     until_eof: Annotated[
         bool,
@@ -97,15 +98,15 @@ def pub(
         )
     if until_eof and not log:
         raise typer.BadParameter("--until-eof goes with --log: else standard input may be what is published")
-    if skip_gone and not log:
-        raise typer.BadParameter("--skip-gone is about what was taken away from a --log")
-    visitor = Visitor(at, token, user, password, tls, ca)
+    if skip_removed and not log:
+        raise typer.BadParameter("--skip-removed is about what was taken away from a --log")
+    visitor = ClientOptions(at, token, user, password, tls, ca)
     ours = assigned(context or [])
     said: dict[str, Any] = {"to": to or None, "retain": retain or None, "clear": clear}
     if log:
         from godwit.cli.event_logs import publishing
 
-        with publishing(log, name, user, skip_gone) as state:
+        with publishing(log, name, user, skip_removed) as state:
             run(_log(visitor, ours, state, said, strict, until_eof))
         return
     if file:
@@ -122,7 +123,7 @@ def _one(
     from dataclasses import replace
     from time import time
 
-    from godwit.filters.lines import event_of
+    from godwit.filters.json_lines import event_of
 
     if attributes is None:
         try:
@@ -151,10 +152,10 @@ def _payload(said: str) -> bytes:
 
 
 async def _publish_one(
-    visitor: Visitor, name: str, context: dict[str, Any], event: "Event", said: dict[str, Any]
+    visitor: ClientOptions, name: str, context: dict[str, Any], event: "Event", said: dict[str, Any]
 ) -> None:
     async with visitor.client(name) as client:
-        await let_in(client, visitor)
+        await wait_until_attached(client, visitor)
         if context:
             await client.set_context(context)
         asked = client.publish(event, **said)
@@ -164,7 +165,7 @@ async def _publish_one(
 
 
 async def _many(
-    visitor: Visitor,
+    visitor: ClientOptions,
     name: str,
     context: dict[str, Any],
     file: str,
@@ -176,19 +177,19 @@ async def _many(
     import asyncio
     from time import perf_counter
 
-    from godwit.cli import reading
+    from godwit.cli import input_files
     from godwit.cli.match_command import opened, progress, report
 
     loop = asyncio.get_running_loop()
     async with visitor.client(name) as client:
-        await let_in(client, visitor)
+        await wait_until_attached(client, visitor)
         if context:
             await client.set_context(context)
         started, count = perf_counter(), 0
         with opened(file) as (stream, source, size), progress() as bar:
             task = bar.add_task("publishing", total=size)
-            faults = reading.Faults(partial(report, bar), strict)
-            batches = _batches(reading.Lines(stream, source), faults, expires)
+            faults = input_files.BadLines(partial(report, bar), strict)
+            batches = _batches(input_files.Lines(stream, source), faults, expires)
             while (batch := await loop.run_in_executor(None, next, batches, None)) is not None:
                 for event, length in batch:
                     await client.room()
@@ -212,9 +213,9 @@ async def _many(
 
 
 async def _log(
-    visitor: Visitor,
+    visitor: ClientOptions,
     context: dict[str, Any],
-    state: "Publishing",
+    state: "PublishProgress",
     said: dict[str, Any],
     strict: bool,
     until_eof: bool,
@@ -226,7 +227,7 @@ async def _log(
 
     on_event = (lambda event: None) if is_terminal() else _print
     async with visitor.client(state.publisher) as client:
-        await let_in(client, visitor)
+        await wait_until_attached(client, visitor)
         try:
             async with asyncio.timeout(None) as limit:
                 if until_eof:
@@ -250,8 +251,8 @@ def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list[tu
 
     import msgspec
 
-    from godwit.cli.reading import BAD, BATCH_EVENTS_MAX, TOO_LONG, why_bad
-    from godwit.filters.lines import event_of
+    from godwit.cli.input_files import BAD, BATCH_EVENTS_MAX, TOO_LONG, why_bad
+    from godwit.filters.json_lines import event_of
 
     batch: list[tuple[Event, int]] = []
     for line in lines:
@@ -271,7 +272,7 @@ def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list[tu
         yield batch
 
 
-def _tell(client: "Connected", event: "Event") -> None:
+def _tell(client: "NetworkClient", event: "Event") -> None:
     """Say that a broker has it."""
     if not is_terminal():
         _print(event)
@@ -279,7 +280,7 @@ def _tell(client: "Connected", event: "Event") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from godwit.cli.showing import safe
+    from godwit.cli.event_display import safe
 
     id, broker = f"{safe(event.publisher)}:{event.sequence}", safe(client.state.broker)
     Console(highlight=False).print(Text.assemble("published ", (id, "bold cyan"), " at ", (broker, "bold")))

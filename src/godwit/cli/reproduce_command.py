@@ -75,11 +75,11 @@ def reproduce(
 @contextmanager
 def _spark(paper: str, full: bool) -> Iterator[None]:
     """A session, before the experiments take their time, for a paper whose figures Spark reads in traces."""
-    from godwit.cli.pipeline import running
-    from godwit.pipeline.session import start
+    from godwit.cli.pipeline import spark_runner
+    from godwit.pipeline.spark_session import start
     from godwit.reproduce.claims import WITHOUT_TRACES
 
-    with running.failing_well():
+    with spark_runner.one_line_errors():
         if paper in WITHOUT_TRACES:
             yield
             return

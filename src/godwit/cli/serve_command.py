@@ -12,8 +12,8 @@ from godwit import __version__
 from godwit.errors import ConfigurationError, GodwitError
 
 if TYPE_CHECKING:
-    from godwit.runtime.configuration import Change, Configuration
-    from godwit.runtime.station import Station
+    from godwit.runtime.broker_server import BrokerServer
+    from godwit.runtime.configuration import Configuration, Override
 
 __all__ = ["check_config", "serve"]
 
@@ -93,20 +93,20 @@ def check_config(
 
     Exit status 0 means that a broker can be started with it, as far as can be seen from here, 1 that it cannot.
     """
+    from godwit.runtime.broker_server import check_parts
     from godwit.runtime.configuration import load
-    from godwit.runtime.station import check_parts
 
     try:
         configuration = load(file, os.environ, _flags({}, [], changes or []))
         check_parts(configuration)
     except GodwitError as error:
         faults = list(error.faults) if isinstance(error, ConfigurationError) else [str(error)]
-        _answer({"file": file, "held": False, "faults": faults}, "\n".join(faults))
+        _answer({"file": file, "valid": False, "faults": faults}, "\n".join(faults))
         raise typer.Exit(STATUS_NO) from None
     if printed:
         typer.echo(configuration.to_toml(), nl=False)
     else:
-        _answer({"file": file, "held": True, "faults": []}, f"{file}: the broker {configuration.name} can be started")
+        _answer({"file": file, "valid": True, "faults": []}, f"{file}: the broker {configuration.name} can be started")
 
 
 def _answer(data: dict[str, Any], text: str) -> None:
@@ -115,20 +115,20 @@ def _answer(data: dict[str, Any], text: str) -> None:
 
 def _flags(
     named: "dict[str, tuple[tuple[str, ...], str | None]]", neighbours: list[str], changes: list[str]
-) -> "list[Change]":
-    from godwit.runtime.configuration import Change, key_path
+) -> "list[Override]":
+    from godwit.runtime.configuration import Override, key_path
 
-    found = [Change(flag, path, text) for flag, (path, text) in named.items() if text is not None]
+    found = [Override(flag, path, text) for flag, (path, text) in named.items() if text is not None]
     for said in neighbours:
         peer, equals, address = said.partition("=")
         if not equals and ":" in peer:
             raise typer.BadParameter(f"--neighbour {said}: say its name before its address, as in b2={said}")
-        found.append(Change(f"--neighbour {said}", ("neighbours", peer), address))
+        found.append(Override(f"--neighbour {said}", ("neighbours", peer), address))
     for said in changes:
         key, equals, text = said.partition("=")
         if not equals or not all(key.split(".")):
             raise typer.BadParameter(f"{SET} {said}: it must be KEY=VALUE, as in limits.window=16")
-        found.append(Change(f"{SET} {key}", key_path(key), text))
+        found.append(Override(f"{SET} {key}", key_path(key), text))
     return found
 
 
@@ -139,11 +139,11 @@ def _run(configuration: "Configuration") -> None:
     """Serve until a signal comes."""
     import asyncio
 
-    from godwit.runtime.garbage import tend_garbage
+    from godwit.runtime.gc_tuning import tune_garbage_collector
 
     _have_streams()
     _have_room(configuration)
-    tend_garbage()
+    tune_garbage_collector()
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
         runner.run(_serve(configuration))
 
@@ -190,9 +190,9 @@ async def _serve(configuration: "Configuration") -> None:
     import asyncio
     import signal
 
-    from godwit.runtime.station import Station
+    from godwit.runtime.broker_server import BrokerServer
 
-    station = Station(configuration)
+    broker_server = BrokerServer(configuration)
     stop = asyncio.Event()
 
     def on_signal(number: int) -> None:
@@ -203,29 +203,29 @@ async def _serve(configuration: "Configuration") -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-    await station.start()
+    await broker_server.start()
     try:
         with suppress(OSError):  # whoever wanted to know is gone
-            _show(station)
+            _show(broker_server)
         await stop.wait()
     finally:
-        await station.stop()
+        await broker_server.stop()
 
 
-def _show(station: "Station") -> None:
+def _show(broker_server: "BrokerServer") -> None:
     """Say where it listens and how to connect: a table for people, or one line of JSON."""
-    from godwit.runtime.station import folder_of
+    from godwit.runtime.broker_server import folder_of
 
-    configuration = station.configuration
+    configuration = broker_server.configuration
     folder = folder_of(configuration)
     if not sys.stdout.isatty():
         data = {
             "broker": configuration.name,
             "version": __version__,
-            **{listener: str(address) for listener, address in station.listening.items()},
+            **{listener: str(address) for listener, address in broker_server.listening.items()},
             "durability": configuration.settled.journal.durability,
             "journal": None if folder is None else str(folder),
-            "missing": station.missing,
+            "missing": broker_server.missing,
         }
         print(json.dumps(data, ensure_ascii=False), flush=True)
         return
@@ -235,12 +235,12 @@ def _show(station: "Station") -> None:
 
     table = Table.grid(padding=(0, 2))
     for listener, (what, example) in HOW.items():
-        address = station.listening.get(listener)
+        address = broker_server.listening.get(listener)
         if address is not None:
             shown = example.format(host=address.host, port=address.port, address=address)
             table.add_row(Text(what, style="bold cyan"), Text(str(address)), Text(shown, style="dim"))
-        elif listener in station.missing:
-            table.add_row(Text(what, style="bold cyan"), Text("–"), Text(station.missing[listener], style="dim"))
+        elif listener in broker_server.missing:
+            table.add_row(Text(what, style="bold cyan"), Text("–"), Text(broker_server.missing[listener], style="dim"))
     durability = configuration.settled.journal.durability
     where = "in memory only: nothing survives the end of this process" if folder is None else str(folder)
     table.add_row(Text("journal", style="bold cyan"), Text(durability), Text(where, style="dim"))

@@ -22,7 +22,7 @@ __all__ = ["simulate"]
 STATUS_NO = 1
 SEED_DEFAULT = 1
 VIOLATIONS_SHOWN_MAX = 10
-USED = ("moves", "walked", "residues", "context_changes", "unmeant", "purged", "expired", "quenched")
+USED = ("moves", "walked", "residues", "context_changes", "not_addressed", "purged", "expired", "quenched")
 """What is shown on a terminal only when there was any: 0 says that a scenario has none of it."""
 TOTALS = ("published", "owed", "delivered", "lost", "duplicated", "out_of_order", "unwanted", "allowed", "excused")
 EXERCISED = ("moves", "walked", "context_changes")
@@ -92,7 +92,7 @@ def _run_one(scenario: str | None, number: int | None, seed: int, changes: list[
     with _progress(chosen.name, total=1.0) as advance_to:
         summary = _outcome(chosen, run_seed, replay, advance_to, trace)
     _answer({**summary.to_data(), "replay": replay}, lambda: _show(summary))
-    if not summary.held:
+    if not summary.passed:
         _report(summary, seed, replay)
         raise typer.Exit(STATUS_NO)
 
@@ -156,11 +156,11 @@ def _run_swarm(size: int, seed: int, changes: list[str]) -> None:
             for field in totals:
                 totals[field] += getattr(summary, field)
             advance_to(number + 1.0)
-            if not summary.held:
+            if not summary.passed:
                 broken = summary, replay
                 break
     rounded = {field: round(total, 3) if isinstance(total, float) else total for field, total in totals.items()}
-    data = {"held": broken is None, "swarm": size, "seed": seed, "ran": number + 1, **rounded}
+    data = {"passed": broken is None, "swarm": size, "seed": seed, "ran": number + 1, **rounded}
     if broken is not None:
         data["broken"] = {**broken[0].to_data(), "replay": broken[1]}
     _answer(data, lambda: _show_rows(f"swarm of {size}, seed {seed}", {k: v for k, v in data.items() if k != "broken"}))
@@ -202,7 +202,7 @@ def _report(summary: "Summary", seed: int, replay: str) -> None:
 
 def _show(summary: "Summary") -> None:
     data = summary.to_data()
-    rows: dict[str, Any] = {"held": data.pop("held"), **_fire_rows(data.pop("fire"))}
+    rows: dict[str, Any] = {"passed": data.pop("passed"), **_fire_rows(data.pop("fire"))}
     for name, value in data.items():
         if name in ("scenario", "seed", "violations") or (name in USED and not value):
             continue
@@ -242,5 +242,5 @@ def _show_rows(title: str, rows: dict[str, Any]) -> None:
         else:
             is_bad = name in ("lost", "duplicated", "out_of_order", "unwanted", "entries_left") and value
             shown = Text(value if isinstance(value, str) else f"{value:,}", style="bold red" if is_bad else "bold")
-        table.add_row(Text("every law held" if name == "held" else name.replace("_", " ")), shown)
+        table.add_row(Text("every law held" if name == "passed" else name.replace("_", " ")), shown)
     Console().print(table)

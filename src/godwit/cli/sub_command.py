@@ -5,27 +5,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.network import (
+from godwit.cli.broker_connection import (
     LET_IN_S,
     At,
     CaFile,
+    ClientOptions,
     Password,
     Tls,
     Token,
     User,
-    Visitor,
     assigned,
     end_with_input,
     is_terminal,
-    let_in,
     run,
+    wait_until_attached,
 )
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
-    from godwit.cli.event_logs import Capture
+    from godwit.cli.event_logs import LogCapture
     from godwit.filters.events import Event
-    from godwit.runtime.client import State
+    from godwit.runtime.network_client import State
 
 __all__ = ["sub"]
 
@@ -88,13 +88,13 @@ def sub(
     next `godwit sub` with it gets what has come since, at any broker of the network. With a --log it always does: the
     name is kept there, and a broker is told of an event when it is on the disk.
     """
-    from godwit.client.contexts import asked
+    from godwit.client.own_context import asked
 
     asked(filter, sender or None)  # what is no filter needs no broker to be told so
     wanted = {"sender": sender or None, "retained": retained, "share": share}
     ours = assigned(context or [])
-    visitor = Visitor(at, token, user, password, tls, ca)
-    came = Came(count)
+    visitor = ClientOptions(at, token, user, password, tls, ca)
+    came = EventCount(count)
     if not log and (keep_bytes is not None or keep_days is not None):
         raise typer.BadParameter("--keep-bytes and --keep-days are about what a --log keeps")
     if keep_days is not None and not KEEP_DAYS_MIN <= keep_days <= KEEP_DAYS_MAX:
@@ -103,9 +103,9 @@ def sub(
         if retained:
             raise typer.BadParameter("--retained would be written each time we come: a --log holds what is published")
         from godwit.cli.event_logs import capturing
-        from godwit.event_log import Keep
+        from godwit.event_log import Retention
 
-        keep = Keep(keep_bytes, None if keep_days is None else keep_days * DAY_S)
+        keep = Retention(keep_bytes, None if keep_days is None else keep_days * DAY_S)
         with capturing(log, name, user, keep) as capture:
             run(_listen(visitor, capture.name, filter, wanted, ours, place, wait, came, until_eof, capture))
     else:
@@ -114,7 +114,7 @@ def sub(
         raise typer.Exit(STATUS_NO)
 
 
-class Came:
+class EventCount:
     """How many events have come, and of how many."""
 
     def __init__(self, wanted: int | None) -> None:
@@ -128,16 +128,16 @@ class Came:
 
 
 async def _listen(
-    visitor: Visitor,
+    visitor: ClientOptions,
     name: str,
     filter: str,
     wanted: dict[str, Any],
     context: dict[str, Any],
     place: str,
     wait: float | None,
-    came: Came,
+    came: EventCount,
     until_eof: bool,
-    capture: "Capture | None",
+    capture: "LogCapture | None",
 ) -> None:
     import asyncio
 
@@ -154,7 +154,7 @@ async def _listen(
         if place:
             said = client.set_place(place)
         asking = asyncio.create_task(client.subscribe(filter, name=SUBSCRIPTION, **wanted))  # before anything comes
-        await let_in(client, visitor)
+        await wait_until_attached(client, visitor)
         try:
             async with asyncio.timeout(LET_IN_S):
                 subscription = await asking
@@ -184,7 +184,7 @@ def _shower() -> Any:
     if not is_terminal():
         from json import dumps
 
-        from godwit.filters.lines import line_of
+        from godwit.filters.json_lines import line_of
 
         def print_line(event: "Event") -> None:
             sys.stdout.write(dumps(line_of(event), ensure_ascii=False) + "\n")
@@ -193,7 +193,7 @@ def _shower() -> Any:
         return print_line
     from rich.console import Console
 
-    from godwit.cli.showing import text_of
+    from godwit.cli.event_display import text_of
 
     console = Console(highlight=False)
     return lambda event: console.print(text_of(event), soft_wrap=True)
@@ -210,6 +210,6 @@ def _note(text: str) -> None:
         from rich.console import Console
         from rich.text import Text
 
-        from godwit.cli.showing import safe
+        from godwit.cli.event_display import safe
 
         Console(stderr=True, highlight=False).print(Text(f"· {safe(text)}", style="dim"), soft_wrap=True)

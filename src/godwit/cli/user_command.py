@@ -127,7 +127,7 @@ def check(name: Name, file: File = DEFAULT_FILE) -> None:
     user = _users(file).get(name)
     password = _password(confirm=False)
     right = user is not None and bool(user.password) and is_right(user.password, password)
-    _answer({"user": name, "right": right}, "right" if right else "wrong user or password")
+    _answer({"user": name, "valid": right}, "right" if right else "wrong user or password")
     if not right:
         raise typer.Exit(STATUS_NO)
 

@@ -15,7 +15,7 @@
 """
 
 from godwit.client.client import Client, ClientConfig, Refusal
-from godwit.client.complete import MergeBounds
+from godwit.client.complete_merge import MergeBounds
 from godwit.client.replicas import FILTERS, ReplicaConfig, ReplicatedClient
 
 __all__ = ["FILTERS", "Client", "ClientConfig", "MergeBounds", "Refusal", "ReplicaConfig", "ReplicatedClient"]

@@ -1,7 +1,7 @@
 """The client's machine: what an application asks for goes to its border broker once, and each event comes to it once.
 
 *Theory.* The application's wishes become numbered requests. At most `in_flight_max` are under way; the others wait
-(`quenching.py`). Requests that are not acknowledged are kept, and sent again on the next connection with the same
+(`request_outbox.py`). Requests that are not acknowledged are kept, and sent again on the next connection with the same
 numbers, so the broker can tell which it has handled. Deliveries are numbered by the session; the client takes
 increasing numbers, tells the broker now and then how far it is, and says it again with each `Attach`.
 
@@ -53,11 +53,10 @@ from godwit.broker.messages import (
     Attach,
     Attached,
     Bye,
-    Connection,
     Context,
     Delivery,
-    Linger,
     NodeId,
+    PastConnection,
     Publish,
     Quench,
     QueueRules,
@@ -66,31 +65,32 @@ from godwit.broker.messages import (
     Refused,
     Request,
     Retain,
+    SetSessionExpiry,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
 from godwit.client.broker_message_checks import CHECKS
-from godwit.client.config import ClientConfig, Refusal
-from godwit.client.connections import ConnectionLog
-from godwit.client.contexts import OwnContext, asked, written
-from godwit.client.quenching import CONTEXT, LINGER, Control, Outbox, Topic, Wish, topic_of
+from godwit.client.client_config import ClientConfig, Refusal
+from godwit.client.connection_log import ConnectionLog
+from godwit.client.own_context import OwnContext, asked, written
+from godwit.client.request_outbox import CONTEXT, LINGER, Control, RequestOutbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
-from godwit.filters.language import said_filter
+from godwit.filters.language import as_filter
 from godwit.filters.references import LOCATION, is_open
 from godwit.filters.values import Value
 from godwit.mobility.attach_policies.carry import SEEN_WINDOW
-from godwit.mobility.messages import MoveOut, Strike
 from godwit.mobility.modes import ASKING, MODES
+from godwit.mobility.move_messages import MoveOut, TrimConnectionLog
 from godwit.seen import Seen
 from godwit.trace import Record
 
 __all__ = ["Client", "ClientConfig", "Refusal"]
 
 CONFIRM_TIMER: TimerKey = ("confirm",)
-Said = Subscribe | Advertise | Context | Linger
+Said = Subscribe | Advertise | Context | SetSessionExpiry
 
 
 class Client:
@@ -107,7 +107,7 @@ class Client:
         self.attempt = 0  # how often it has greeted a broker
         self.wanted: dict[Topic, Said] = {}  # all that the application wants and says at present
         self.own = OwnContext()
-        self.outbox = Outbox(config.buffer_events_max)
+        self.outbox = RequestOutbox(config.buffer_events_max)
         self.sequence = config.sequence_start  # of the last event
         self.receipts: deque[Receipt] = deque(maxlen=config.receipts_max)
         self.refusals: deque[Refusal] = deque(maxlen=config.receipts_max)
@@ -165,7 +165,7 @@ class Client:
 
     def advertise(self, name: str, filter: Filter | str, now: float) -> list[Effect]:
         """Say that events to be published match `filter`."""
-        promised = said_filter(filter)
+        promised = as_filter(filter)
         self.outbox.drop(("unadvertisement", name))
         return self._say(Advertise((self.name, name), promised))
 
@@ -245,7 +245,7 @@ class Client:
 
     def linger(self, seconds: float | None, now: float) -> list[Effect]:
         """Have the session kept for so long while it is away; None: as long as brokers like."""
-        return self._say(Linger(seconds))
+        return self._say(SetSessionExpiry(seconds))
 
     def leave(self, now: float) -> list[Effect]:
         """Leave for good: what waits is sent, and the session ends. (Away, it ends when its time is over.)"""
@@ -337,7 +337,7 @@ class Client:
         self.attempt += 1
         self._strayed = self._strayed or broker != self.home
         may_have_moved = self.session != "" and (self._strayed or self._begins_anew)
-        log: tuple[Connection, ...] = ()
+        log: tuple[PastConnection, ...] = ()
         if self.config.mode == "carry":
             log, dropped = self._log.greet(broker, self.attempt, now)
             effects += dropped
@@ -366,7 +366,7 @@ class Client:
 
     @property
     def _begins_anew(self) -> bool:
-        """Whether each connection begins a session: so it is for publishers, the ways of `mobility/publisher_presence.py`."""
+        """Whether each connection begins a session, as in the modes of `mobility/publisher_presence.py`."""
         return self.config.mode in MODES and MODES[self.config.mode].for_publishers
 
     def _to_bring(self) -> tuple[Subscribe | Advertise, ...]:
@@ -513,7 +513,7 @@ class Client:
             case Context():
                 self._granted[CONTEXT] = wish
                 self.own.on_accepted(wish)
-            case Linger():
+            case SetSessionExpiry():
                 self._granted[LINGER] = wish
             case Unsubscribe(id=(_, name)):
                 self._granted.pop(("subscription", name), None)
@@ -572,7 +572,7 @@ class Client:
             return []
         return [self._record("quenched", event) for event in self.outbox.on_settled()]
 
-    def on_strike(self, message: Strike, now: float) -> list[Effect]:
+    def on_trim_connection_log(self, message: TrimConnectionLog, now: float) -> list[Effect]:
         """Some brokers keep nothing for us any more. [mobile §4.3]"""
         self._log.strike(message.brokers, cast(str, self.connection))
         return []
@@ -593,5 +593,5 @@ _HANDLERS: dict[type, Callable[[Client, Any, float], list[Effect]]] = {
     Delivery: Client.on_delivery,
     Quench: Client.on_quench,
     Refused: Client.on_refused,
-    Strike: Client.on_strike,
+    TrimConnectionLog: Client.on_trim_connection_log,
 }

@@ -9,7 +9,7 @@ What they deliver meets here, and a filter decides what is displayed:
 | `none` | all that comes | | | yes |
 | `unique` | what was not displayed before | | yes | yes |
 | `ordered` | what is newer than the last of its source | yes | yes | |
-| `complete` | what all replicas have passed, by its number (`complete.py`) | yes | yes | yes |
+| `complete` | what all replicas have passed, by its number (`complete_merge.py`) | yes | yes | yes |
 
 As a source, the client sends its events through all replicas [mobile §5], or through one at a time: when that one is
 out of reach, the next takes over. It gets all that the first has not acknowledged, and before that the last few events
@@ -51,16 +51,16 @@ from godwit.broker.effects import (
     TimerDue,
     Trace,
 )
-from godwit.broker.messages import Attach, Covered, Delivery, NodeId, QueueRules, Receipt
+from godwit.broker.messages import Attach, Delivery, FetchedEvents, NodeId, QueueRules, Receipt
 from godwit.client.broker_message_checks import check_delivery
 from godwit.client.client import Client, ClientConfig
-from godwit.client.complete import CompleteMerge, MergeBounds
-from godwit.client.contexts import asked, written
-from godwit.client.quenching import Topic
+from godwit.client.complete_merge import CompleteMerge, MergeBounds
+from godwit.client.own_context import asked, written
+from godwit.client.request_outbox import Topic
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
-from godwit.filters.language import said_filter
+from godwit.filters.language import as_filter
 from godwit.filters.values import Value
 from godwit.seen import Seen
 from godwit.trace import Record
@@ -144,7 +144,7 @@ class ReplicatedClient:
 
     def advertise(self, name: str, filter: Filter | str, now: float) -> list[Effect]:
         """Say to every replica that events to be published match `filter`."""
-        promised = said_filter(filter)
+        promised = as_filter(filter)
         return self._all(lambda client: client.advertise(name, promised, now), now)
 
     def unadvertise(self, name: str, now: float) -> list[Effect]:
@@ -215,13 +215,13 @@ class ReplicatedClient:
 
     def _on_heard(self, replica: NodeId, input: Heard, now: float) -> list[Effect]:
         message, client = input.message, self.clients[replica]
-        if client.connection is None or self.merge is None or type(message) not in (Delivery, Covered):
+        if client.connection is None or self.merge is None or type(message) not in (Delivery, FetchedEvents):
             return self._step(replica, lambda client: client.handle(input, now), now)
         try:
             if not client.is_attached:
                 raise PeerFault(f"{type(message).__name__} before Attached")
-            if type(message) is Covered:
-                return self._shown(self.merge.on_covered(replica, message, now))
+            if type(message) is FetchedEvents:
+                return self._shown(self.merge.on_fetched_events(replica, message, now))
             check_delivery(message)
         except PeerFault as fault:
             return self._shut(replica, message, fault, now)

@@ -8,9 +8,9 @@
 {'kind': 'alert'}
 """
 
-from godwit.codec.kinds import Kinds
-from godwit.codec.messages import MESSAGES, Codec, register_messages
+from godwit.codec.message_codec import MESSAGES, Codec, register_messages
 from godwit.codec.snapshots import SNAPSHOTS, STATES, DriverState, Snapshots, pack, register_states, unpack
+from godwit.codec.type_registry import TypeRegistry
 
 __all__ = [
     "MESSAGES",
@@ -18,8 +18,8 @@ __all__ = [
     "STATES",
     "Codec",
     "DriverState",
-    "Kinds",
     "Snapshots",
+    "TypeRegistry",
     "pack",
     "register_messages",
     "register_states",

@@ -42,10 +42,10 @@ from godwit.broker.gsf import GsfState
 from godwit.broker.quenching import QuenchingState
 from godwit.broker.spcf import SpcfState
 from godwit.broker.tree import TreeState
-from godwit.codec.kinds import Kinds, version_of
-from godwit.codec.messages import BAD, MESSAGES
-from godwit.codec.plain import Table, attributes_of, bounds_data, described_of, value_of
+from godwit.codec.message_codec import BAD, MESSAGES
+from godwit.codec.plain_data import EventTable, attributes_of, bounds_data, described_of, value_of
 from godwit.codec.twins import Shape, Twins, any_of
+from godwit.codec.type_registry import TypeRegistry, version_of
 from godwit.errors import SnapshotError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
@@ -95,7 +95,7 @@ class Document(msgspec.Struct, frozen=True):
     kinds: dict[str, int]
     parts: dict[str, Raw]
     filters: list[Any]
-    events: list[Table]
+    events: list[EventTable]
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class Head(msgspec.Struct, frozen=True):
     kinds: Any = None
 
 
-STATES = Kinds(
+STATES = TypeRegistry(
     "state",
     [
         BrokerState,
@@ -143,7 +143,7 @@ def register_states(*kinds: type[msgspec.Struct]) -> None:
 class Snapshots:
     """Writes and reads snapshots."""
 
-    def __init__(self, states: Kinds = STATES, messages: Kinds = MESSAGES) -> None:
+    def __init__(self, states: TypeRegistry = STATES, messages: TypeRegistry = MESSAGES) -> None:
         self._states = states
         self._lock = Lock()  # rule 4: what follows is of one document
         self._tables = _Tables(self)
@@ -247,12 +247,12 @@ class _Tables:
         self._filters: list[Any] = []
         self._events: list[Any] = []
 
-    def taken(self) -> tuple[list[Any], list[Table]]:
+    def taken(self) -> tuple[list[Any], list[EventTable]]:
         """All that was named, in its order."""
         events = [self._table(event) for event in self._events]  # these may name further filters
         return [to_json(filter) for filter in self._filters], events
 
-    def give(self, filters: list[Any], events: list[Table]) -> None:
+    def give(self, filters: list[Any], events: list[EventTable]) -> None:
         """What places stand for from now on."""
         self._filters = [from_json(tree) for tree in filters]
         self._events = [self._event(seen) for seen in events]
@@ -271,8 +271,8 @@ class _Tables:
             self._events.append(event)
         return place
 
-    def _table(self, event: Event) -> Table:
-        return Table(
+    def _table(self, event: Event) -> EventTable:
+        return EventTable(
             cast(dict[str, Any], event.attributes),
             event.publisher,
             event.sequence,
@@ -283,7 +283,7 @@ class _Tables:
             None if event.to is None else self._place_of_filter(event.to),
         )
 
-    def _event(self, seen: Table) -> Event:
+    def _event(self, seen: EventTable) -> Event:
         return Event(
             attributes_of(seen.attributes),
             seen.publisher,

@@ -29,7 +29,7 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 
-__all__ = ["Convert", "Form", "Shape", "Twins", "any_of"]
+__all__ = ["Convert", "Shape", "Twins", "WireForm", "any_of"]
 
 Convert = Callable[[Any], Any]
 
@@ -49,7 +49,7 @@ class Shape:
         self.raise_ = raise_
 
 
-class Form(Protocol):
+class WireForm(Protocol):
     """How the classes of our own are written, and what stands for a struct of any kind."""
 
     filter: Shape
@@ -63,7 +63,7 @@ class Form(Protocol):
 class Twins:
     """The twins of one form."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: WireForm) -> None:
         self._form = form
         self._shapes: dict[Any, Shape] = {}
         self.lowers: dict[type, Convert] = {}  # by type

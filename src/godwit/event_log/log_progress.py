@@ -13,10 +13,10 @@ from godwit.event_log.log_format import ABOUT, PUBLISHED, PUBLISHING, Position, 
 from godwit.event_log.segment_files import first_position, gone_before
 from godwit.locking import locked
 
-__all__ = ["Publishing"]
+__all__ = ["PublishProgress"]
 
 
-class Publishing:
+class PublishProgress:
     """How far a log is published, and under which name and numbers. To be closed."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +47,7 @@ class Publishing:
         self.publisher, self.first, self.keeps = publisher, first, keeps
         self.reached(self.position, 0)
 
-    def skip_gone(self) -> str:
+    def skip_removed(self) -> str:
         """Go on at the first segment that is there, if the one that was reached is gone: what is skipped, in words."""
         gone = gone_before(self.folder, self.position, first_position(self.folder).segment)
         if gone:

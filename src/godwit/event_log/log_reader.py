@@ -25,7 +25,7 @@ def lines_from(folder: Path, start: Position | None = None) -> Iterator[tuple[by
     found = segments(folder)
     start = start or first_position(folder)
     if gone := gone_before(folder, start, found[0] if found else START.segment):
-        raise EventLogError(f"{folder}: {gone} was taken away before it was read; --skip-gone goes on with the rest")
+        raise EventLogError(f"{folder}: {gone} was taken away before it was read; --skip-removed goes on with the rest")
     expected = found[0] if found and found[0] == start.segment + 1 else start.segment
     for segment in found:
         if segment < start.segment:

@@ -1,13 +1,13 @@
 """Writing an event log: each event once, on the disk before anybody is told that it is there.
 
 *Theory.* It is how events get from a network of brokers to programs that read files, and back. A log is a folder of
-segments, `00000001.jsonl` and so on. Each is lines of JSON as `godwit sub` prints them (`filters/lines.py`), and is
-only ever appended to; when one is full the next is begun. So a position is a segment and a number of bytes, and what is
-before a position never changes. `log_format.py` defines the format.
+segments, `00000001.jsonl` and so on. Each is lines of JSON as `godwit sub` prints them (`filters/json_lines.py`), and
+is only ever appended to; when one is full the next is begun. So a position is a segment and a number of bytes, and what
+is before a position never changes. `log_format.py` defines the format.
 
-A log may be bounded (`Keep`): then the oldest finished segments are taken away when there are too many bytes, or when
-they are too old. Segments are smaller for that, an eighth of the bound, so that not much more goes than must. Before a
-segment goes it is written down how long it was, and the one before it: who had read it all has lost nothing.
+A log may be bounded (`Retention`): then the oldest finished segments are taken away when there are too many bytes, or
+when they are too old. Segments are smaller for that, an eighth of the bound, so that not much more goes than must.
+Before a segment goes it is written down how long it was, and the one before it: who had read it all has lost nothing.
 
 `EventLog` writes: `godwit sub --log` takes events from its session, appends them, and only then tells the broker that
 it has them. Killed in between, it gets them again, and leaves out what is in the log by publisher and number. For that
@@ -53,11 +53,11 @@ from godwit.event_log.log_format import (
 from godwit.event_log.segment_files import removed, segments
 from godwit.files import synced
 from godwit.filters.events import Event
-from godwit.filters.lines import line_of
+from godwit.filters.json_lines import line_of
 from godwit.locking import locked
 from godwit.seen import Seen
 
-__all__ = ["EventLog", "Keep"]
+__all__ = ["EventLog", "Retention"]
 
 SEGMENT_BYTES = 64 * 2**20
 SEEN_WINDOW = 4_096  # numbers of a publisher; a session of brokers remembers fewer
@@ -67,7 +67,7 @@ PARTS = 8  # into which a bound is cut: so much of it at most goes at once
 _encode = msgspec.json.Encoder().encode
 
 
-class Keep(NamedTuple):
+class Retention(NamedTuple):
     """How much of a log is kept: so many bytes, and what was written in so many seconds; None: all."""
 
     bytes: int | None = None
@@ -97,7 +97,7 @@ class EventLog:
         folder: Path,
         *,
         segment_bytes: int = SEGMENT_BYTES,
-        keep: Keep = Keep(),  # noqa: B008 - it never changes
+        keep: Retention = Retention(),  # noqa: B008 - it never changes
         now: Callable[[], float] = time,
     ) -> None:
         self.folder = folder
@@ -158,7 +158,7 @@ class EventLog:
         is_old = keep.seconds is not None and self._bytes > 0 and now - self._begun_at >= keep.seconds / PARTS
         if self._bytes >= self.segment_bytes or is_old:
             self._begin(self._segment + 1)
-        if keep == Keep():  # all: then there may be very many segments, and this is asked with each batch
+        if keep == Retention():  # all: then there may be very many segments, and this is asked with each batch
             return
         total = sum(each.bytes for each in self._finished)
         while self._finished:

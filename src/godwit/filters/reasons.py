@@ -54,7 +54,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Covering:
+class CoveringExplanation:
     """Whether a filter covers another, case by case. `example` matches the narrow one and not the wide one."""
 
     answer: bool
@@ -63,7 +63,7 @@ class Covering:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class IntersectionExplanation:
     """Whether two filters intersect. `example` matches both; `clashes` are literals that exclude each other."""
 
     answer: bool
@@ -71,7 +71,7 @@ class Meeting:
     example: Attributes | None = None
 
 
-def why_covers(f: Filter, g: Filter) -> Covering:
+def why_covers(f: Filter, g: Filter) -> CoveringExplanation:
     """Whether all that matches `g` matches `f`, and why."""
     answer = f.covers(g)
     cases = tuple(Case(conjunction, tuple(_steps(conjunction, f))) for conjunction in _conjunctions(g))
@@ -80,7 +80,7 @@ def why_covers(f: Filter, g: Filter) -> Covering:
         example(case.conjunction, literals(f), lambda held: g.holds(held) and not f.holds(held))
         for case in failing[:EXAMPLES_TRIED_MAX]
     )
-    return Covering(answer, cases, _first(found))
+    return CoveringExplanation(answer, cases, _first(found))
 
 
 def _steps(conjunction: Conjunction, f: Filter) -> Iterator[Step]:
@@ -98,15 +98,15 @@ def _steps(conjunction: Conjunction, f: Filter) -> Iterator[Step]:
             yield Step(f, next((literal for literal in conjunction if implies(literal, f)), None))
 
 
-def why_intersects(f: Filter, g: Filter) -> Meeting:
+def why_intersects(f: Filter, g: Filter) -> IntersectionExplanation:
     """Whether some event could match both, and why."""
     pairs = list(product(_conjunctions(f), _conjunctions(g)))
     if f.intersects(g):
         meeting = (a + b for a, b in pairs[:EXAMPLES_TRIED_MAX] if satisfiable(a + b))
         found = (example(joined, (), lambda held: f.holds(held) and g.holds(held)) for joined in meeting)
-        return Meeting(True, (), _first(found))
+        return IntersectionExplanation(True, (), _first(found))
     clashes = dict.fromkeys(clash for a, b in pairs if (clash := _clash(a, b)) is not None)
-    return Meeting(False, tuple(islice(clashes, EXAMPLES_TRIED_MAX)))
+    return IntersectionExplanation(False, tuple(islice(clashes, EXAMPLES_TRIED_MAX)))
 
 
 def _clash(a: Conjunction, b: Conjunction) -> tuple[Literal, Literal] | None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from godwit.matching.matcher import Matcher, Matches
 
 if TYPE_CHECKING:
-    from godwit.matching.bdd import BddMatcher
-    from godwit.matching.index import IndexMatcher
-    from godwit.matching.naive import NaiveMatcher
+    from godwit.matching.bdd_matcher import BddMatcher
+    from godwit.matching.index_matcher import IndexMatcher
+    from godwit.matching.naive_matcher import NaiveMatcher
 
 __all__ = ["BddMatcher", "IndexMatcher", "Matcher", "Matches", "NaiveMatcher"]
 
-_MODULES = {"BddMatcher": "bdd", "IndexMatcher": "index", "NaiveMatcher": "naive"}
+_MODULES = {"BddMatcher": "bdd_matcher", "IndexMatcher": "index_matcher", "NaiveMatcher": "naive_matcher"}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from godwit.matching import kernels, placing
+from godwit.matching import access_paths, kernels
 from godwit.matching.kernels import (
     ACCESS_BITMAP,
     ACCESS_MEMBERS_MAX,
@@ -149,7 +149,7 @@ class Layout:
         self.row_stamps: Ints = np.zeros(len(self.rows) if self.counts[5] else 0, dtype=np.int32)
         self.doubts: Ints = np.zeros(max(1, int(self.counts[5])), dtype=np.int32)
         self.found_buckets: Longs = np.zeros(64, dtype=np.int64)
-        self.order: Ints = np.zeros((placing.TESTS_SORTED_MAX, 5), dtype=np.int32)
+        self.order: Ints = np.zeros((access_paths.TESTS_SORTED_MAX, 5), dtype=np.int32)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -219,7 +219,7 @@ class Layout:
             old += [pair[0] for pair in pairs]
             new += [pair[1] for pair in pairs]
             starts[slot + 1] = starts[slot] + sum(len(pair[0]) for pair in pairs)
-        placing.move_labels(
+        access_paths.move_labels(
             self.rows,
             rows_before,
             self.nodes,
@@ -272,7 +272,7 @@ class Layout:
         """Count the equalities of all rows from `first` on."""
         self.counts[5] += np.count_nonzero(self.rows[first : self.row_count, 3])
         while first < self.row_count:
-            first = placing.count_uses(
+            first = access_paths.count_uses(
                 first, self.row_count, self.rows, self.tests, self.table, self.uses, self.slot_uses, self.counts
             )
             if first < self.row_count:
@@ -283,14 +283,14 @@ class Layout:
         while 2 * (self.counts[0] + more) >= length:
             length *= 2
         table, uses = empty_table(length), np.zeros(length + 1, dtype=np.int32)
-        placing.rehash(self.table, self.uses, table, uses)
+        access_paths.rehash(self.table, self.uses, table, uses)
         self.table, self.uses = table, uses
 
     def _choose(self, first: int) -> "Choice":
         """Weigh the tests of all rows from `first` on and choose their access."""
         base = int(self.rows[first, 0]) if first < self.row_count else self.tests_count
         weights = np.zeros(self.tests_count - base, dtype=np.float32)
-        placing.weigh(
+        access_paths.weigh(
             first, self.row_count, base, weights, self.rows, self.tests, self.table, self.uses,
             self.slot_uses, self.slot_constants, self.bin_rows, self.bounds, *self.sample, self.x, self.nodes,
             self.known,
@@ -304,7 +304,7 @@ class Layout:
         return Choice(access, base, weights)
 
     def _choose_access(self, first: int, base: int, weights: npt.NDArray[np.float32], access: Ints) -> None:
-        placing.choose(
+        access_paths.choose(
             first, self.row_count, base, weights, self.rows, access, self.tests, self.bin_rows, self.bounds,
             self.bucket_percent / 100,
         )  # fmt: skip
@@ -312,7 +312,7 @@ class Layout:
     def _make_maps(self, access: Ints) -> None:
         in_maps = np.flatnonzero(access == ACCESS_BITMAP)
         slot_use, node_use = np.zeros(len(self.bin_rows), dtype=np.int64), np.zeros(len(self.nodes), dtype=np.int64)
-        placing.count_columns(in_maps, self.rows, self.tests, slot_use, node_use)
+        access_paths.count_columns(in_maps, self.rows, self.tests, slot_use, node_use)
         slot_use[self.bin_rows < 0] = 0
         self.map_slots = _most_used(slot_use, 1, COLUMNS_MAX)
         self.map_nodes = _most_used(node_use, NODE_COLUMN_USES + len(in_maps) // NODE_COLUMN_SHARE, NODE_COLUMNS_MAX)
@@ -345,7 +345,7 @@ class Layout:
         """Give every bucket exactly the room it needs now, side by side."""
         while True:
             sizes = np.zeros(len(self.table), dtype=np.int64)
-            done = placing.bucket_sizes(
+            done = access_paths.bucket_sizes(
                 0, self.row_count, self.rows, access, self.tests, self.table, self.bin_rows, self.bounds,
                 self.levels,
                 self.counts, self.found_buckets, sizes,
@@ -364,7 +364,7 @@ class Layout:
         """Write the records of all rows from `origin` on, making room as needed."""
         first = origin
         while True:
-            first = placing.fill(
+            first = access_paths.fill(
                 first, self.row_count, origin, chosen.base, chosen.weights, self.rows, chosen.access, self.tests,
                 self.records, self.table,
                 self.bin_rows, self.bounds, self.levels, self.maps, self.sure_maps, self.node_maps, self.map_slots,
@@ -373,7 +373,7 @@ class Layout:
             )  # fmt: skip
             if first >= self.row_count:
                 return
-            if not placing.has_room(self.table, self.counts, ACCESS_MEMBERS_MAX):
+            if not access_paths.has_room(self.table, self.counts, ACCESS_MEMBERS_MAX):
                 self._grow_table()
             elif self.counts[2] >= len(self.map_conjunctions) and chosen.access[first - origin] == ACCESS_BITMAP:
                 self._grow_maps()
@@ -394,11 +394,11 @@ class Layout:
         kept = numbers[rows[:, 2]] >= 0
         new_rows = np.where(kept, np.cumsum(kept) - 1, -1)
         used = np.zeros(max(1, self.node_count), dtype=np.bool_)
-        placing.mark_nodes(rows, kept, self.nodes, self.node_count, self.tests, used)
+        access_paths.mark_nodes(rows, kept, self.nodes, self.node_count, self.tests, used)
         used = used[: self.node_count]
         new_nodes = np.where(used, np.cumsum(used) - 1, -1)
         tests = np.empty(self.tests_count, dtype=np.int32)
-        self.tests_count = placing.copy_tests(
+        self.tests_count = access_paths.copy_tests(
             rows, kept, self.nodes, self.node_count, used, new_nodes, self.tests, tests
         )
         self.tests = tests[: self.tests_count].copy()
@@ -422,10 +422,10 @@ class Layout:
         self._number_slots_anew(np.zeros(len(new), dtype=np.bool_), new)
 
     def _number_slots_anew(self, used: npt.NDArray[np.bool_], new: Ints) -> None:
-        placing.number_slots_anew(self.rows, self.row_count, self.nodes, self.node_count, self.tests, used, new)
+        access_paths.number_slots_anew(self.rows, self.row_count, self.nodes, self.node_count, self.tests, used, new)
 
     def _forget_constants(self, slots: list[Slot]) -> None:
-        labels = placing.labels_in_use(self.rows, self.row_count, self.nodes, self.node_count, self.tests)
+        labels = access_paths.labels_in_use(self.rows, self.row_count, self.nodes, self.node_count, self.tests)
         moves: dict[int, list[tuple[Ints, Ints]]] = {}
         for slot in slots:
             mine = np.unique(labels[labels >> 32 == slot.number] & 0xFFFFFFFF)

@@ -33,7 +33,7 @@ class Literals:
 
     def __init__(self) -> None:
         self._numbers: dict[Literal, int] = {}
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, AttributeLiterals] = {}
         self._absent = np.zeros(0, np.bool_)  # the truths of an event without attributes
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Literals:
         number = self._numbers.get(literal)
         if number is None:
             number = self._numbers[literal] = len(self._numbers)
-            self._columns.setdefault(literal.attribute, Column()).add(number, literal)
+            self._columns.setdefault(literal.attribute, AttributeLiterals()).add(number, literal)
         return number
 
     def truths(self, attributes: Attributes) -> Bools:
@@ -59,7 +59,7 @@ class Literals:
         return truths
 
 
-class Column:
+class AttributeLiterals:
     """The literals of one attribute."""
 
     def __init__(self) -> None:

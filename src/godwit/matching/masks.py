@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from godwit.matching.encoding import Batch
+from godwit.matching.event_encoder import Batch
 from godwit.matching.kernels import (
     ABSENT,
     DEAD,

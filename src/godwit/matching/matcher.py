@@ -22,12 +22,12 @@ from godwit.errors import BadEvent, SubscriptionError, Unbound
 from godwit.filters.events import Event, event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open, references_of
-from godwit.matching.packed import Packed
+from godwit.matching.packed_columns import PackedColumn
 
 DUE_SPARE = 64
 
 SubscriptionId = Hashable
-Columns = Mapping[str, Sequence[Any] | npt.NDArray[Any] | Packed]
+Columns = Mapping[str, Sequence[Any] | npt.NDArray[Any] | PackedColumn]
 """A batch of events, a column per attribute, all of one length. An element is a value, None when the event has no such
 attribute, or a list or tuple of several values. NumPy arrays of bool, int and float, and what `packed` has for texts,
 times, places and missing values, are the fast way."""
@@ -204,7 +204,8 @@ def batch_length(columns: Columns) -> int:
 def events_of(columns: Columns, length: int) -> Iterator[Event]:
     """The events of a batch one by one, checked."""
     plain = {
-        name: column.tolist() if isinstance(column, np.ndarray | Packed) else column for name, column in columns.items()
+        name: column.tolist() if isinstance(column, np.ndarray | PackedColumn) else column
+        for name, column in columns.items()
     }
     for row in range(length):
         yield event({name: column[row] for name, column in plain.items()})

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from godwit.filters.values import Kind
-from godwit.matching.compiling import Column
+from godwit.matching.filter_compiler import IndexedAttribute
 from godwit.matching.kernels import compiled
 from godwit.matching.labels import EXACT_MAX, STRETCH
 
@@ -36,7 +36,7 @@ class _Slots(dict[str, int]):
 class Numbers:
     """The constants of all slots that hold nothing but an attribute's value."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    def __init__(self, columns: Mapping[str, IndexedAttribute]) -> None:
         self.slots = _Slots()
         last = max((column.slot.number for column in columns.values()), default=0)
         parts: dict[int, Any] = {}

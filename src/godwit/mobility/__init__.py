@@ -10,7 +10,6 @@ Pure machines, as all protocols here.
 1
 """
 
-from godwit.mobility.locations import Movements, steps
 from godwit.mobility.mobile_broker import mobile_broker
 from godwit.mobility.movement_graphs import (
     Drift,
@@ -21,6 +20,7 @@ from godwit.mobility.movement_graphs import (
     parse,
     road_network,
 )
+from godwit.mobility.possible_values import Movements, steps
 
 __all__ = [
     "Drift",

@@ -30,8 +30,8 @@ from godwit.broker.session import Binding, Session
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, any_of
 from godwit.filters.references import is_open
-from godwit.mobility.messages import AskWishes, Relocate, Replay
 from godwit.mobility.modes import ASKING
+from godwit.mobility.move_messages import AskInterests, Relocate, Replay
 
 __all__ = ["TRANSITIONS", "Arrival", "ArrivalState", "ArrivalVariant", "FlushKey", "Phase", "Step", "diagram"]
 
@@ -189,11 +189,11 @@ class Arrival:
         assert after is not None, f"an arrival that is {self.phase}, and {step}"
         self.phase = after
 
-    def question(self, broker: NodeId, incarnation: int) -> AskWishes | Relocate:
+    def question(self, broker: NodeId, incarnation: int) -> AskInterests | Relocate:
         """What this broker asks next: what the client wants, or for its session."""
         attach = self.attach
         if attach.mode in ASKING and not self.knows_wishes:
-            return AskWishes(attach.client, attach.home, broker, attach.attempt)
+            return AskInterests(attach.client, attach.home, broker, attach.attempt)
         return Relocate(attach.client, attach.home, broker, attach.attempt, incarnation)
 
     def learn(self, wanted: tuple[Subscribe | Advertise, ...]) -> None:

@@ -24,7 +24,7 @@ from godwit.broker.host import Host
 from godwit.broker.messages import Context, EntryId, NodeId
 from godwit.filters.filters import Filter
 from godwit.mobility.location_tree import SLACK, FollowedFilters
-from godwit.mobility.locations import Movements
+from godwit.mobility.possible_values import Movements
 from godwit.trace import Record
 
 __all__ = ["ContextFollowing"]

@@ -3,12 +3,12 @@
 *Theory.* An open filter, such as `location = myloc`, is not told to neighbours like others. A `Follow` carries it as it
 stands, with the client's state and with the time that has been spent on the way. Each broker adds the round trip of the
 link that it came over, as either end has measured it, whichever is more: the one end times its news, the other its
-events. It loosens the filter accordingly (`locations.py`) and puts that into its matcher, and so events are routed as
-ever. The further from the client, the older the news and the more is possible: filters grow towards the publishers, F_1
-within F_2 within F_3. [rebeca §5.1]
+events. It loosens the filter accordingly (`possible_values.py`) and puts that into its matcher, and so events are
+routed as ever. The further from the client, the older the news and the more is possible: filters grow towards the
+publishers, F_1 within F_2 within F_3. [rebeca §5.1]
 
-When the state changes, a `Changed` follows the same way and each broker replaces the filter in one step. It goes no
-further than to the first broker for which the change makes no difference: then it makes none behind it either.
+When the state changes, a `FollowUpdate` follows the same way and each broker replaces the filter in one step. It goes
+no further than to the first broker for which the change makes no difference: then it makes none behind it either.
 
 `FollowedFilters` keeps these entries, beside the subscriptions of a `TreeRouting`: they are `FurtherEntries` of it.
 
@@ -41,8 +41,8 @@ from godwit.filters.contexts import AUTHORS
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open, references_of
-from godwit.mobility.locations import Movements, Possibilities, State
-from godwit.mobility.messages import Changed, Follow, Unfollow
+from godwit.mobility.move_messages import Follow, FollowUpdate, Unfollow
+from godwit.mobility.possible_values import Movements, Possibilities, State
 
 __all__ = ["Followed", "FollowedFilters", "FollowedFiltersState", "FollowedState"]
 
@@ -107,16 +107,16 @@ class Followed:
         """As it is told first."""
         return Follow(id, self.filter, self.values, self.dwell_s, self.elapsed_s, link_s)
 
-    def changed(self, id: EntryId, link_s: float | None) -> Changed:
+    def changed(self, id: EntryId, link_s: float | None) -> FollowUpdate:
         """As it is told then."""
-        return Changed(id, self.values, self.dwell_s, self.elapsed_s, link_s)
+        return FollowUpdate(id, self.values, self.dwell_s, self.elapsed_s, link_s)
 
 
 class FollowedFilters:
     """What one broker follows of clients' states. Implements `FurtherEntries`."""
 
     kind = "followed"
-    messages: Collection[type] = (Follow, Changed, Unfollow)
+    messages: Collection[type] = (Follow, FollowUpdate, Unfollow)
     tree: TreeTables
 
     def __init__(self, movements: Movements) -> None:
@@ -269,7 +269,7 @@ class FollowedFilters:
             self.tree.refresh(peer, self.kind, message.id)
             return self._on_followed(peer, message.id, message.filter, message)
         self._check_known_follow(peer, message.id)
-        if type(message) is Changed:
+        if type(message) is FollowUpdate:
             _check_times(message)
             return self._on_followed(peer, message.id, self.followed[peer][message.id].filter, message)
         self.tree.refresh(peer, self.kind, message.id)
@@ -277,11 +277,11 @@ class FollowedFilters:
 
     def demand_of(self, message: Any) -> Demand | None:
         """Sources hear of open filters once, as wanted in any state."""
-        if type(message) is Changed:
+        if type(message) is FollowUpdate:
             return None
         return Demand(self.movements.weakest(message.filter)) if type(message) is Follow else Demand()
 
-    def _on_followed(self, peer: NodeId, id: EntryId, filter: Filter, told: Follow | Changed) -> list[Answer]:
+    def _on_followed(self, peer: NodeId, id: EntryId, filter: Filter, told: Follow | FollowUpdate) -> list[Answer]:
         before, delay_s = self.followed[peer].get(id), self.delays.get(peer)
         link_s = told.link_s
         entry = Followed(filter, told.values, told.dwell_s, told.spent_s, link_s, delay_s, self.movements, before)
@@ -367,7 +367,7 @@ def _in_matcher(source: NodeId, id: EntryId) -> tuple[str, ...]:
     return id if source == HERE else (FollowedFilters.kind, *id)
 
 
-def _check_times(message: Follow | Changed) -> None:
+def _check_times(message: Follow | FollowUpdate) -> None:
     check_values(message.values)
     check_size(message.values, authors=AUTHORS)
     check_dwell(message.dwell_s)

@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from functools import partial
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.families import Checks, routing_of
 from godwit.broker.messages import NodeId
 from godwit.broker.routing import Routing
-from godwit.broker.standard import standard_components
+from godwit.broker.standard_components import standard_components
 from godwit.broker.tree import TreeRouting
-from godwit.mobility.attach_policies.ask import Ask
-from godwit.mobility.attach_policies.carry import Carry
-from godwit.mobility.attach_policies.explicit import Explicit
+from godwit.mobility.attach_policies.ask import AskPolicy
+from godwit.mobility.attach_policies.carry import CarryPolicy
+from godwit.mobility.attach_policies.explicit import ExplicitPolicy
 from godwit.mobility.attaching import Attaching, AttachPolicy
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.extensions import attach_policies, further_components
 from godwit.mobility.location_tree import FollowedFilters
-from godwit.mobility.locations import Movements
 from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.possible_values import Movements
 from godwit.mobility.publisher_presence import PUBLISHER_MODES, PublisherConfig, PublisherPresence
 from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier, TreeBarrier
@@ -50,7 +50,7 @@ def mobile_broker(
     relocation = Relocation(routes, barrier, following, standard.groups)
     presence = PublisherPresence(relocation, moving)
     whereabouts = Whereabouts(relocation, standard.gossip)
-    ask, carry, explicit = Ask(relocation), Carry(relocation), Explicit(relocation)
+    ask, carry, explicit = AskPolicy(relocation), CarryPolicy(relocation), ExplicitPolicy(relocation)
     others = attach_policies(config.attach_policies, relocation)
     policies: dict[str, AttachPolicy] = {
         "relocate": relocation,

@@ -23,7 +23,7 @@ from godwit.broker.message_checks import (
 from godwit.broker.messages import Advertise, Attach, SessionState, Subscribe
 from godwit.errors import PeerFault
 from godwit.filters.references import is_open
-from godwit.mobility.messages import Collected, Prefetch, Proxy, Replay, Wishes
+from godwit.mobility.move_messages import Collected, Interests, Prefetch, Proxy, Replay
 
 __all__ = ["check_move", "check_wanted"]
 
@@ -46,7 +46,7 @@ def check_move(message: Any) -> None:
         _check_state(message.state, message.client)
     if isinstance(message, Collected):
         _check_seen(message.seen)
-    if isinstance(message, Wishes):
+    if isinstance(message, Interests):
         _check_held(message.wanted, message.client)
     if isinstance(message, Prefetch | Proxy):
         _check_advertisements(message)

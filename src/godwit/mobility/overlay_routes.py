@@ -1,8 +1,8 @@
 """Routes over the overlay: how messages about clients that move get from any broker to any other.
 
-*Theory.* On a tree neighbours tell each other which brokers they lead to (`Brokers`), and a message goes from hop to
-hop; every hop may hold it back, so that it does not overtake subscriptions. In the graph family the channels lead
-everywhere, and a message travels in a packet, behind all that was sent to the same broker before. Other components
+*Theory.* On a tree neighbours tell each other which brokers they lead to (`ReachableBrokers`), and a message goes from
+hop to hop; every hop may hold it back, so that it does not overtake subscriptions. In the graph family the channels
+lead everywhere, and a message travels in a packet, behind all that was sent to the same broker before. Other components
 declare the messages that travel so (`Handlers.relayed`); this one brings them.
 
 *Rules.*
@@ -26,7 +26,7 @@ from godwit.broker.host import Host
 from godwit.broker.messages import NodeId
 from godwit.broker.state_types import AnyMessage
 from godwit.errors import PeerFault
-from godwit.mobility.messages import Brokers
+from godwit.mobility.move_messages import ReachableBrokers
 from godwit.trace import Record
 
 __all__ = ["HOLD_S", "OverlayRoutes", "OverlayRoutesState"]
@@ -71,7 +71,7 @@ class OverlayRoutes:
         """Become part of a broker."""
         self.host = host
         return Handlers(
-            messages={Brokers: self.on_brokers},
+            messages={ReachableBrokers: self.on_reachable_brokers},
             relay=self.on_relayed,
             timers={NEWS_TIMER: self._on_news_due, UNSENT_TIMER: self._on_unsent_due, HOLD_TIMER: self._on_hold_due},
             on_link_open=self._on_link_open,
@@ -116,14 +116,14 @@ class OverlayRoutes:
         if self.host.config.family != "tree":
             return
         names = (self.host.name, *(name for name, via in self.routes.items() if via != peer))
-        self.host.send(peer, Brokers(names), effects, now)
+        self.host.send(peer, ReachableBrokers(names), effects, now)
 
-    def on_brokers(self, peer: NodeId, message: Brokers, now: float) -> list[Effect]:
+    def on_reachable_brokers(self, peer: NodeId, message: ReachableBrokers, now: float) -> list[Effect]:
         """Remember which brokers are reached through `peer`, and pass on what is new."""
         if self.host.config.family != "tree":
-            raise PeerFault("Brokers are told on a tree only")
+            raise PeerFault("ReachableBrokers are told on a tree only")
         if type(message.names) is not tuple or any(type(name) is not str for name in message.names):
-            raise PeerFault("Brokers.names must be a tuple of texts")
+            raise PeerFault("ReachableBrokers.names must be a tuple of texts")
         if len(self.routes) + len(message.names) > BROKERS_MAX:
             raise PeerFault(f"more than {BROKERS_MAX} brokers")
         new = tuple(name for name in message.names if self.routes.get(name) != peer and name != self.host.name)
@@ -143,7 +143,7 @@ class OverlayRoutes:
         for peer in self.host.links:
             names = tuple(name for name in news if self.routes.get(name) != peer)
             if names:
-                self.host.send(peer, Brokers(names), effects, now)
+                self.host.send(peer, ReachableBrokers(names), effects, now)
         return effects
 
     # ------------------------------------------------------------ messages that come

@@ -15,8 +15,8 @@ what it has seen little of is taken from the first table [Witten and Bell's back
 
     P(to | before, here) = λ · n(to) / N  +  (1 − λ) · P(to | here),    λ = N / (N + kinds)
 
-N: how often clients were seen to go on from the pair. kinds: to how many brokers. `Wrong` spoils another predictor's
-answers at a chosen rate, to see what errors cost.
+N: how often clients were seen to go on from the pair. kinds: to how many brokers. `NoisyPredictor` spoils another
+predictor's answers at a chosen rate, to see what errors cost.
 
 *Rules.*
 1. The same question gets the same answer, in every process: no randomness, and ties are broken by name. What is equally
@@ -42,7 +42,7 @@ import msgspec
 from godwit.broker.messages import NodeId
 from godwit.errors import GodwitError
 
-__all__ = ["Itineraries", "MovementModel", "Predictor", "Wrong", "model_of"]
+__all__ = ["Itineraries", "MovementModel", "NoisyPredictor", "Predictor", "model_of"]
 
 
 class Predictor(Protocol):
@@ -110,7 +110,7 @@ def _exact(weight: float) -> int | Fraction:
     return weight if isinstance(weight, int) else Fraction(weight)
 
 
-class Wrong(msgspec.Struct, frozen=True):
+class NoisyPredictor(msgspec.Struct, frozen=True):
     """Another predictor, spoilt: with rate `rate` it names one of `brokers` that the other did not."""
 
     predictor: Any  # a Predictor

@@ -50,27 +50,27 @@ import msgspec
 from msgspec import structs
 
 from godwit.broker.broker import EVERYTHING
-from godwit.broker.component import Handlers, Relayed
+from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import ComponentInput, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.host import Host
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Advertise, Attach, Attached, NodeId, Unadvertise
 from godwit.broker.session import Session
 from godwit.filters.filters import TRUE, Filter
-from godwit.mobility.messages import Prefetch, Proxy, Withdraw
 from godwit.mobility.move_checks import check_move
+from godwit.mobility.move_messages import Prefetch, Proxy, WithdrawPrefetch
 from godwit.mobility.predictors import Predictor, model_of
 from godwit.mobility.relocation import Relocation
 from godwit.trace import Record
 
 __all__ = [
     "PUBLISHER_MODES",
-    "Holding",
+    "HeldAdvertisements",
     "PublisherConfig",
     "PublisherPresence",
     "PublisherPresenceState",
+    "PublisherReconfigured",
     "PublisherSettings",
-    "Resettled",
 ]
 
 HOLDINGS_MAX = 10_000
@@ -120,7 +120,7 @@ class PublisherSettings(msgspec.Struct, frozen=True):
         )
 
 
-class Resettled(ComponentInput, frozen=True):
+class PublisherReconfigured(ComponentInput, frozen=True):
     """As `Reconfigured`, and these settings for publishers that move. A publisher that is advertised for already is so
     until its time.
     """
@@ -130,7 +130,7 @@ class Resettled(ComponentInput, frozen=True):
     publishers: PublisherSettings
 
 
-class Holding(msgspec.Struct):
+class HeldAdvertisements(msgspec.Struct):
     """Advertisements that stand here for a publisher that is not."""
 
     kind: str  # delayed, prefetched or proxy
@@ -139,7 +139,7 @@ class Holding(msgspec.Struct):
     until: float
 
 
-class Present(msgspec.Struct):
+class PresentPublisher(msgspec.Struct):
     """A publisher that is here."""
 
     mode: str
@@ -150,7 +150,7 @@ class Present(msgspec.Struct):
     before: NodeId | None = None  # where it was before it came here, if that is known
 
 
-class Predicted(msgspec.Struct, frozen=True):
+class PredictedMove(msgspec.Struct, frozen=True):
     """Where a publisher that has left was said to go."""
 
     to: NodeId
@@ -158,7 +158,7 @@ class Predicted(msgspec.Struct, frozen=True):
     before: NodeId | None  # where it was before it came here
 
 
-class HoldingState(msgspec.Struct, frozen=True):
+class HeldAdvertisementsState(msgspec.Struct, frozen=True):
     """A holding, written down. Until when it lasts is the driver's, in a timer."""
 
     kind: str
@@ -166,7 +166,7 @@ class HoldingState(msgspec.Struct, frozen=True):
     attempt: int
 
 
-class PresentState(msgspec.Struct, frozen=True):
+class PresentPublisherState(msgspec.Struct, frozen=True):
     """A publisher that is here, written down, without what is read only while its greeting is handled."""
 
     mode: str
@@ -180,9 +180,9 @@ class PublisherPresenceState(msgspec.Struct, frozen=True, tag=True):
 
     version: ClassVar[int] = 1
     settings: PublisherSettings | None
-    publishers: dict[NodeId, PresentState]
-    holdings: dict[NodeId, HoldingState]
-    predicted: dict[NodeId, Predicted]
+    publishers: dict[NodeId, PresentPublisherState]
+    holdings: dict[NodeId, HeldAdvertisementsState]
+    predicted: dict[NodeId, PredictedMove]
 
 
 class PublisherPresence:
@@ -196,20 +196,20 @@ class PublisherPresence:
         self.routes = relocation.routes
         self.config = config
         self._settings: PublisherSettings | None = None  # what `config` was made of, if it is not the first one
-        self.publishers: dict[NodeId, Present] = {}
-        self.holdings: dict[NodeId, Holding] = {}
-        self.predicted: dict[NodeId, Predicted] = {}
+        self.publishers: dict[NodeId, PresentPublisher] = {}
+        self.holdings: dict[NodeId, HeldAdvertisements] = {}
+        self.predicted: dict[NodeId, PredictedMove] = {}
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
         return Handlers(
             relayed={
-                Prefetch: Relayed(self.on_prefetch, check_move),
-                Proxy: Relayed(self.on_proxy, check_move),
-                Withdraw: Relayed(self.on_withdraw, check_move),
+                Prefetch: RelayedHandler(self.on_prefetch, check_move),
+                Proxy: RelayedHandler(self.on_proxy, check_move),
+                WithdrawPrefetch: RelayedHandler(self.on_withdraw_prefetch, check_move),
             },
-            inputs={Resettled: self.on_resettled},
+            inputs={PublisherReconfigured: self.on_resettled},
             timers={
                 "holding": self._on_holding_due,
                 "predicted": self._on_predicted_due,
@@ -228,11 +228,11 @@ class PublisherPresence:
     def snapshot(self) -> PublisherPresenceState:
         """All state."""
         publishers = {
-            client: PresentState(here.mode, here.origin, dict(here.told), here.before)
+            client: PresentPublisherState(here.mode, here.origin, dict(here.told), here.before)
             for client, here in self.publishers.items()
         }
         holdings = {
-            client: HoldingState(held.kind, dict(held.advertisements), held.attempt)
+            client: HeldAdvertisementsState(held.kind, dict(held.advertisements), held.attempt)
             for client, held in self.holdings.items()
         }
         return PublisherPresenceState(self._settings, publishers, holdings, dict(self.predicted))
@@ -242,16 +242,16 @@ class PublisherPresence:
         if state.settings is not None:
             self._settings, self.config = state.settings, state.settings.config()
         self.publishers = {
-            client: Present(here.mode, here.origin, 0.0, dict(here.told), brings=False, before=here.before)
+            client: PresentPublisher(here.mode, here.origin, 0.0, dict(here.told), brings=False, before=here.before)
             for client, here in state.publishers.items()
         }
         self.holdings = {
-            client: Holding(held.kind, dict(held.advertisements), held.attempt, until=0.0)
+            client: HeldAdvertisements(held.kind, dict(held.advertisements), held.attempt, until=0.0)
             for client, held in state.holdings.items()
         }
         self.predicted = dict(state.predicted)
 
-    def on_resettled(self, input: Resettled, now: float) -> list[Effect]:
+    def on_resettled(self, input: PublisherReconfigured, now: float) -> list[Effect]:
         """Have these settings from now on."""
         self._settings, self.config = input.publishers, input.publishers.config()
         return self.host.reconfigure(input.neighbours, input.limits, now)
@@ -269,7 +269,7 @@ class PublisherPresence:
         known = {} if message.origin == "" else (brought or self._everything())
         renewed_at = message.renewed_at if message.origin else now
         before = self._before(message)
-        present = Present(message.mode, message.origin or host.name, renewed_at, known, bool(brought), before)
+        present = PresentPublisher(message.mode, message.origin or host.name, renewed_at, known, bool(brought), before)
         self.publishers[client] = present
         effects = host.attach(connection, message, now)
         if host.sessions.client_of(connection) != client:  # there was no room
@@ -285,7 +285,7 @@ class PublisherPresence:
         effects += self._withdraw(client, message.attempt, now)
         home = message.home
         if message.mode in PREFETCHING and held is None and home != host.name and self.routes.knows(home):
-            effects += self.routes.send_to(home, Withdraw(client, home, message.attempt), now)  # rule 5
+            effects += self.routes.send_to(home, WithdrawPrefetch(client, home, message.attempt), now)  # rule 5
         if message.mode == "proxy":
             effects = self._renewed_when_due(session, present, effects, now)
         return effects
@@ -346,7 +346,9 @@ class PublisherPresence:
             effects += self._predict(session, present.before, now)
         if present.mode in DELAYED:
             until = now + self.config.delay_s
-            effects += self._hold_for(client, Holding("delayed", self._said(session), session.attempt, until), now)
+            effects += self._hold_for(
+                client, HeldAdvertisements("delayed", self._said(session), session.attempt, until), now
+            )
         return effects + host.withdraw(host.sessions.end(client, now, "the publisher has gone"), now, client)
 
     def _on_session_ended(self, client: NodeId) -> None:
@@ -369,7 +371,7 @@ class PublisherPresence:
         to = None if predictor is None else predictor.next_broker(client, self.host.name, attempt, before)
         if to is None or not self.routes.knows(to) or not said or len(self.predicted) >= HOLDINGS_MAX:
             return []
-        self.predicted[client] = Predicted(to, attempt, before)
+        self.predicted[client] = PredictedMove(to, attempt, before)
         timer = StartTimer(("predicted", client), now + self.config.prefetch_s)
         return [timer, *self.routes.send_to(to, Prefetch(client, to, attempt, _advertisements(client, said)), now)]
 
@@ -403,7 +405,9 @@ class PublisherPresence:
             if self._said(session) != present.told:
                 effects += self._tell_proxies(client, present, session.attempt, self._said(session), now)
 
-    def _renewed_when_due(self, session: Session, present: Present, effects: list[Effect], now: float) -> list[Effect]:
+    def _renewed_when_due(
+        self, session: Session, present: PresentPublisher, effects: list[Effect], now: float
+    ) -> list[Effect]:
         """Tell the proxies of a publisher that comes what they do not know, or that they are to go on. Rule 4."""
         client, said = session.client, self._said(session)
         every_s = self.config.lease_s / RENEWALS
@@ -414,7 +418,7 @@ class PublisherPresence:
         return [*stamped, *told, StartTimer(("renew", client), present.renewed_at + every_s)]
 
     def _tell_proxies(
-        self, client: NodeId, present: Present, attempt: int, said: dict[str, Filter], now: float
+        self, client: NodeId, present: PresentPublisher, attempt: int, said: dict[str, Filter], now: float
     ) -> list[Effect]:
         present.told, present.renewed_at = said, now
         effects: list[Effect] = []
@@ -432,7 +436,9 @@ class PublisherPresence:
             return []
         said = {advertise.id[1]: advertise.filter for advertise in message.advertisements}
         if said:
-            return self._hold_for(client, Holding("proxy", said, message.attempt, now + self.config.lease_s), now)
+            return self._hold_for(
+                client, HeldAdvertisements("proxy", said, message.attempt, now + self.config.lease_s), now
+            )
         effects: list[Effect] = []
         if held is not None:
             self._let_go(client, effects, now)
@@ -460,9 +466,9 @@ class PublisherPresence:
         if held is not None:  # it has left us, and will be back
             said = {**held.advertisements, **said}
         until = now + self.config.prefetch_s
-        return self._hold_for(message.client, Holding("prefetched", said, message.attempt, until), now)
+        return self._hold_for(message.client, HeldAdvertisements("prefetched", said, message.attempt, until), now)
 
-    def on_withdraw(self, peer: NodeId, message: Withdraw, now: float) -> list[Effect]:
+    def on_withdraw_prefetch(self, peer: NodeId, message: WithdrawPrefetch, now: float) -> list[Effect]:
         """A publisher is elsewhere: tell the broker that expects it, or stop waiting for it. Rule 5."""
         if message.to != self.host.name:
             return self.routes.send_to(message.to, message, now)
@@ -479,7 +485,7 @@ class PublisherPresence:
         if said is None or said.attempt >= attempt:
             return []
         del self.predicted[client]
-        withdraw = Withdraw(client, said.to, attempt)
+        withdraw = WithdrawPrefetch(client, said.to, attempt)
         return [StopTimer(("predicted", client)), *self.routes.send_to(said.to, withdraw, now)]
 
     def _on_predicted_due(self, key: TimerKey, now: float) -> list[Effect]:
@@ -488,7 +494,7 @@ class PublisherPresence:
 
     # ------------------------------------------------------------ holding
 
-    def _hold_for(self, client: NodeId, holding: Holding, now: float) -> list[Effect]:
+    def _hold_for(self, client: NodeId, holding: HeldAdvertisements, now: float) -> list[Effect]:
         """Advertise for a publisher that is not here; instead of what was held for it before."""
         host, before = self.host, self.holdings.get(client)
         if before is None and len(self.holdings) >= HOLDINGS_MAX:
@@ -533,7 +539,7 @@ def _advertisements(client: NodeId, said: Mapping[str, Filter]) -> tuple[Adverti
     return tuple(Advertise((client, name), filter) for name, filter in said.items())
 
 
-def _stamped(tell: Tell, present: Present) -> Tell:
+def _stamped(tell: Tell, present: PresentPublisher) -> Tell:
     """The welcome with what the publisher is to carry to the next broker."""
     if type(tell.message) is not Attached:
         return tell

@@ -30,7 +30,7 @@ replay loses nothing and overtakes nothing: publishers move by the same protocol
    for it stays there until somebody asks. One of which only a part comes goes on with that part after `RELOCATE_S`.
 8. Where the session is not, those are asked whom the client has greeted in vain since (`Attach.tried`): one of them may
    have it, and whoever knew that has lost its disk. When it is found or given up, they are told that any other is
-   `Over`. No session is begun for a client that has gone again.
+   `EndOlderSession`. No session is begun for a client that has gone again.
 9. A session goes on once: a replay that comes again is dropped. Only a broker that has lost its memory cannot tell; it
    goes on with it under another name, by which the client knows that its numbers do not count.
 10. Whatever dies with a disk (a session, its queue, what was kept for one on its way, a replay in hand), the client
@@ -56,18 +56,27 @@ import msgspec
 from msgspec import structs
 
 from godwit.broker.broker import EVERYTHING
-from godwit.broker.component import Handlers, Relayed
+from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.groups import Groups
 from godwit.broker.host import Host
 from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
 from godwit.broker.session import Session
-from godwit.broker.sessions import unmeant
+from godwit.broker.sessions import not_addressed
 from godwit.filters.events import Event
 from godwit.mobility.arrival import Arrival, ArrivalState, ArrivalVariant, Step
 from godwit.mobility.context_following import ContextFollowing
-from godwit.mobility.messages import AskWishes, Elsewhere, NotHere, Over, Relocate, Replay, Superseded, Wishes
 from godwit.mobility.move_checks import check_move
+from godwit.mobility.move_messages import (
+    AskInterests,
+    EndOlderSession,
+    Interests,
+    Relocate,
+    Replay,
+    SessionElsewhere,
+    SessionUnknown,
+    Superseded,
+)
 from godwit.mobility.overlay_routes import HOLD_S, OverlayRoutes
 from godwit.mobility.transfer_barrier import FLUSH_S, Barrier
 from godwit.trace import Record
@@ -118,11 +127,11 @@ class Relocation:
             Relocate: self.on_relocate,
             Replay: self.on_replay,
             Superseded: self.on_superseded,
-            NotHere: self.on_not_here,
-            Over: self.on_over,
+            SessionUnknown: self.on_session_unknown,
+            EndOlderSession: self.on_end_older_session,
         }
         return Handlers(
-            relayed={kind: Relayed(handler, check_move) for kind, handler in handlers.items()},
+            relayed={kind: RelayedHandler(handler, check_move) for kind, handler in handlers.items()},
             timers={"relocate": self._on_relocate_due},
             on_detach=self._on_detach,
         )
@@ -318,10 +327,10 @@ class Relocation:
             if attempt > moved.attempt:
                 return self.barrier.refer(message, moved.to, now)
             return self.supersede(message, moved.attempt, now)
-        effects = self.routes.send_to(message.to, NotHere(client, message.to, attempt), now)
+        effects = self.routes.send_to(message.to, SessionUnknown(client, message.to, attempt), now)
         return effects if moved is None else effects + self.barrier.flush_again(client, message.to, moved.attempt, now)
 
-    def supersede(self, message: Relocate | AskWishes, latest: int, now: float) -> list[Effect]:
+    def supersede(self, message: Relocate | AskInterests, latest: int, now: float) -> list[Effect]:
         """Tell the broker that asks that the client has been seen elsewhere since."""
         superseded = Superseded(message.client, message.to, message.attempt, latest, self.host.name)
         return self.routes.send_to(message.to, superseded, now)
@@ -420,7 +429,7 @@ class Relocation:
         arrival.flushes, arrival.gives_up_at = flushes, now + FLUSH_S
         return [*effects, StartTimer(("relocate", client), now + ASK_AGAIN_S)]
 
-    def awaited(self, message: Superseded | NotHere | Elsewhere | Wishes) -> Arrival | None:
+    def awaited(self, message: Superseded | SessionUnknown | SessionElsewhere | Interests) -> Arrival | None:
         """The arrival that an answer is for, if it is still waited for."""
         arrival = self.arrivals.get(message.client)
         return arrival if arrival is not None and arrival.attach.attempt >= message.attempt else None
@@ -467,8 +476,8 @@ class Relocation:
         for event, names in arrival.buffer:
             held = [session.subscriptions[name] for name in names if name in session.subscriptions]
             wanting = tuple(one.id[1] for one in held if session.wants(one.id[1], event) and takes(event, one))
-            if wanting and not session.is_meant(event):
-                effects.append(unmeant(client, event))
+            if wanting and not session.is_addressed(event):
+                effects.append(not_addressed(client, event))
             elif wanting and session.seen.add(event.publisher, event.sequence):
                 session.queue.put(event, wanting, now)
         effects += session.gone()
@@ -534,7 +543,7 @@ class Relocation:
             effects += self.barrier.refer(after, home, now)
         return effects
 
-    def on_not_here(self, peer: NodeId, message: NotHere, now: float) -> list[Effect]:
+    def on_session_unknown(self, peer: NodeId, message: SessionUnknown, now: float) -> list[Effect]:
         """The session is lost."""
         if message.to != self.host.name:
             return self.routes.send_to(message.to, message, now)
@@ -567,11 +576,11 @@ class Relocation:
         effects: list[Effect] = []
         for other in dict.fromkeys((*attach.tried, attach.home)) if attach.tried else ():
             if other != self.host.name and self.routes.knows(other):
-                over = Over(attach.client, other, attach.attempt, self.host.name)
+                over = EndOlderSession(attach.client, other, attach.attempt, self.host.name)
                 effects += self.routes.send_to(other, over, now)
         return effects
 
-    def on_over(self, peer: NodeId, message: Over, now: float) -> list[Effect]:
+    def on_end_older_session(self, peer: NodeId, message: EndOlderSession, now: float) -> list[Effect]:
         """A session that the client never heard of, or has given up, ends."""
         host, client = self.host, message.client
         if message.to != host.name:

@@ -22,8 +22,8 @@ at O since they came there.
 3. A question that is asked again, every `ASK_AGAIN_S`, sends all the `Flush`es again. A broker that is met for the
    first time, or in another life, is sent those that concern it.
 4. The new life of a broker needs no flushing of what was sent to it: that was for its past one.
-5. A broker without the session says who has it (`Elsewhere`), and N asks there, with new `Flush`es: those before were
-   answered to the wrong one.
+5. A broker without the session says who has it (`SessionElsewhere`), and N asks there, with new `Flush`es: those before
+   were answered to the wrong one.
 6. What is kept here goes when the relocation is over, or after `FLUSH_S`.
 
 *Cost.* For n brokers a relocation takes one multicast and n answers, two of each for a client that has published. A
@@ -40,14 +40,14 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 from msgspec import structs
 
-from godwit.broker.component import Handlers, Relayed
+from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey
 from godwit.broker.host import Host
 from godwit.broker.messages import Bye, NodeId
 from godwit.broker.session import Session
 from godwit.mobility.arrival import Arrival, FlushKey
-from godwit.mobility.messages import AskWishes, Elsewhere, Flush, Flushed, NotHere, Relocate
 from godwit.mobility.move_checks import check_move
+from godwit.mobility.move_messages import AskInterests, Flush, Flushed, Relocate, SessionElsewhere, SessionUnknown
 from godwit.mobility.overlay_routes import OverlayRoutes
 
 __all__ = ["FLUSH_S", "Barrier", "GraphBarrier", "InTransit", "TransferBarrierState", "TreeBarrier"]
@@ -95,7 +95,7 @@ class Barrier(Protocol):
     def serve(self, transit: InTransit) -> None:
         """Work for these sessions from now on."""
 
-    def send_question(self, arrival: Arrival, message: AskWishes | Relocate, now: float) -> list[Effect]:
+    def send_question(self, arrival: Arrival, message: AskInterests | Relocate, now: float) -> list[Effect]:
         """Send a question about a client that has turned up here to where it was."""
 
     def refer(self, message: Relocate, home: NodeId, now: float) -> list[Effect]:
@@ -147,7 +147,7 @@ class TreeBarrier:
         """Work for these sessions from now on."""
         self.transit = transit
 
-    def send_question(self, arrival: Arrival, message: AskWishes | Relocate, now: float) -> list[Effect]:
+    def send_question(self, arrival: Arrival, message: AskInterests | Relocate, now: float) -> list[Effect]:
         """It must not overtake what this broker has still to tell. (rule 6 of relocation.py)"""
         return self.routes.send_behind_tables(arrival.attach.home, message, now)
 
@@ -155,7 +155,7 @@ class TreeBarrier:
         """The question goes on."""
         client, to, attempt = message.client, message.to, message.attempt
         if home == to:  # the trail ends where it began
-            return self.routes.send_to(to, NotHere(client, to, attempt), now)
+            return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
         return self.routes.send_to(home, Relocate(client, home, to, attempt, message.life), now)
 
     def depart(self, session: Session, message: Relocate, now: float) -> list[Effect]:
@@ -214,9 +214,9 @@ class GraphBarrier:
         self.host = host
         return Handlers(
             relayed={
-                Elsewhere: Relayed(self.on_elsewhere, check_move),
-                Flush: Relayed(self.on_flush, check_move),
-                Flushed: Relayed(self.on_flushed, check_move),
+                SessionElsewhere: RelayedHandler(self.on_session_elsewhere, check_move),
+                Flush: RelayedHandler(self.on_flush, check_move),
+                Flushed: RelayedHandler(self.on_flushed, check_move),
             },
             timers={"leaving": self._on_leaving_due, "flushed": self._on_flushed_due},
             on_broker_met=self._on_broker_met,
@@ -368,7 +368,7 @@ class GraphBarrier:
 
     # ------------------------------------------------------------ sessions that come
 
-    def send_question(self, arrival: Arrival, message: AskWishes | Relocate, now: float) -> list[Effect]:
+    def send_question(self, arrival: Arrival, message: AskInterests | Relocate, now: float) -> list[Effect]:
         """Behind a question for the session, everybody flushes."""
         attach = arrival.attach
         effects = self.routes.send_to(attach.home, message, now)
@@ -378,10 +378,10 @@ class GraphBarrier:
         """The broker that has asked is told where to ask. (rule 5)"""
         client, to, attempt = message.client, message.to, message.attempt
         if home == to:  # the trail ends where it began
-            return self.routes.send_to(to, NotHere(client, to, attempt), now)
-        return self.routes.send_to(to, Elsewhere(client, to, attempt, home), now)
+            return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
+        return self.routes.send_to(to, SessionElsewhere(client, to, attempt, home), now)
 
-    def on_elsewhere(self, peer: NodeId, message: Elsewhere, now: float) -> list[Effect]:
+    def on_session_elsewhere(self, peer: NodeId, message: SessionElsewhere, now: float) -> list[Effect]:
         """Ask again, at the right place. (rule 5)"""
         arrival = self.transit.awaited(message)
         if arrival is None or arrival.parts or arrival.attach.attempt != message.attempt:

@@ -33,7 +33,7 @@ from msgspec import structs
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.gossip import WHEREABOUTS, Gossip, stamp_of
-from godwit.broker.gossip_messages import Dwelling, Fact
+from godwit.broker.gossip_messages import Fact, SessionLocation
 from godwit.broker.host import Host
 from godwit.broker.messages import Attach, Bye, NodeId
 from godwit.broker.session import Session
@@ -41,14 +41,14 @@ from godwit.mobility.arrival import Arrival, Step
 from godwit.mobility.relocation import Relocation
 from godwit.trace import Record
 
-__all__ = ["NAMED_WAIT_S", "Desk", "Whereabouts"]
+__all__ = ["NAMED_WAIT_S", "AttachPoint", "Whereabouts"]
 
 NAMED_WAIT_S = 10.0
 ASK_RARELY_S = 120.0  # for a session that was asked for, when its client has gone
 WAIT_TIMER = "named"
 
 
-class Desk(Protocol):
+class AttachPoint(Protocol):
     """Where clients attach. (`attaching.py`)"""
 
     def come(self, connection: str, message: Attach, now: float) -> list[Effect]:
@@ -60,7 +60,7 @@ class Whereabouts:
 
     label = "whereabouts"
     host: Host
-    desk: Desk
+    desk: AttachPoint
 
     def __init__(self, relocation: Relocation, gossip: Gossip) -> None:
         self.relocation = relocation
@@ -105,7 +105,7 @@ class Whereabouts:
         """The greeting of a client that remembers all that the brokers know of it. (rule 1)"""
         client = message.client
         session, arrival = self.host.sessions.session(client), self.relocation.arrivals.get(client)
-        known: Dwelling | None = self.gossip.value(WHEREABOUTS, client)
+        known: SessionLocation | None = self.gossip.value(WHEREABOUTS, client)
         attempt = max(self._attempts(client, now))
         brought = Attach(client, quench=message.quench, attempt=attempt, mode=message.mode, context=message.context)
         if session is not None:
@@ -206,7 +206,7 @@ class Whereabouts:
         known = None if fact is None else fact.value
         if session is None or not session.named:
             moved = relocation.moved.get(client)
-            if fact is None or not isinstance(known, Dwelling) or known.home != name:
+            if fact is None or not isinstance(known, SessionLocation) or known.home != name:
                 return
             is_given = moved is not None and moved.attempt > known.attempt
             if (is_given and session is None) or client in relocation.arrivals:
@@ -216,17 +216,22 @@ class Whereabouts:
         if fact is not None and (fact.stamp, fact.by) > (2 * session.attempt + 1, name):
             effects += self._end_earlier(session, fact, now)
             return
-        if isinstance(known, Dwelling) and (known.home, known.attempt) == (name, session.attempt):
+        if isinstance(known, SessionLocation) and (known.home, known.attempt) == (name, session.attempt):
             return
-        here = Dwelling(name, session.name, session.attempt)
+        here = SessionLocation(name, session.name, session.attempt)
         reason = self.gossip.put(WHEREABOUTS, (client,), here, now, 2 * session.attempt)
         if reason is not None:
-            effects.append(Trace(Record("lost", client, "Known", detail=reason)))
+            effects.append(Trace(Record("lost", client, "GossipUpdate", detail=reason)))
 
     def on_fact(self, fact: Fact, effects: list[Effect], now: float) -> None:
         """Another broker has the client's session: an earlier one here ends. (rule 3)"""
         name, session = self.host.name, self.host.sessions.session(fact.key[0])
-        if session is None or not session.named or not isinstance(fact.value, Dwelling) or fact.value.home == name:
+        if (
+            session is None
+            or not session.named
+            or not isinstance(fact.value, SessionLocation)
+            or fact.value.home == name
+        ):
             return
         if (fact.stamp, fact.by) > (2 * session.attempt, name):
             effects += self._end_earlier(session, fact, now)
@@ -235,7 +240,7 @@ class Whereabouts:
         host = self.host
         effects: list[Effect] = [] if session.connection is None else host.unlink(session.connection)
         effects += self.relocation.barrier.stay(session.client, fact.stamp // 2, now)
-        where = f" at {fact.value.home}" if isinstance(fact.value, Dwelling) else ""
+        where = f" at {fact.value.home}" if isinstance(fact.value, SessionLocation) else ""
         ended = host.sessions.end(session.client, now, f"the client has a later session{where}")
         return effects + host.withdraw(ended, now, session.client)
 

@@ -9,10 +9,11 @@
 ('city/+/speed', 'city/car-17/speed')
 """
 
-from godwit.mqtt.decoding import Decoder
-from godwit.mqtt.encoding import encode
-from godwit.mqtt.exchange import Kept, Settings
-from godwit.mqtt.greeting import answer_to_fault, greeting
+from godwit.mqtt.connect_refusal import answer_to_fault, refusing_connack
+from godwit.mqtt.mqtt_effects import MqttSettings, PersistentState
+from godwit.mqtt.mqtt_session import MqttSession
+from godwit.mqtt.packet_decoder import Decoder
+from godwit.mqtt.packet_encoder import encode
 from godwit.mqtt.packets import (
     FROM_CLIENT,
     FROM_SERVER,
@@ -35,8 +36,7 @@ from godwit.mqtt.packets import (
     Unsubscribe,
     Will,
 )
-from godwit.mqtt.reasons import Reason
-from godwit.mqtt.session import MqttSession
+from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.topics import TopicFilter, matches, topic_filter
 
 __all__ = [
@@ -47,9 +47,10 @@ __all__ = [
     "Connect",
     "Decoder",
     "Disconnect",
-    "Kept",
     "MqttSession",
+    "MqttSettings",
     "Packet",
+    "PersistentState",
     "Pingreq",
     "Pingresp",
     "Puback",
@@ -57,8 +58,7 @@ __all__ = [
     "Publish",
     "Pubrec",
     "Pubrel",
-    "Reason",
-    "Settings",
+    "ReasonCode",
     "Suback",
     "Subscribe",
     "Subscription",
@@ -68,7 +68,7 @@ __all__ = [
     "Will",
     "answer_to_fault",
     "encode",
-    "greeting",
     "matches",
+    "refusing_connack",
     "topic_filter",
 ]

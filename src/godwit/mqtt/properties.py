@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from godwit.errors import BadValue, MqttFault
-from godwit.mqtt.reasons import Reason
+from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.topics import checked_name
 
 __all__ = ["ALLOWED", "NAMES", "Properties", "malformed", "protocol_error", "read", "read_varint", "varint", "write"]
@@ -82,21 +82,21 @@ ALLOWED: dict[str, dict[int, tuple[str, int]]] = {
 """By packet (`Will` is the one inside CONNECT), the properties it may bear."""
 
 _ABOVE_ZERO = {
-    "receive_maximum": Reason.PROTOCOL_ERROR,
-    "maximum_packet_size": Reason.PROTOCOL_ERROR,
-    "subscription_identifier": Reason.PROTOCOL_ERROR,
-    "topic_alias": Reason.TOPIC_ALIAS_INVALID,
+    "receive_maximum": ReasonCode.PROTOCOL_ERROR,
+    "maximum_packet_size": ReasonCode.PROTOCOL_ERROR,
+    "subscription_identifier": ReasonCode.PROTOCOL_ERROR,
+    "topic_alias": ReasonCode.TOPIC_ALIAS_INVALID,
 }
 
 
 def malformed(text: str) -> NoReturn:
     """The packet cannot be read."""
-    raise MqttFault(Reason.MALFORMED_PACKET, text)
+    raise MqttFault(ReasonCode.MALFORMED_PACKET, text)
 
 
 def protocol_error(text: str) -> NoReturn:
     """The packet can be read and is not allowed."""
-    raise MqttFault(Reason.PROTOCOL_ERROR, text)
+    raise MqttFault(ReasonCode.PROTOCOL_ERROR, text)
 
 
 # ------------------------------------------------------------ reading

@@ -41,7 +41,7 @@ from godwit.filters import (
     starts_with,
 )
 from godwit.filters.sets import PATTERN_LENGTH_MAX, escaped
-from godwit.mqtt.reasons import Reason
+from godwit.mqtt.reason_codes import ReasonCode
 
 __all__ = ["TopicFilter", "checked_filter", "checked_name", "checked_text", "matches", "topic_filter"]
 
@@ -62,35 +62,35 @@ def _is_unfit(text: str) -> bool:
 def checked_text(text: str, what: str) -> str:
     """A name that a peer gave: of a client, a user."""
     if _is_unfit(text):
-        raise MqttFault(Reason.MALFORMED_PACKET, f"{what} holds a control character or a non-character")
+        raise MqttFault(ReasonCode.MALFORMED_PACKET, f"{what} holds a control character or a non-character")
     return text
 
 
 def checked_name(topic: str) -> str:
     """A topic name: what an event is published to. [mqtt5 §4.7.3]"""
     if not topic:
-        raise MqttFault(Reason.MALFORMED_PACKET, "a topic name is empty")
+        raise MqttFault(ReasonCode.MALFORMED_PACKET, "a topic name is empty")
     if "+" in topic or "#" in topic:
-        raise MqttFault(Reason.MALFORMED_PACKET, "a topic name holds a wildcard")
+        raise MqttFault(ReasonCode.MALFORMED_PACKET, "a topic name holds a wildcard")
     return checked_text(topic, "a topic name")
 
 
 def checked_filter(text: str) -> str:
     """A topic filter: its wildcards stand alone in their levels, and `#` is last. [mqtt5 §4.7.1, §4.8.2]"""
     if not text:
-        raise MqttFault(Reason.MALFORMED_PACKET, "a topic filter is empty")
+        raise MqttFault(ReasonCode.MALFORMED_PACKET, "a topic filter is empty")
     checked_text(text, "a topic filter")
     share, levels, _ = split(text)
     if share is not None and (not share or "+" in share or "#" in share or not levels):
-        raise MqttFault(Reason.PROTOCOL_ERROR, "a shared subscription is $share/NAME/FILTER")  # [MQTT-4.8.2-1]
+        raise MqttFault(ReasonCode.PROTOCOL_ERROR, "a shared subscription is $share/NAME/FILTER")  # [MQTT-4.8.2-1]
     if not levels:
-        raise MqttFault(Reason.MALFORMED_PACKET, "a topic filter has no topic before its content filter")
+        raise MqttFault(ReasonCode.MALFORMED_PACKET, "a topic filter has no topic before its content filter")
     if "+" in levels or "#" in levels:
         *before, last = levels.split("/")
         if any("#" in level or ("+" in level and level != "+") for level in before) or (
             last not in ("+", "#") and ("+" in last or "#" in last)
         ):
-            raise MqttFault(Reason.MALFORMED_PACKET, "a wildcard stands alone in its level, and # in the last one")
+            raise MqttFault(ReasonCode.MALFORMED_PACKET, "a wildcard stands alone in its level, and # in the last one")
     return text
 
 

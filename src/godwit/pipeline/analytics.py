@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SHARES",
-    "Source",
+    "TraceSource",
     "control",
     "delivered",
     "deliveries",
@@ -86,7 +86,7 @@ SHARES = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True)
-class Source:
+class TraceSource:
     """A run's trace, or a table of many: where it is, what it is called, and when its measurements begin."""
 
     path: Path
@@ -94,7 +94,7 @@ class Source:
     from_s: float = 0.0
 
 
-def find(paths: Iterable[str | Path], from_s: float | None = None) -> list[Source]:
+def find(paths: Iterable[str | Path], from_s: float | None = None) -> list[TraceSource]:
     """The traces in these folders and below them, and the tables of traces; both where they are side by side.
 
     A run is called as its folder is, with more of its path if need be. Measurements begin at `from_s`; unless told,
@@ -117,8 +117,8 @@ def find(paths: Iterable[str | Path], from_s: float | None = None) -> list[Sourc
         _check(file)
     runs = _names(list(files))
     _refuse_twice(list(given.values()), {run: file.parent for file, run in runs.items()})
-    return [Source(table, from_s=from_s or 0.0) for table in given.values()] + [
-        Source(file, run, _warmup_s(file) if from_s is None else from_s) for file, run in runs.items()
+    return [TraceSource(table, from_s=from_s or 0.0) for table in given.values()] + [
+        TraceSource(file, run, _warmup_s(file) if from_s is None else from_s) for file, run in runs.items()
     ]
 
 
@@ -148,7 +148,7 @@ def _warmup_s(file: Path) -> float:
         return 0.0
 
 
-def read(spark: "SparkSession", sources: Sequence[Source]) -> "DataFrame":
+def read(spark: "SparkSession", sources: Sequence[TraceSource]) -> "DataFrame":
     """All rows of these traces, with `place` and `from_s`."""
     if not sources:
         raise PipelineError("there is no trace to read")
@@ -199,7 +199,7 @@ def _refuse_twice(given: Sequence[Path], named: dict[str, Path]) -> None:
             named[run] = table
 
 
-def _known(spark: "SparkSession", files: Sequence[Source]) -> "DataFrame":
+def _known(spark: "SparkSession", files: Sequence[TraceSource]) -> "DataFrame":
     """Which run a file is of, as Spark names files, and when its measurements begin."""
     columns = {
         "path": [f"file:{each.path.resolve()}" for each in files],
@@ -445,8 +445,8 @@ def table_curve(trace: "DataFrame", pieces: int = 100) -> "DataFrame":
 
 
 def residues(trace: "DataFrame") -> "DataFrame":
-    """By run, the events that reached a border broker in vain: `residue` and `unmeant`."""
-    return kinds(measured(trace).where("kind in ('residue', 'unmeant')"))
+    """By run, the events that reached a border broker in vain: `residue` and `not_addressed`."""
+    return kinds(measured(trace).where("kind in ('residue', 'not_addressed')"))
 
 
 # ---------------------------------------------------------------- all of it, run by run
@@ -490,7 +490,7 @@ def summaries(
         sizes = table_sizes(trace).groupBy("run", "table").agg(fn.sum("average").alias("entries"))
         for row in sizes.orderBy("run", "table").collect():
             runs[row.run].setdefault("entries", {})[row.table] = row.entries
-    for row in residues(trace).collect() if there & {"residue", "unmeant"} else ():
+    for row in residues(trace).collect() if there & {"residue", "not_addressed"} else ():
         runs[row.run][row.kind] = row.rows
     return runs
 

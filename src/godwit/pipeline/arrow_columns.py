@@ -15,13 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from godwit.matching.matcher import Columns
-from godwit.matching.packed import Coded, Either, Masked, Packed, Places, Times
+from godwit.matching.packed_columns import (
+    DictionaryColumn,
+    MaskedColumn,
+    PackedColumn,
+    PointColumn,
+    TimeColumn,
+    UnionColumn,
+)
 from godwit.pipeline.columns import column_of, form_of_arrow, from_arrow
 
-__all__ = ["Reader"]
+__all__ = ["ColumnReader"]
 
 
-class Reader:
+class ColumnReader:
     """Makes columns of record batches; remembers the dictionaries of the last one."""
 
     def __init__(self, attributes: Iterable[str]) -> None:
@@ -47,10 +54,10 @@ class Reader:
                 self._packed(f"{name}.{kind}", "int" if kind == "big" else kind, _field(array, kind, fields))
                 for kind in (field.name for field in array.type)
             ]
-            return Either(tuple(parts))
+            return UnionColumn(tuple(parts))
         return self._packed(name, form.kind, array)
 
-    def _packed(self, name: str, kind: str, array: Any) -> Packed:
+    def _packed(self, name: str, kind: str, array: Any) -> PackedColumn:
         if kind == "text":
             return self._coded(name, array)
         valid = np.ones(len(array), dtype=np.bool_)
@@ -58,18 +65,18 @@ class Reader:
             valid = array.is_valid().to_numpy(zero_copy_only=False)
         if kind == "point":
             lon, lat = (_floats(_field(array, name, pc.struct_field)) for name in ("lon", "lat"))
-            return Places(lon, lat, valid & (np.abs(lon) <= 180) & (np.abs(lat) <= 90))
+            return PointColumn(lon, lat, valid & (np.abs(lon) <= 180) & (np.abs(lat) <= 90))
         if kind == "time":
             micros = array.cast(pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64())
-            return Times(_filled(micros, 0), valid)
+            return TimeColumn(_filled(micros, 0), valid)
         if pa.types.is_decimal(array.type):
-            return Masked(_filled(array.cast(pa.uint64()), 0), valid)
+            return MaskedColumn(_filled(array.cast(pa.uint64()), 0), valid)
         if kind == "float":
             floats = _floats(array)
-            return Masked(floats, valid & np.isfinite(floats))
-        return Masked(_filled(array, False if kind == "bool" else 0), valid)
+            return MaskedColumn(floats, valid & np.isfinite(floats))
+        return MaskedColumn(_filled(array, False if kind == "bool" else 0), valid)
 
-    def _coded(self, name: str, array: Any) -> Coded:
+    def _coded(self, name: str, array: Any) -> DictionaryColumn:
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         elif array.dictionary.null_count:
@@ -77,7 +84,7 @@ class Reader:
         known = self._texts.get(name)
         if known is None or not known[0].equals(array.dictionary):
             known = self._texts[name] = (array.dictionary, array.dictionary.to_pylist())
-        return Coded(known[1], _filled(array.indices.cast(pa.int64()), -1))
+        return DictionaryColumn(known[1], _filled(array.indices.cast(pa.int64()), -1))
 
 
 def _field(array: Any, name: str, through_nulls: Any) -> Any:

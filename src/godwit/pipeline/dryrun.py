@@ -1,7 +1,7 @@
 """A dry run: what a filter would have matched of a table of events, how many on each day, and which.
 
-*Theory.* One filter needs no index. It is a column of Spark SQL (`sql.py`), so Parquet gives only the columns it names,
-and only the row groups whose extremes it does not rule out. How many events there were at all is a count without
+*Theory.* One filter needs no index. It is a column of Spark SQL (`filter_sql.py`), so Parquet gives only the columns it
+names, and only the row groups whose extremes it does not rule out. How many events there were at all is a count without
 columns, which Parquet answers from its footers. Three small jobs: counts of the days, counts of all, the first few.
 
 *Rules.*
@@ -19,7 +19,7 @@ from godwit.filters.filters import Filter, attributes_of
 from godwit.filters.language import parse
 from godwit.pipeline.columns import attribute_of
 from godwit.pipeline.columns import attributes_of as attributes_of_rows
-from godwit.pipeline.sql import condition_for
+from godwit.pipeline.filter_sql import condition_for
 from godwit.pipeline.tables import read
 
 if TYPE_CHECKING:

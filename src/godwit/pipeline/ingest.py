@@ -297,7 +297,7 @@ def _forms(staged: Sequence[Staged]) -> dict[str, tuple[Form, bool]]:
 
 
 def _units(
-    change: tables.Change, table: str, forms: dict[str, Form], staged: Sequence[Staged], cores: int
+    change: tables.TableChange, table: str, forms: dict[str, Form], staged: Sequence[Staged], cores: int
 ) -> list[Unit]:
     """The files that are written: some for each day, and for the quarantine."""
     by_day: dict[int, list[Slice]] = {}

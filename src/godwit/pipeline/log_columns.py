@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from godwit.errors import GodwitError, PipelineError
 from godwit.filters.events import Attributes
-from godwit.filters.lines import plain
+from godwit.filters.json_lines import plain
 from godwit.pipeline.columns import EXACT_MAX, INT64_MAX, OWN, Form, arrow_type, column_of, to_arrow
 from godwit.pipeline.formats.by_line import of_data
-from godwit.pipeline.formats.rows import MICROSECONDS, YEAR_MAX_US, YEAR_MIN_US, Own, in_microseconds
-from godwit.pipeline.log_pieces import Piece, lines_of_piece
+from godwit.pipeline.formats.rows import MICROSECONDS, YEAR_MAX_US, YEAR_MIN_US, EventHeader, in_microseconds
+from godwit.pipeline.log_pieces import LogPiece, lines_of_piece
 
 __all__ = ["Wanted", "batches", "fits"]
 
@@ -92,7 +92,7 @@ _OWN_TYPES = {
 assert tuple(_OWN_TYPES) == OWN
 
 
-def batches(piece: Piece, wanted: Wanted, rows_max: int) -> Iterator[Any]:
+def batches(piece: LogPiece, wanted: Wanted, rows_max: int) -> Iterator[Any]:
     """The events of a piece as Arrow batches of at most so many rows."""
     if piece.start == piece.end:
         return
@@ -101,7 +101,7 @@ def batches(piece: Piece, wanted: Wanted, rows_max: int) -> Iterator[Any]:
         yield _batch([_parsed(piece, at, line) for at, line in chunk], wanted)
 
 
-def _parsed(piece: Piece, at: int, line: bytes) -> tuple[Attributes, Own]:
+def _parsed(piece: LogPiece, at: int, line: bytes) -> tuple[Attributes, EventHeader]:
     try:
         data = msgspec.json.decode(line)
         if type(data) is dict:
@@ -121,7 +121,7 @@ def _in_years(at: Any) -> Any:
     return min(max(at, YEAR_MIN_US // MICROSECONDS), YEAR_MAX_US // MICROSECONDS - 1)
 
 
-def _batch(events: list[tuple[Attributes, Own]], wanted: Wanted) -> Any:
+def _batch(events: list[tuple[Attributes, EventHeader]], wanted: Wanted) -> Any:
     owns = [own for _, own in events]
     times = {
         "published_at": [_microseconds(own.get("published_at")) for own in owns],
@@ -145,7 +145,7 @@ def _batch(events: list[tuple[Attributes, Own]], wanted: Wanted) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=wanted.schema())
 
 
-def _taken(name: str, form: Form, rest: dict[str, Any], own: Own, wanted: Wanted) -> Any:
+def _taken(name: str, form: Form, rest: dict[str, Any], own: EventHeader, wanted: Wanted) -> Any:
     """What an event holds of an attribute, no longer among the rest; what does not fit stays there. (rule 1)"""
     held = rest.get(name)
     if held is None:

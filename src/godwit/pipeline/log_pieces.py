@@ -21,14 +21,14 @@ from godwit.event_log.log_format import START, Position, segment_file
 from godwit.event_log.segment_files import gone_before as described_as_gone
 from godwit.event_log.segment_files import segment_numbers
 
-__all__ = ["Piece", "advanced", "end_of", "gone_before", "lines_of_piece", "pieces", "segments", "start_of"]
+__all__ = ["LogPiece", "advanced", "end_of", "gone_before", "lines_of_piece", "pieces", "segments", "start_of"]
 
 READ_BYTES = 2**20
 PIECE_BYTES_MAX = 8 * 2**20  # that one task reads
 
 
 @dataclass(frozen=True)
-class Piece:
+class LogPiece:
     """Whole lines of a segment: the bytes from `start` up to `end`."""
 
     path: str
@@ -39,10 +39,10 @@ class Piece:
 # ---------------------------------------------------------------- positions
 
 
-def segments(folder: Path, start: Position | None = None, skip_gone: bool = False) -> list[int]:
+def segments(folder: Path, start: Position | None = None, skip_removed: bool = False) -> list[int]:
     """The segments, from a position on if one is given; `PipelineError` when some that were not read are gone. (rule 3)
 
-    `skip_gone`: but from the first that is there, if the one that the position is in was taken away.
+    `skip_removed`: but from the first that is there, if the one that the position is in was taken away.
     """
     try:
         found = segment_numbers(folder)
@@ -55,10 +55,10 @@ def segments(folder: Path, start: Position | None = None, skip_gone: bool = Fals
     if not found or start.segment > found[-1]:
         there = f"segments {found[0]} to {found[-1]} are there" if found else "no segment is there"
         raise PipelineError(f"{folder} was read up to segment {start.segment}, and {there}: it is another log now")
-    if not skip_gone and (gone := gone_before(folder, start, found[0])):
+    if not skip_removed and (gone := gone_before(folder, start, found[0])):
         raise PipelineError(
             f"{folder}: {gone} was taken away before it was read; go on with segment {found[0]} by "
-            "option('skip_gone', 'true') or --skip-gone, or begin anew with another checkpoint and output"
+            "option('skip_removed', 'true') or --skip-removed, or begin anew with another checkpoint and output"
         )
     ahead = [segment for segment in found if segment >= start.segment]
     if ahead[-1] - ahead[0] >= len(ahead):
@@ -80,9 +80,9 @@ def start_of(folder: Path) -> Position:
     return Position(next(iter(segments(folder)), START.segment), 0)
 
 
-def end_of(folder: Path, start: Position | None = None, skip_gone: bool = False) -> Position:
+def end_of(folder: Path, start: Position | None = None, skip_removed: bool = False) -> Position:
     """Behind the last whole line; `PipelineError` when that is before a position that was reached."""
-    found = segments(folder, start, skip_gone)
+    found = segments(folder, start, skip_removed)
     end = Position(found[-1], _whole_bytes(folder / segment_file(found[-1]))) if found else START
     if start is not None and end < start:
         raise PipelineError(
@@ -114,9 +114,9 @@ def _opened(path: Path) -> IO[bytes]:
         raise PipelineError(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def advanced(folder: Path, start: Position, end: Position, rows: int, skip_gone: bool = False) -> Position:
+def advanced(folder: Path, start: Position, end: Position, rows: int, skip_removed: bool = False) -> Position:
     """So many lines behind `start`, but not behind `end`."""
-    for piece in pieces(folder, start, end, None, skip_gone):
+    for piece in pieces(folder, start, end, None, skip_removed):
         with _opened(Path(piece.path)) as file:
             file.seek(piece.start)
             at = piece.start
@@ -143,11 +143,11 @@ def pieces(
     start: Position,
     end: Position,
     bytes_max: int | None = PIECE_BYTES_MAX,
-    skip_gone: bool = False,
-) -> list[Piece]:
+    skip_removed: bool = False,
+) -> list[LogPiece]:
     """What is between two positions, for tasks to read: whole lines, of one segment each."""
     found = []
-    for segment in segments(folder, start, skip_gone):
+    for segment in segments(folder, start, skip_removed):
         if segment > end.segment:
             break
         path = folder / segment_file(segment)
@@ -155,7 +155,7 @@ def pieces(
         last = end.bytes if segment == end.segment else _whole_bytes(path)
         for cut in [*_cuts(path, at, last, bytes_max), last]:
             if cut > at:
-                found.append(Piece(str(path), at, cut))
+                found.append(LogPiece(str(path), at, cut))
                 at = cut
     return found
 
@@ -174,7 +174,7 @@ def _cuts(path: Path, start: int, end: int, bytes_max: int | None) -> Iterator[i
             at += bytes_max
 
 
-def lines_of_piece(piece: Piece) -> Iterator[tuple[int, bytes]]:
+def lines_of_piece(piece: LogPiece) -> Iterator[tuple[int, bytes]]:
     """Each line, with the byte at which it begins."""
     try:
         with _opened(Path(piece.path)) as file:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from godwit.pipeline.arrow_columns import Reader
+from godwit.pipeline.arrow_columns import ColumnReader
 from godwit.pipeline.columns import column_of, form_of_arrow
-from godwit.pipeline.index import Index, IndexFile, OpenIndex, save_index
 from godwit.pipeline.schemas import TABLES, schema
+from godwit.pipeline.subscription_index import IndexFile, OpenIndex, SubscriptionIndex, save_index
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["Index", "IndexFile", "count", "match", "pairs", "save_index"]
+__all__ = ["IndexFile", "SubscriptionIndex", "count", "match", "pairs", "save_index"]
 
 KEPT = tuple(name for name in TABLES["matches"] if name != "subscriptions")
 """Columns of an event that its matches keep."""
@@ -36,7 +36,7 @@ def match(events: "DataFrame", index: IndexFile) -> "DataFrame":
 
     def matched(batches: Iterator[Any]) -> Iterator[Any]:
         opened = index.open()
-        reader = Reader(index.attributes)
+        reader = ColumnReader(index.attributes)
         for batch in batches:
             yield from _matches(opened, reader, batch.rename_columns(names))
 
@@ -49,7 +49,7 @@ def count(events: "DataFrame", index: IndexFile) -> int:
 
     def counted(batches: Iterator[Any]) -> Iterator[Any]:
         opened = index.open()
-        reader = Reader(index.attributes)
+        reader = ColumnReader(index.attributes)
         total = 0
         for batch in batches:
             total += int(opened.counts(reader.read(batch.rename_columns(names)), batch.num_rows).sum())
@@ -93,7 +93,7 @@ def _wanted(events: "DataFrame", index: IndexFile, kept: tuple[str, ...]) -> tup
     return found.toDF(*(f"column_{place}" for place in range(len(names)))), names
 
 
-def _matches(opened: OpenIndex, reader: Reader, batch: Any) -> Iterator[Any]:
+def _matches(opened: OpenIndex, reader: ColumnReader, batch: Any) -> Iterator[Any]:
     kept = [batch.column(batch.schema.get_field_index(name)) for name in KEPT]
     for part in opened.parts(reader.read(batch), batch.num_rows):
         rows = pa.array(part.events)

@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from godwit.errors import BadEvent, BadValue, FilterError
-from godwit.filters.cells import number
+from godwit.filters.csv_cells import number
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, flattened
 from godwit.filters.filters import Filter, all_of, present, some
 from godwit.filters.sets import (

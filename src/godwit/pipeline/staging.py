@@ -27,7 +27,7 @@ from godwit.filters.events import Attributes
 from godwit.filters.values import Point
 from godwit.pipeline.columns import EXACT_MAX, INT64_MAX, Form, column_of, joined, to_arrow
 from godwit.pipeline.formats import by_line, csv_rows, fixes_rows, xml_rows
-from godwit.pipeline.formats.rows import Bad, Options, Own, Shaper, refused
+from godwit.pipeline.formats.rows import BadRow, EventHeader, Options, Shaper, refused
 from godwit.pipeline.formats.splits import Split
 from godwit.pipeline.schemas import TABLES
 from godwit.pipeline.tables import save, widened
@@ -93,7 +93,7 @@ class Staged:
     days: list[tuple[int, Slice]] = field(default_factory=list)
     forms: dict[str, tuple[Form, bool]] = field(default_factory=dict)  # with whether its ints are exact as floats
     refused: list[Slice] = field(default_factory=list)  # rows for the quarantine
-    first_bad: Bad | None = None
+    first_bad: BadRow | None = None
     failed: str = ""
 
 
@@ -135,7 +135,7 @@ class _Staging:
         self.work = work
         self.out = Staged(work.split)
         self.pending: list[Any] = []
-        self.refused: list[Bad] = []
+        self.refused: list[BadRow] = []
         self.bytes = 0  # of pending rows
         self.files = 0
 
@@ -147,7 +147,7 @@ class _Staging:
         try:
             for row in _ROWS[options.format](split, options):
                 self.out.read += 1
-                if isinstance(row, Bad):
+                if isinstance(row, BadRow):
                     self.bad(row)
                     continue
                 try:
@@ -183,7 +183,7 @@ class _Staging:
         try:
             for row in fixes_rows.by_line(self.work.split):
                 self.out.read += 1
-                if isinstance(row, Bad):
+                if isinstance(row, BadRow):
                     self.bad(row)
                 else:
                     self.good(row[1])
@@ -214,7 +214,7 @@ class _Staging:
         if len(self.pending) == BATCH_ROWS or self.bytes >= BATCH_BYTES:
             self.flush()
 
-    def bad(self, row: Bad) -> None:
+    def bad(self, row: BadRow) -> None:
         self.out.bad[row.kind] += 1
         if self.out.first_bad is None:
             self.out.first_bad = row
@@ -277,7 +277,7 @@ class _Staging:
 
 
 def _events_batch(
-    rows: list[tuple[int, Attributes, Own | None, int | None]], publisher: str
+    rows: list[tuple[int, Attributes, EventHeader | None, int | None]], publisher: str
 ) -> tuple[dict[str, Any], Any, dict[str, tuple[Form, bool]]]:
     """The columns of events, their days, and the form of each attribute."""
     numbers, tables, owns, whens = zip(*rows, strict=True)

@@ -1,10 +1,10 @@
 """Matching a stream: events as they come, against subscriptions that change, each match written once.
 
 *Theory.* Spark cuts a stream into batches and runs `foreachBatch` for each. What a batch is matched with is decided and
-written down first (`ledger.py`): an index file, and before which time an event is late. Then one job matches it. The
-workers write the files of matches themselves and send back only what they are called and how many rows they hold; files
-of a task that is run twice, or of a driver that was killed, are named by nobody and go. So there is one job to a batch,
-no shuffle, and no second pass to count.
+written down first (`batch_ledger.py`): an index file, and before which time an event is late. Then one job matches it.
+The workers write the files of matches themselves and send back only what they are called and how many rows they hold;
+files of a task that is run twice, or of a driver that was killed, are named by nobody and go. So there is one job to a
+batch, no shuffle, and no second pass to count.
 
 Subscriptions come from a `SubscriptionSource` (`subscription_sources.py`). Between two batches the driver asks it for
 its version; when that is another one, what has changed is changed in the index, and the index is saved as another file.
@@ -39,18 +39,27 @@ import pyarrow.parquet as pq
 
 from godwit.errors import GodwitError, PipelineError
 from godwit.filters.filters import Filter
-from godwit.pipeline.arrow_columns import Reader
+from godwit.pipeline.arrow_columns import ColumnReader
+from godwit.pipeline.batch_ledger import (
+    BatchLedger,
+    BatchPlan,
+    Counts,
+    LedgerEntry,
+    Written,
+    complete_up_to,
+    file_name,
+    first_name_after,
+)
 from godwit.pipeline.columns import attribute_of, column_of, form_of_arrow
-from godwit.pipeline.index import Index, IndexFile, Part
-from godwit.pipeline.ledger import Counts, Entry, Ledger, Plan, Written, complete_up_to, file_name, first_name_after
 from godwit.pipeline.schemas import ABOUT, About, about, schema, write_about
+from godwit.pipeline.subscription_index import IndexFile, MatchPart, SubscriptionIndex
 from godwit.pipeline.tables import NO_DAY, column, finish
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Done", "Stream", "SubscriptionSource", "TableEvents", "read_late", "read_matches", "stream"]
+__all__ = ["CompletedBatch", "Stream", "SubscriptionSource", "TableEvents", "read_late", "read_matches", "stream"]
 
 LATE, INDEXES, CHECKPOINT, SOURCE = "_late", "_indexes", "_checkpoint", "_source"
 MAX_FILE_AGE = "36500d"  # Spark leaves out files that are a week older than the newest: we leave out none
@@ -130,7 +139,7 @@ def stream(
     once: bool = False,
     every_s: float = 0.0,
     before_batch: Callable[[], None] | None = None,
-    on_batch: "Callable[[Done], None] | None" = None,
+    on_batch: "Callable[[CompletedBatch], None] | None" = None,
 ) -> "Stream":
     """Match a streaming DataFrame of events until `stop`, or with `once` until all that is there is matched.
 
@@ -152,10 +161,10 @@ def stream(
 
 
 @dataclass(frozen=True)
-class Done:
+class CompletedBatch:
     """A batch that is complete: its entry, how long it took and how long its job ran, what was wrong meanwhile."""
 
-    entry: Entry
+    entry: LedgerEntry
     took_s: float
     job_s: float
     trouble: str = ""
@@ -175,12 +184,12 @@ class Stream:
         source: SubscriptionSource,
         late_s: float | None,
         before_batch: Callable[[], None] | None,
-        on_batch: Callable[[Done], None] | None,
+        on_batch: Callable[[CompletedBatch], None] | None,
     ) -> None:
         self.out, self.checkpoint = out, checkpoint
         self.failure: Exception | None = None
         self.query: StreamingQuery | None = None
-        self._ledger = Ledger(out)
+        self._ledger = BatchLedger(out)
         self._known = _Known(source, out / INDEXES)
         self._late_s, self._before_batch, self._on_batch = late_s, before_batch, on_batch
         self._busy, self._stopping = threading.Lock(), threading.Event()
@@ -262,13 +271,13 @@ class Stream:
         done = self._ledger.complete(entry, _written(reports, entry), _noted(self.checkpoint, batch))
         self._known.sweep(done.plan.index)
         if self._on_batch is not None:
-            self._on_batch(Done(done, time.monotonic() - began, job_s, self._known.trouble))
+            self._on_batch(CompletedBatch(done, time.monotonic() - began, job_s, self._known.trouble))
 
-    def _plan(self, newest_us: int | None) -> Plan:
+    def _plan(self, newest_us: int | None) -> BatchPlan:
         self._known.look()
         index = self._known.index
         late = self._late_s is not None and newest_us is not None
-        return Plan(
+        return BatchPlan(
             index=index.name,
             attributes=index.attributes,
             version=self._known.version,
@@ -277,7 +286,7 @@ class Stream:
             late_before_us=newest_us - round(self._late_s * 1e6) if late else None,  # type: ignore[operator]
         )
 
-    def _usable(self, entry: Entry) -> tuple[Entry, IndexFile]:
+    def _usable(self, entry: LedgerEntry) -> tuple[LedgerEntry, IndexFile]:
         """The index that a batch began with; another when that is of an older Godwit, which cannot be opened."""
         index = self._known.at(entry.plan)
         try:
@@ -296,7 +305,7 @@ class _Known:
         self.version, self.trouble = "", ""
         self.index: IndexFile
         self._source, self._folder = source, folder
-        self._subscriptions = Index()
+        self._subscriptions = SubscriptionIndex()
 
     def look(self, must: bool = False) -> None:
         """Change the index when the subscriptions have changed. What goes wrong is noted, or raised if it `must`."""
@@ -313,7 +322,7 @@ class _Known:
         else:
             self.trouble = ""
 
-    def at(self, plan: Plan) -> IndexFile:
+    def at(self, plan: BatchPlan) -> IndexFile:
         """The index that a plan names."""
         return IndexFile(plan.index, str(self._folder.resolve()), plan.attributes, plan.subscriptions)
 
@@ -339,7 +348,7 @@ class _Work:
 
     def done(self, batches: Iterator[Any]) -> Iterator[Any]:
         found, late = _Files(self, ""), _Files(self, f"{LATE}/")
-        opened, reader = self.index.open(), Reader(self.index.attributes)
+        opened, reader = self.index.open(), ColumnReader(self.index.attributes)
         events, newest = 0, None
         for batch in batches:
             batch = batch.rename_columns(list(self.columns))
@@ -403,7 +412,7 @@ def _is_late(batch: Any, before_us: int) -> Any:
     return pc.fill_null(pc.less(_times_us(batch), before_us), False)
 
 
-def _matches(batch: Any, part: Part, ids: Any) -> Any:
+def _matches(batch: Any, part: MatchPart, ids: Any) -> Any:
     """Rows of matches, as the table has them."""
     events = pa.array(part.events)
     rows = {name: batch.column(name).take(events) for name in KEPT}
@@ -411,7 +420,7 @@ def _matches(batch: Any, part: Part, ids: Any) -> Any:
     return pa.record_batch({**rows, "subscriptions": subscriptions})
 
 
-def _written(reports: list[Any], entry: Entry) -> Written:
+def _written(reports: list[Any], entry: LedgerEntry) -> Written:
     """What the tasks have reported, with the names that the files get."""
     files = sorted((row.target, row.file) for row in reports if row.file is not None)
     counts = [row for row in reports if row.file is None]

@@ -33,7 +33,14 @@ from godwit.pipeline.streaming import SubscriptionSource
 from godwit.pipeline.subscriptions import read_subscriptions
 from godwit.pipeline.tables import files, finish
 
-__all__ = ["Broker", "Files", "Fixed", "Within", "named", "source_of"]
+__all__ = [
+    "BrokerSubscriptions",
+    "FileSubscriptions",
+    "FixedSubscriptions",
+    "RestrictedSubscriptions",
+    "named",
+    "source_of",
+]
 
 ANSWER_S = 10.0
 ANSWER_MAX = 64 << 20
@@ -44,10 +51,10 @@ READ_AT_MOST = 3  # times, when a file changes meanwhile
 
 def source_of(said: str) -> SubscriptionSource:
     """The source that a text names: `http://host:port` is a broker, all else a file or the folder of a table."""
-    return Broker(said) if said.startswith(("http://", "https://")) else Files(said)
+    return BrokerSubscriptions(said) if said.startswith(("http://", "https://")) else FileSubscriptions(said)
 
 
-class Fixed:
+class FixedSubscriptions:
     """Subscriptions that do not change."""
 
     def __init__(self, subscriptions: Mapping[str, Filter]) -> None:
@@ -60,7 +67,7 @@ class Fixed:
         return self._subscriptions
 
 
-class Within:
+class RestrictedSubscriptions:
     """Another source, whose filters may name these attributes only: a stream reads no others."""
 
     def __init__(self, source: SubscriptionSource, attributes: Iterable[str]) -> None:
@@ -84,7 +91,7 @@ def named(filters: Iterable[Filter]) -> set[str]:
     return {literal.attribute for filter in filters for literal in literals(filter)}
 
 
-class Files:
+class FileSubscriptions:
     """A file of subscriptions, of JSON lines or PADRES's, or the folder of a table."""
 
     def __init__(self, path: str | Path) -> None:
@@ -110,7 +117,7 @@ class Files:
         raise PipelineError(f"{self._path} changes while it is read")
 
 
-class Broker:
+class BrokerSubscriptions:
     """The subscriptions of all clients that have a session at a broker, asked for over HTTP."""
 
     def __init__(self, url: str, every_s: float = ASK_EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:

@@ -30,11 +30,11 @@ import pyarrow.parquet as pq
 
 from godwit.errors import PipelineError
 from godwit.pipeline import tables
-from godwit.pipeline.arrow_columns import Reader
+from godwit.pipeline.arrow_columns import ColumnReader
 from godwit.pipeline.columns import Form, arrow_type, attribute_of
-from godwit.pipeline.index import Index, IndexFile, OpenIndex, Part
 from godwit.pipeline.parquet_lists import Lists, ListWriter
 from godwit.pipeline.schemas import about
+from godwit.pipeline.subscription_index import IndexFile, MatchPart, OpenIndex, SubscriptionIndex
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ class Matched:
     tasks: int
 
 
-class Piece(NamedTuple):
+class RowRange(NamedTuple):
     """Some rows of a row group of a file."""
 
     path: str
@@ -106,11 +106,11 @@ def match_table(
     return done
 
 
-def learn(index: Index, folder: str | Path) -> None:
+def learn(index: SubscriptionIndex, folder: str | Path) -> None:
     """Lay an index out for the events of a table, before it is saved: some of its rows are looked at."""
     found = about(folder, "events")
     root = Path(folder).resolve()
-    reader, left = Reader(index.attributes), ROWS_LEARNT
+    reader, left = ColumnReader(index.attributes), ROWS_LEARNT
     for piece in (piece for path in tables.files(root) for piece in _as_pieces(path, root)):
         if left <= 0:
             return
@@ -121,20 +121,20 @@ def learn(index: Index, folder: str | Path) -> None:
             left -= rows.num_rows
 
 
-def _as_pieces(path: Path, root: Path) -> list[Piece]:
+def _as_pieces(path: Path, root: Path) -> list[RowRange]:
     day = path.parent.name.removeprefix("day=") if path.parent != root else None
     try:
         meta = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
         raise PipelineError(f"cannot read {path}: {error}") from None
     rows = [meta.row_group(group).num_rows for group in range(meta.num_row_groups)]
-    return [Piece(str(path), day, group, 0, count) for group, count in enumerate(rows) if count]
+    return [RowRange(str(path), day, group, 0, count) for group, count in enumerate(rows) if count]
 
 
-def _as_tasks(pieces: Sequence[Piece], slots: int) -> list[list[Piece]]:
+def _as_tasks(pieces: Sequence[RowRange], slots: int) -> list[list[RowRange]]:
     """Pieces cut and gathered into tasks."""
     sizes = _task_sizes(sum(piece.last for piece in pieces), slots)
-    tasks: list[list[Piece]] = []
+    tasks: list[list[RowRange]] = []
     room = 0
     for piece in pieces:
         first = piece.first
@@ -164,7 +164,7 @@ def _task_sizes(rows: int, slots: int) -> Iterator[int]:
 
 def _run(
     spark: "SparkSession",
-    tasks: list[list[Piece]],
+    tasks: list[list[RowRange]],
     index: IndexFile,
     forms: dict[str, Form],
     out: str | None,
@@ -199,10 +199,10 @@ def _as_rows(results: Iterable[tuple[int, int, int, str | None, str | None]]) ->
 
 
 def work_off(
-    pieces: Sequence[Piece], index: IndexFile, forms: dict[str, Form], out: str | None
+    pieces: Sequence[RowRange], index: IndexFile, forms: dict[str, Form], out: str | None
 ) -> Iterator[tuple[int, int, int, str | None, str | None]]:
     """Match the rows of a task, day after day: how many events, matched events and pairs, and the file written."""
-    opened, reader = index.open(), Reader(index.attributes)
+    opened, reader = index.open(), ColumnReader(index.attributes)
     for day, group in _by_day(pieces):
         if out is None:
             counts = [opened.counts(reader.read(batch), batch.num_rows) for batch in _batches(group, reader, forms, ())]
@@ -218,8 +218,8 @@ def work_off(
         yield events, writer.matched, writer.pairs, writer.name if writer.matched else None, day
 
 
-def _by_day(pieces: Sequence[Piece]) -> Iterator[tuple[str | None, list[Piece]]]:
-    group: list[Piece] = []
+def _by_day(pieces: Sequence[RowRange]) -> Iterator[tuple[str | None, list[RowRange]]]:
+    group: list[RowRange] = []
     for piece in pieces:
         if group and group[-1].day != piece.day:
             yield group[0].day, group
@@ -229,7 +229,9 @@ def _by_day(pieces: Sequence[Piece]) -> Iterator[tuple[str | None, list[Piece]]]
         yield group[0].day, group
 
 
-def _batches(pieces: Sequence[Piece], reader: Reader, forms: dict[str, Form], kept: tuple[str, ...]) -> Iterator[Any]:
+def _batches(
+    pieces: Sequence[RowRange], reader: ColumnReader, forms: dict[str, Form], kept: tuple[str, ...]
+) -> Iterator[Any]:
     """The rows of pieces, in batches with the columns that filters name and those that are kept."""
     for piece in pieces:
         if not Path(piece.path).exists():
@@ -269,7 +271,7 @@ class _Writer:
         self.name = f"{secrets.token_hex(16)}.parquet"
         self.matched = self.pairs = 0
         self._path, self._opened = folder / self.name, opened
-        self._waiting: list[tuple[Part, Any]] = []
+        self._waiting: list[tuple[MatchPart, Any]] = []
         self._waiting_rows = self._waiting_pairs = 0
         self._writer: ListWriter | None = None
         kept = {"publisher": pa.string(), "sequence": pa.int64(), "published_at": arrow_type(Form("time"))}
@@ -286,7 +288,7 @@ class _Writer:
         if self._writer is not None:
             self._writer.close() if raised[0] is None else self._writer.abandon()
 
-    def take(self, part: Part, batch: Any) -> None:
+    def take(self, part: MatchPart, batch: Any) -> None:
         """Matches of events of a batch."""
         rows = pa.array(part.events)
         names = [name for name in self._schema.names if name in batch.schema.names]
@@ -315,7 +317,7 @@ class _Writer:
         self.pairs += self._waiting_pairs
         self._waiting, self._waiting_rows, self._waiting_pairs = [], 0, 0
 
-    def _lists(self, parts: list[Part]) -> tuple[list[Lists], Any]:
+    def _lists(self, parts: list[MatchPart]) -> tuple[list[Lists], Any]:
         """The lists of subscriptions, as numbers into a dictionary: of all ids, or of those that are used."""
         ids = self._opened.ids
         if 4 * len(ids) <= self._waiting_pairs:

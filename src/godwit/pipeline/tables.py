@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_DAY",
     "QUARANTINE",
-    "Change",
     "Mode",
+    "TableChange",
     "changing",
     "check",
     "column",
@@ -114,7 +114,7 @@ def files(folder: str | Path) -> list[Path]:
 
 
 @dataclass
-class Change:
+class TableChange:
     """A change of a table that is being made: put files under `new`, name those that go, then `commit`."""
 
     folder: Path
@@ -164,7 +164,7 @@ class Change:
 
 
 @contextmanager
-def changing(folder: str | Path, table: str, mode: Mode = "new") -> Iterator[Change]:
+def changing(folder: str | Path, table: str, mode: Mode = "new") -> Iterator[TableChange]:
     """A change of the table in a folder, that is undone unless it is committed."""
     root = Path(folder)
     check(root, table, mode)  # before there is a lock in it
@@ -217,14 +217,14 @@ def finish(folder: str | Path) -> None:
                 _carry_out(root)
 
 
-def _begun(root: Path, table: str, mode: Mode) -> Change:
+def _begun(root: Path, table: str, mode: Mode) -> TableChange:
     check(root, table, mode)
     (root / _UNDECIDED).unlink(missing_ok=True)
     before = about(root) if (root / ABOUT).exists() else None
     shutil.rmtree(root / _WRITING, ignore_errors=True)
     known = [*files(root), *files(root / QUARANTINE)]
     numbers = [int(found[1]) for path in known if (found := _NUMBERED.fullmatch(path.name))]
-    change = Change(root, table, before if mode == "append" else None, max(numbers, default=0) + 1)
+    change = TableChange(root, table, before if mode == "append" else None, max(numbers, default=0) + 1)
     if mode == "overwrite":
         change.removed = [path.relative_to(root).as_posix() for path in known]
     change.new.mkdir(parents=True)
@@ -345,7 +345,9 @@ def widened(array: Any, name: str, form: Form) -> Any:
 
 
 def widen(
-    change: Change, forms: Mapping[str, tuple[Form, bool]], run: Callable[[Callable[[Any], Any], Sequence[Any]], Any]
+    change: TableChange,
+    forms: Mapping[str, tuple[Form, bool]],
+    run: Callable[[Callable[[Any], Any], Sequence[Any]], Any],
 ) -> dict[str, Form]:
     """The forms that the table has with what is added, whose forms are given with whether its ints are exact floats.
 

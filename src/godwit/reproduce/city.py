@@ -15,29 +15,29 @@ are spread evenly over time.
 
 from typing import Any
 
-from godwit.pipeline.analytics import Source
+from godwit.pipeline.analytics import TraceSource
 from godwit.reproduce.claims import Setting
-from godwit.reproduce.metrics import Figures, Probes, figures
-from godwit.reproduce.runs import traced
+from godwit.reproduce.pubmob_metrics import ProbeCounts, PubmobFigures, figures
+from godwit.reproduce.traced_runs import traced
 from godwit.simulator.scenario import Scenario, named, with_changes
 from godwit.trace import FILE
 
-__all__ = ["CLIENT_LATENCY_MS", "MESSAGE_BYTES", "PROXIES", "Runs", "Seen"]
+__all__ = ["CLIENT_LATENCY_MS", "MESSAGE_BYTES", "PROXIES", "AnalysedRun", "Runs"]
 
 MESSAGE_BYTES = 500
 CLIENT_LATENCY_MS = 10
 PROXIES = 5
 
 
-class Seen:
+class AnalysedRun:
     """A run, and what its trace shows: Spark is asked when a figure is wanted first, for all runs since it was last."""
 
-    def __init__(self, scenario: Scenario, source: Source, runs: "Runs") -> None:
+    def __init__(self, scenario: Scenario, source: TraceSource, runs: "Runs") -> None:
         self.scenario, self.source = scenario, source
         self._runs = runs
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> PubmobFigures:
         """All that its trace shows."""
         return self._runs.figures(self.source.run)
 
@@ -62,17 +62,17 @@ class Seen:
         return self.figures.entries
 
     @property
-    def probes(self) -> Probes:
+    def probes(self) -> ProbeCounts:
         """Those of the whole run."""
         return self.figures.probes["all"]
 
     @property
-    def first(self) -> Probes:
+    def first(self) -> ProbeCounts:
         """Those at the first connection of their publisher."""
         return self.figures.probes["first"]
 
     @property
-    def measured(self) -> Probes:
+    def measured(self) -> ProbeCounts:
         """Those after the warm-up, at brokers that a publisher has moved to."""
         return self.figures.probes["measured"]
 
@@ -82,8 +82,8 @@ class Runs:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self._seen: dict[str, Seen] = {}
-        self._figures: dict[str, Figures] = {}
+        self._seen: dict[str, AnalysedRun] = {}
+        self._figures: dict[str, PubmobFigures] = {}
 
     def seen(
         self,
@@ -94,7 +94,7 @@ class Runs:
         duration_s: float,
         warmup_s: float = 40.0,
         changes: dict[str, Any] | None = None,
-    ) -> Seen:
+    ) -> AnalysedRun:
         """A run in which publishers move by `mode`; `changes` to the scenario by key."""
         changes = changes or {}
         said = "".join(f" {key.rpartition('.')[2]} {value}" for key, value in changes.items())
@@ -124,11 +124,11 @@ class Runs:
             )
         return self._seen[name]
 
-    def _run(self, scenario: Scenario) -> Seen:
+    def _run(self, scenario: Scenario) -> AnalysedRun:
         folder = traced(scenario, self.setting.seed, self.setting.folder, self.setting.progress)[0]
-        return Seen(scenario, Source(folder / FILE, scenario.name, scenario.run.warmup_s), self)
+        return AnalysedRun(scenario, TraceSource(folder / FILE, scenario.name, scenario.run.warmup_s), self)
 
-    def figures(self, run: str) -> Figures:
+    def figures(self, run: str) -> PubmobFigures:
         """What a run comes to."""
         if run not in self._figures:
             waiting = [seen.source for seen in self._seen.values() if seen.source.run not in self._figures]

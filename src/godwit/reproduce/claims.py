@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from godwit.errors import GodwitError
-from godwit.pipeline.session import start
+from godwit.pipeline.spark_session import start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -32,15 +32,15 @@ from pyspark.sql import functions as fn
 
 from godwit.pipeline import analytics
 from godwit.reproduce.claims import Setting
-from godwit.reproduce.runs import traced
-from godwit.reproduce.tables import CONTROL, ID, given, read
-from godwit.simulator.scenario import Clients, OverlaySpec, Rate, Roaming, Routing, Run, Scenario
+from godwit.reproduce.trace_tables import CONTROL, ID, given, read
+from godwit.reproduce.traced_runs import traced
+from godwit.simulator.scenario import Clients, OverlaySpec, Rate, Roaming, RoutingSection, Run, Scenario
 from godwit.simulator.workloads import WorkloadSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["WAYS", "Blackout", "Figures", "blackouts", "compare", "figures", "scenario_of"]
+__all__ = ["WAYS", "Blackout", "HandoffFigures", "blackouts", "compare", "figures", "scenario_of"]
 
 EVENTS = ("Delivery", "Received")  # between a client and its broker
 SESSION_S = 30.0  # of what naive clients leave behind
@@ -57,7 +57,7 @@ WAYS: dict[str, tuple[str, float]] = {
 """What is compared: a name, the mode (`mobility/modes.py`), and the share of moves that are announced."""
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class HandoffFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What a run shows about a way to move."""
 
     moves: int
@@ -92,7 +92,7 @@ def scenario_of(way: str, *, full: bool, old_broker_down: bool = False) -> Scena
         name=f"handoff-{way.replace(', ', '-').replace(' ', '-') or 'nobody-moves'}",
         description="subscribers move over a tree of brokers; how they are followed is compared",
         overlay=OverlaySpec(kind="balanced_tree", height=height, degree=degree, latency_ms=25),
-        routing=Routing(reduction="covering", advertisements="required"),
+        routing=RoutingSection(reduction="covering", advertisements="required"),
         clients=Clients(
             publishers=10 if full else 6,
             subscribers=40 if full else 12,
@@ -111,7 +111,7 @@ def scenario_of(way: str, *, full: bool, old_broker_down: bool = False) -> Scena
 
 def compare(
     setting: Setting, ways: Mapping[str, tuple[str, float]] = WAYS, *, old_broker_down: bool = False
-) -> dict[str, Figures]:
+) -> dict[str, HandoffFigures]:
     """Run every way, and the twin, and read off their traces what they lose, double and cost."""
 
     def trace_of(way: str) -> Path:
@@ -125,7 +125,7 @@ def compare(
 # ---------------------------------------------------------------- figures
 
 
-def figures(spark: "SparkSession", pairs: Mapping[str, tuple[Path, Path]]) -> dict[str, Figures]:
+def figures(spark: "SparkSession", pairs: Mapping[str, tuple[Path, Path]]) -> dict[str, HandoffFigures]:
     """What the traces of runs show, each beside that of the twin in which nobody moves; of each pair: the run first."""
     twins = {str(twin): twin for _, twin in pairs.values()}
     trace = read(spark, {name: run for name, (run, _) in pairs.items()} | twins)
@@ -146,7 +146,7 @@ def _figures(
     moved: Mapping[str, Any],
     down: Mapping[str, int],
     spent: Mapping[str, Any],
-) -> Figures:
+) -> HandoffFigures:
     moves = moved[run].moves if run in moved else 0
 
     def more(what: str) -> float:
@@ -154,7 +154,7 @@ def _figures(
         ours, theirs = (spent[each][what] if each in spent else 0 for each in (run, twin))
         return float(ours - theirs) / max(moves, 1)
 
-    return Figures(
+    return HandoffFigures(
         moves=moves,
         old_down=down.get(run, 0),
         owed=lost[run].owed if run in lost else 0,
@@ -222,7 +222,7 @@ def blackouts(setting: Setting, reduction: str = "simple", latency_ms: float = 5
     scenario = Scenario(
         name=f"blackout-{reduction}",
         overlay=OverlaySpec(kind="line", brokers=brokers, latency_ms=latency_ms, client_latency_ms=0.1),
-        routing=Routing(reduction=reduction, advertisements="off"),  # type: ignore[arg-type]
+        routing=RoutingSection(reduction=reduction, advertisements="off"),  # type: ignore[arg-type]
         clients=Clients(
             publishers=1,
             subscribers=1,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from godwit.reproduce import architectures, islands, relocation
+from godwit.reproduce import architecture_claims, island_claims, relocation_claims
 from godwit.reproduce.claims import Claim, Setting
 
 __all__ = ["claims"]
@@ -10,9 +10,9 @@ __all__ = ["claims"]
 
 def claims(setting: Setting) -> Iterator[Claim]:
     """Every claim of the paper, in the order of their keys."""
-    yield islands.replication(setting)
-    yield architectures.quenching(setting)
-    yield architectures.broadcast_and_multicast(setting)
-    yield relocation.handing_over(setting)
-    yield architectures.purging(setting)
-    yield islands.ad_hoc(setting)
+    yield island_claims.replication(setting)
+    yield architecture_claims.quenching(setting)
+    yield architecture_claims.broadcast_and_multicast(setting)
+    yield relocation_claims.handing_over(setting)
+    yield architecture_claims.purging(setting)
+    yield island_claims.ad_hoc(setting)

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 import msgspec
 import numpy as np
 
-from godwit.reproduce.city import MESSAGE_BYTES, Runs, Seen
+from godwit.reproduce.city import MESSAGE_BYTES, AnalysedRun, Runs
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.figures import lines
-from godwit.reproduce.metrics import Probes
+from godwit.reproduce.pubmob_metrics import ProbeCounts
 
 __all__ = ["claims"]
 
@@ -89,7 +89,7 @@ def _note(setting: Setting, text: str) -> str:
 # ---------------------------------------------------------------- P1, P2
 
 
-def _linear(setting: Setting, size: Size, counts: Mapping[str, Mapping[int, Seen]]) -> Claim:
+def _linear(setting: Setting, size: Size, counts: Mapping[str, Mapping[int, AnalysedRun]]) -> Claim:
     series = {mode.upper(): [(float(n), float(seen.total)) for n, seen in by.items()] for mode, by in counts.items()}
     lines(
         setting.folder,
@@ -123,7 +123,7 @@ def _fit(points: list[tuple[float, float]]) -> float:
     return 1 - left / all_there_is if all_there_is else float(left == 0)
 
 
-def _ten_times(size: Size, runs: Runs, counts: Mapping[str, Mapping[int, Seen]]) -> Claim:
+def _ten_times(size: Size, runs: Runs, counts: Mapping[str, Mapping[int, AnalysedRun]]) -> Claim:
     most = {mode: by[max(by)] for mode, by in counts.items()}
     each = {mode: seen.each for mode, seen in most.items()}
     longer = {
@@ -160,13 +160,13 @@ def _ten_times(size: Size, runs: Runs, counts: Mapping[str, Mapping[int, Seen]])
 # ---------------------------------------------------------------- P3, P4
 
 
-def _stands_after(probes: Probes) -> float:
+def _stands_after(probes: ProbeCounts) -> float:
     """How long after the connection, in seconds, all later probes are delivered."""
     missing = [i for i, ratio in probes.ratios() if ratio < ALL_THERE]
     return (max(missing) + 1) * EVERY_S if missing else 0.0
 
 
-def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, Seen]]) -> Claim:
+def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, AnalysedRun]]) -> Claim:
     most = {mode: by[max(by)].measured for mode, by in counts.items()}
     publishers = max(counts["standard"])
     lines(
@@ -208,7 +208,7 @@ def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, Seen]]) 
     )
 
 
-def _delivery_time(setting: Setting, counts: Mapping[str, Mapping[int, Seen]]) -> Claim:
+def _delivery_time(setting: Setting, counts: Mapping[str, Mapping[int, AnalysedRun]]) -> Claim:
     most = {mode: by[max(by)].measured for mode, by in counts.items()}
     lines(
         setting.folder,
@@ -296,7 +296,7 @@ def _subscribers(setting: Setting, size: Size, runs: Runs) -> Claim:
 def _speed(setting: Setting, size: Size, runs: Runs) -> Claim:
     speeds = (25, 50, 75, 100)
 
-    def run(mode: str, v: int) -> Seen:
+    def run(mode: str, v: int) -> AnalysedRun:
         return runs.seen(
             mode,
             publishers=size.usual,
@@ -342,7 +342,7 @@ def _speed(setting: Setting, size: Size, runs: Runs) -> Claim:
     rises = costs == sorted(costs) and costs[-1] > costs[0]
     holds = rises and whole[100].ratio() > whole[25].ratio() and whole[100].mean < whole[25].mean
 
-    def row(which: dict[int, Probes]) -> str:
+    def row(which: dict[int, ProbeCounts]) -> str:
         return ", ".join(f"{v}: {which[v].ratio():.3f} ({which[v].mean:.2f} s)" for v in speeds)
 
     return Claim(
@@ -370,7 +370,7 @@ def _speed(setting: Setting, size: Size, runs: Runs) -> Claim:
 
 
 def _overshoot(setting: Setting, size: Size, runs: Runs) -> Claim:
-    seen: dict[str, dict[int, Seen]] = {}
+    seen: dict[str, dict[int, AnalysedRun]] = {}
     for label, turns in (("turning at random", 0.5), ("going all the way", 0.0)):
         seen[label] = {
             delta: runs.seen(

@@ -1,12 +1,12 @@
 """The runtime: the same machines on real sockets and disks. So far the native protocol, its journal and its client.
 
 >>> import asyncio
->>> from godwit.broker.config import BrokerConfig
+>>> from godwit.broker.broker_config import BrokerConfig
 >>> from godwit.mobility import mobile_broker
->>> from godwit.runtime import Node, Server, connect
+>>> from godwit.runtime import Node, NativeServer, connect
 >>> async def scene() -> str:
 ...     node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()))
-...     server = Server("b1", node, {})
+...     server = NativeServer("b1", node, {})
 ...     address = await server.listen("127.0.0.1", 0)
 ...     async with connect(address, name="ann") as ann, connect(address, name="van 7") as van:
 ...         parking = await ann.subscribe("kind = 'parking' AND cost < 3", sender="battery > 20")
@@ -20,37 +20,37 @@
 'van 7: 2'
 """
 
-from godwit.runtime.admission import Credentials, Door, Principal
-from godwit.runtime.client import Asked, Connected, State, Subscription, connect
+from godwit.runtime.authentication import Authenticator, Credentials, Principal
 from godwit.runtime.journal import Durability, Journal
-from godwit.runtime.linking import LinkGuard
+from godwit.runtime.link_authentication import LinkGuard
+from godwit.runtime.network_client import NetworkClient, PendingRequest, State, Subscription, connect
 from godwit.runtime.node import Node
-from godwit.runtime.rates import Traffic
-from godwit.runtime.security import SecuritySettings, door_from
-from godwit.runtime.tcp import Address, Server
+from godwit.runtime.rate_limits import TrafficLimits
+from godwit.runtime.security import SecuritySettings, authenticator_from
+from godwit.runtime.tcp import Address, NativeServer
 from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
 
 __all__ = [
     "Address",
-    "Asked",
-    "Connected",
+    "Authenticator",
     "Credentials",
-    "Door",
     "Durability",
     "Journal",
     "LinkGuard",
     "LinkSettings",
+    "NativeServer",
+    "NetworkClient",
     "Node",
+    "PendingRequest",
     "Principal",
     "SecuritySettings",
-    "Server",
     "State",
     "Subscription",
     "TlsSettings",
-    "Traffic",
+    "TrafficLimits",
+    "authenticator_from",
     "client_context",
     "connect",
-    "door_from",
     "link_guard",
     "server_context",
 ]

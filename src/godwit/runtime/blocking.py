@@ -1,7 +1,7 @@
 """The client for programs without an event loop: the same calls, each waits for its answer.
 
-*Theory.* A loop runs in a thread of its own and has the client (`client.py`) on it; every call here is handed over to
-it. So the connection lives, and events come, while the program does something else.
+*Theory.* A loop runs in a thread of its own and has the client (`network_client.py`) on it; every call here is handed
+over to it. So the connection lives, and events come, while the program does something else.
 
 *Rules.*
 1. Several threads may use one client; each call is whole.
@@ -20,11 +20,11 @@ from godwit.errors import NotConnected, SubscriptionError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
-from godwit.runtime.asked import Asked, State, Subscription
-from godwit.runtime.client import Connected, connect
+from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.pending_requests import PendingRequest, State, Subscription
 from godwit.runtime.tcp import Address
 
-__all__ = ["Blocking", "BlockingSubscription", "connect_blocking"]
+__all__ = ["BlockingClient", "BlockingSubscription", "connect_blocking"]
 
 T = TypeVar("T")
 NOT_ENTERED = "the client has not been entered: with godwit.connect_blocking(...) as client"
@@ -33,7 +33,7 @@ NOT_ENTERED = "the client has not been entered: with godwit.connect_blocking(...
 class BlockingSubscription:
     """What one subscription gives: iterate over it, with a `timeout` if it must not last for ever."""
 
-    def __init__(self, inner: Subscription, owner: "Blocking") -> None:
+    def __init__(self, inner: Subscription, owner: "BlockingClient") -> None:
         self.inner = inner
         self._owner = owner
 
@@ -66,14 +66,14 @@ class BlockingSubscription:
         self._owner.call(self.inner.unsubscribe())
 
 
-class Blocking:
+class BlockingClient:
     """A client whose calls wait for their answers. Made by `connect_blocking`."""
 
-    def __init__(self, make: Callable[[], Connected]) -> None:
+    def __init__(self, make: Callable[[], NetworkClient]) -> None:
         self._make = make
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._client: Connected | None = None
+        self._client: NetworkClient | None = None
 
     # ------------------------------------------------------------ coming and going
 
@@ -84,7 +84,7 @@ class Blocking:
         self._client = self.call(self._enter())
         return self
 
-    async def _enter(self) -> Connected:
+    async def _enter(self) -> NetworkClient:
         return await self._make().__aenter__()
 
     def __exit__(
@@ -101,7 +101,7 @@ class Blocking:
             self._loop = None
 
     @property
-    def client(self) -> Connected:
+    def client(self) -> NetworkClient:
         """The client on the loop. Only the loop's thread may call it."""
         if self._client is None:
             raise NotConnected(NOT_ENTERED)
@@ -208,13 +208,13 @@ class Blocking:
         return self.client.receipt
 
 
-async def _answer(ask: Callable[[], Asked]) -> None:
+async def _answer(ask: Callable[[], PendingRequest]) -> None:
     await ask()
 
 
-def connect_blocking(*seeds: Address | str, **more: Any) -> Blocking:
+def connect_blocking(*seeds: Address | str, **more: Any) -> BlockingClient:
     """The client for programs without an event loop: `with connect_blocking("127.0.0.1:7077") as client:`.
 
     It takes what `connect` takes.
     """
-    return Blocking(lambda: connect(*seeds, **more))
+    return BlockingClient(lambda: connect(*seeds, **more))

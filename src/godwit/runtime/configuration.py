@@ -1,8 +1,8 @@
 """A broker's configuration: one TOML file, the environment and flags, checked as a whole before anything starts.
 
 *Theory.* File, environment and flags are laid over each other as plain data, and each value remembers where it came
-from. Then the data is checked against the structs of `sections.py`, and what those cannot say (addresses, files that
-must be there, keys that need each other) is checked by hand.
+from. Then the data is checked against the structs of `config_sections.py`, and what those cannot say (addresses, files
+that must be there, keys that need each other) is checked by hand.
 
 *Rules.*
 1. Flags go before the environment, that before the file, and the file before the defaults: key by key, and in
@@ -25,23 +25,23 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from godwit import settings
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import WINDOW, Limits
 from godwit.broker.links import LinkConfig
 from godwit.broker.reductions import reductions
 from godwit.errors import BadValue, ConfigurationError, GodwitError
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mobility.extensions import attach_policy_names, component_names
-from godwit.mobility.locations import Movements
 from godwit.mobility.movement_graphs import Drift, Movement, parse
+from godwit.mobility.possible_values import Movements
 from godwit.mobility.predictors import model_of
 from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherSettings
-from godwit.mqtt.exchange import Settings
-from godwit.runtime.rates import Traffic
-from godwit.runtime.sections import Neighbour, PublishersSection, Settled
+from godwit.mqtt.mqtt_effects import MqttSettings
+from godwit.runtime.config_sections import BrokerSettings, Neighbour, PublishersSection
+from godwit.runtime.rate_limits import TrafficLimits
 from godwit.runtime.tcp import Address
 
-__all__ = ["Change", "Configuration", "Made", "address_of", "key_path", "load"]
+__all__ = ["Configuration", "MachineSettings", "Override", "address_of", "key_path", "load"]
 
 PREFIX = "GODWIT_"
 PARTS = "__"
@@ -63,7 +63,7 @@ PORT_MAX = 65_535
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*A-Z]+")
 
 
-class Change(NamedTuple):
+class Override(NamedTuple):
     """A value from elsewhere than the file: `origin` is the variable or flag, as the user knows it."""
 
     origin: str
@@ -71,7 +71,7 @@ class Change(NamedTuple):
     text: str
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """All that the machine of a broker is made of."""
 
     name: str
@@ -86,8 +86,8 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
         """How the attributes of clients can change from one moment to the next."""
         return Movements({name: _movement(said) for name, said in self.places.items()}, rule=self.steps)
 
-    def changes(self, other: "Made") -> list[str]:
-        """What of `other` cannot be put in force in a machine that was made of this, in words. (station.py, rule 3)"""
+    def changes(self, other: "MachineSettings") -> list[str]:
+        """What of `other` cannot be put in force in a machine that was made of this, in words. (`broker_server.py`)"""
         found = [f"without the neighbour {name}" for name in self.neighbours if name not in other.neighbours]
         for name in BrokerConfig.__struct_fields__:
             before, after = getattr(self.config, name), getattr(other.config, name)
@@ -105,7 +105,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 class Configuration:
     """A configuration that is all right, and where each value came from."""
 
-    def __init__(self, settled: Settled, where: settings.Where, said: Callable[[settings.Path], bool]) -> None:
+    def __init__(self, settled: BrokerSettings, where: settings.Where, said: Callable[[settings.Path], bool]) -> None:
         self.settled = settled
         self.where = where
         self.is_said = said  # whether somebody has said this, or it is a default
@@ -143,17 +143,17 @@ class Configuration:
             limits=Limits(**_fields_of(Limits, limits)),
         )
 
-    def mqtt_settings(self) -> Settings:
+    def mqtt_settings(self) -> MqttSettings:
         """What MQTT clients are offered."""
-        return Settings(**_fields_of(Settings, self.settled.mqtt))
+        return MqttSettings(**_fields_of(MqttSettings, self.settled.mqtt))
 
-    def traffic(self) -> Traffic:
+    def traffic(self) -> TrafficLimits:
         """Bounds on what comes over connections."""
-        return Traffic(**_fields_of(Traffic, self.settled.limits))
+        return TrafficLimits(**_fields_of(TrafficLimits, self.settled.limits))
 
-    def made(self, incarnation: int) -> "Made":
+    def made(self, incarnation: int) -> "MachineSettings":
         """What the machine is made of."""
-        return Made(
+        return MachineSettings(
             name=self.name,
             incarnation=incarnation,
             neighbours={name: neighbour.cost for name, neighbour in self.neighbours().items()},
@@ -217,7 +217,7 @@ def address_of(text: str) -> Address:
 
 
 def load(
-    file: str | Path | None = None, environment: Mapping[str, str] | None = None, flags: Iterable[Change] = ()
+    file: str | Path | None = None, environment: Mapping[str, str] | None = None, flags: Iterable[Override] = ()
 ) -> Configuration:
     """The configuration of a broker. ConfigurationError: all that is wrong with it."""
     text = "" if file is None else _read(Path(file))
@@ -248,9 +248,9 @@ def load(
     for change in (*_environment(environment or {}), *flags):
         _put(data, change.path, _value(change.text, change.path))
         origins[change.path] = change.origin
-    found = list(settings.faults(Settled, data, where))
+    found = list(settings.faults(BrokerSettings, data, where))
     if not found:
-        settled = msgspec.convert(data, Settled)
+        settled = msgspec.convert(data, BrokerSettings)
         found = list(_meaning(settled, where))
     if found:
         raise ConfigurationError(*found)
@@ -291,14 +291,14 @@ def _rebase(data: dict[str, Any], folder: Path) -> None:
                 places[name] = str(folder / said)
 
 
-def _environment(environment: Mapping[str, str]) -> Iterator[Change]:
+def _environment(environment: Mapping[str, str]) -> Iterator[Override]:
     """The variables that are meant for us: those with two underscores."""
     for variable, text in environment.items():
         if variable.startswith(PREFIX) and PARTS in variable:
             parts = variable.removeprefix(PREFIX).split(PARTS)
             small = tuple(part.lower() for part in parts)
             known = next((named for named in NAMED if small[: len(named)] == named), small)
-            yield Change(variable, (*known, *parts[len(known) :]), text)
+            yield Override(variable, (*known, *parts[len(known) :]), text)
 
 
 def key_path(key: str) -> settings.Path:
@@ -332,7 +332,7 @@ def _value(text: str, path: settings.Path) -> Any:
 
 def _wanted(path: settings.Path) -> tuple[Any, ...]:
     """The types of which one may stand at a path; none when there is no such key."""
-    choices: tuple[Any, ...] = (Settled,)
+    choices: tuple[Any, ...] = (BrokerSettings,)
     for part in path:
         structs = [each for each in choices if isinstance(each, type) and issubclass(each, msgspec.Struct)]
         tables = [each for each in choices if typing.get_origin(each) is dict]
@@ -354,13 +354,13 @@ def _is_union(hint: Any) -> bool:
 # ---------------------------------------------------------------- what types cannot say
 
 
-def _meaning(settled: Settled, where: settings.Where) -> Iterator[str]:
+def _meaning(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
     """Faults of a configuration whose values all have the right form."""
     for check in CHECKS:
         yield from check(settled, where)
 
 
-def _broker_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+def _broker_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
     broker = settled.broker
     if not _is_broker_name(broker.name):
         yield (
@@ -377,7 +377,8 @@ def _broker_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
         for number, name in enumerate(listed):
             if name not in known:
                 allowed = ", ".join(map(repr, known)) or "nothing, since no installed package adds any"
-                yield f"{where(('broker', key, number))} is {name!r}: allowed is {allowed}{settings.nearest(name, known)}"
+                near = settings.nearest(name, known)
+                yield f"{where(('broker', key, number))} is {name!r}: allowed is {allowed}{near}"
     if broker.family != "graph":
         for key, value, default in (("strategy", broker.strategy, "gsf"), ("matching", broker.matching, "source")):
             if value != default:
@@ -401,7 +402,7 @@ def _is_broker_name(name: str) -> bool:
     return 0 < len(name) <= NAME_LENGTH_MAX and name.isprintable() and "/" not in name and not name.startswith(".")
 
 
-def _hops_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+def _hops_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
     own = settled.broker.name
     if settled.journal.durability == "memory":
         yield (
@@ -418,7 +419,7 @@ def _hops_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
         )
 
 
-def _address_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+def _address_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
     taken: dict[Address, str] = {}
     for listener in settled.listen.__struct_fields__:
         text, at = getattr(settled.listen, listener), where(("listen", listener))
@@ -449,7 +450,7 @@ def _address_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
             )
 
 
-def _origin_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+def _origin_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
     """What is never the origin of a page, as a browser says it, would let nobody in, and say nothing."""
     for place, origin in enumerate(settled.http.origins):
         if not ORIGIN.fullmatch(origin):
@@ -459,7 +460,7 @@ def _origin_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
             )
 
 
-def _file_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+def _file_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
     for path in FILES:
         held: Any = settled
         for part in path:
@@ -472,7 +473,7 @@ def _file_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
                 yield f"{where(path)}: {held} cannot be read: {error.strerror}"
 
 
-def _tls_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+def _tls_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
     tls, links = settled.tls, settled.links
     if tls.key and not tls.certificate:
         yield f"{where(('tls', 'key'))} needs tls.certificate, too"
@@ -488,7 +489,7 @@ def _tls_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
         )
 
 
-def _place_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+def _place_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
     for name, said in settled.places.items():
         try:
             _movement(_ground(said))
@@ -500,7 +501,7 @@ def _place_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
             yield f"{where(('places', name))} is {said!r}: {error}"
 
 
-def _publisher_faults(settled: Settled, where: settings.Where) -> Iterator[str]:
+def _publisher_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
     for origin, proxies in settled.publishers.proxies.items():
         at = where(("publishers", "proxies", origin))
         for name in (origin, *proxies):

@@ -1,13 +1,14 @@
 """The HTTP side of a broker: events, WebSocket, health, metrics and a look inside.
 
 *Theory.* A Starlette application, served by uvicorn's protocols on our own loop and our own listeners. Every request
-comes through the same door as native clients; what it asks of the machine goes through connections inside the process
-(`talking.py`, `inner.py`) and so into the same journal. What it asks *about* the machine only reads.
+comes through the same authenticator as native clients; what it asks of the machine goes through connections inside the
+process (`in_process_client.py`, `in_process_connection.py`) and so into the same journal. What it asks *about* the
+machine only reads.
 
 *Rules.*
 1. Every answer that is no stream is JSON (metrics: text), errors too: `{"error": why}`, with the status that fits.
-2. `/healthz` and `/readyz` answer everybody. `/events`, `/ws` and `/mqtt` answer whom the door lets in. All else is for
-   administrators: without users, whoever comes from this machine.
+2. `/healthz` and `/readyz` answer everybody. `/events`, `/ws` and `/mqtt` answer whom the authenticator lets in. All
+   else is for administrators: without users, whoever comes from this machine.
 3. Who comes from this machine and does not call it by a local name counts as somebody from elsewhere: it may be a page
    in a browser here, or come through a proxy. (A name that begins like an address is a name.) A request from a page of
    another origin is refused unless `origins` names that. So is what a browser fetches for another site without saying
@@ -43,27 +44,27 @@ from uvicorn.server import ServerState
 from godwit import __version__
 from godwit.errors import GodwitError, PeerFault
 from godwit.filters.events import NAME_LENGTH_MAX
-from godwit.runtime.admission import Credentials, Door, Principal, is_local
+from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
+from godwit.runtime.authentication import Authenticator, Credentials, Principal, is_local
 from godwit.runtime.http_events import (
     LINGER_S,
     BadBody,
+    EventStream,
     Publishers,
-    Stream,
     events_in,
     linger_s,
+    resume_position,
     subscription,
-    where_it_was,
 )
 from godwit.runtime.http_protocols import CERTIFICATE, HEAD_S, HOSTS, HttpProtocol, SocketProtocol
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
 from godwit.runtime.http_tracing import TraceStream
+from godwit.runtime.in_process_client import ConnectionClosed
 from godwit.runtime.inspection import SHOWN, SHOWN_MAX, Inspection, event_id
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
-from godwit.runtime.rates import Hosts
-from godwit.runtime.talking import Hung
-from godwit.runtime.tcp import Address, Server
-from godwit.runtime.watching import Listener, Watching
+from godwit.runtime.rate_limits import HostConnections
+from godwit.runtime.tcp import Address, NativeServer
 from godwit.runtime.wire import Intro
 
 __all__ = ["ROUTES", "SOCKETS", "HttpServer", "Problem"]
@@ -115,8 +116,8 @@ class HttpServer:
     def __init__(
         self,
         node: Node,
-        server: Server,
-        door: Door,
+        server: NativeServer,
+        authenticator: Authenticator,
         *,
         gateway: Any = None,
         origins: Iterable[str] = (),
@@ -125,13 +126,13 @@ class HttpServer:
     ) -> None:
         self.node = node
         self.server = server
-        self.door = door
+        self.authenticator = authenticator
         self.gateway = gateway
         self.origins = tuple(origins)
         self.body_bytes_max = body_bytes_max
-        self.watching = Watching(node)
-        self.metrics = Metrics(node, server, self.watching)
-        self.inspection = Inspection(node, server, self.watching)
+        self.activity = ActivityMonitor(node)
+        self.metrics = Metrics(node, server, self.activity)
+        self.inspection = Inspection(node, server, self.activity)
         self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
         self.listening: list[Address] = []
         self.is_closing = False
@@ -140,7 +141,7 @@ class HttpServer:
         self._relief = asyncio.Event()
         node.on_relief.append(self._relief.set)
         self._state = ServerState()
-        self._hosts = Hosts(server.traffic.connections_per_host_max)
+        self._hosts = HostConnections(server.traffic.connections_per_host_max)
         self._servers: list[asyncio.Server] = []
         self._config = uvicorn.Config(
             self._application(),
@@ -219,10 +220,10 @@ class HttpServer:
         said = _credentials(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
         who = Credentials(self._host_of(connection), certificate=_certificate_of(connection), **said)
-        return await self.door.admit(who)
+        return await self.authenticator.admit(who)
 
     def _host_of(self, connection: HTTPConnection) -> str:
-        """From where it comes, as far as the door is concerned. (rule 3)"""
+        """From where it comes, as far as the authenticator is concerned. (rule 3)"""
         host = connection.client.host if connection.client else "an unknown host"  # which is not this one
         is_beyond = is_local(host) and not _is_local_name(connection.headers.get("host", ""))
         return f"beyond {host}" if is_beyond else host
@@ -264,7 +265,7 @@ class HttpServer:
                 return _json({"error": str(problem), **problem.more}, problem.status)
             except BadBody as bad:
                 return _json({"error": str(bad), "line": bad.line}, 400)
-            except Hung as hung:
+            except ConnectionClosed as hung:
                 return _json({"error": str(hung)}, 503, {"retry-after": "1"})
             except PeerFault as fault:
                 challenge = {"www-authenticate": 'Basic realm="godwit", Bearer'}
@@ -343,7 +344,7 @@ class HttpServer:
     async def listen_to_events(self, principal: Principal, request: Request) -> Any:
         """Server-sent events of what a filter matches."""
         asked = request.query_params
-        was = where_it_was(request.headers.get("last-event-id") or asked.get("last_event_id", ""))
+        was = resume_position(request.headers.get("last-event-id") or asked.get("last_event_id", ""))
         client = principal.name_of(asked["client"]) if asked.get("client") else ""
         if was is not None and (client or principal.name_of(was[0])) != was[0]:
             was = None  # the id of another
@@ -354,7 +355,7 @@ class HttpServer:
         linger = linger_s(asked.get("linger", str(LINGER_S)))
         limits = self.node.machine.config.limits  # type: ignore[attr-defined]
         after = None if was is None else was[1:]
-        stream = Stream(self.node, principal, client, after, limits=limits, on_end=self.drop)
+        stream = EventStream(self.node, principal, client, after, limits=limits, on_end=self.drop)
         self.keep(stream)
         if principal.until is not None:
             asyncio.get_running_loop().call_later(max(0.0, principal.until - time()), stream.end)
@@ -404,9 +405,9 @@ class HttpServer:
     async def trace(self, principal: Principal, request: Request) -> Any:
         """What happens, as server-sent events."""
         asked = request.query_params
-        listener = Listener(asked.get("client", ""), event_id(asked["event"]) if asked.get("event") else None)
+        listener = TraceListener(asked.get("client", ""), event_id(asked["event"]) if asked.get("event") else None)
         last = _limit(request, "last", 0)
-        stream = TraceStream(self.watching, self.server.name, listener, last, self.drop)
+        stream = TraceStream(self.activity, self.server.name, listener, last, self.drop)
         self.keep(stream)
         return stream
 

@@ -30,22 +30,31 @@ import msgspec
 from msgspec import structs
 
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Advertise, Bye, Delivery, Linger, Publish, Retain, Subscribe
+from godwit.broker.messages import Advertise, Bye, Delivery, Publish, Retain, SetSessionExpiry, Subscribe
 from godwit.broker.queues import event_size
 from godwit.broker.sessions import Wish
-from godwit.client.contexts import asked, written
+from godwit.client.own_context import asked, written
 from godwit.errors import BadEvent, FilterError, GodwitError
 from godwit.filters.contexts import checked_context
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import from_json
-from godwit.runtime.admission import Principal
+from godwit.runtime.authentication import Principal
+from godwit.runtime.in_process_client import InProcessClient
 from godwit.runtime.node import Node
-from godwit.runtime.server_sent import ServerSent
-from godwit.runtime.talking import Talk
+from godwit.runtime.server_sent_events import ServerSentEvents
 from godwit.runtime.wire import JSON
 
-__all__ = ["LINGER_S", "BadBody", "Publishers", "Stream", "events_in", "linger_s", "subscription", "where_it_was"]
+__all__ = [
+    "LINGER_S",
+    "BadBody",
+    "EventStream",
+    "Publishers",
+    "events_in",
+    "linger_s",
+    "resume_position",
+    "subscription",
+]
 
 EVENTS_MAX = 10_000  # in one post
 PUBLISHERS_MAX = 256
@@ -165,13 +174,13 @@ class Publisher:
         self.name = name
         self._advertises = node.machine.config.advertisements == "required"  # type: ignore[attr-defined]
         self._granted = principal.grants.publish
-        self.talk = Talk(node, principal, name)
+        self.talk = InProcessClient(node, principal, name)
         self._sequence = 0
         self._attached: asyncio.Task[None] = asyncio.create_task(self._attach())
 
     async def _attach(self) -> None:
         await self.talk.attach()
-        wishes: list[Wish] = [Linger(PUBLISHER_LINGER_S)]  # nobody comes back for it after a crash
+        wishes: list[Wish] = [SetSessionExpiry(PUBLISHER_LINGER_S)]  # nobody comes back for it after a crash
         if self._advertises:
             wishes.append(Advertise((self.name, "all"), self._granted))  # more would be refused
         await self.talk.ask(wishes)
@@ -230,7 +239,7 @@ class Publishers:
 # ---------------------------------------------------------------- who listens
 
 
-def where_it_was(last_id: str) -> tuple[str, str, int] | None:
+def resume_position(last_id: str) -> tuple[str, str, int] | None:
     """The client, the session and the number in an id of ours; None: it is none."""
     found = LAST_ID.fullmatch(last_id.strip())
     return None if found is None else (unquote(found["client"]), unquote(found["session"]), int(found["number"]))
@@ -253,7 +262,7 @@ def linger_s(said: str) -> float:
     return seconds
 
 
-class Stream(ServerSent):
+class EventStream(ServerSentEvents):
     """Events of one session as server-sent events, once it is `open`."""
 
     def __init__(
@@ -264,7 +273,7 @@ class Stream(ServerSent):
         after: tuple[str, int] | None,
         *,
         limits: Limits,
-        on_end: Callable[["Stream"], None],
+        on_end: Callable[["EventStream"], None],
     ) -> None:
         super().__init__()
         self.client = client
@@ -275,7 +284,7 @@ class Stream(ServerSent):
         self._waiting: deque[Delivery] = deque()
         self._written: deque[tuple[int, int]] = deque()  # number and size of deliveries that are not confirmed
         self._written_bytes = 0
-        self._talk = Talk(
+        self._talk = InProcessClient(
             node, principal, client, mode=MODE, on_deliveries=self._on_deliveries, on_closed=self._on_closed
         )
         self._session = ""
@@ -289,7 +298,7 @@ class Stream(ServerSent):
                 self._after = None  # its numbers count in another session
             if not attached.fresh:  # it has begun with what was retained then
                 wanted = structs.replace(wanted, retained=False)
-            reasons = await self._talk.ask([Linger(linger), wanted])
+            reasons = await self._talk.ask([SetSessionExpiry(linger), wanted])
         except BaseException:
             self._talk.hang_up()
             raise

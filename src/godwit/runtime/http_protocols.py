@@ -3,7 +3,7 @@
 *Rules.*
 1. A connection has `HEAD_S` for its first request, and at most twice that from the answer to one request to all of the
    next: so nobody holds one by sending what is never finished, a byte at a time.
-2. From one host come at most so many connections as `Hosts` allows, WebSockets included.
+2. From one host come at most so many connections as `HostConnections` allows, WebSockets included.
 3. The name in a certificate that we trust is handed to the application, as `certificate` in the request's state.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from godwit.runtime.peers import certificate_names, host_of
-from godwit.runtime.rates import Hosts
+from godwit.runtime.peer_identity import certificate_names, host_of
+from godwit.runtime.rate_limits import HostConnections
 
 __all__ = ["CERTIFICATE", "HOSTS", "HttpProtocol", "SocketProtocol"]
 
@@ -30,7 +30,7 @@ class HttpProtocol(H11Protocol):
         self._answered: Any = None  # the request that was answered last, when somebody last looked
         asyncio.get_running_loop().call_later(HEAD_S, self._check)
         host, names = host_of(transport), certificate_names(transport)
-        hosts: Hosts = self.app_state[HOSTS]
+        hosts: HostConnections = self.app_state[HOSTS]
         self.app_state[CERTIFICATE] = names[0] if names else ""
         if hosts.enter(host):
             self.app_state[ENTERED] = host

@@ -22,22 +22,22 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from godwit.broker.messages import Bye
 from godwit.errors import PeerFault
-from godwit.runtime.admission import Principal
-from godwit.runtime.inner import Inner
+from godwit.runtime.authentication import Principal
+from godwit.runtime.in_process_client import connection_name
+from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.node import Node
-from godwit.runtime.rates import Bucket
-from godwit.runtime.talking import connection_name
-from godwit.runtime.tcp import INTRO_S, UNREAD_BYTES_MAX, Server
+from godwit.runtime.rate_limits import TokenBucket
+from godwit.runtime.tcp import INTRO_S, UNREAD_BYTES_MAX, NativeServer
 from godwit.runtime.wire import JSON, VERSION, Intro
 
-__all__ = ["Gateway", "Host", "serve_mqtt", "serve_native"]
+__all__ = ["SocketHost", "StreamGateway", "serve_mqtt", "serve_native"]
 
 MQTT = "mqtt"
 NORMAL, WRONG_DATA, REFUSED, STOPS = 1000, 1003, 1008, 1001
 REASON_BYTES_MAX = 120  # a close frame takes 123
 
 
-class Stream(Protocol):
+class GatewayStream(Protocol):
     """The gateway's end of one connection."""
 
     def data_received(self, data: bytes) -> None:
@@ -47,7 +47,7 @@ class Stream(Protocol):
         """The connection is gone."""
 
 
-class Gateway(Protocol):
+class StreamGateway(Protocol):
     """What takes MQTT over a stream of any kind."""
 
     def open(
@@ -58,15 +58,15 @@ class Gateway(Protocol):
         *,
         pause: Callable[[bool], None],
         certificate: str,
-    ) -> Stream:
+    ) -> GatewayStream:
         """A connection from `host` is there; `pause` stops and resumes reading from it."""
 
 
-class Host(Protocol):
+class SocketHost(Protocol):
     """What sockets need of the HTTP server."""
 
     node: Node
-    server: Server
+    server: NativeServer
 
     async def admit_socket(self, socket: WebSocket, intro: Intro) -> Principal:
         """Who is at the other end. PeerFault: it may not come in."""
@@ -142,11 +142,11 @@ class Socket:
             return  # it is gone
 
 
-async def serve_native(host: Host, websocket: WebSocket) -> None:
+async def serve_native(host: SocketHost, websocket: WebSocket) -> None:
     """A client that speaks the JSON twin."""
     await websocket.accept()
     socket = Socket(websocket)
-    inner: Inner | None = None
+    inner: InProcessConnection | None = None
     end: asyncio.TimerHandle | None = None
 
     def on_messages(messages: list[Any]) -> None:
@@ -162,11 +162,13 @@ async def serve_native(host: Host, websocket: WebSocket) -> None:
             if principal.until is not None:  # rule 4
                 wait_s = max(0.0, principal.until - time())
                 end = asyncio.get_running_loop().call_later(wait_s, socket.close, REFUSED, "your token is over")
-            inner = Inner(
+            inner = InProcessConnection(
                 host.node, connection_name(), principal, on_messages, lambda reason: socket.close(NORMAL, reason)
             )
             traffic, now = host.server.traffic, asyncio.get_running_loop().time
-            bucket = Bucket(traffic.messages_per_s, traffic.messages_burst, now()) if traffic.messages_per_s else None
+            bucket = (
+                TokenBucket(traffic.messages_per_s, traffic.messages_burst, now()) if traffic.messages_per_s else None
+            )
             while True:
                 await host.room()  # rule 3
                 if bucket is not None and (wait_s := bucket.take(1, now())) > 0:
@@ -214,8 +216,10 @@ async def _text(websocket: WebSocket) -> str:
     return str(text)
 
 
-async def serve_mqtt(host: Host, websocket: WebSocket, gateway: Gateway, peer: str, certificate: str) -> None:
-    """A client that speaks MQTT. Who it is, it says in CONNECT, and the gateway asks the door."""
+async def serve_mqtt(
+    host: SocketHost, websocket: WebSocket, gateway: StreamGateway, peer: str, certificate: str
+) -> None:
+    """A client that speaks MQTT. Who it is, it says in CONNECT, and the gateway asks the authenticator."""
     if MQTT not in websocket.scope.get("subprotocols", ()):
         await websocket.close(REFUSED, "the subprotocol must be mqtt")
         return

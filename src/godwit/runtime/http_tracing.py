@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from godwit.runtime.server_sent import ServerSent
-from godwit.runtime.watching import Listener, Watching
+from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
+from godwit.runtime.server_sent_events import ServerSentEvents
 from godwit.trace import Record
 
 __all__ = ["TraceStream"]
@@ -14,26 +14,26 @@ __all__ = ["TraceStream"]
 TAKEN_MAX = 1_000  # records in one write
 
 
-class TraceStream(ServerSent):
+class TraceStream(ServerSentEvents):
     """Records of a client, of an event, or all. `last`: so many that have happened before, if they are kept."""
 
     def __init__(
         self,
-        watching: Watching,
+        activity: ActivityMonitor,
         node: str,
-        listener: Listener,
+        listener: TraceListener,
         last: int,
         on_end: Callable[["TraceStream"], None],
     ) -> None:
         super().__init__()
-        self._watching = watching
+        self._activity = activity
         self._node = node
         self._listener = listener
         self._on_end = on_end
-        before = [(at, record) for at, record in watching.records if listener.wants(record)] if last else []
+        before = [(at, record) for at, record in activity.records if listener.wants(record)] if last else []
         listener.records.extend(before[-last:] if last else ())
         listener.notice = self.notice
-        watching.listeners[listener] = None
+        activity.listeners[listener] = None
 
     def taken(self) -> bytes:
         """The records that have come."""
@@ -46,7 +46,7 @@ class TraceStream(ServerSent):
 
     def on_gone(self) -> None:
         """Listen no more."""
-        self._watching.listeners.pop(self._listener, None)
+        self._activity.listeners.pop(self._listener, None)
         self._on_end(self)
 
 

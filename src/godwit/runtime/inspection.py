@@ -1,8 +1,8 @@
 """A look into a running broker: its sessions, routes and links, and why a client did or did not get an event.
 
-*Theory.* All answers are read from the machine as it stands, and from what the watch has kept (`watching.py`): nothing
-is written down beforehand for the sake of a question. So an explanation reaches as far back as the watch does; before
-that it says so.
+*Theory.* All answers are read from the machine as it stands, and from what the watch has kept (`activity_monitor.py`):
+nothing is written down beforehand for the sake of a question. So an explanation reaches as far back as the watch does;
+before that it says so.
 
 `explain` is this broker's part of the story. Whoever wants all of it asks each broker on the way: `from` and `sent_on`
 name the neighbours that the event came from and may have gone to.
@@ -24,9 +24,9 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import to_text
 from godwit.filters.reasons import failing
+from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.node import Node
-from godwit.runtime.tcp import Connection, Server
-from godwit.runtime.watching import Watching
+from godwit.runtime.tcp import NativeConnection, NativeServer
 from godwit.runtime.wire import JSON
 
 __all__ = ["Inspection", "event_id"]
@@ -54,10 +54,10 @@ def shown(filter: Filter) -> str:
 class Inspection:
     """Answers questions about one broker."""
 
-    def __init__(self, node: Node, server: Server, watching: Watching) -> None:
+    def __init__(self, node: Node, server: NativeServer, activity: ActivityMonitor) -> None:
         self._node = node
         self._server = server
-        self._watching = watching
+        self._activity = activity
 
     @property
     def _machine(self) -> Any:
@@ -124,7 +124,11 @@ class Inspection:
             "peer": peer,
             "up": link.open,
             "address": None if address is None else str(address),
-            "dialled_by": None if not isinstance(port, Connection) else self._machine.name if port.dialled else peer,
+            "dialled_by": None
+            if not isinstance(port, NativeConnection)
+            else self._machine.name
+            if port.dialled
+            else peer,
             "http": self._server.http_of.get(peer, ""),
             "outbox": len(link.outbox),
             "round_trip_s": link.round_trip_s,
@@ -145,7 +149,7 @@ class Inspection:
 
     def explain(self, id: tuple[str, int], client: str, subscription: str = "") -> dict[str, Any]:
         """What this broker knows of an event and a client: did it come, did it match, was it delivered?"""
-        arrivals = list(islice(self._watching.arrivals(id), SHOWN))
+        arrivals = list(islice(self._activity.arrivals(id), SHOWN))
         session = self._machine.sessions.session(client)
         event = arrivals[0][2] if arrivals else _queued_event(session, id)
         told: dict[str, Any] = {
@@ -156,7 +160,7 @@ class Inspection:
             "session": None if session is None else _in_short(session),
             "records": [
                 {"at": at, "kind": record.kind, "client": record.peer, "detail": record.detail}
-                for at, record in islice(self._watching.records_of(id), SHOWN)
+                for at, record in islice(self._activity.records_of(id), SHOWN)
                 if record.peer in (client, id[0]) or record.kind == "lost"
             ],
         }
@@ -167,8 +171,8 @@ class Inspection:
             told["sent_on"] = self._sent_on(event, {source for _, source, _ in arrivals})
         if session is not None:
             told["deliveries"] = self._deliveries(session, id)
-            told["is_meant"] = event is None or session.is_meant(event)
-            if event is not None and event.to is not None and not told["is_meant"]:
+            told["is_addressed"] = event is None or session.is_addressed(event)
+            if event is not None and event.to is not None and not told["is_addressed"]:
                 told["to_fails"] = _failing(event.to, session.whole_context())
             names = [name for name in session.subscriptions if subscription in ("", name)]
             told["subscriptions"] = [_subscription(session, name, event) for name in names[:SHOWN]]
@@ -190,7 +194,7 @@ class Inspection:
             return self._without_session(told, client)
         if event is None:
             return "the event has not come here, as far back as this broker remembers"
-        if not told["is_meant"]:
+        if not told["is_addressed"]:
             return f"the event is not to this client: {' and '.join(told['to_fails'])} does not hold of its context"
         if not told["subscriptions"]:
             return f"the client has no subscription {subscription!r}" if subscription else "the client wants nothing"
@@ -227,13 +231,13 @@ class Inspection:
                 "for": list(sent.subscriptions),
                 "state": "it was delivered and confirmed",
             }
-            for at, connection, sent in islice(self._watching.sent(id), SHOWN)
+            for at, connection, sent in islice(self._activity.sent(id), SHOWN)
             if connection in connections
         ]
 
     def _clients(self) -> Iterator[tuple[str, str]]:
         """Connections and their clients, of now and as far back as is kept."""
-        for input in self._watching.kept():
+        for input in self._activity.kept():
             if type(input) is Heard and type(input.message) is Attach:
                 yield input.connection, input.message.client
         for session in self._machine.sessions:
@@ -250,14 +254,14 @@ class Inspection:
         """Why the machine refused to publish the event, if it did so here."""
         asked = {
             (input.connection, input.message.number)
-            for input in self._watching.kept()
+            for input in self._activity.kept()
             if type(input) is Heard
             and type(input.message) is Request
             and getattr(getattr(input.message.wish, "event", None), "id", None) == id
         }
         if not asked:
             return ""
-        told = ((connection, message) for connection, message in self._watching.told(Refused))
+        told = ((connection, message) for connection, message in self._activity.told(Refused))
         return next((message.reason for connection, message in told if (connection, message.number) in asked), "")
 
     def _sent_on(self, event: Event, sources: set[str]) -> list[dict[str, Any]]:
@@ -276,7 +280,7 @@ ENDS = {
     "purged": "it left the client's queue by a rule of the subscription",
     "expired": "its time was over before the client came for it",
     "lost": "it was lost",
-    "unmeant": "it is not to this client",
+    "not_addressed": "it is not to this client",
     "residue": "the client did not want it in its context of that moment",
     "suppressed": "it came a second time, and was delivered when it came first",
 }

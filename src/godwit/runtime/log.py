@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TextIO, cast
 
 from godwit.errors import ConfigurationError
 
-__all__ = ["Forward", "Log", "make_log"]
+__all__ = ["LibraryLogHandler", "Log", "make_log"]
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -80,7 +80,7 @@ class _Patient:
             self._stream.flush()
 
 
-class Forward(logging.Handler):
+class LibraryLogHandler(logging.Handler):
     """Takes what libraries log to a log of ours. (rule 4)"""
 
     def __init__(self, log: Log) -> None:

@@ -1,7 +1,7 @@
 """Metrics in the form that Prometheus reads, gathered when it asks.
 
-*Theory.* What can be counted beforehand is in the watch (`watching.py`); what can be seen in the machine is looked up
-when somebody asks. The hot path knows nothing of this module.
+*Theory.* What can be counted beforehand is in the watch (`activity_monitor.py`); what can be seen in the machine is
+looked up when somebody asks. The hot path knows nothing of this module.
 
 *Rules.*
 1. Names of clients, events and filters are no labels: what grows with use does not grow the metrics.
@@ -20,9 +20,9 @@ from prometheus_client.registry import Collector
 
 from godwit import __version__
 from godwit.filters.events import Event
+from godwit.runtime.activity_monitor import ActivityMonitor, Histogram
 from godwit.runtime.node import Node
-from godwit.runtime.tcp import Server
-from godwit.runtime.watching import Buckets, Watching
+from godwit.runtime.tcp import NativeServer
 
 __all__ = ["METRICS", "Metrics"]
 
@@ -44,9 +44,9 @@ METRICS: dict[str, str] = {
     "godwit_queue_events_max": "Events in the longest queue.",
     "godwit_table_entries": "Entries of a routing table, by table.",
     "godwit_link_up": "Whether the link to a neighbour is open, by peer.",
-    "godwit_link_outbox": "Messages to a neighbour that it has not acknowledged, by peer.",
-    "godwit_turn_inputs": "Inputs handled in one turn of the loop.",
-    "godwit_turn_seconds": "Time that the machine took for one turn.",
+    "godwit_link_outbox_messages": "Messages to a neighbour that it has not acknowledged, by peer.",
+    "godwit_batch_inputs": "Inputs handled in one turn of the loop.",
+    "godwit_batch_seconds": "Time that the machine took for one turn.",
     "godwit_match_seconds": "Time to match one event, sampled.",
     "godwit_loop_lag_seconds": "How late the loop was, sampled.",
     "godwit_journal_write_seconds": "Time until a batch was safe.",
@@ -54,8 +54,8 @@ METRICS: dict[str, str] = {
     "godwit_journal_lag_inputs": "Inputs that are handled and wait for the disk to be asked.",
     "godwit_journal_written_bytes_total": "Bytes of batches written.",
     "godwit_journal_bytes": "Bytes of batches since the last snapshot.",
-    "godwit_journal_trouble": "1 while the disk fails and nothing is taken in.",
-    "godwit_unhandled_inputs": "Inputs that wait for their turn.",
+    "godwit_journal_failing": "1 while the disk fails and nothing is taken in.",
+    "godwit_pending_inputs": "Inputs that wait for their turn.",
 }
 """Every metric, and what it says."""
 
@@ -63,10 +63,10 @@ METRICS: dict[str, str] = {
 class Metrics(Collector):
     """The metrics of one broker."""
 
-    def __init__(self, node: Node, server: Server, watching: Watching) -> None:
+    def __init__(self, node: Node, server: NativeServer, activity: ActivityMonitor) -> None:
         self._node = node
         self._server = server
-        self._watching = watching
+        self._activity = activity
         self._registry = CollectorRegistry()
         self._registry.register(self)
         self._sampled: Event | None = None
@@ -91,19 +91,19 @@ class Metrics(Collector):
             self._timer.cancel()
 
     def _sample(self) -> None:
-        self._watching.lateness.add(max(0.0, asyncio.get_running_loop().time() - self._due))
+        self._activity.lateness.add(max(0.0, asyncio.get_running_loop().time() - self._due))
         self.sample_matching()
         self.start()
 
     def sample_matching(self) -> None:
         """Match the last event once more, unless that was done. (rule 2)"""
-        event = self._watching.last_event()
+        event = self._activity.last_event()
         match = _match_of(getattr(self._node.machine, "routing", None))
         if event is not None and event is not self._sampled and match is not None:
             self._sampled = event
             began = perf_counter()
             match(event)
-            self._watching.matching.add(perf_counter() - began)
+            self._activity.matching.add(perf_counter() - began)
 
     # ------------------------------------------------------------ when somebody asks
 
@@ -138,39 +138,39 @@ class Metrics(Collector):
         for table, size in machine.routing.sizes().items():
             tables.add_metric([table], size)
         yield tables
-        up, outbox = _gauge("godwit_link_up", "peer"), _gauge("godwit_link_outbox", "peer")
+        up, outbox = _gauge("godwit_link_up", "peer"), _gauge("godwit_link_outbox_messages", "peer")
         for peer, link in machine.links.items():
             up.add_metric([peer], int(link.open))
             outbox.add_metric([peer], len(link.outbox))
         yield from (up, outbox)
 
     def _traffic(self) -> Iterator[Metric]:
-        watching = self._watching
-        yield _counter("godwit_inputs", watching.inputs)
-        yield _counter("godwit_received_bytes", watching.came)
-        yield _counter("godwit_deliveries", watching.deliveries)
-        yield _counter("godwit_refusals", watching.refusals)
+        activity = self._activity
+        yield _counter("godwit_inputs", activity.inputs)
+        yield _counter("godwit_received_bytes", activity.came)
+        yield _counter("godwit_deliveries", activity.deliveries)
+        yield _counter("godwit_refusals", activity.refusals)
         yield _counter("godwit_refused_connections", self._server.refused)
         records = CounterMetricFamily("godwit_records", METRICS["godwit_records_total"], labels=["kind"])
-        for kind, count in sorted(watching.counts.items()):
+        for kind, count in sorted(activity.counts.items()):
             records.add_metric([kind], count)
         yield records
         yield _gauge("godwit_connections", value=len(self._server.connections))
-        yield _gauge("godwit_unhandled_inputs", value=self._node.unhandled)
-        yield _histogram("godwit_turn_inputs", watching.turns)
-        yield _histogram("godwit_turn_seconds", watching.handling)
-        yield _histogram("godwit_match_seconds", watching.matching)
-        yield _histogram("godwit_loop_lag_seconds", watching.lateness)
+        yield _gauge("godwit_pending_inputs", value=self._node.unhandled)
+        yield _histogram("godwit_batch_inputs", activity.turns)
+        yield _histogram("godwit_batch_seconds", activity.handling)
+        yield _histogram("godwit_match_seconds", activity.matching)
+        yield _histogram("godwit_loop_lag_seconds", activity.lateness)
 
     def _journal(self) -> Iterator[Metric]:
         node, journal = self._node, self._node.journal
         since = node.writing_since
-        yield _histogram("godwit_journal_write_seconds", self._watching.writing)
+        yield _histogram("godwit_journal_write_seconds", self._activity.writing)
         yield _gauge("godwit_journal_lag_seconds", value=max(0.0, time() - since) if since else 0.0)
         yield _gauge("godwit_journal_lag_inputs", value=node.unsafe)
-        yield _counter("godwit_journal_written_bytes", self._watching.written)
+        yield _counter("godwit_journal_written_bytes", self._activity.written)
         yield _gauge("godwit_journal_bytes", value=0 if journal is None else journal.bytes_since_snapshot)
-        yield _gauge("godwit_journal_trouble", value=int(bool(node.trouble)))
+        yield _gauge("godwit_journal_failing", value=int(bool(node.trouble)))
 
 
 def _match_of(routing: Any) -> Any:
@@ -189,7 +189,7 @@ def _counter(name: str, value: float) -> CounterMetricFamily:
     return CounterMetricFamily(name, METRICS[f"{name}_total"], value=value)
 
 
-def _histogram(name: str, buckets: Buckets) -> HistogramMetricFamily:
+def _histogram(name: str, buckets: Histogram) -> HistogramMetricFamily:
     seen, rows = 0, []
     for bound, count in zip((*map(str, buckets.bounds), "+Inf"), buckets.counts, strict=True):
         seen += count

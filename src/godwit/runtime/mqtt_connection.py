@@ -1,13 +1,14 @@
 """One MQTT connection: bytes in, effects of its session carried out, bytes out.
 
 *Theory.* A connection has a session machine of its own (`MqttSession`), made from the notes that the client's Godwit
-session bears, and an `Inner`, by which that session is attached here. Two connections of one client meet in the broker:
-the newer one takes the Godwit session, and the older one is told.
+session bears, and an `InProcessConnection`, by which that session is attached here. Two connections of one client meet
+in the broker: the newer one takes the Godwit session, and the older one is told.
 
-    CONNECT ─▶ door ─▶ Attach ─▶ Attached, with notes ─▶ CONNACK ─▶ packets ⇄ requests and deliveries ─▶ end
+    CONNECT ─▶ authenticator ─▶ Attach ─▶ Attached, with notes ─▶ CONNACK ─▶ packets ⇄ requests and deliveries ─▶ end
 
-When the connection ends its will is published over the `Inner`, which is still open; with a will delay it stays open
-until that has passed. A client that comes back meanwhile, here or elsewhere, takes the session away and the will goes.
+When the connection ends its will is published over the `InProcessConnection`, which is still open; with a will delay it
+stays open until that has passed. A client that comes back meanwhile, here or elsewhere, takes the session away and the
+will goes.
 
 *Rules.*
 1. A packet that tells of something done leaves after what it tells of is in the journal (`Gate`).
@@ -28,24 +29,23 @@ from godwit.broker import messages as said
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
 from godwit.filters.events import NAME_LENGTH_MAX, Event
-from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, greeting
-from godwit.mqtt import exchange as asked
-from godwit.mqtt.notes import OUT, kept_of, out_note
+from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, mqtt_effects, refusing_connack
 from godwit.mqtt.packets import Puback, Publish
-from godwit.mqtt.reasons import Reason
+from godwit.mqtt.reason_codes import ReasonCode
+from godwit.mqtt.session_notes import OUT, kept_of, out_note
 from godwit.mqtt.topics import matches, split
-from godwit.runtime.admission import Credentials, Principal
-from godwit.runtime.inner import Inner
+from godwit.runtime.authentication import Credentials, Principal
+from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.mqtt_events import (
     Message,
     context_of_properties,
 )
 from godwit.runtime.mqtt_requests import Gate
-from godwit.runtime.mqtt_wishes import Wishes
-from godwit.runtime.rates import Bucket
+from godwit.runtime.mqtt_translation import MqttTranslator
+from godwit.runtime.rate_limits import TokenBucket
 
 if TYPE_CHECKING:
-    from godwit.runtime.mqtt_gateway import Gateway
+    from godwit.runtime.mqtt_gateway import MqttGateway
 
 __all__ = ["MqttConnection"]
 
@@ -62,7 +62,7 @@ class MqttConnection:
 
     def __init__(
         self,
-        gateway: "Gateway",
+        gateway: "MqttGateway",
         write: Callable[[bytes], None],
         close: Callable[[], None],
         pause: Callable[[bool], None],
@@ -82,13 +82,13 @@ class MqttConnection:
         self._is_attached = False
         self._is_over = False  # the MQTT session is; its will may be pending
         self._is_forgotten = False
-        self._inner: Inner | None = None
-        self._wishes: Wishes | None = None
+        self._inner: InProcessConnection | None = None
+        self._wishes: MqttTranslator | None = None
         self._gate = Gate()
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self._loop = asyncio.get_running_loop()
         self._greeting_timer = self._loop.call_later(CONNECT_S, self._drop, "no CONNECT came")
-        self._attach: asked.Attach | None = None
+        self._attach: mqtt_effects.Attach | None = None
         self._admitting: asyncio.Task[None] | None = None
         self._checks: dict[str, tuple[str | None, bool]] = {}  # by subscription: levels to look at, and no local
         self._exact: dict[str, bool] = {}  # those where there is nothing to look at
@@ -96,7 +96,7 @@ class MqttConnection:
         self._confirmed = 0  # and this was said
         self._is_full = False  # the client does not read
         self._is_paused = False  # the client is not read
-        self._bucket: Bucket | None = None
+        self._bucket: TokenBucket | None = None
 
     # ------------------------------------------------------------ from the carrier
 
@@ -115,18 +115,18 @@ class MqttConnection:
                 acknowledged.append(packet.packet_id)  # type: ignore[union-attr]
                 continue
             if acknowledged:
-                self._tell(asked.Acknowledged(self.name, acknowledged))
+                self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
                 acknowledged = []
             if not self._is_open:
                 return
             if kind is Publish and wishes is not None and (number := session.quick(packet, now)) is not None:  # type: ignore[arg-type]
                 wishes.publish(packet, number, now)  # type: ignore[arg-type]
             elif self._has_said_connect:
-                self._tell(asked.Heard(self.name, packet))
+                self._tell(mqtt_effects.Heard(self.name, packet))
             else:
                 self._on_connect(packet)
         if acknowledged:
-            self._tell(asked.Acknowledged(self.name, acknowledged))
+            self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
         if wishes is not None and (self.gateway.node.holds() or wishes.requests.unanswered > UNANSWERED_MAX):
             self._hold_back(True)
         if fault is not None and self._is_open:
@@ -141,7 +141,7 @@ class MqttConnection:
             self._is_open = False
             self._greeting_timer.cancel()
             self.gateway.leave(self)
-            self._tell(asked.Closed(self.name))
+            self._tell(mqtt_effects.Closed(self.name))
             if not self._is_attached:
                 self._let_go()
 
@@ -157,7 +157,7 @@ class MqttConnection:
     def stop(self, reason_code: int, reason: str) -> None:
         """Close the connection for a reason of the server's."""
         if self._is_attached:
-            self._tell(asked.Stop(reason_code, reason))
+            self._tell(mqtt_effects.Stop(reason_code, reason))
             self._flush()
         else:
             self._drop(reason)
@@ -190,23 +190,23 @@ class MqttConnection:
         assert isinstance(packet, Connect), "the decoder lets nothing else be first"
         self._has_said_connect = True
         self._greeting_timer.cancel()
-        refusal = greeting(packet)
+        refusal = refusing_connack(packet)
         if refusal is not None:
             self._gate.put_at_once(refusal)
             self._drop("its CONNECT was refused")
             return
         client_id = packet.client_id or self.gateway.new_client_id()
-        self._tell(asked.Opened(self.name, packet, client_id))
+        self._tell(mqtt_effects.Opened(self.name, packet, client_id))
 
     def _on_fault(self, fault: MqttFault) -> None:
         if self._has_said_connect:
-            self._tell(asked.Faulted(self.name, fault.reason_code, fault.text))
+            self._tell(mqtt_effects.Faulted(self.name, fault.reason_code, fault.text))
             return
         self._gate.put_at_once(answer_to_fault(fault))
         self._drop(str(fault))
 
-    def _on_attach(self, effect: asked.Attach) -> None:
-        """Ask the door who this is."""
+    def _on_attach(self, effect: mqtt_effects.Attach) -> None:
+        """Ask the authenticator who this is."""
         self._attach, connect = effect, effect.connect
         password = (connect.password or b"").decode(errors="replace")
         credentials = Credentials(
@@ -222,11 +222,11 @@ class MqttConnection:
 
     async def _admit(self, credentials: Credentials) -> None:
         try:
-            principal = await self.gateway.door.admit(credentials)
+            principal = await self.gateway.authenticator.admit(credentials)
         except PeerFault as fault:
-            self._refuse(Reason.NOT_AUTHORIZED, str(fault))
+            self._refuse(ReasonCode.NOT_AUTHORIZED, str(fault))
         except Exception:
-            self._refuse(Reason.SERVER_UNAVAILABLE, "this broker cannot tell at present who may come in")
+            self._refuse(ReasonCode.SERVER_UNAVAILABLE, "this broker cannot tell at present who may come in")
             raise
         else:
             self._admitting = None
@@ -235,7 +235,7 @@ class MqttConnection:
         self._flush()
 
     def _refuse(self, reason_code: int, reason: str) -> None:
-        self._tell(asked.Refused(self.name, reason_code, reason))
+        self._tell(mqtt_effects.Refused(self.name, reason_code, reason))
 
     def _let_in(self, principal: Principal) -> None:
         attach = self._attach
@@ -244,7 +244,7 @@ class MqttConnection:
         name = principal.name_of(attach.client_id)
         if not 0 < len(name) <= NAME_LENGTH_MAX:
             reason = f"a client's name of {len(name)} characters: at most {NAME_LENGTH_MAX} are allowed"
-            self._refuse(Reason.CLIENT_IDENTIFIER_NOT_VALID, reason)
+            self._refuse(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, reason)
             return
         older = self.gateway.clients.get(name)
         if older is not None:
@@ -253,11 +253,15 @@ class MqttConnection:
         self.gateway.clients[name] = self
         traffic, now = self.gateway.traffic, self.gateway.now()
         if traffic.messages_per_s:
-            self._bucket = Bucket(traffic.messages_per_s, traffic.messages_burst, now)
+            self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, now)
         if principal.until is not None:
             wait_s = max(0.0, principal.until - now)
-            self._timers[TOKEN] = self._loop.call_later(wait_s, self.stop, Reason.NOT_AUTHORIZED, "your token is over")
-        self._inner = Inner(self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed)
+            self._timers[TOKEN] = self._loop.call_later(
+                wait_s, self.stop, ReasonCode.NOT_AUTHORIZED, "your token is over"
+            )
+        self._inner = InProcessConnection(
+            self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed
+        )
         self._say(self.gateway.attach(name, is_clean=attach.is_clean))
 
     def _on_attached(self, message: said.Attached) -> None:
@@ -269,11 +273,11 @@ class MqttConnection:
         try:
             context = context_of_properties(attach.connect.properties)
         except GodwitError as error:
-            self._refuse(Reason.IMPLEMENTATION_SPECIFIC_ERROR, str(error))
+            self._refuse(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, str(error))
             self._let_go()
             return
         self._is_attached = True
-        wishes = self._wishes = Wishes(
+        wishes = self._wishes = MqttTranslator(
             self.gateway, inner, self.client, message, lambda: self._session.kept, self._tell, self._break_off
         )
         if OUT in notes:
@@ -282,12 +286,12 @@ class MqttConnection:
         if context is not None:
             wishes.set_context(context)
         doubtful = message.receipt.replayed if is_present and OUT not in notes else 0
-        self._tell(asked.Attached(self.name, is_present, kept_of(notes), doubtful))
+        self._tell(mqtt_effects.Attached(self.name, is_present, kept_of(notes), doubtful))
 
     def taken_over(self, is_clean: bool) -> None:
         """The client has come anew, over another connection."""
         if self._is_attached and not self._is_over:
-            self._tell(asked.Stop(Reason.SESSION_TAKEN_OVER, "the client is connected anew"))
+            self._tell(mqtt_effects.Stop(ReasonCode.SESSION_TAKEN_OVER, "the client is connected anew"))
             self._flush()
         elif not self._is_over:
             self._drop("the client is connected anew")
@@ -332,11 +336,11 @@ class MqttConnection:
     def _on_inner_closed(self, reason: str) -> None:
         """The machine has closed the session's connection."""
         if not self._is_attached:
-            self._refuse(Reason.SERVER_UNAVAILABLE, reason)
+            self._refuse(ReasonCode.SERVER_UNAVAILABLE, reason)
         elif not self._is_over:
             is_stopping = self.gateway.is_closing or "the broker" in reason
-            code = Reason.SERVER_SHUTTING_DOWN if is_stopping else Reason.SESSION_TAKEN_OVER
-            self._tell(asked.Stop(code, reason))
+            code = ReasonCode.SERVER_SHUTTING_DOWN if is_stopping else ReasonCode.SESSION_TAKEN_OVER
+            self._tell(mqtt_effects.Stop(code, reason))
         self._let_go()
         self._flush()
 
@@ -363,7 +367,7 @@ class MqttConnection:
                 break
         topic = topics[0] if len(topics) == 1 else _topic_for(names, topics)
         self._tell(
-            asked.Deliver(
+            mqtt_effects.Deliver(
                 delivery.number,
                 topic,
                 message.payload,
@@ -395,13 +399,13 @@ class MqttConnection:
 
     # ------------------------------------------------------------ effects
 
-    def _tell(self, input: asked.Input) -> None:
+    def _tell(self, input: mqtt_effects.Input) -> None:
         """Have the session handle something, and carry out what it asks for."""
         for effect in self._session.handle(input, self.gateway.now()):
             kind = type(effect)
-            if kind is asked.Send:
+            if kind is mqtt_effects.Send:
                 self._send(effect.data)  # type: ignore[union-attr]
-            elif kind is asked.Confirm:
+            elif kind is mqtt_effects.Confirm:
                 self._confirm = max(self._confirm, effect.number)  # type: ignore[union-attr]
             else:
                 _EFFECTS[kind](self, effect)
@@ -431,7 +435,7 @@ class MqttConnection:
             self._confirmed = self._confirm
             self._say(said.Received(self._confirm))
 
-    def _on_close(self, effect: asked.Close) -> None:
+    def _on_close(self, effect: mqtt_effects.Close) -> None:
         self._drop(effect.reason)
 
     def _drop(self, reason: str) -> None:
@@ -447,37 +451,37 @@ class MqttConnection:
             if not self._is_attached:
                 self._let_go()
 
-    def _on_publish_event(self, effect: asked.PublishEvent) -> None:
+    def _on_publish_event(self, effect: mqtt_effects.PublishEvent) -> None:
         wishes = self._wishes
         if wishes is not None:
             wishes.publish(effect, effect.number, self.gateway.now())
 
-    def _on_publish_will(self, effect: asked.PublishWill) -> None:
+    def _on_publish_will(self, effect: mqtt_effects.PublishWill) -> None:
         if self._wishes is not None:
             self._wishes.publish(effect.will, 0, self.gateway.now())
 
-    def _on_add(self, effect: asked.AddSubscriptions) -> None:
+    def _on_add(self, effect: mqtt_effects.AddSubscriptions) -> None:
         self._checks.clear()
         self._exact.clear()
         if self._wishes is not None:
             self._wishes.subscribe(effect)
 
-    def _on_end_subscriptions(self, effect: asked.EndSubscriptions) -> None:
+    def _on_end_subscriptions(self, effect: mqtt_effects.EndSubscriptions) -> None:
         self._checks.clear()
         self._exact.clear()
         if self._wishes is not None:
             self._wishes.unsubscribe(effect)
 
-    def _on_give_up(self, effect: asked.GiveUp) -> None:
+    def _on_give_up(self, effect: mqtt_effects.DropDelivery) -> None:
         self.gateway.counts["given up"] += 1
 
-    def _on_keep(self, effect: asked.Keep) -> None:
+    def _on_keep(self, effect: mqtt_effects.StoreNote) -> None:
         if effect.value is None:  # what it told of is confirmed by now, and after a crash nothing else would say so
             self._say_confirmed(even_if_full=True)
         if self._wishes is not None:
             self._wishes.keep(effect.key, effect.value)
 
-    def _on_forget(self, effect: asked.Forget) -> None:
+    def _on_forget(self, effect: mqtt_effects.DiscardSession) -> None:
         self._is_forgotten = True
 
     def _on_start_timer(self, effect: StartTimer) -> None:
@@ -515,7 +519,7 @@ class MqttConnection:
     def _break_off(self, reason: str) -> None:
         """The client may not even ask this."""
         if self._is_open:
-            self._tell(asked.Stop(Reason.NOT_AUTHORIZED, reason))
+            self._tell(mqtt_effects.Stop(ReasonCode.NOT_AUTHORIZED, reason))
             self._drop(reason)
 
     # ------------------------------------------------------------ the end
@@ -562,15 +566,15 @@ def _topic_for(names: tuple[str, ...], topics: tuple[str, ...]) -> str:
 
 
 _EFFECTS: dict[type, Callable[[MqttConnection, Any], None]] = {
-    asked.Close: MqttConnection._on_close,
-    asked.Attach: MqttConnection._on_attach,
-    asked.PublishEvent: MqttConnection._on_publish_event,
-    asked.PublishWill: MqttConnection._on_publish_will,
-    asked.AddSubscriptions: MqttConnection._on_add,
-    asked.EndSubscriptions: MqttConnection._on_end_subscriptions,
-    asked.GiveUp: MqttConnection._on_give_up,
-    asked.Keep: MqttConnection._on_keep,
-    asked.Forget: MqttConnection._on_forget,
+    mqtt_effects.Close: MqttConnection._on_close,
+    mqtt_effects.Attach: MqttConnection._on_attach,
+    mqtt_effects.PublishEvent: MqttConnection._on_publish_event,
+    mqtt_effects.PublishWill: MqttConnection._on_publish_will,
+    mqtt_effects.AddSubscriptions: MqttConnection._on_add,
+    mqtt_effects.EndSubscriptions: MqttConnection._on_end_subscriptions,
+    mqtt_effects.DropDelivery: MqttConnection._on_give_up,
+    mqtt_effects.StoreNote: MqttConnection._on_keep,
+    mqtt_effects.DiscardSession: MqttConnection._on_forget,
     StartTimer: MqttConnection._on_start_timer,
     StopTimer: MqttConnection._on_stop_timer,
 }

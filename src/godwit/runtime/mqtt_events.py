@@ -36,7 +36,7 @@ from godwit.errors import BadEvent, BadValue
 from godwit.filters.contexts import SENDER, checked_context
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, flattened
 from godwit.filters.values import Point
-from godwit.mqtt.exchange import Message
+from godwit.mqtt.mqtt_effects import Message
 from godwit.mqtt.properties import Properties
 
 __all__ = ["Message", "attributes_of", "context_of_payload", "context_of_properties", "message_of", "properties_of"]

@@ -1,14 +1,14 @@
 """The MQTT gateway of a broker: MQTT clients are clients of Godwit, beside native ones and for all they have.
 
-*Theory.* Each connection (`mqtt_connection.py`) speaks MQTT on one side and, through an `Inner`, Godwit's messages on
-the other. The gateway listens, and keeps what connections share: who is here under which name, the settings, and events
-as MQTT has them. It keeps nothing that must outlive it.
+*Theory.* Each connection (`mqtt_connection.py`) speaks MQTT on one side and, through an `InProcessConnection`, Godwit's
+messages on the other. The gateway listens, and keeps what connections share: who is here under which name, the
+settings, and events as MQTT has them. It keeps nothing that must outlive it.
 
 *Rules.*
 1. An event is translated once for all clients that get it one after the other. Translations are kept for a while:
    bounded in number and bytes, for whoever publishes large events must not fill the broker's memory.
-2. There are at most so many connections, in all and from one host (`Traffic`); more are closed at once. What a client
-   does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed, and its session keeps the rest.
+2. There are at most so many connections, in all and from one host (`TrafficLimits`); more are closed at once. What a
+   client does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed, and its session keeps the rest.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from godwit.filters.contexts import checked_context_filter
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import parse
-from godwit.mqtt import Reason, Settings
-from godwit.runtime.admission import Door, OpenDoor
+from godwit.mqtt import MqttSettings, ReasonCode
+from godwit.runtime.authentication import Authenticator, LocalAuthenticator
 from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_events import Message, message_of
 from godwit.runtime.node import Node
-from godwit.runtime.peers import certificate_names, host_of, keep_alive
-from godwit.runtime.rates import Hosts, Traffic
+from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
+from godwit.runtime.rate_limits import HostConnections, TrafficLimits
 from godwit.runtime.tcp import Address
 
-__all__ = ["Gateway"]
+__all__ = ["MqttGateway"]
 
 MODE = "named"  # an MQTT client brings nothing but its name
 MESSAGES_KEPT = 4_096
@@ -42,24 +42,24 @@ MESSAGE_BYTES_KEPT = 8 * 2**20  # of payloads: each is held some times over, in 
 UNREAD_BYTES_MAX = 16 * 2**20
 
 
-class Gateway:
+class MqttGateway:
     """The MQTT side of a broker."""
 
     def __init__(
         self,
         node: Node,
-        door: Door | None = None,
+        authenticator: Authenticator | None = None,
         broker_name: str = "",
-        settings: Settings | None = None,
+        settings: MqttSettings | None = None,
         *,
-        traffic: Traffic | None = None,
+        traffic: TrafficLimits | None = None,
     ) -> None:
         self.node = node
-        self.door: Door = OpenDoor() if door is None else door
+        self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
         self.broker_name = broker_name
-        self.settings = Settings() if settings is None else settings
-        self.traffic = Traffic() if traffic is None else traffic
-        self.hosts = Hosts(self.traffic.connections_per_host_max)
+        self.settings = MqttSettings() if settings is None else settings
+        self.traffic = TrafficLimits() if traffic is None else traffic
+        self.hosts = HostConnections(self.traffic.connections_per_host_max)
         self.connections: dict[MqttConnection, None] = {}
         self.clients: dict[str, MqttConnection] = {}  # by their names in Godwit: those that are here, or have a will
         self.counts: Counter[str] = Counter()  # published, refused, given up
@@ -95,7 +95,7 @@ class Gateway:
         """A client that has come over another transport: hand it `data_received(bytes)` and `connection_lost()`."""
         connection = MqttConnection(self, write, close, pause, host, certificate)
         if len(self.connections) >= self.traffic.connections_max or self.is_closing or not self.hosts.enter(host):
-            connection.stop(Reason.SERVER_BUSY, "this broker takes no more connections")
+            connection.stop(ReasonCode.SERVER_BUSY, "this broker takes no more connections")
         else:
             self.connections[connection] = None
         return connection
@@ -112,7 +112,7 @@ class Gateway:
         for server in self._servers:
             server.close()
         for connection in list(self.connections):
-            connection.stop(Reason.SERVER_SHUTTING_DOWN, "the broker stops")
+            connection.stop(ReasonCode.SERVER_SHUTTING_DOWN, "the broker stops")
 
     # ------------------------------------------------------------ what connections share
 
@@ -159,7 +159,7 @@ def _filter_on_context(text: str) -> Filter:
 class _Wire(asyncio.Protocol):
     """A TCP connection that carries MQTT."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: MqttGateway) -> None:
         self._gateway = gateway
         self._transport: asyncio.Transport | None = None
         self._connection: MqttConnection | None = None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from godwit.broker.messages import Denied, Request
-from godwit.runtime.inner import Inner
+from godwit.runtime.in_process_connection import InProcessConnection
 
 __all__ = ["Gate", "OnAnswer", "Requests"]
 
@@ -30,7 +30,7 @@ class Requests:
 
     def __init__(
         self,
-        inner: Inner,
+        inner: InProcessConnection,
         accepted: int,
         on_published: Callable[[list[int]], None],
         on_unpublished: Callable[[int, str, bool], None],
@@ -47,7 +47,7 @@ class Requests:
         return self.said - self.accepted
 
     def ask(self, wish: Any, on_answer: OnAnswer | int | None = None, bulk: bytes | None = None) -> None:
-        """Ask for this; `bulk` as for `Inner.say`."""
+        """Ask for this; `bulk` as for `InProcessConnection.say`."""
         number = self.said + 1
         said = self._inner.say(Request(number, wish), bulk)
         self.said = number

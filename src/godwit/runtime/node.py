@@ -52,18 +52,18 @@ from godwit.broker.effects import (
 )
 from godwit.codec.snapshots import DriverState, OpenEnd, pack, unpack
 from godwit.errors import JournalError, SnapshotError
-from godwit.mobility.publisher_presence import Resettled
+from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.clock import SYSTEM, Clock, Timer
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record
 
-__all__ = ["Disk", "Machine", "Node", "Port", "Watch"]
+__all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port"]
 
 SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class JournalEntry(msgspec.Struct, frozen=True, gc=False):
     """An input in the journal."""
 
     at: float  # when the machine heard it
@@ -72,7 +72,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     data: bytes  # the message in it, or all of it
 
 
-ENTRIES: msgspec.msgpack.Decoder[list[Entry]] = msgspec.msgpack.Decoder(list[Entry])
+ENTRIES: msgspec.msgpack.Decoder[list[JournalEntry]] = msgspec.msgpack.Decoder(list[JournalEntry])
 
 
 class Machine(Protocol):
@@ -125,7 +125,7 @@ class Port(Protocol):
         """Write what was sent, and close."""
 
 
-class Watch(Protocol):
+class NodeObserver(Protocol):
     """Sees what a node does, and changes nothing. The lists are no longer changed when they are shown."""
 
     def on_turn(self, inputs: list[tuple[Input, bytes]], took_s: float, now: float) -> None:
@@ -158,14 +158,14 @@ class Node:
         self._on_record = on_record
         self._on_trouble = on_trouble
         self.on_relief: list[Callable[[], None]] = []  # what to do when peers may be read again
-        self.watch: Watch | None = None  # who looks on
+        self.watch: NodeObserver | None = None  # who looks on
         self.writing_since = 0.0  # the batch that the disk works on; 0: none
         self.machine = make()
         self.ports: dict[str, Port] = {}  # links by the peer's name, clients by the connection's
         self.trouble = ""  # why nothing is taken in at present
         self.now = 0.0
         self._inputs: list[tuple[Input, bytes]] = []
-        self._entries: list[Entry] = []  # handled, and not yet given to the journal
+        self._entries: list[JournalEntry] = []  # handled, and not yet given to the journal
         self._effects: list[Effect] = []  # of these
         self._asked: dict[TimerKey, float] = {}  # the timers that run, as far as the journal goes
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
@@ -502,18 +502,18 @@ class Node:
 # ---------------------------------------------------------------- inputs on disk
 
 
-def _entry(input: Input, packed: bytes, now: float) -> Entry:
+def _entry(input: Input, packed: bytes, now: float) -> JournalEntry:
     kind = type(input)
     if kind is Arrived:
-        return Entry(now, "arrived", input.peer, packed)  # type: ignore[union-attr]
+        return JournalEntry(now, "arrived", input.peer, packed)  # type: ignore[union-attr]
     if kind is Heard:
-        return Entry(now, "heard", input.connection, packed)  # type: ignore[union-attr]
+        return JournalEntry(now, "heard", input.connection, packed)  # type: ignore[union-attr]
     if kind is Opened:
-        return Entry(now, "opened", input.connection, msgspec.msgpack.encode(input.asserted))  # type: ignore[union-attr]
-    return Entry(now, kind.__name__, "", msgspec.msgpack.encode(input))
+        return JournalEntry(now, "opened", input.connection, msgspec.msgpack.encode(input.asserted))  # type: ignore[union-attr]
+    return JournalEntry(now, kind.__name__, "", msgspec.msgpack.encode(input))
 
 
-def _input(entry: Entry) -> Input:
+def _input(entry: JournalEntry) -> Input:
     kind, name, data = entry.kind, entry.name, entry.data
     if kind == "opened":
         return Opened(name, NATIVE.attributes(msgspec.msgpack.decode(data)))
@@ -526,7 +526,7 @@ def _input(entry: Entry) -> Input:
 
 _DECODERS: dict[str, Any] = {
     kind.__name__: msgspec.msgpack.Decoder(kind)
-    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, Resettled)
+    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured)
 }
 
 

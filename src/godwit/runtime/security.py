@@ -1,4 +1,4 @@
-"""The door of a broker that knows users and tokens, made from settings.
+"""The authenticator of a broker that knows users and tokens, made from settings.
 
 *Theory.* Whoever comes shows a token, a name and a password, a certificate, or nothing. The first of these that
 is there decides: who shows something wrong is not let in as nobody in particular.
@@ -19,13 +19,13 @@ from typing import Literal
 import msgspec
 
 from godwit.errors import GodwitError, PeerFault, SecurityError
-from godwit.runtime.admission import Credentials, Door, OpenDoor, Principal
+from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
 from godwit.runtime.grants import LITERALS_MAX, Excess
-from godwit.runtime.rates import Attempts
+from godwit.runtime.rate_limits import FailedAttempts
 from godwit.runtime.tokens import TokenKeys, looks_like_a_token
 from godwit.runtime.users import USER_CHARS_MAX, Passwords, User, Users, principal_of
 
-__all__ = ["GuardedDoor", "SecuritySettings", "door_from"]
+__all__ = ["ConfiguredAuthenticator", "SecuritySettings", "authenticator_from"]
 
 WRONG = "there is no such user, or the password is wrong"
 
@@ -43,17 +43,17 @@ class SecuritySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asserted: tuple[str, ...] = ()  # the attributes of contexts that users and tokens say, and no client
 
 
-def door_from(
+def authenticator_from(
     settings: SecuritySettings,
     *,
     literals_max: int = LITERALS_MAX,
     on_trouble: Callable[[str], None] = lambda text: None,
-) -> Door:
-    """The door that these settings describe. SecurityError: they cannot be used."""
+) -> Authenticator:
+    """The authenticator that these settings describe. SecurityError: they cannot be used."""
     if not settings.users and not settings.token_key:
         if settings.anonymous == "never":
             raise SecurityError('anonymous = "never" without users and without token_key: nobody could come in')
-        return OpenDoor()
+        return LocalAuthenticator()
     for key, package in (("users", "argon2"), ("token_key", "jwt"), ("token_key", "cryptography")):
         if getattr(settings, key) and find_spec(package) is None:
             raise SecurityError(f"{key} needs {package}, which is not installed: it comes with godwit[server]")
@@ -65,10 +65,10 @@ def door_from(
         tokens = TokenKeys(
             Path(settings.token_key), settings.token_algorithms, settings.token_issuer, settings.token_audience
         )
-    return GuardedDoor(settings, users, tokens, literals_max=literals_max)
+    return ConfiguredAuthenticator(settings, users, tokens, literals_max=literals_max)
 
 
-class GuardedDoor:
+class ConfiguredAuthenticator:
     """Lets in who shows a token, password or certificate that is right, and nobody in particular as settings say."""
 
     def __init__(
@@ -85,7 +85,7 @@ class GuardedDoor:
         self._tokens = tokens
         self._passwords = Passwords() if passwords is None else passwords
         self._literals_max = literals_max
-        self._attempts = Attempts()
+        self._attempts = FailedAttempts()
 
     async def admit(self, credentials: Credentials) -> Principal:
         """Who this is. PeerFault: it may not come in."""

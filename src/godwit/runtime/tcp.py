@@ -9,15 +9,16 @@ its own. After that, frames of a link or messages of a client follow, and become
    one link the one stays that was dialled by the broker whose name comes first; a newer one takes the place of an older
    one that the same side has dialled, for that one must be dead.
 3. A connection that has not introduced itself after `INTRO_S`, or whose client then says nothing, is closed. There are
-   at most so many of them, in all and from one host. (`Traffic`)
+   at most so many of them, in all and from one host. (`TrafficLimits`)
 4. What cannot be written because a peer does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed. (A
    session keeps what its client has not confirmed, and a link what its peer has not.)
 5. A link on which nothing has come for `SILENCE_S` is closed: a peer that is there answers our frames, or says Intro
    again as a sign of life. A client that says Intro again is answered, and watched in the same way from then on. While
    we do not read (`Node.holds`), nobody can be found silent.
-6. Who comes is asked for by the `Door` (clients) or the `LinkGuard` (brokers). Before it has answered, one `Intro` of a
-   bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the socket.
-7. A client that sends more than `Traffic.messages_per_s` is not read for a while.
+6. Who comes is asked for by the `Authenticator` (clients) or the `LinkGuard` (brokers). Before it has answered, one
+   `Intro` of a bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the
+   socket.
+7. A client that sends more than `TrafficLimits.messages_per_s` is not read for a while.
 8. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
 """
 
@@ -33,14 +34,14 @@ import msgspec
 from godwit.broker.effects import Arrived, Closed, Heard, LinkDown, LinkUp, Opened
 from godwit.broker.messages import Bye
 from godwit.errors import PeerFault
-from godwit.runtime.admission import Credentials, Door, OpenDoor, Principal
-from godwit.runtime.linking import LinkGuard
+from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
+from godwit.runtime.link_authentication import LinkGuard
 from godwit.runtime.node import Node
-from godwit.runtime.peers import certificate_names, host_of, keep_alive
-from godwit.runtime.rates import Bucket, Hosts, Traffic
+from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
+from godwit.runtime.rate_limits import HostConnections, TokenBucket, TrafficLimits
 from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Frames, Intro, first_intro
 
-__all__ = ["Address", "Connection", "Server"]
+__all__ = ["Address", "NativeConnection", "NativeServer"]
 
 INTRO_S = 10.0
 EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
@@ -63,10 +64,10 @@ class Address(msgspec.Struct, frozen=True):
         return f"{self.host}:{self.port}"
 
 
-class Connection(asyncio.Protocol):
+class NativeConnection(asyncio.Protocol):
     """One native connection, dialled or taken. A `Port` of the node."""
 
-    def __init__(self, server: "Server", dialled: str = "") -> None:
+    def __init__(self, server: "NativeServer", dialled: str = "") -> None:
         self.server = server
         self.dialled = dialled  # the neighbour that we dialled; "" when it was taken
         self.name = ""  # of the neighbour, or of the client's connection, once it is known
@@ -78,7 +79,7 @@ class Connection(asyncio.Protocol):
         self._early = bytearray()  # what came before the peer was let in
         self._admission: asyncio.Task[None] | None = None
         self._said = ""  # to the broker that we dialled, to show who we are
-        self._bucket: Bucket | None = None
+        self._bucket: TokenBucket | None = None
         self._pause: asyncio.TimerHandle | None = None
         self._end: asyncio.TimerHandle | None = None
         self._is_counted = False
@@ -216,9 +217,9 @@ class Connection(asyncio.Protocol):
         self._admission = asyncio.create_task(self._admit(who))
 
     async def _admit(self, who: Credentials) -> None:
-        """Ask the door about a client."""
+        """Ask the authenticator about a client."""
         try:
-            principal = await self.server.door.admit(who)
+            principal = await self.server.authenticator.admit(who)
         except PeerFault as fault:
             self._refuse(str(fault))
             return
@@ -230,7 +231,7 @@ class Connection(asyncio.Protocol):
         now, loop = time(), asyncio.get_running_loop()
         self.principal, traffic = principal, self.server.traffic
         if traffic.messages_per_s:
-            self._bucket = Bucket(traffic.messages_per_s, traffic.messages_burst, loop.time())
+            self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, loop.time())
         if principal.until is not None:
             self._end = loop.call_later(max(0.0, principal.until - now), self._refuse, "your token is over")
         self.server.welcome(self, principal)
@@ -309,7 +310,7 @@ class Connection(asyncio.Protocol):
             server.redial(self.dialled)
 
 
-class Server:
+class NativeServer:
     """The native side of a broker: it listens, dials its neighbours and knows who may come in."""
 
     def __init__(
@@ -318,23 +319,23 @@ class Server:
         node: Node,
         neighbours: Mapping[str, Address | None],
         *,
-        door: Door | None = None,
+        authenticator: Authenticator | None = None,
         links: LinkGuard | None = None,
-        traffic: Traffic | None = None,
+        traffic: TrafficLimits | None = None,
         frame_bytes_max: int = FRAME_BYTES_MAX,
         on_closed: Callable[[str, str], None] = lambda name, reason: None,
     ) -> None:
         self.name = name
         self.node = node
         self.neighbours = dict(neighbours)
-        self.door: Door = OpenDoor() if door is None else door
+        self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
         self.links = LinkGuard(name) if links is None else links
-        self.traffic = Traffic() if traffic is None else traffic
-        self.hosts = Hosts(self.traffic.connections_per_host_max)
+        self.traffic = TrafficLimits() if traffic is None else traffic
+        self.hosts = HostConnections(self.traffic.connections_per_host_max)
         self.on_closed = on_closed
         self.on_linked: Callable[[str], None] = lambda peer: None
         self.frame_bytes_max = frame_bytes_max
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[NativeConnection, None] = {}
         self.refused = 0  # connections that were closed for what came over them
         self.http = ""  # where this broker answers HTTP
         self.http_of: dict[str, str] = {}  # where neighbours do
@@ -357,7 +358,7 @@ class Server:
         loop = asyncio.get_running_loop()
         patience_s = None if tls is None else INTRO_S
         server = await loop.create_server(
-            lambda: Connection(self), host, port, ssl=tls, ssl_handshake_timeout=patience_s
+            lambda: NativeConnection(self), host, port, ssl=tls, ssl_handshake_timeout=patience_s
         )
         self._servers.append(server)
         taken = Address(*server.sockets[0].getsockname()[:2])
@@ -386,7 +387,7 @@ class Server:
             loop = asyncio.get_running_loop()
             try:
                 await loop.create_connection(
-                    lambda: Connection(self, peer), address.host, address.port, ssl=self.links.tls
+                    lambda: NativeConnection(self, peer), address.host, address.port, ssl=self.links.tls
                 )
                 return
             except ssl.SSLError as error:
@@ -405,13 +406,13 @@ class Server:
         self._waits[peer] = min(2 * wait_s, REDIAL_MAX_S)
         self._dial(peer, wait_s)
 
-    def link(self, connection: Connection, intro: Intro, answer: str = "") -> None:
+    def link(self, connection: NativeConnection, intro: Intro, answer: str = "") -> None:
         """A neighbour is at the other end of a connection; `answer` shows it who we are."""
         peer = intro.broker
         if peer not in self.neighbours:
             raise PeerFault(f"{peer} is no neighbour of {self.name}")
         older = self.node.ports.get(peer)
-        if isinstance(older, Connection):
+        if isinstance(older, NativeConnection):
             if bool(older.dialled) != bool(connection.dialled) and (self.name < peer) is bool(older.dialled):
                 raise PeerFault(f"there is a link between {self.name} and {peer} already")  # rule 2
             del self.node.ports[peer]
@@ -426,7 +427,7 @@ class Server:
         self.node.tell(LinkUp(peer))
         self.on_linked(peer)
 
-    def hear_of(self, connection: Connection, intro: Intro) -> None:
+    def hear_of(self, connection: NativeConnection, intro: Intro) -> None:
         """A neighbour says where it answers HTTP."""
         host = f"[{connection.host}]" if ":" in connection.host else connection.host
         self.http_of[connection.name] = intro.http.replace("://:", f"://{host}:")[:URL_MAX]
@@ -441,7 +442,7 @@ class Server:
 
     # ------------------------------------------------------------ clients
 
-    def welcome(self, connection: Connection, principal: Principal) -> None:
+    def welcome(self, connection: NativeConnection, principal: Principal) -> None:
         """A client that was let in is at the other end of a connection."""
         self._made += 1
         connection.name = f"{self._life}/{self._made}"

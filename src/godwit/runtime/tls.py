@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from godwit.errors import SecurityError
-from godwit.runtime.linking import LinkGuard
+from godwit.runtime.link_authentication import LinkGuard
 
 __all__ = ["LinkSettings", "TlsSettings", "client_context", "link_guard", "server_context"]
 

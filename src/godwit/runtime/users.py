@@ -29,7 +29,7 @@ import msgspec
 from godwit.errors import GodwitError, PeerFault, SecurityError
 from godwit.filters.contexts import checked_context, why_too_large
 from godwit.filters.events import Attributes, flattened
-from godwit.runtime.admission import Principal
+from godwit.runtime.authentication import Principal
 from godwit.runtime.grants import LITERALS_MAX, Excess, Grants
 
 __all__ = ["Passwords", "Rights", "User", "Users", "hashed", "is_right", "principal_of", "read_users", "with_user"]

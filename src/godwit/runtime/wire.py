@@ -4,7 +4,7 @@
 native one, and what is said first on every connection.
 
 *Rules.*
-1. What is read is a message that is allowed here, or `PeerFault` says why not (`codec/messages.py`).
+1. What is read is a message that is allowed here, or `PeerFault` says why not (`codec/message_codec.py`).
 2. A frame longer than `frame_bytes_max` is a fault as soon as its length is known; nothing of it is kept.
 3. Both forms have a version (`VERSION`), which peers compare before anything else.
 
@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw
 
 from godwit.broker.messages import Accepted, Delivery
-from godwit.codec.messages import BAD, MESSAGES, Codec
+from godwit.codec.message_codec import BAD, MESSAGES, Codec
 from godwit.errors import PeerFault
 
 __all__ = ["FRAME_BYTES_MAX", "JSON", "NATIVE", "VERSION", "Codec", "Frames", "Intro", "first_intro"]

@@ -20,9 +20,9 @@ from random import Random
 
 from godwit.errors import ScenarioError
 from godwit.simulator.itineraries import Itinerary, Move, MovementSpace
-from godwit.simulator.scenario.roaming import Roaming
+from godwit.simulator.scenario.roaming_section import Roaming
 from godwit.simulator.topologies import Overlay
-from godwit.simulator.tracks import Box, Spot, Track, positions_of
+from godwit.simulator.tracks import Rectangle, Spot, Track, positions_of
 
 __all__ = ["SCAN_INTERVAL_S", "BaseStations", "broker_positions", "itinerary_along", "station_positions"]
 
@@ -63,7 +63,7 @@ class BaseStations:
 # ---------------------------------------------------------------- where brokers stand
 
 
-def station_positions(roaming: Roaming, space: MovementSpace, box: Box) -> dict[str, Spot]:
+def station_positions(roaming: Roaming, space: MovementSpace, box: Rectangle) -> dict[str, Spot]:
     """Where brokers stand in a box: on a grid, row by row, or drawn."""
     brokers = space.places
     if roaming.stations == "drawn":

@@ -22,8 +22,8 @@ from godwit.client.client import Client
 from godwit.filters.contexts import may_match
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
-from godwit.mobility.attach_policies.carry import Carry
-from godwit.mobility.messages import Collected, Replay
+from godwit.mobility.attach_policies.carry import CarryPolicy
+from godwit.mobility.move_messages import Collected, Replay
 from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.publisher_presence import PublisherPresence
 from godwit.mobility.relocation import Relocation
@@ -188,7 +188,7 @@ def sessions_at(broker: Broker, others: Others) -> dict[str, None]:
 def is_quiet(broker: Broker, overlay: Overlay, taken: Taken) -> bool:
     """Whether no message of control waits in `broker`, its tables are whole, and it knows who is there."""
     routing = broker.routing
-    if broker.component(Relocation).arrivals or broker.component(Carry).collecting:
+    if broker.component(Relocation).arrivals or broker.component(CarryPolicy).collecting:
         return False
     if broker.component(OverlayRoutes).news or not routing.is_settled():
         return False
@@ -209,7 +209,7 @@ def unfinished(broker: Broker, overlay: Overlay, others: "Others") -> list[str]:
         for peer, message in waiting(broker, overlay, taken=lambda *_: 0)
     ]
     found += [f"the session of {client} is not here yet" for client in broker.component(Relocation).arrivals]
-    collecting = broker.component(Carry).collecting
+    collecting = broker.component(CarryPolicy).collecting
     found += [f"{', '.join(asked.brokers)} about {client}" for client, asked in collecting.items()]
     found += [f"event {id} for client {client}" for client, id in events_queued(broker, others)]
     return found

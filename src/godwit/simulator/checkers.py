@@ -6,7 +6,7 @@
 | nothing twice | no client gets an event twice |
 | order | a client gets the events of one publisher in the order they were published |
 | nothing unwanted | a delivery matches the subscription it is made for |
-| nothing unmeant | a delivery that says whom it means (`Event.to`) means a context that the client had meanwhile |
+| nothing misdelivered | a delivery that says whom it means (`Event.to`) means a context that the client had meanwhile |
 | nothing stuck | every event enters the network, unless it was refused, quenched or lost at the source, on record |
 | quenching | no event is quenched that a settled subscription wants [mobile §3.2, claim H2] |
 
@@ -16,9 +16,9 @@
    `test_planted_context_faults.py` plant faults.
 
 The first three bind only as far as the ways in which publisher and client move promise them (`mobility/modes.py`), and
-*nothing unmeant* only where a client has one session: one that it left behind keeps the context of then. What was lost,
-doubled or overtaken is counted all the same. The laws about tables, queues and settling need the world and are checked
-in `network_monitor.py` and `final_checks.py`.
+*nothing misdelivered* only where a client has one session: one that it left behind keeps the context of then. What was
+lost, doubled or overtaken is counted all the same. The laws about tables, queues and settling need the world and are
+checked in `network_monitor.py` and `final_checks.py`.
 """
 
 from collections.abc import Iterator
@@ -110,7 +110,7 @@ def _check_deliveries(
                 verdict.unwanted += 1
                 text = f"{_name(id)} came to a client that it does not mean"
                 if ledger.promises("unique", client, publisher):  # or one of its sessions knows an older context
-                    verdict.violations.append(Violation("nothing unmeant", text, at, client))
+                    verdict.violations.append(Violation("nothing misdelivered", text, at, client))
             for name in subscriptions or ("",):
                 standing = ledger.subscriptions.get((client, name))
                 if standing is None or not standing.permits(fact, at, matching[id]):

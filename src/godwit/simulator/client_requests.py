@@ -19,7 +19,7 @@ from godwit.filters.filters import Filter, all_of
 from godwit.filters.language import to_text
 from godwit.filters.references import LOCATION, is_open
 from godwit.filters.values import Value
-from godwit.mobility.locations import Movements
+from godwit.mobility.possible_values import Movements
 from godwit.simulator.broker_inspection import is_answered
 from godwit.simulator.in_flight import InFlight
 from godwit.simulator.ledger import Ledger

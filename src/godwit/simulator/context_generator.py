@@ -24,7 +24,7 @@ from godwit.filters.references import Reference, one_of
 from godwit.filters.sets import ValueSet, at_least, between, complement, less_than
 from godwit.filters.values import Value
 from godwit.simulator.random_streams import RandomStreams
-from godwit.simulator.scenario.contexts import ROLE, Contexts
+from godwit.simulator.scenario.contexts_section import ROLE, Contexts
 
 __all__ = ["ROLES", "ContextGenerator"]
 

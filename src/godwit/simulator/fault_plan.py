@@ -14,7 +14,7 @@ import msgspec
 
 from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.scenario import FAULT_KINDS, FaultKind, Rate, Scenario
-from godwit.simulator.scenario.faults import LINK_FAULTS, plan_of
+from godwit.simulator.scenario.faults_section import LINK_FAULTS, plan_of
 from godwit.simulator.topologies import Overlay
 
 __all__ = ["Fault", "drawn_faults"]

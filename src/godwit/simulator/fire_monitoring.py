@@ -40,7 +40,7 @@ from godwit.simulator.recorder import Recorder
 from godwit.simulator.scenario import Fire, Scenario
 from godwit.simulator.world import World
 
-__all__ = ["Building", "Device", "FireMonitoring", "orders", "place_devices"]
+__all__ = ["Building", "BuildingDevice", "FireMonitoring", "orders", "place_devices"]
 
 PLANNER = "planner"
 ALERT, LEFT, RIGHT = "Alert", "EvacuateL", "EvacuateR"
@@ -48,7 +48,7 @@ CARRIED_UNTIL = 0.6  # of the time between two fires
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class BuildingDevice:
     """One of the building's devices, and where it is, in metres from its south-western corner."""
 
     name: str
@@ -70,12 +70,12 @@ class Building:
     def __init__(self, spec: Fire, streams: RandomStreams) -> None:
         self.spec = spec
         self._streams = streams
-        self.devices: dict[str, Device] = {}
+        self.devices: dict[str, BuildingDevice] = {}
         for kind, count in (("detector", spec.detectors), ("sprinkler", spec.sprinklers), ("signal", spec.signals)):
             for number in range(count * spec.floors):
                 name = f"{kind}{number}"
                 is_carried = kind != "sprinkler" and streams.single_use("carried", name).random() < spec.carried
-                device = Device(name, kind, number % spec.floors, *self._spot(name), is_carried)
+                device = BuildingDevice(name, kind, number % spec.floors, *self._spot(name), is_carried)
                 self.devices[device.name] = device
 
     def _spot(self, name: str) -> tuple[float, float]:
@@ -83,17 +83,17 @@ class Building:
         width_m, depth_m, rng = self.spec.width_m, self.spec.depth_m, self._streams.stream("position", name)
         return round(2 * rng.uniform(0, width_m)) / 2, round(2 * rng.uniform(0, depth_m)) / 2
 
-    def of_kind(self, kind: str) -> list[Device]:
+    def of_kind(self, kind: str) -> list[BuildingDevice]:
         """All devices of a kind, where they are now."""
         return [device for device in self.devices.values() if device.kind == kind]
 
-    def carry(self, name: str) -> Device:
+    def carry(self, name: str) -> BuildingDevice:
         """Carry a device to another spot of its floor."""
         x, y = self._spot(name)
         self.devices[name] = moved = replace(self.devices[name], x=x, y=y)
         return moved
 
-    def broker(self, device: Device, brokers: tuple[str, ...]) -> str:
+    def broker(self, device: BuildingDevice, brokers: tuple[str, ...]) -> str:
         """The broker that serves that part of the building: brokers stand floor by floor, from west to east."""
         each = max(1, len(brokers) // self.spec.floors)
         column = min(int(device.x / self.spec.width_m * each), each - 1)
@@ -103,13 +103,13 @@ class Building:
 # ---------------------------------------------------------------- what devices say and want
 
 
-def alert(device: Device, spec: Fire) -> Attributes:
+def alert(device: BuildingDevice, spec: Fire) -> Attributes:
     """What a detector publishes. [spcf Tables 1, 2: row 2]"""
     said: dict[str, Value] = {"msgType": ALERT, "x": device.x, "y": device.y}
     return said if spec.interface == "context" else {**said, "floor": device.floor}
 
 
-def near(device: Device, spec: Fire) -> Filter:
+def near(device: BuildingDevice, spec: Fire) -> Filter:
     """The floor and the bounds around a sprinkler. [spcf Tables 1, 2: row 1]"""
     reach_m = spec.reach_m
     return all_of(
@@ -119,7 +119,7 @@ def near(device: Device, spec: Fire) -> Filter:
     )
 
 
-def wish(device: Device, spec: Fire) -> tuple[Filter, Filter | None]:
+def wish(device: BuildingDevice, spec: Fire) -> tuple[Filter, Filter | None]:
     """What a sprinkler or a signal subscribes to: the content, and the sender's context if it asks about that."""
     if device.kind == "signal":
         return some("msgType", starts_with("Evacuate")), None
@@ -169,9 +169,9 @@ class FireMonitoring:
         self._requests = requests
         self._ledger = ledger
         self._recorder = recorder
-        self._alarms: dict[EventId, Device] = {}  # by alert: the detector that gave it
+        self._alarms: dict[EventId, BuildingDevice] = {}  # by alert: the detector that gave it
         self._orders: dict[EventId, tuple[str, EventId]] = {}  # by order: its type, and the alert it is due to
-        self._positions: dict[EventId, dict[str, Device]] = {}  # by alert or order: where all devices were
+        self._positions: dict[EventId, dict[str, BuildingDevice]] = {}  # by alert or order: where all devices were
         population.before_connecting.append(self._declare_first)
         population.after_connecting.append(self._ask_first)
         recorder.listen_to_deliveries(self._on_delivery)
@@ -201,7 +201,7 @@ class FireMonitoring:
                 filter, sender = wish(device, self._spec)
                 self._requests.subscribe(name, "orders" if device.kind == "signal" else "alerts", filter, sender)
 
-    def _declare(self, device: Device) -> None:
+    def _declare(self, device: BuildingDevice) -> None:
         """A device declares where it is, if its interface has that in the context."""
         if device.kind == "signal" or (device.kind == "detector" and self._spec.interface == "context"):
             self._requests.set_context(device.name, device.context)
@@ -270,7 +270,7 @@ class FireMonitoring:
             "as_the_building_says": judged > 0 and wrong == 0,
         }
 
-    def _concerned(self, id: EventId) -> list[Device]:
+    def _concerned(self, id: EventId) -> list[BuildingDevice]:
         """The devices of the kind that an alert or an order is about, where they are at last."""
         return self.building.of_kind("sprinkler" if id in self._alarms else "signal")
 

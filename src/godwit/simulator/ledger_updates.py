@@ -39,7 +39,7 @@ class LedgerUpdates:
         recorder: Recorder,
     ) -> None:
         self.residues = 0
-        self.unmeant = 0
+        self.not_addressed = 0
         self._world = world
         self._network = network
         self._homes = population.homes
@@ -52,7 +52,7 @@ class LedgerUpdates:
             (
                 "published",
                 "residue",
-                "unmeant",
+                "not_addressed",
                 "purged",
                 "expired",
                 "quenched",
@@ -78,8 +78,8 @@ class LedgerUpdates:
                 ledger.entered(id, now)
             case "residue":
                 self.residues += 1
-            case "unmeant":
-                self.unmeant += 1
+            case "not_addressed":
+                self.not_addressed += 1
             case "purged" | "expired":
                 ledger.gone[record.peer, id] = record.kind
             case "quenched" if self._network.client(node).connection is None:  # a full buffer: [mobile §3.2] allows it

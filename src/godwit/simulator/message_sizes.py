@@ -21,8 +21,9 @@ from godwit.broker.messages import (
     Attached,
     Context,
     ContextAdded,
-    Covered,
     Delivery,
+    DropSubscriptions,
+    FetchedEvents,
     Frame,
     Hello,
     LinkState,
@@ -32,10 +33,9 @@ from godwit.broker.messages import (
     Refused,
     Request,
     Subscribe,
-    Unneeded,
 )
 from godwit.filters.events import Event
-from godwit.mobility.messages import Changed, Collected, Follow, Prefetch, Proxy, Replay, Wishes
+from godwit.mobility.move_messages import Collected, Follow, FollowUpdate, Interests, Prefetch, Proxy, Replay
 
 __all__ = ["size_of", "sizes"]
 
@@ -63,7 +63,7 @@ def size_of(message: Any) -> int:
         return HEADER_BYTES + 12 * len(message.targets) + size_of(message.message)
     if kind in (Subscribe, Advertise):
         return 2 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
-    if kind is Covered:
+    if kind is FetchedEvents:
         return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)
     if kind is Follow:
         return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + 16 * len(message.values)
@@ -74,11 +74,11 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + LITERAL_BYTES * literals + 12 * len(message.targets)
     if kind is UnsubscribePacket:
         return 2 * HEADER_BYTES + 8 * len(message.targets)
-    if kind in (Changed, Context, ContextBegins):
+    if kind in (FollowUpdate, Context, ContextBegins):
         return 2 * HEADER_BYTES + 16 * len(message.values)
     if kind is ContextAdded:
         return 2 * HEADER_BYTES + (16 if type(message.described) is dict else LITERAL_BYTES) * len(message.described)
-    if kind is Unneeded:
+    if kind is DropSubscriptions:
         return HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
     if kind is LinkState:
         return HEADER_BYTES + 16 * len(message.neighbours)
@@ -90,7 +90,7 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + sum(map(size_of, message.advertisements))
     if kind is Attach:
         return 4 * HEADER_BYTES + 16 * len(message.log) + sum(map(size_of, message.wanted))
-    if kind is Wishes:
+    if kind is Interests:
         return 2 * HEADER_BYTES + sum(map(size_of, message.wanted))
     if kind is Collected:
         return 4 * HEADER_BYTES + SEEN_BYTES * len(message.seen) + sum(event_size(item.event) for item in message.items)

@@ -42,9 +42,9 @@ from godwit.errors import BadValue, ScenarioError
 from godwit.mobility.movement_graphs import parse
 from godwit.simulator.base_stations import BaseStations, broker_positions, itinerary_along, station_positions
 from godwit.simulator.itineraries import Itinerary, Move, MovementSpace, joined_moves
-from godwit.simulator.scenario.roaming import Roaming
+from godwit.simulator.scenario.roaming_section import Roaming
 from godwit.simulator.topologies import Overlay
-from godwit.simulator.tracks import Box, Plane, Spot, Track, fixes_of, plausible
+from godwit.simulator.tracks import Plane, Rectangle, Spot, Track, fixes_of, plausible
 
 __all__ = ["Itinerary", "Move", "MovementSpace", "joined_moves", "movement_graph", "planned_itineraries"]
 
@@ -190,13 +190,13 @@ def _graph_of_file(file: str, overlay: Overlay) -> dict[str, list[str]]:
 def _waypoint(roaming: Roaming, space: MovementSpace, homes: Mapping[str, str]) -> dict[str, Itinerary]:
     if space.positions is None:
         side_m = roaming.area_km * 1_000
-        area = Box(0.0, 0.0, side_m, side_m)
+        area = Rectangle(0.0, 0.0, side_m, side_m)
         spots = station_positions(roaming, space, area)
     else:
         points = broker_positions(space.positions, space.overlay)
-        plane = Plane(Box.around(points.values()))
+        plane = Plane(Rectangle.around(points.values()))
         spots = {broker: plane.spot(*point) for broker, point in points.items()}
-        area = Box.around(spots.values()).wider(roaming.range_m)
+        area = Rectangle.around(spots.values()).wider(roaming.range_m)
     stations = BaseStations(spots, roaming.range_m)
     found = {}
     for client in homes:
@@ -205,7 +205,7 @@ def _waypoint(roaming: Roaming, space: MovementSpace, homes: Mapping[str, str]) 
     return found
 
 
-def _waypoints(roaming: Roaming, space: MovementSpace, area: Box, rng: Random) -> Track:
+def _waypoints(roaming: Roaming, space: MovementSpace, area: Rectangle, rng: Random) -> Track:
     """Straight lines from one drawn spot to the next."""
 
     def anywhere() -> Spot:
@@ -231,15 +231,15 @@ def _trace(roaming: Roaming, space: MovementSpace, homes: Mapping[str, str]) -> 
             f"{roaming.file}: it has {len(found)} ids, and {len(homes)} clients shall move like them "
             "(clients.roaming.who): allowed are as many clients as ids, or fewer"
         )
-    seen = Box.around((lon, lat) for fixes in found.values() for _, lon, lat in fixes.rows())
+    seen = Rectangle.around((lon, lat) for fixes in found.values() for _, lon, lat in fixes.rows())
     points = {} if space.positions is None else broker_positions(space.positions, space.overlay)
     try:
-        plane = Plane(Box.around([(seen.west, seen.south), (seen.east, seen.north), *points.values()]))
+        plane = Plane(Rectangle.around([(seen.west, seen.south), (seen.east, seen.north), *points.values()]))
     except ScenarioError as error:
         raise ScenarioError(f"{roaming.file}: {error}") from None
     spots = {broker: plane.spot(*point) for broker, point in points.items()}
     if not spots:
-        area = Box.around([plane.spot(seen.west, seen.south), plane.spot(seen.east, seen.north)])
+        area = Rectangle.around([plane.spot(seen.west, seen.south), plane.spot(seen.east, seen.north)])
         spots = station_positions(roaming, space, area)
     stations = BaseStations(spots, roaming.range_m)
     begins = min(fixes.times[0] for fixes in found.values())

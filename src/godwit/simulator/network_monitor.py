@@ -10,7 +10,7 @@ to a client and back, everything that was asked for so far has settled.
 """
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.simulator.broker_inspection import entries_in, is_answered, queue_lengths, table_sizes
 from godwit.simulator.in_flight import InFlight
 from godwit.simulator.ledger import Ledger

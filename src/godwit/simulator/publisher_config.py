@@ -7,9 +7,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from godwit.mobility.predictors import Itineraries, Predictor, Wrong, model_of
+from godwit.mobility.predictors import Itineraries, NoisyPredictor, Predictor, model_of
 from godwit.mobility.publisher_presence import PublisherConfig
-from godwit.simulator.scenario.roaming import Roaming
+from godwit.simulator.scenario.roaming_section import Roaming
 
 __all__ = ["publisher_config"]
 
@@ -23,7 +23,7 @@ def publisher_config(
     if settings.predictor == "model":
         predictor = model_of(Path(settings.model_file).read_text(encoding="utf-8"), settings.model_file)
     if settings.wrong_rate:
-        predictor = Wrong(predictor, settings.wrong_rate, street)
+        predictor = NoisyPredictor(predictor, settings.wrong_rate, street)
     needs_neighbours = roaming.publisher_mode == "proxy"
     return PublisherConfig(
         delay_s=settings.delay_s,

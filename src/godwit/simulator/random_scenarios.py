@@ -29,10 +29,10 @@ from godwit.simulator.scenario import (
     OverlaySpec,
     Rate,
     Roaming,
-    Routing,
+    RoutingSection,
     Run,
     Scenario,
-    Sessions,
+    SessionsSection,
     Walking,
     check,
 )
@@ -69,13 +69,13 @@ REDUCTIONS: tuple[tuple[Any, float], ...] = (
 )
 ADVERTISEMENTS: tuple[Literal["required", "optional", "off"], ...] = ("required", "optional", "off")
 
-STRATEGIES: tuple[Routing, ...] = (
+STRATEGIES: tuple[RoutingSection, ...] = (
     *(
-        Routing(reduction=reduction, excess_max=excess_max, advertisements=advertisements)
+        RoutingSection(reduction=reduction, excess_max=excess_max, advertisements=advertisements)
         for reduction, excess_max in REDUCTIONS
         for advertisements in ADVERTISEMENTS
     ),
-    *(Routing(family="graph") for _ in range(6)),
+    *(RoutingSection(family="graph") for _ in range(6)),
 )
 """Every strategy, the graph family as often as it takes to make up a quarter of a swarm."""
 
@@ -100,7 +100,7 @@ def draw(streams: RandomStreams, number: int) -> Scenario:
     overlay = _overlay(partial(streams.stream, "overlay"), is_graph=routing.family == "graph")
     is_single = overlay.kind == "single" or overlay.brokers == 1
     if is_single and streams.stream("quenching-alone").random() < 0.7:
-        routing = Routing(
+        routing = RoutingSection(
             reduction=routing.reduction,
             excess_max=routing.excess_max,
             advertisements=routing.advertisements,
@@ -251,7 +251,7 @@ def _with_walking(scenario: Scenario, key: Key) -> Scenario:
     overlay = structs.replace(scenario.overlay, bandwidth_kbps=None, disk_sync_ms=0.0)
     routing = structs.replace(scenario.routing, quenching=False)
     calm = {"clients": peace, "overlay": overlay, "routing": routing, "churn": Churn(), "faults": Faults()}
-    return structs.replace(scenario, sessions=Sessions(), **calm)
+    return structs.replace(scenario, sessions=SessionsSection(), **calm)
 
 
 def _overlay(key: Key, *, is_graph: bool) -> OverlaySpec:
@@ -343,13 +343,13 @@ def _faults(key: Key) -> Faults:
     )
 
 
-def _sessions(key: Key) -> Sessions:
+def _sessions(key: Key) -> SessionsSection:
     """Mostly without rules: what a rule has purged cannot be missed any more."""
     match key("rule").choice(("", "", "", "count", "age", "expiry")):
         case "count":
-            return Sessions(count_max=key("count_max").choice((3, 20)))
+            return SessionsSection(count_max=key("count_max").choice((3, 20)))
         case "age":
-            return Sessions(age_s_max=key("age_s_max").choice((0.5, 3.0)))
+            return SessionsSection(age_s_max=key("age_s_max").choice((0.5, 3.0)))
         case "expiry":
-            return Sessions(subscription_expires_s=key("subscription_expires_s").choice((6.0, 12.0)))
-    return Sessions()
+            return SessionsSection(subscription_expires_s=key("subscription_expires_s").choice((6.0, 12.0)))
+    return SessionsSection()

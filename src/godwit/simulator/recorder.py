@@ -11,7 +11,7 @@ records says so (`listen`); the trace gets all of them.
 from collections.abc import Callable, Iterable
 
 from godwit.broker.effects import Notify
-from godwit.simulator.clock import Clock
+from godwit.simulator.simulated_clock import SimulatedClock
 from godwit.simulator.summary import Violation
 from godwit.trace import Record, TraceSink
 
@@ -24,7 +24,7 @@ DeliveryListener = Callable[[str, Notify, float], None]
 class Recorder:
     """Everything that a run reports goes through here."""
 
-    def __init__(self, clock: Clock, trace: TraceSink | None) -> None:
+    def __init__(self, clock: SimulatedClock, trace: TraceSink | None) -> None:
         self.violations: list[Violation] = []
         self._clock = clock
         self._trace = trace

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from godwit.broker.broker import Broker
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Effect, Notify
 from godwit.broker.limits import Limits
 from godwit.client import FILTERS, Client, MergeBounds, ReplicaConfig, ReplicatedClient

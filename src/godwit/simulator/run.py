@@ -2,9 +2,9 @@
 
 *Theory.* `Simulation` puts a run together and owns nothing else: a world with its clock, a network of brokers, a
 population of clients, the requests they make, the ledger with what keeps it up to date; and the parts that the
-scenario asks for (`parts.py`). A run has four phases: warm-up (brokers connect, clients come and ask), the main phase
-(publishing, churn, faults), settling (no faults; everything under way must arrive), and leaving (everyone goes; tables
-must be empty).
+scenario asks for (`scenario_part.py`). A run has four phases: warm-up (brokers connect, clients come and ask), the main
+phase (publishing, churn, faults), settling (no faults; everything under way must arrive), and leaving (everyone goes;
+tables must be empty).
 
 *Rules.*
 1. The same scenario and seed give the same trace, byte for byte, in every process.
@@ -22,7 +22,7 @@ import msgspec
 from godwit.broker.broker import Broker
 from godwit.client.client import Client
 from godwit.filters.references import LOCATION
-from godwit.mobility.locations import Movements
+from godwit.mobility.possible_values import Movements
 from godwit.simulator.adhoc_simulation import ad_hoc_run
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
 from godwit.simulator.client_requests import ClientRequests
@@ -38,7 +38,6 @@ from godwit.simulator.ledger_updates import LedgerUpdates
 from godwit.simulator.lost_disks import LostDisks
 from godwit.simulator.network import Network
 from godwit.simulator.network_monitor import NetworkMonitor
-from godwit.simulator.parts import Part
 from godwit.simulator.population import Population
 from godwit.simulator.publisher_config import publisher_config
 from godwit.simulator.random_streams import RandomStreams
@@ -46,7 +45,8 @@ from godwit.simulator.recorder import Recorder
 from godwit.simulator.request_churn import RequestChurn
 from godwit.simulator.roaming_clients import DisconnectingClients, RoamingClients
 from godwit.simulator.scenario import Churn, Scenario, check, overlay_of, places_of
-from godwit.simulator.scenario.walking import ground_of
+from godwit.simulator.scenario.walking_section import ground_of
+from godwit.simulator.scenario_part import ScenarioPart
 from godwit.simulator.setup import add_brokers, add_clients, broker_config, place_clients
 from godwit.simulator.summary import Summary, percentile_ms
 from godwit.simulator.walking_clients import WalkingClients, as_if_flooded, twin_of
@@ -168,9 +168,9 @@ class Simulation:
     # ------------------------------------------------------------ what there is
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ScenarioPart]:
         """The parts of this run, in the order in which they plan."""
-        every: tuple[Part | None, ...] = (
+        every: tuple[ScenarioPart | None, ...] = (
             self.workload_clients,
             self.disconnecting,
             self.roaming,
@@ -291,7 +291,7 @@ class Simulation:
             walked=0 if self.walking is None else self.walking.steps,
             residues=self.ledger_updates.residues,
             context_changes=self.requests.context_changes,
-            unmeant=self.ledger_updates.unmeant,
+            not_addressed=self.ledger_updates.not_addressed,
             fire=fires,
             latency_p50_ms=percentile_ms(latencies, 0.5),
             latency_p99_ms=percentile_ms(latencies, 0.99),

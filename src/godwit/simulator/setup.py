@@ -9,13 +9,13 @@ make the nodes and the wires between them.
 
 from functools import partial
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.client.client import Client, ClientConfig
-from godwit.mobility.locations import Movements
 from godwit.mobility.mobile_broker import mobile_broker
 from godwit.mobility.modes import MODES
+from godwit.mobility.possible_values import Movements
 from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.simulator.context_generator import ContextGenerator
 from godwit.simulator.ledger import Ledger
@@ -24,7 +24,7 @@ from godwit.simulator.network import Network
 from godwit.simulator.population import Population
 from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.scenario import Scenario, places_of
-from godwit.simulator.scenario.contexts import ROLE
+from godwit.simulator.scenario.contexts_section import ROLE
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.world import World
 

@@ -21,10 +21,10 @@ from msgspec import structs
 
 from godwit.broker.broker import Broker
 from godwit.broker.effects import Close, Effect, Input, Send, StartTimer, StopTimer, Tell, Trace
-from godwit.broker.messages import Covered, Delivery, Frame, Packet, Waiting
+from godwit.broker.messages import Delivery, FetchedEvents, Frame, Packet, QueuedEvent
 from godwit.broker.tree import TreeRouting
 from godwit.codec import SNAPSHOTS
-from godwit.mobility.messages import Collected, Replay
+from godwit.mobility.move_messages import Collected, Replay
 from godwit.simulator.world import Node, World
 
 __all__ = ["SnapshotChecker"]
@@ -132,8 +132,8 @@ def _ordered(message: Any) -> Any:
     match message:
         case Frame() | Packet():
             return structs.replace(message, message=_ordered(message.message))
-        case Delivery() | Waiting():
+        case Delivery() | QueuedEvent():
             return structs.replace(message, subscriptions=tuple(sorted(message.subscriptions)))
-        case Replay() | Collected() | Covered():
+        case Replay() | Collected() | FetchedEvents():
             return structs.replace(message, items=tuple(map(_ordered, message.items)))
     return message

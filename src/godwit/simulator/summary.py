@@ -42,7 +42,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     walked: int = 0  # steps that clients took on their movement graph
     residues: int = 0  # events that reached the border broker of a client that was elsewhere by then
     context_changes: int = 0  # of clients that had said one before
-    unmeant: int = 0  # events that reached the border broker of a client which they do not mean
+    not_addressed: int = 0  # events that reached the border broker of a client which they do not mean
     fire: dict[str, int | bool] = {}  # of a building that burns: alerts, sprinklers that went on and the like
     purged: int = 0  # left a queue by one of its rules
     expired: int = 0
@@ -61,7 +61,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     violations: tuple[Violation, ...] = ()
 
     @property
-    def held(self) -> bool:
+    def passed(self) -> bool:
         """Whether every law held."""
         return not self.violations
 
@@ -76,12 +76,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return round(self.messages_sent / self.wall_s, 1) if self.wall_s > 0 else 0.0
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data for JSON: the fields and what is computed from them, `held` first."""
+        """Plain data for JSON: the fields and what is computed from them, `passed` first."""
         data = msgspec.to_builtins(self)
         data["wall_s"] = round(self.wall_s, 3)
         violations = data.pop("violations")
         return {
-            "held": self.held,
+            "passed": self.passed,
             **data,
             "messages_sent": self.messages_sent,
             "messages_per_second": self.messages_per_second,

@@ -27,7 +27,7 @@ from godwit.errors import ScenarioError
 from godwit.filters.regions import EARTH_RADIUS_M, distance_m
 from godwit.filters.values import Point
 
-__all__ = ["FIXES_MAX", "Box", "Fixes", "Plane", "Spot", "Track", "fixes_of", "plausible", "positions_of"]
+__all__ = ["FIXES_MAX", "Fixes", "Plane", "Rectangle", "Spot", "Track", "fixes_of", "plausible", "positions_of"]
 
 FIXES_MAX = 2_000_000  # rows of a file
 SPAN_KM_MAX = 500.0
@@ -37,7 +37,7 @@ Spot = tuple[float, float]
 """A place in a plane: metres to the east and to the north."""
 
 
-class Box(msgspec.Struct, frozen=True):
+class Rectangle(msgspec.Struct, frozen=True):
     """A rectangle, in metres or in degrees."""
 
     west: float
@@ -46,14 +46,14 @@ class Box(msgspec.Struct, frozen=True):
     north: float
 
     @staticmethod
-    def around(spots: Iterable[Spot]) -> "Box":
+    def around(spots: Iterable[Spot]) -> "Rectangle":
         """The smallest one around some spots."""
         xs, ys = zip(*spots, strict=True)
-        return Box(min(xs), min(ys), max(xs), max(ys))
+        return Rectangle(min(xs), min(ys), max(xs), max(ys))
 
-    def wider(self, margin: float) -> "Box":
+    def wider(self, margin: float) -> "Rectangle":
         """The same with a margin all around."""
-        return Box(self.west - margin, self.south - margin, self.east + margin, self.north + margin)
+        return Rectangle(self.west - margin, self.south - margin, self.east + margin, self.north + margin)
 
 
 class Track:
@@ -87,7 +87,7 @@ class Track:
 class Plane:
     """A plane that touches the globe at one point."""
 
-    def __init__(self, box: Box) -> None:
+    def __init__(self, box: Rectangle) -> None:
         self.lon, self.lat = (box.west + box.east) / 2, (box.south + box.north) / 2
         self._north_m = math.radians(EARTH_RADIUS_M)  # metres in a degree
         self._east_m = self._north_m * math.cos(math.radians(self.lat))

@@ -1,9 +1,9 @@
 """The driver on virtual time: nodes that run the machines, wires between them, disks, crashes.
 
-*Theory.* The clock says what happens next (`clock.py`). A node runs one machine. What reaches it becomes an input; the
-machine's effects are carried out at once or, for a broker with a disk that takes time, when the inputs that caused them
-are on the disk. A broker that crashes and keeps its disk starts from its last snapshot and handles the journalled
-inputs again with effects muted; one that loses its disk starts as a new incarnation.
+*Theory.* The clock says what happens next (`simulated_clock.py`). A node runs one machine. What reaches it becomes an
+input; the machine's effects are carried out at once or, for a broker with a disk that takes time, when the inputs that
+caused them are on the disk. A broker that crashes and keeps its disk starts from its last snapshot and handles the
+journalled inputs again with effects muted; one that loses its disk starts as a new incarnation.
 
 *Rules.*
 1. Nothing here looks at a clock or an unseeded generator, and nothing iterates over a set.
@@ -46,8 +46,8 @@ from godwit.broker.messages import Frame, NodeId, Packet
 from godwit.codec import DriverState, pack, unpack
 from godwit.codec.snapshots import OpenEnd
 from godwit.filters.events import Attributes
-from godwit.simulator.clock import Clock
 from godwit.simulator.message_sizes import size_of
+from godwit.simulator.simulated_clock import SimulatedClock
 from godwit.simulator.wires import Wire
 from godwit.trace import Record
 
@@ -112,7 +112,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.clock = Clock()
+        self.clock = SimulatedClock()
         self.nodes: dict[NodeId, Node] = {}
         self.handled: dict[type, int] = {}  # messages by type
         self.packets: dict[

@@ -25,7 +25,7 @@
 [('van', 1)]
 """
 
-from godwit.testing.brokers import broker, neighbours, topology
+from godwit.testing.broker_factory import broker, neighbours, topology
 from godwit.testing.machine_network import Machine, Machines, build, machines
 from godwit.testing.memory_disk import MemoryJournal
 from godwit.testing.memory_network import Arriving, Network, network

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -52,7 +52,7 @@ from godwit.client import Client, ClientConfig
 from godwit.filters.events import Attributes
 from godwit.mobility import Movements
 from godwit.mobility.publisher_presence import PublisherConfig
-from godwit.testing.brokers import NO_PUBLISHERS, Topology, broker, neighbours, topology
+from godwit.testing.broker_factory import NO_PUBLISHERS, Topology, broker, neighbours, topology
 from godwit.testing.observations import Handled, Notified, Recorded, Sent, Told
 from godwit.trace import Record
 

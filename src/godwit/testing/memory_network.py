@@ -20,19 +20,19 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Self
 
-from godwit.broker.config import BrokerConfig
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Effect, Notify, Trace
 from godwit.broker.messages import NodeId
 from godwit.errors import GodwitError, PeerFault
 from godwit.filters.events import Event
 from godwit.mobility import Movements
 from godwit.mobility.publisher_presence import PublisherConfig
-from godwit.runtime.admission import Credentials, Door, OpenDoor
-from godwit.runtime.client import Connected, connect
-from godwit.runtime.dialling import Line, Owner, Surroundings
+from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator
+from godwit.runtime.client_transport import Environment, Transport, TransportOwner
+from godwit.runtime.network_client import NetworkClient, connect
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address
-from godwit.testing.brokers import NO_PUBLISHERS, Topology, broker, neighbours, topology
+from godwit.testing.broker_factory import NO_PUBLISHERS, Topology, broker, neighbours, topology
 from godwit.testing.memory_disk import MemoryJournal, WritesAtOnce
 from godwit.testing.memory_wires import ClientWire, LinkEnd, link
 from godwit.testing.observations import Recorded
@@ -61,19 +61,19 @@ class _Broker:
 class Arriving:
     """A client that is about to be there: `anna = await net.client(…)` or `async with net.client(…) as anna`."""
 
-    def __init__(self, client: Connected, net: "Network") -> None:
+    def __init__(self, client: NetworkClient, net: "Network") -> None:
         self._client = client
         self._net = net
 
-    def __await__(self) -> Generator[Any, None, Connected]:
+    def __await__(self) -> Generator[Any, None, NetworkClient]:
         return self._enter().__await__()
 
-    async def _enter(self) -> Connected:
+    async def _enter(self) -> NetworkClient:
         self._net.clients[self._client.name] = await self._client.__aenter__()
         await self._net.settled()
         return self._client
 
-    async def __aenter__(self) -> Connected:
+    async def __aenter__(self) -> NetworkClient:
         return await self._enter()
 
     async def __aexit__(
@@ -85,12 +85,12 @@ class Arriving:
 class Network:
     """Brokers and clients in memory. Made by `network`; the context manager starts and stops it."""
 
-    def __init__(self, links: list[Pair], names: Iterable[NodeId], make: Make, door: Door) -> None:
+    def __init__(self, links: list[Pair], names: Iterable[NodeId], make: Make, authenticator: Authenticator) -> None:
         self.links = links
         self.trace: list[Recorded] = []  # what brokers and clients have recorded
-        self.clients: dict[str, Connected] = {}
+        self.clients: dict[str, NetworkClient] = {}
         self._make = make
-        self._door = door
+        self._authenticator = authenticator
         self._brokers = {name: _Broker(name) for name in names}
         self._ends: dict[Pair, tuple[LinkEnd, LinkEnd]] = {}  # of the links that are there
         self._received: dict[str, list[Event]] = {}
@@ -139,17 +139,17 @@ class Network:
                 elif isinstance(effect, Trace):
                     self._record(name, effect.record)
 
-        surroundings = Surroundings(self._clock, self._dial, watch)
+        surroundings = Environment(self._clock, self._dial, watch)
         return Arriving(connect(*seeds, name=name, surroundings=surroundings, **options), self)
 
-    async def _dial(self, owner: Owner, name: str, seed: Address, tls: ssl.SSLContext | None) -> Line:
+    async def _dial(self, owner: TransportOwner, name: str, seed: Address, tls: ssl.SSLContext | None) -> Transport:
         """Connect a client to the broker that its address names."""
         each = self._broker(seed.host)
         if each.node is None:
             raise ConnectionRefusedError(f"{seed.host} has crashed")
         intro = owner.intro
         try:
-            principal = await self._door.admit(Credentials("", "", intro.user, intro.password, intro.token))
+            principal = await self._authenticator.admit(Credentials("", "", intro.user, intro.password, intro.token))
         except PeerFault as fault:
             raise ConnectionAbortedError(0, str(fault)) from None
         if each.node is None:  # it has crashed meanwhile
@@ -159,7 +159,7 @@ class Network:
         each.clients.append(wire)
         return wire
 
-    def received(self, client: Connected | str) -> list[Event]:
+    def received(self, client: NetworkClient | str) -> list[Event]:
         """Every event that a client was given so far, read by its application or not."""
         return self._received[client if isinstance(client, str) else client.name]
 
@@ -295,14 +295,14 @@ def network(
     config: BrokerConfig | None = None,
     movements: Movements | None = None,
     moving: PublisherConfig = NO_PUBLISHERS,
-    door: Door | None = None,
+    authenticator: Authenticator | None = None,
     **settings: Any,
 ) -> AbstractAsyncContextManager[Network]:
     """A network of brokers in memory: `async with godwit.testing.network(brokers=3) as net:`.
 
     `brokers`: a number of them, in a line, named b1, b2, …; `"star 5"`; or links, `"b1-b2 b2-b3"` or pairs of names.
     `settings` are those of `BrokerConfig`, such as `family="graph"`, or `config` is given. `movements` and `moving` are
-    what brokers know of places and of publishers that move. `door`: who may come in (everybody).
+    what brokers know of places and of publishers that move. `authenticator`: who may come in (everybody).
     """
     links = topology(brokers)
     names = dict.fromkeys(name for pair in links for name in pair) or {"b1": None}
@@ -311,4 +311,4 @@ def network(
     def make(name: NodeId, incarnation: int) -> Any:
         return broker(name, neighbours(name, links), chosen, incarnation, movements=movements, moving=moving)
 
-    return Network(links, names, make, OpenDoor() if door is None else door)
+    return Network(links, names, make, LocalAuthenticator() if authenticator is None else authenticator)

@@ -6,9 +6,9 @@ from typing import Any
 from godwit.broker.effects import Arrived, Heard, LinkDown, LinkUp
 from godwit.broker.messages import Bye
 from godwit.errors import PeerFault
-from godwit.runtime.admission import Principal
-from godwit.runtime.dialling import Owner
-from godwit.runtime.inner import Inner
+from godwit.runtime.authentication import Principal
+from godwit.runtime.client_transport import TransportOwner
+from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.node import Node
 from godwit.runtime.wire import NATIVE
 from godwit.testing.virtual_clock import VirtualClock
@@ -71,14 +71,14 @@ class ClientWire:
     """A client's connection: the `Line` of its owner, and behind it a port of the broker's node."""
 
     def __init__(
-        self, clock: VirtualClock, owner: Owner, name: str, node: Node, at_broker: str, principal: Principal
+        self, clock: VirtualClock, owner: TransportOwner, name: str, node: Node, at_broker: str, principal: Principal
     ) -> None:
         self.name = name
         self.lost = asyncio.Event()
         self._clock = clock
         self.owner = owner
         self._held: list[Any] | None = None  # what came while nothing is read
-        self._inner = Inner(node, at_broker, principal, self._on_messages, self._on_closed)
+        self._inner = InProcessConnection(node, at_broker, principal, self._on_messages, self._on_closed)
 
     # ------------------------------------------------------------ for the client
 

@@ -10,14 +10,14 @@ from godwit.adhoc.adhoc_node import AdHocNode
 from godwit.adhoc.device import LIFE, AdHocConfig
 from godwit.adhoc.event_broker import in_sender_order
 from godwit.adhoc.radio_messages import Beacon, Carried, Hangup, Merge, Poll, Relayed
-from godwit.adhoc.radio_routes import Sightings, Ways
+from godwit.adhoc.radio_routes import KnownLeaders, RadioRoutes
 from godwit.broker.effects import Arrived, Close, LinkDown, LinkUp, Send, StartTimer, TimerDue, Trace
-from godwit.broker.messages import Ack, Attach, Delivery, Frame, Goodbye, Hello, Received, Waiting
+from godwit.broker.messages import Ack, Attach, Delivery, Frame, Goodbye, Hello, QueuedEvent, Received
 from godwit.client import Client
 from godwit.filters import parse
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
-from godwit.mobility.messages import Replay
+from godwit.mobility.move_messages import Replay
 from godwit.simulator.adhoc_world import AdHocWorld, islands_of
 
 CONFIG = AdHocConfig()
@@ -56,7 +56,7 @@ def sent(effects, kind):
 
 
 def test_a_way_is_replaced_only_by_newer_news():
-    ways = Ways(nodes_max=10)
+    ways = RadioRoutes(nodes_max=10)
     assert ways.learn("far", "a", 5)
     assert not ways.learn("far", "b", 5)
     assert ways.to("far") == "a"
@@ -66,7 +66,7 @@ def test_a_way_is_replaced_only_by_newer_news():
 
 
 def test_a_way_over_a_neighbour_that_is_gone_leads_nowhere_until_there_is_news():
-    ways = Ways(nodes_max=10)
+    ways = RadioRoutes(nodes_max=10)
     ways.learn("far", "a", 5)
     ways.lose("a")
     assert ways.to("far") is None
@@ -77,7 +77,7 @@ def test_a_way_over_a_neighbour_that_is_gone_leads_nowhere_until_there_is_news()
 
 
 def test_ways_are_bounded_and_the_least_recent_goes_first():
-    ways = Ways(nodes_max=2)
+    ways = RadioRoutes(nodes_max=2)
     for number, name in enumerate(("x", "y", "x", "z"), start=1):
         ways.learn(name, "a", number)
     assert len(ways) == 2
@@ -85,7 +85,7 @@ def test_ways_are_bounded_and_the_least_recent_goes_first():
 
 
 def test_a_sighting_counts_from_when_its_beacon_was_sent():
-    sightings = Sightings(leaders_max=10, lost_s=3.5)
+    sightings = KnownLeaders(leaders_max=10, lost_s=3.5)
     assert sightings.note(Beacon("b", 0.5, 1, 1, 0, age_s=3.0), now=10.0)
     assert sightings.best(10.4) is not None
     assert sightings.best(10.5) is None
@@ -93,7 +93,7 @@ def test_a_sighting_counts_from_when_its_beacon_was_sent():
 
 
 def test_sightings_are_bounded():
-    sightings = Sightings(leaders_max=3, lost_s=3.5)
+    sightings = KnownLeaders(leaders_max=3, lost_s=3.5)
     for number in range(10):
         sightings.note(Beacon(f"b{number}", 0.5, 1, 1, 0), now=1.0)
     assert len(sightings) == 3
@@ -101,7 +101,7 @@ def test_sightings_are_bounded():
 
 def test_what_waits_twice_is_put_in_each_senders_order_once():
     def item(publisher, sequence):
-        return Waiting(0, Event({}, publisher=publisher, sequence=sequence), ("s",), 0.0)
+        return QueuedEvent(0, Event({}, publisher=publisher, sequence=sequence), ("s",), 0.0)
 
     mixed = [item("p", 4), item("q", 1), item("p", 5), item("p", 2), item("q", 1), item("p", 3)]
     assert [one.event.id for one in in_sender_order(mixed)] == [("p", 2), ("q", 1), ("p", 3), ("p", 4), ("p", 5)]

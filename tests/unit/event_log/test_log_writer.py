@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from godwit.errors import EventLogError
-from godwit.event_log import START, EventLog, Keep, Position, Publishing, lines_from, segments
+from godwit.event_log import START, EventLog, Position, PublishProgress, Retention, lines_from, segments
 from godwit.filters.events import Event
 
 
@@ -132,21 +132,21 @@ def test_a_disk_that_is_full_leaves_whole_lines_for_readers_and_none_comes_twice
 
 def test_how_far_it_is_published_is_there_again(tmp_path: Path) -> None:
     with pytest.raises(EventLogError, match=r"is no event log: there is no _log\.json in it"):
-        Publishing(tmp_path)
+        PublishProgress(tmp_path)
     written(tmp_path, [1, 2])
-    state = Publishing(tmp_path)
+    state = PublishProgress(tmp_path)
     state.begin("cab", 100, keeps=False)
     state.reached(Position(1, 10), 1)
     state.reached(Position(1, 20), 2)
     with pytest.raises(EventLogError, match="is being published by process"):
-        Publishing(tmp_path)
+        PublishProgress(tmp_path)
     state.close()
-    again = Publishing(tmp_path)
+    again = PublishProgress(tmp_path)
     assert (again.publisher, again.first, again.events, again.position) == ("cab", 100, 3, Position(1, 20))
     again.close()
     (tmp_path / "_published.json").write_text("{}")
     with pytest.raises(EventLogError, match="does not say how far the log is published"):
-        Publishing(tmp_path)
+        PublishProgress(tmp_path)
 
 
 def test_a_newer_format_and_a_folder_of_other_things_are_refused(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def size_of(folder: Path) -> int:
 def test_a_log_keeps_about_so_many_bytes_the_newest(tmp_path: Path) -> None:
     written(tmp_path / "one", [1])
     line = size_of(tmp_path / "one")
-    log = EventLog(tmp_path / "log", keep=Keep(bytes=20 * line))
+    log = EventLog(tmp_path / "log", keep=Retention(bytes=20 * line))
     for n in range(1, 200):
         log.append([event(n)])
         found = numbers_in(tmp_path / "log")
@@ -239,7 +239,7 @@ def test_a_log_without_a_bound_keeps_all(tmp_path: Path) -> None:
 def test_what_is_too_old_goes_also_while_nothing_comes(tmp_path: Path) -> None:
     day = 86_400.0
     at = [time()]
-    log = EventLog(tmp_path, keep=Keep(seconds=8 * day), now=lambda: at[0])
+    log = EventLog(tmp_path, keep=Retention(seconds=8 * day), now=lambda: at[0])
     for n in range(1, 5):
         log.append([event(n)])
         last = tmp_path / f"{segments(tmp_path)[-1]:08}.jsonl"
@@ -268,7 +268,7 @@ def test_who_has_read_what_was_taken_away_goes_on_and_who_has_not_is_told(tmp_pa
         log.append([event(n)])
         positions.append(log.end)
     log.close()
-    EventLog(tmp_path, keep=Keep(bytes=1)).close()  # which keeps but the last segment
+    EventLog(tmp_path, keep=Retention(bytes=1)).close()  # which keeps but the last segment
     first = segments(tmp_path)[0]
     assert first > 4
     for n, position in enumerate(positions):
@@ -277,11 +277,11 @@ def test_who_has_read_what_was_taken_away_goes_on_and_who_has_not_is_told(tmp_pa
         else:
             with pytest.raises(EventLogError, match=rf"what was behind byte {position.bytes} of segment {position[0]}"):
                 held(tmp_path, position)
-    state = Publishing(tmp_path)
+    state = PublishProgress(tmp_path)
     state.begin("cab", 100, keeps=False)
-    assert state.skip_gone() == ""
+    assert state.skip_removed() == ""
     state.reached(positions[1], 1)
-    assert "segment 1 and all of segments 2 to " in state.skip_gone()
+    assert "segment 1 and all of segments 2 to " in state.skip_removed()
     assert (state.position, state.events) == (Position(first, 0), 1)
     state.close()
 
@@ -316,7 +316,7 @@ def test_killed_between_any_two_steps_of_taking_away_the_log_is_whole_from_some_
             for owner, name in ((os, "fsync"), (Path, "replace"), (Path, "unlink")):
                 patched.setattr(owner, name, step(getattr(owner, name)))
             try:
-                EventLog(folder, keep=Keep(bytes=1)).close()
+                EventLog(folder, keep=Retention(bytes=1)).close()
             except Killed:
                 died += 1
         found = numbers_in(folder)

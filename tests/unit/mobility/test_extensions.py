@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from godwit.broker.broker import Broker
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.component import Handlers
-from godwit.broker.config import BrokerConfig
 from godwit.broker.effects import Effect, StartTimer, Tell, TimerDue, TimerKey
 from godwit.broker.host import Host
 from godwit.broker.messages import Attach, Attached
@@ -115,7 +115,7 @@ def test_two_components_that_handle_the_same_timer_are_refused() -> None:
 
 
 def test_an_unknown_component_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(ConfigurationError, match="there is no component 'clock': known are .*test ticker"):
+    with pytest.raises(ConfigurationError, match=r"there is no component 'clock': known are .*test ticker"):
         mobile_broker("b", {}, BrokerConfig(components=("clock",)))
     assert "test ticker" in component_names()
 

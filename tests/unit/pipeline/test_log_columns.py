@@ -14,7 +14,7 @@ from godwit.filters.events import Event
 from godwit.filters.values import Point
 from godwit.pipeline.columns import Form, attributes_of
 from godwit.pipeline.log_columns import Wanted, batches
-from godwit.pipeline.log_pieces import Piece, advanced, end_of, pieces, start_of
+from godwit.pipeline.log_pieces import LogPiece, advanced, end_of, pieces, start_of
 from tests.property.strategies import attributes
 
 NOW = 1_794_700_800.25
@@ -92,18 +92,18 @@ def test_what_was_taken_away_is_said_or_skipped_and_what_was_read_is_not_missed(
         assert numbers(log, ends[n], end) == list(range(taken[n - 1], 9))
         assert end_of(log, ends[n]) == end
         assert advanced(log, ends[n], end, 100) == end
-    gone = rf"byte {ends[1].bytes} of segment 1 and all of segments 2 to 2 was taken away .*'skip_gone'"
+    gone = rf"byte {ends[1].bytes} of segment 1 and all of segments 2 to 2 was taken away .*'skip_removed'"
     for look in (lambda: end_of(log, ends[1]), lambda: advanced(log, ends[1], end, 1)):
         with pytest.raises(PipelineError, match=gone):
             look()
     for start in (START, ends[1]):
-        found = pieces(log, start, end, skip_gone=True)
+        found = pieces(log, start, end, skip_removed=True)
         assert [int(Path(piece.path).stem) for piece in found] == list(range(3, end.segment + 1))
-        assert end_of(log, start, skip_gone=True) == end
-        assert advanced(log, start, end, 1, skip_gone=True).segment == 3
-    assert pieces(log, START, ends[1], skip_gone=True) == []  # a batch of which nothing is left
+        assert end_of(log, start, skip_removed=True) == end
+        assert advanced(log, start, end, 1, skip_removed=True).segment == 3
+    assert pieces(log, START, ends[1], skip_removed=True) == []  # a batch of which nothing is left
     with pytest.raises(PipelineError, match="it is another log now"):
-        end_of(log, Position(99, 0), skip_gone=True)
+        end_of(log, Position(99, 0), skip_removed=True)
 
 
 def test_a_segment_that_is_taken_away_under_a_readers_hands_is_said(tmp_path: Path) -> None:
@@ -227,4 +227,4 @@ def test_a_line_that_is_no_event_is_said_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"00000001\.jsonl, byte 47: this is no line of an event log"):
         read(tmp_path, START, end_of(tmp_path), Wanted())
     with pytest.raises(PipelineError, match="has 56 bytes, and was read up to byte 99 before"):
-        list(batches(Piece(str(file), 56, 99), Wanted(), 5))
+        list(batches(LogPiece(str(file), 56, 99), Wanted(), 5))

@@ -8,9 +8,9 @@ import pytest
 
 from godwit.simulator.base_stations import SCAN_INTERVAL_S, BaseStations, itinerary_along, station_positions
 from godwit.simulator.itineraries import Move, MovementSpace
-from godwit.simulator.scenario.roaming import Roaming
+from godwit.simulator.scenario.roaming_section import Roaming
 from godwit.simulator.topologies import line
-from godwit.simulator.tracks import Box, Spot, Track
+from godwit.simulator.tracks import Rectangle, Spot, Track
 
 ROW = BaseStations({"b0": (0.0, 0.0), "b1": (100.0, 0.0), "b2": (400.0, 0.0)}, 100.0)
 
@@ -44,8 +44,8 @@ def test_the_nearest_broker_is_found_near_and_far() -> None:
 
 @pytest.mark.parametrize("brokers", [1, 2, 5, 9, 64])
 @pytest.mark.parametrize("stations", ["grid", "drawn"])
-@pytest.mark.parametrize("box", [Box(0, 0, 100, 100), Box(-50, 10, 250, 20), Box(7, 7, 7, 7)])
-def test_brokers_are_put_into_the_box(brokers: int, stations: Any, box: Box) -> None:
+@pytest.mark.parametrize("box", [Rectangle(0, 0, 100, 100), Rectangle(-50, 10, 250, 20), Rectangle(7, 7, 7, 7)])
+def test_brokers_are_put_into_the_box(brokers: int, stations: Any, box: Rectangle) -> None:
     found = station_positions(Roaming(stations=stations), ground(brokers), box)
     assert list(found) == list(line(brokers).brokers)
     for x, y in found.values():
@@ -56,13 +56,13 @@ def test_brokers_are_put_into_the_box(brokers: int, stations: Any, box: Box) -> 
 
 
 def test_a_grid_is_as_wide_as_its_box_and_goes_row_by_row() -> None:
-    assert station_positions(Roaming(), ground(4), Box(0, 0, 100, 100)) == {
+    assert station_positions(Roaming(), ground(4), Rectangle(0, 0, 100, 100)) == {
         "b0": (25, 25),
         "b1": (75, 25),
         "b2": (25, 75),
         "b3": (75, 75),
     }
-    assert {y for _, y in station_positions(Roaming(), ground(4), Box(0, 0, 400, 50)).values()} == {25}
+    assert {y for _, y in station_positions(Roaming(), ground(4), Rectangle(0, 0, 400, 50)).values()} == {25}
 
 
 def test_another_broker_takes_over_when_it_is_nearer_by_the_margin() -> None:

@@ -306,7 +306,7 @@ def test_an_event_that_comes_to_whom_it_does_not_mean_is_unmeant(history: Histor
     history.stand("s", 1)
     history.deliver("s", history.publish(10, 1.0, to=UPSTAIRS), 1.5)
     verdict = history.judged()
-    assert (laws(verdict), counts(verdict)) == (["nothing unmeant"], {"delivered": 1, "unwanted": 1})
+    assert (laws(verdict), counts(verdict)) == (["nothing misdelivered"], {"delivered": 1, "unwanted": 1})
 
 
 def test_a_session_left_behind_may_know_an_older_context(history: History) -> None:

@@ -9,7 +9,7 @@ import pytest
 from godwit.simulator.fault_plan import Fault
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import FAULT_KINDS, FaultKind, Faults, OverlaySpec, Run, Scenario, with_changes
-from godwit.simulator.scenario.faults import BROKER_FAULTS, LINK_FAULTS, Plan
+from godwit.simulator.scenario.faults_section import BROKER_FAULTS, LINK_FAULTS, Plan
 
 LINE = Scenario(
     name="a line of brokers",

@@ -12,7 +12,7 @@ from godwit.simulator import overlay_of, with_changes
 from godwit.simulator.movement_models import Move, MovementSpace, joined_moves, movement_graph, planned_itineraries
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import named
-from godwit.simulator.scenario.roaming import Roaming
+from godwit.simulator.scenario.roaming_section import Roaming
 from godwit.simulator.topologies import balanced_tree, leaves, line, star
 from tests.conventions.repository import ROOT
 from tests.simulation.scenarios import TREE

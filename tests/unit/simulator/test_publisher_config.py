@@ -8,11 +8,11 @@ from godwit.broker.messages import Ack, Advertise, Delivery, Frame, Publish, Req
 from godwit.errors import GodwitError, ScenarioError
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE
-from godwit.mobility.predictors import Itineraries, MovementModel, Wrong, model_of
+from godwit.mobility.predictors import Itineraries, MovementModel, NoisyPredictor, model_of
 from godwit.simulator.message_sizes import size_of, sizes
 from godwit.simulator.publisher_config import publisher_config
 from godwit.simulator.scenario import load, named, with_changes
-from godwit.simulator.scenario.roaming import PublisherMoves, Roaming
+from godwit.simulator.scenario.roaming_section import PublisherMoves, Roaming
 
 STREET = tuple("abcdefgh")
 SAID = event({"x": 1}, publisher="p", sequence=1)
@@ -46,7 +46,7 @@ def test_the_predictor_is_perfect_or_wrong_at_a_rate_or_a_model(tmp_path: Path):
         ).predictor
 
     assert predictor() == Itineraries({"p": ("a", "b")})
-    assert isinstance(predictor(wrong_rate=0.2), Wrong)
+    assert isinstance(predictor(wrong_rate=0.2), NoisyPredictor)
     assert predictor(predictor="model", model_file=str(file)) == MovementModel({"a": {"b": 2, "c": 1}})
     file.write_text('{"transitions": {"a": {"b": 2}}, "pairs": {"c": {"a": {"b": 1}}}}')
     wanted = MovementModel({"a": {"b": 2}}, {"c": {"a": {"b": 1}}})

@@ -19,9 +19,9 @@ from godwit.simulator.scenario import (
     OverlaySpec,
     Planned,
     Rate,
-    Routing,
+    RoutingSection,
     Scenario,
-    Sessions,
+    SessionsSection,
 )
 from godwit.simulator.topologies import is_tree
 from tests.conventions.repository import ROOT
@@ -110,9 +110,9 @@ def test_files_that_a_scenario_names_are_looked_for_beside_it(folder: Path) -> N
 
 
 def test_queue_rules_are_those_that_are_set() -> None:
-    assert Sessions().rules() is None
-    assert Sessions(subscription_expires_s=3).rules() is None
-    assert Sessions(count_max=5, importance="x").rules() == QueueRules(count_max=5, importance="x")
+    assert SessionsSection().rules() is None
+    assert SessionsSection(subscription_expires_s=3).rules() is None
+    assert SessionsSection(count_max=5, importance="x").rules() == QueueRules(count_max=5, importance="x")
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_the_guide_explains_every_key() -> None:
     assert tables[0] == "name"
     for kind in (Rate, Planned):
         assert set(keys_of(kind)) <= set(re.findall(r"\w+", page))
-    assert Routing().family in words
+    assert RoutingSection().family in words
 
 
 # ------------------------------------------------------------ walking

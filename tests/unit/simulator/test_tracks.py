@@ -16,7 +16,7 @@ from godwit.filters.values import Point
 from godwit.simulator import tracks
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import named, with_changes
-from godwit.simulator.tracks import Box, Fixes, Plane, Track, fixes_of, plausible, positions_of
+from godwit.simulator.tracks import Fixes, Plane, Rectangle, Track, fixes_of, plausible, positions_of
 from tests.conventions.repository import ROOT
 
 CABS = ROOT.parent / "shared" / "data" / "mobility" / "cabspotting"
@@ -53,7 +53,7 @@ def test_where_nothing_is_known_nobody_is() -> None:
 
 def test_distances_in_the_plane_are_those_on_the_globe() -> None:
     rng = Random(1)
-    box = Box(8.3, 47.2, 8.7, 47.5)
+    box = Rectangle(8.3, 47.2, 8.7, 47.5)
     plane = Plane(box)
     for _ in range(200):
         a, b = ((rng.uniform(box.west, box.east), rng.uniform(box.south, box.north)) for _ in range(2))
@@ -63,9 +63,9 @@ def test_distances_in_the_plane_are_those_on_the_globe() -> None:
 
 def test_what_lies_too_far_apart_for_a_plane_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"positions lie up to 6\d\d km apart .* allowed are 500 km"):
-        Plane(Box(0, 40, 8, 41))
+        Plane(Rectangle(0, 40, 8, 41))
     with pytest.raises(ScenarioError, match="km apart"):
-        Plane(Box(-179.9, 0, 179.9, 1))  # across the antimeridian
+        Plane(Rectangle(-179.9, 0, 179.9, 1))  # across the antimeridian
 
 
 # ---------------------------------------------------------------- reading

@@ -10,7 +10,7 @@ import pytest
 import godwit
 from godwit.broker.limits import Limits
 from godwit.errors import GodwitError, PeerFault
-from godwit.runtime.admission import Credentials, Principal
+from godwit.runtime.authentication import Credentials, Principal
 from godwit.testing import network
 
 LIMIT_S = 30.0
@@ -176,7 +176,7 @@ def test_who_may_come_in_is_asked_of_the_door() -> None:
             return Principal(credentials.user, {"role": "guard"})
 
     async def scene() -> None:
-        async with network(1, door=Guarded(), asserted=("role",)) as net:
+        async with network(1, authenticator=Guarded(), asserted=("role",)) as net:
             anna = await net.client("anna", user="anna", password="secret")
             eve = await net.client("eve", user="eve", password="guess")
             assert (anna.state.kind, eve.state.kind) == ("attached", "connecting")

@@ -13,8 +13,8 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
-from godwit.cli.fleet.brokers import Process
-from godwit.cli.fleet.ledger import Ledger, Reader
+from godwit.cli.fleet.broker_processes import BrokerProcess
+from godwit.cli.fleet.fleet_ledger import ExpectedReader, FleetLedger
 from godwit.filters.language import parse
 
 __all__ = ["Member", "MqttMember", "NativeMember"]
@@ -27,7 +27,7 @@ EXPIRY_S = 3_600
 class Member(ABC):
     """Somebody who takes part, at one broker after the other."""
 
-    def __init__(self, name: str, ledger: Ledger, context: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, ledger: FleetLedger, context: Mapping[str, Any]) -> None:
         self.name = name
         self.ledger = ledger
         self.context = dict(context)
@@ -37,7 +37,7 @@ class Member(ABC):
         self.place = (0.0, 0.0)
 
     @abstractmethod
-    async def go_to(self, process: Process) -> None:
+    async def go_to(self, process: BrokerProcess) -> None:
         """Come in there, with the session from elsewhere."""
 
     @abstractmethod
@@ -70,12 +70,12 @@ class Member(ABC):
 class NativeMember(Member):
     """One with Godwit's own client."""
 
-    def __init__(self, name: str, ledger: Ledger, context: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, ledger: FleetLedger, context: Mapping[str, Any]) -> None:
         super().__init__(name, ledger, context)
         self._client: Any = None
         self._reading: list[asyncio.Task[None]] = []
 
-    async def go_to(self, process: Process) -> None:
+    async def go_to(self, process: BrokerProcess) -> None:
         """Come in there, with the session from elsewhere."""
         import godwit
 
@@ -99,7 +99,7 @@ class NativeMember(Member):
         self._reading.append(asyncio.create_task(self._read(subscription, reader)))
 
     @staticmethod
-    async def _read(subscription: Any, reader: Reader) -> None:
+    async def _read(subscription: Any, reader: ExpectedReader) -> None:
         async for event in subscription:
             reader.take(event.attributes)
 
@@ -131,13 +131,13 @@ class NativeMember(Member):
 class MqttMember(Member):
     """One with a plain MQTT 5 client. Everything is QoS 2: once, and once only."""
 
-    def __init__(self, name: str, ledger: Ledger, context: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, ledger: FleetLedger, context: Mapping[str, Any]) -> None:
         super().__init__(name, ledger, context)
         from paho.mqtt import client as mqtt
 
         paho: Any = mqtt
         self._loop = asyncio.get_running_loop()
-        self._readers: list[tuple[str, Reader]] = []
+        self._readers: list[tuple[str, ExpectedReader]] = []
         self._answers: dict[str, asyncio.Future[Any]] = {}
         self._unsent: deque[tuple[str, str, str]] = deque()  # topic, payload, whom it is to; the first is under way
         self._changed = asyncio.Event()
@@ -158,7 +158,7 @@ class MqttMember(Member):
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 
-    async def go_to(self, process: Process) -> None:
+    async def go_to(self, process: BrokerProcess) -> None:
         """Come in there, with the session from elsewhere. A broker whose answer takes too long is asked again."""
         is_move = self.at != ""
         began = 0.0
@@ -177,7 +177,7 @@ class MqttMember(Member):
             self.hand_overs_s.append(perf_counter() - began)
         self.at = process.name
 
-    def _connect(self, process: Process) -> None:
+    def _connect(self, process: BrokerProcess) -> None:
         """Leave the old connection without a word, and make a new one."""
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from godwit.cli.fleet.cars import MqttMember
-from godwit.cli.fleet.ledger import Verdict
-from godwit.cli.fleet.show import Fleet, percentile
+from godwit.cli.fleet.demo_run import Fleet, percentile
+from godwit.cli.fleet.fleet_ledger import FleetVerdict
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -98,7 +98,7 @@ def _picture(fleet: Fleet) -> "Group":
 # ------------------------------------------------------------ the end
 
 
-def account(fleet: Fleet, verdict: Verdict) -> dict[str, Any]:
+def account(fleet: Fleet, verdict: FleetVerdict) -> dict[str, Any]:
     """What is left to say at the end."""
     taken = fleet.hand_overs_ms()
     return {

@@ -6,7 +6,7 @@ from godwit.cli.pipeline import (
     analyse_command,
     dryrun_command,
     ingest_command,
-    match_command,
+    match_table_command,
     mobility_command,
     stream_command,
 )
@@ -22,7 +22,7 @@ def _pipeline() -> None:
 
 
 app.command("ingest")(ingest_command.ingest)
-app.command("match")(match_command.match)
+app.command("match")(match_table_command.match)
 app.command("stream", short_help="Match events as they come.")(stream_command.stream)
 app.command("dryrun", short_help="Show what a filter would have matched.")(dryrun_command.dryrun)
 app.command("mobility")(mobility_command.mobility)

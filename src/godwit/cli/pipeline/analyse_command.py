@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.pipeline import running
+from godwit.cli.pipeline import spark_runner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,7 +30,7 @@ SHOWN = {
     "control_per_move": "a move",
     "entries": "entries",
     "residue": "residues",
-    "unmeant": "unmeant",
+    "not_addressed": "not_addressed",
 }
 """What is shown of a run on a terminal, and its heading; a column that no run has anything for is left out."""
 
@@ -46,26 +46,26 @@ def analyse(
         float | None,
         typer.Option("--from", metavar="SECONDS", help="Measure from then on, not from the warm-up's end."),
     ] = None,
-    master: running.Master = "local[*]",
-    debug: running.Debug = False,
+    master: spark_runner.Master = "local[*]",
+    debug: spark_runner.Debug = False,
 ) -> None:
     """Reckon from traces what was delivered, how fast, and what it cost: all runs in one go.
 
     For each run: deliveries, those that came twice or out of order, how long they took; the share of probes that
     arrived; moves, and messages of control for each; entries in brokers' tables; events that came in vain.
     """
-    with running.failing_well(debug):
+    with spark_runner.one_line_errors(debug):
         from godwit.pipeline import analytics, tables
-        from godwit.reproduce.tables import CONTROL
+        from godwit.reproduce.trace_tables import CONTROL
 
         sources = analytics.find(traces, from_s)  # what is wrong with the wish is said before Spark starts
         if out is not None:
             tables.check(Path(out) / "deliveries", "deliveries", "overwrite")
-    with running.session(master, "analyse", debug) as spark:
+    with spark_runner.session(master, "analyse", debug) as spark:
         trace = analytics.read(spark, sources)
-        found = _rounded(analytics.summaries(trace, CONTROL, running.tell))
+        found = _rounded(analytics.summaries(trace, CONTROL, spark_runner.tell))
         if out is not None:
-            running.tell("writing")
+            spark_runner.tell("writing")
             _write(Path(out), trace, found)
     _show(found)
     if out is not None:

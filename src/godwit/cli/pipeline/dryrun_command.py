@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary, tell
+from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
 
 if TYPE_CHECKING:
     from godwit.filters.filters import Filter
@@ -36,7 +36,7 @@ def dryrun(
     debug: Debug = False,
 ) -> None:
     """Show how many and which events of a table a filter would have matched."""
-    with failing_well(debug):
+    with one_line_errors(debug):
         from godwit.pipeline.schemas import about
 
         wanted = _wanted(filter, context)
@@ -112,7 +112,7 @@ def _show(found: "DryRun", wanted: "Filter", seconds: float, out: str) -> None:
 
 
 def _print_lines(found: "DryRun") -> None:
-    from godwit.filters.lines import line_of
+    from godwit.filters.json_lines import line_of
 
     for day in found.days:
         typer.echo(json.dumps({"day": day.day and str(day.day), "matched": day.matched, "events": day.events}))
@@ -127,7 +127,7 @@ def _draw(found: "DryRun") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from godwit.cli.showing import text_of
+    from godwit.cli.event_display import text_of
 
     console = Console(highlight=False)
     for line in bars(found.days):

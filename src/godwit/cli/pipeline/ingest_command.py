@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary, tell
+from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def ingest(
                 *(append, overwrite, strict, master, debug),
             )
         return
-    with failing_well(debug):
+    with one_line_errors(debug):
         from godwit.pipeline.formats.rows import Options
         from godwit.pipeline.ingest import check
         from godwit.pipeline.ingest import ingest as run
@@ -174,7 +174,7 @@ def _show(report: "Report", out: str) -> None:
     rows |= {"seconds": round(total, 3), "rows_per_second": round(report.read / total)}
     show_summary("ingest", _for_people(report, rows) if sys.stdout.isatty() else rows)
     if report.quarantined and sys.stdout.isatty():
-        from godwit.cli.showing import safe
+        from godwit.cli.event_display import safe
 
         typer.echo(f"What could not be read is in {out}/_quarantine. The first: {safe(report.first_bad)}", err=True)
 

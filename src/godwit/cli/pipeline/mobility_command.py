@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary, tell
+from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
 from godwit.errors import PipelineError
 
 __all__ = ["mobility"]
@@ -52,23 +52,23 @@ def mobility(
     how well the model predicts the last 30 % of each client's steps from the first 70 %, beside a first-order model.
     """
     began = time.perf_counter()
-    with failing_well(debug):
+    with one_line_errors(debug):
         from godwit.pipeline.mobility.cells import brokers_of, cells_of
-        from godwit.pipeline.mobility.cleaning import Cleaning
-        from godwit.pipeline.mobility.mining import Settings, check_out, mine
-        from godwit.pipeline.mobility.reading import sorted_out
-        from godwit.pipeline.mobility.staypoints import Staying
+        from godwit.pipeline.mobility.cleaning import CleaningOptions
+        from godwit.pipeline.mobility.fix_sources import sorted_out
+        from godwit.pipeline.mobility.mining import MiningSettings, check_out, mine
+        from godwit.pipeline.mobility.staypoints import StayOptions
 
         if radius is not None and brokers is None:
             raise PipelineError("--radius says how far the brokers of a placement reach: it needs --brokers FILE")
         check_out(out)
         sorted_out(fixes)  # what is wrong with the wish or the files is said before Spark starts
         kind = cells_of(cells)
-        settings = Settings(
+        settings = MiningSettings(
             cells=kind,
             brokers=None if brokers is None else brokers_of(brokers, radius, kind),
-            cleaning=Cleaning(speed_max, gap),
-            staying=Staying(stay_radius, stay),
+            cleaning=CleaningOptions(speed_max, gap),
+            staying=StayOptions(stay_radius, stay),
             steps_min=steps_min,
             proxy_share=proxy_share,
         )

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from godwit.cli.pipeline.running import Debug, Master, failing_well, session, show_summary, tell
+from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from godwit.pipeline.streaming import Done, SubscriptionSource
+    from godwit.pipeline.streaming import CompletedBatch, SubscriptionSource
 
 __all__ = ["stream"]
 
@@ -54,8 +54,8 @@ def stream(
     keep_days: Annotated[
         float | None, typer.Option(metavar="DAYS", help="With --broker: take away what was logged before that.")
     ] = None,
-    skip_gone: Annotated[
-        bool, typer.Option("--skip-gone", help="Of a log: go on though some was taken away before it was matched.")
+    skip_removed: Annotated[
+        bool, typer.Option("--skip-removed", help="Of a log: go on though some was taken away before it was matched.")
     ] = False,
     attributes: Annotated[
         str, typer.Option(metavar="FORMS", help="Of a log: what attributes hold, 'price float, sym text'; faster.")
@@ -67,7 +67,7 @@ def stream(
 
     Start it again with the same folders, and it goes on where it was; however it ended, each match is there once.
     """
-    with failing_well(debug):
+    with one_line_errors(debug):
         from godwit.pipeline.streaming import stream as run
         from godwit.pipeline.subscription_sources import source_of
 
@@ -80,7 +80,7 @@ def stream(
         if not broker and (Path(source) / "_godwit.json").exists():
             events: _Table | _Log = _Table(source, files, out)
         else:
-            options = {"broker": broker, "filter": filter, "name": name, "skip_gone": "true" if skip_gone else ""}
+            options = {"broker": broker, "filter": filter, "name": name, "skip_removed": "true" if skip_removed else ""}
             options |= {"keep_bytes": str(keep_bytes or ""), "keep_days": str(keep_days or "")}
             events = _Log(source, wanted, attributes, {"rows_per_batch": rows, **options})
         with session(master, "stream", debug) as spark, _ending() as ending:
@@ -130,7 +130,7 @@ class _Log:
     def __init__(self, folder: str, wanted: "SubscriptionSource", forms: str, options: dict[str, str | int]) -> None:
         from godwit.pipeline.log_columns import Wanted
         from godwit.pipeline.log_pieces import segments
-        from godwit.pipeline.subscription_sources import Within, named
+        from godwit.pipeline.subscription_sources import RestrictedSubscriptions, named
 
         path = Path(folder)
         if path.is_file() or (
@@ -142,10 +142,10 @@ class _Log:
         if not forms:
             forms = json.dumps(dict.fromkeys(sorted(named(wanted.read().values())), "several any"))
         self._folder, self._options = folder, {"attributes": forms, **{k: v for k, v in options.items() if v != ""}}
-        self.subscriptions = Within(wanted, (name for name, _ in Wanted.parse(forms).forms))
+        self.subscriptions = RestrictedSubscriptions(wanted, (name for name, _ in Wanted.parse(forms).forms))
 
     def read(self, spark: "SparkSession") -> "DataFrame":
-        from godwit.pipeline.source import register
+        from godwit.pipeline.spark_source import register
 
         register(spark)
         return spark.readStream.format("godwit").options(**self._options).load(self._folder)
@@ -160,7 +160,7 @@ class _Telling:
     def __init__(self) -> None:
         self._trouble = ""
 
-    def __call__(self, done: "Done") -> None:
+    def __call__(self, done: "CompletedBatch") -> None:
         entry, counts = done.entry, done.entry.counts
         if done.trouble != self._trouble:
             typer.echo(done.trouble or "the subscriptions can be read again", err=True)
@@ -181,9 +181,9 @@ class _Telling:
 
 
 def _show_totals(out: str) -> None:
-    from godwit.pipeline.ledger import Ledger
+    from godwit.pipeline.batch_ledger import BatchLedger
 
-    last = Ledger(Path(out)).last()
+    last = BatchLedger(Path(out)).last()
     rows = {"batches": 0} if last is None else {"batches": last.batch + 1}
     totals = (
         {} if last is None else {name: getattr(last.totals, name) for name in ("events", "matched", "pairs", "late")}

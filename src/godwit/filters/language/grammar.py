@@ -1,7 +1,8 @@
 """The grammar of the filter language, for lark's LALR(1) parser, and the reader's words for its terminals.
 
-What a word means beyond its place (which functions exist, which kinds `IS` knows) is decided in `meaning.py`, so few
-words are reserved and the errors can say what exists. docs/reference/filter_language.md shows this grammar to users.
+What a word means beyond its place (which functions exist, which kinds `IS` knows) is decided in `filter_builder.py`, so
+few words are reserved and the errors can say what exists. docs/reference/filter_language.md shows this grammar to
+users.
 """
 
 GRAMMAR = r"""

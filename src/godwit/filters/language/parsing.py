@@ -9,8 +9,8 @@ from lark.exceptions import UnexpectedToken
 
 from godwit.errors import FilterError, FilterSyntaxError, FilterTooBig
 from godwit.filters.filters import Filter
+from godwit.filters.language.filter_builder import FilterBuilder, filter_of
 from godwit.filters.language.grammar import GRAMMAR, expected_words
-from godwit.filters.language.meaning import Meaning, filter_of
 from godwit.filters.language.scanning import ARITHMETIC, Fault, Scanner
 from godwit.filters.references import OpenSet, replaced
 from godwit.filters.regions import Region
@@ -34,7 +34,7 @@ def parse(text: str, *, places: Mapping[str, Region] | None = None) -> Filter:
         raise _at(_unexpected(error, text), text) from None
 
 
-def said_filter(said: Filter | str) -> Filter:
+def as_filter(said: Filter | str) -> Filter:
     """A filter as an application may say it: as such, or as text. `FilterError` for anything else."""
     if isinstance(said, Filter):
         return said
@@ -45,7 +45,7 @@ def said_filter(said: Filter | str) -> Filter:
 
 @lru_cache(maxsize=1)
 def _parser() -> Lark:
-    return Lark(GRAMMAR, parser="lalr", lexer=Scanner, transformer=Meaning(), maybe_placeholders=True)
+    return Lark(GRAMMAR, parser="lalr", lexer=Scanner, transformer=FilterBuilder(), maybe_placeholders=True)
 
 
 def _at(fault: Fault, text: str) -> FilterSyntaxError:

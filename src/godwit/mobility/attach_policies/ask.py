@@ -1,23 +1,24 @@
 """The mode `ask`: the client brings its name and where it was. [mobile §4.3]
 
-The new broker asks the old one what the client wants (`AskWishes`, `Wishes`), subscribes, and then relocates the session
-as in the mode `relocate`. Nothing is lost: the question for the session follows the new subscriptions on every link.
+The new broker asks the old one what the client wants (`AskInterests`, `Interests`), subscribes, and then relocates the
+session as in the mode `relocate`. Nothing is lost: the question for the session follows the new subscriptions on every
+link.
 """
 
-from godwit.broker.component import Handlers, Relayed
+from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Effect
 from godwit.broker.host import Host
 from godwit.broker.messages import Advertise, Attach, NodeId, Subscribe
 from godwit.broker.session import Session
 from godwit.mobility.arrival import Arrival
-from godwit.mobility.messages import AskWishes, NotHere, Wishes
 from godwit.mobility.move_checks import check_move
+from godwit.mobility.move_messages import AskInterests, Interests, SessionUnknown
 from godwit.mobility.relocation import Relocation
 
-__all__ = ["Ask"]
+__all__ = ["AskPolicy"]
 
 
-class Ask:
+class AskPolicy:
     """Asks, and says, what a client wants."""
 
     label = "ask"
@@ -32,8 +33,8 @@ class Ask:
         self.host = host
         return Handlers(
             relayed={
-                AskWishes: Relayed(self.on_ask_wishes, check_move),
-                Wishes: Relayed(self.on_wishes, check_move),
+                AskInterests: RelayedHandler(self.on_ask_interests, check_move),
+                Interests: RelayedHandler(self.on_interests, check_move),
             }
         )
 
@@ -47,7 +48,7 @@ class Ask:
         """As in the mode `relocate`; its first question is another."""
         return self.relocation.attach(connection, message, now)
 
-    def on_ask_wishes(self, peer: NodeId, message: AskWishes, now: float) -> list[Effect]:
+    def on_ask_interests(self, peer: NodeId, message: AskInterests, now: float) -> list[Effect]:
         """Say what the client wants, or send the question to where that is known. [mobile §4.3]"""
         if message.home != self.host.name:
             return self.routes.send_to(message.home, message, now)
@@ -59,19 +60,19 @@ class Ask:
             return relocation.supersede(message, latest, now)
         holder = session if session is not None else arrival
         if holder is not None and (session is not None or arrival is None or arrival.knows_wishes):
-            return self.routes.send_to(to, Wishes(client, to, attempt, _wishes_of(client, holder)), now)
+            return self.routes.send_to(to, Interests(client, to, attempt, _wishes_of(client, holder)), now)
         if arrival is not None:  # we have asked the same, and not for the session yet: so it is still there
             home = arrival.attach.home
             if home in ("", to):
                 return []
-            return self.routes.send_to(home, AskWishes(client, home, to, attempt), now)
+            return self.routes.send_to(home, AskInterests(client, home, to, attempt), now)
         if moved is not None and moved.to != to:
             if attempt > moved.attempt:
-                return self.routes.send_to(moved.to, AskWishes(client, moved.to, to, attempt), now)
+                return self.routes.send_to(moved.to, AskInterests(client, moved.to, to, attempt), now)
             return relocation.supersede(message, moved.attempt, now)
-        return self.routes.send_to(to, NotHere(client, to, attempt), now)
+        return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
 
-    def on_wishes(self, peer: NodeId, message: Wishes, now: float) -> list[Effect]:
+    def on_interests(self, peer: NodeId, message: Interests, now: float) -> list[Effect]:
         """Now it is known what the client wants: subscribe, and ask for its session."""
         if message.to != self.host.name:
             return self.routes.send_to(message.to, message, now)

@@ -2,7 +2,8 @@
 
 *Theory.* The new broker begins a session with what the client brings and delivers what comes. It asks every broker in
 the log to end the session there and send what it kept (`Collect`, `Collected`), again and again until it has answered;
-what comes late is delivered late. `Strike` tells the client which brokers have answered, and it forgets them.
+what comes late is delivered late. `TrimConnectionLog` tells the client which brokers have answered, and it forgets
+them.
 
 *Rules.*
 1. Nothing is lost: a question follows the new subscriptions on every link, so that it divides events as a relocation
@@ -29,20 +30,20 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import structs
 
-from godwit.broker.component import Handlers, Relayed
+from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, NodeId, Subscribe, Waiting
+from godwit.broker.messages import Attach, NodeId, QueuedEvent, Subscribe
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
-from godwit.mobility.messages import Collect, Collected, Relocate, Strike
 from godwit.mobility.move_checks import check_move
+from godwit.mobility.move_messages import Collect, Collected, Relocate, TrimConnectionLog
 from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
 from godwit.trace import Record
 
-__all__ = ["LOG_MAX", "SEEN_WINDOW", "Carry", "CarryState", "Collecting"]
+__all__ = ["LOG_MAX", "SEEN_WINDOW", "CarryPolicy", "CarryState", "Collecting"]
 
 SEEN_WINDOW = 2**14  # numbers of a publisher; what is further behind counts as come
 LOG_MAX = 16
@@ -76,7 +77,7 @@ class CarryState(msgspec.Struct, frozen=True, tag=True):
     collecting: dict[NodeId, CollectingState]
 
 
-class Carry:
+class CarryPolicy:
     """Begins a session at once, and collects what other brokers have kept."""
 
     label = "carry"
@@ -92,8 +93,8 @@ class Carry:
         self.host = host
         return Handlers(
             relayed={
-                Collect: Relayed(self.on_collect, check_move),
-                Collected: Relayed(self.on_collected, check_move),
+                Collect: RelayedHandler(self.on_collect, check_move),
+                Collected: RelayedHandler(self.on_collected, check_move),
             },
             timers={"collect": self._on_collect_due},
         )
@@ -182,7 +183,7 @@ class Carry:
         client, expiry_s = message.client, self.host.config.limits.session_expiry_s
         others = [entry for entry in message.log if entry.broker != self.host.name]
         past = [entry.broker for entry in others if expiry_s is not None and now - entry.at > 2 * expiry_s]
-        effects: list[Effect] = [Tell(connection, Strike(tuple(past)))] if past else []
+        effects: list[Effect] = [Tell(connection, TrimConnectionLog(tuple(past)))] if past else []
         collecting = Collecting()  # a broker that was asked before and is not in the log any more has answered
         collecting.brokers = {entry.broker: message.attempt for entry in others if entry.broker not in past}
         if not collecting.brokers:
@@ -246,7 +247,7 @@ class Carry:
         effects += self._answer(message, items, session.seen.data(), now)
         return effects + host.withdraw(removed, now, client)
 
-    def _answer(self, question: Collect, items: list[Waiting], seen: tuple[Any, ...], now: float) -> list[Effect]:
+    def _answer(self, question: Collect, items: list[QueuedEvent], seen: tuple[Any, ...], now: float) -> list[Effect]:
         client, home, to, attempt = question.client, question.home, question.to, question.attempt
         parts = [tuple(items[at : at + ITEMS_MAX]) for at in range(0, len(items), ITEMS_MAX)] or [()]
         effects: list[Effect] = []
@@ -290,17 +291,17 @@ class Carry:
         if session is not None:
             effects.append(Trace(Record("relocated", client, number=len(session.queue), detail=self.host.name)))
             if session.connection is not None:
-                effects.append(Tell(session.connection, Strike((home,))))
+                effects.append(Tell(session.connection, TrimConnectionLog((home,))))
         return effects
 
-    def _still_wanting(self, session: Session, item: Waiting) -> tuple[str, ...]:
+    def _still_wanting(self, session: Session, item: QueuedEvent) -> tuple[str, ...]:
         """For which subscriptions an item goes on waiting (rule 7): they may have ended since, or been replaced."""
         weakest = self.relocation.following.weakest
         held = (session.subscriptions[name] for name in item.subscriptions if name in session.subscriptions)
         return tuple(each.id[1] for each in held if weakest(each.filter).matches(item.event))
 
-    def _take_in(self, session: Session, items: Iterable[Waiting], now: float) -> list[Effect]:
-        """Queue what waited elsewhere, if the client still wants it and has not got it here. [mobile §4.3: duplicates]"""
+    def _take_in(self, session: Session, items: Iterable[QueuedEvent], now: float) -> list[Effect]:
+        """Queue what waited elsewhere, if the client wants it and has not got it here. [mobile §4.3: duplicates]"""
         effects: list[Effect] = []
         for item in items:
             event = item.event

@@ -8,15 +8,15 @@ from godwit.broker.effects import Close, Effect, Tell
 from godwit.broker.host import Host
 from godwit.broker.messages import Attach, Bye
 from godwit.errors import PeerFault
-from godwit.mobility.messages import MoveOut
+from godwit.mobility.move_messages import MoveOut
 from godwit.mobility.relocation import Relocation
 
-__all__ = ["Explicit"]
+__all__ = ["ExplicitPolicy"]
 
 MOVED_OUT = "moved out"
 
 
-class Explicit:
+class ExplicitPolicy:
     """Keeps the session of a client that has said so, and of no other that moves explicitly."""
 
     label = "explicit"

@@ -16,8 +16,8 @@ import msgspec
 from godwit.errors import BadEvent, GodwitError
 from godwit.filters.contexts import SENDER
 from godwit.filters.events import Attributes, flattened
-from godwit.pipeline.formats.rows import Bad, Options, Own, Row, own_of, refused
-from godwit.pipeline.formats.splits import BROKEN_OFF, LINE_BYTES_MAX, BrokenOff, Split, lines
+from godwit.pipeline.formats.rows import BadRow, EventHeader, Options, Row, own_of, refused
+from godwit.pipeline.formats.splits import BROKEN_OFF, LINE_BYTES_MAX, Split, TruncatedFile, lines
 from godwit.pipeline.padres import publication
 
 __all__ = ["LOG_FIELDS", "of_data", "of_json", "rows"]
@@ -29,10 +29,10 @@ LOG_FIELDS = frozenset(
     )
 )
 
-Parsed = tuple[Attributes, Own | None]
+Parsed = tuple[Attributes, EventHeader | None]
 
 
-def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
+def rows(split: Split, options: Options) -> Iterator[Row | BadRow]:
     """The rows of a piece of a file with a row on each line."""
     parse, kind = _PARSERS[options.format]
     number = split.lines_before
@@ -53,7 +53,7 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
                 yield refused(number, "bad event", error, line)
             else:
                 yield Row(number, number, attributes, own, len(line), line)
-    except BrokenOff as error:
+    except TruncatedFile as error:
         yield refused(number + 1, BROKEN_OFF, f"the file cannot be read from here on ({error})", "")
 
 

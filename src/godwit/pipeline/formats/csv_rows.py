@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from godwit.errors import BadEvent, PipelineError
-from godwit.filters.cells import cell
+from godwit.filters.csv_cells import cell
 from godwit.filters.events import flattened
-from godwit.pipeline.formats.rows import Bad, Options, Row, refused
-from godwit.pipeline.formats.splits import BROKEN_OFF, LINE_BYTES_MAX, BrokenOff, Split, lines
+from godwit.pipeline.formats.rows import BadRow, Options, Row, refused
+from godwit.pipeline.formats.splits import BROKEN_OFF, LINE_BYTES_MAX, Split, TruncatedFile, lines
 
 __all__ = ["header", "rows"]
 
@@ -32,7 +32,7 @@ class _Text:
     def __init__(self, split: Split) -> None:
         self.number = self.first = split.lines_before
         self.size = 0  # of the lines taken for a row
-        self.faults: list[Bad] = []
+        self.faults: list[BadRow] = []
         self.texts: list[str] = []
         self._lines = lines(split)
 
@@ -70,7 +70,7 @@ def header(path: str, delimiter: str, given: str = "") -> list[str]:
     text, given = _Text(Split(path, "")), given or path
     try:
         found = next(filter(None, csv.reader(text, delimiter=delimiter, strict=True)), [])
-    except BrokenOff as error:
+    except TruncatedFile as error:
         raise PipelineError(f"{given} is broken, or not packed as its name says: {error}") from None
     except csv.Error as error:
         raise PipelineError(f"{given}:{text.number}: the header cannot be read: {error}") from None
@@ -84,7 +84,7 @@ def header(path: str, delimiter: str, given: str = "") -> list[str]:
     return found
 
 
-def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
+def rows(split: Split, options: Options) -> Iterator[Row | BadRow]:
     """The rows of a file, or of a piece of one without quotes."""
     names = header(split.path, options.delimiter, split.given)
     if not names:
@@ -100,7 +100,7 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
         except csv.Error as error:
             yield refused(text.first, "no CSV", error, text.row)
             row = []
-        except BrokenOff as error:
+        except TruncatedFile as error:
             yield refused(text.number + 1, BROKEN_OFF, f"the file cannot be read from here on ({error})", "")
             row = None
         is_whole = all(fault.line < text.first for fault in text.faults)
@@ -115,7 +115,7 @@ def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
         text.texts.clear()
 
 
-def _row(names: list[str], row: list[str], text: _Text, as_it_is: str) -> Row | Bad:
+def _row(names: list[str], row: list[str], text: _Text, as_it_is: str) -> Row | BadRow:
     if len(row) != len(names):
         reason = f"{len(row)} cells where the header has {len(names)} columns"
         return refused(text.first, "cells", reason, text.row)

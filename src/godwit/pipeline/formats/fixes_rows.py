@@ -22,8 +22,8 @@ from pyarrow import csv
 from godwit.errors import BadValue
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
-from godwit.pipeline.formats.rows import HELD_SHOWN_MAX, MICROSECONDS, Bad, in_microseconds, refused
-from godwit.pipeline.formats.splits import BROKEN, BROKEN_OFF, LINE_BYTES_MAX, BrokenOff, Split, lines, opened
+from godwit.pipeline.formats.rows import HELD_SHOWN_MAX, MICROSECONDS, BadRow, in_microseconds, refused
+from godwit.pipeline.formats.splits import BROKEN, BROKEN_OFF, LINE_BYTES_MAX, Split, TruncatedFile, lines, opened
 
 __all__ = ["Fix", "at_once", "by_line", "client_of", "fix_of"]
 
@@ -69,7 +69,7 @@ def at_once(split: Split) -> Any:
     return found
 
 
-def by_line(split: Split) -> Iterator[tuple[int, Fix] | Bad]:
+def by_line(split: Split) -> Iterator[tuple[int, Fix] | BadRow]:
     """The fixes of a file, line by line."""
     client = client_of(split)
     number = split.lines_before
@@ -82,7 +82,7 @@ def by_line(split: Split) -> Iterator[tuple[int, Fix] | Bad]:
                     yield number, _fix(client, line)
                 except ValueError as error:
                     yield refused(number, "no fix", error, line)
-    except BrokenOff as error:
+    except TruncatedFile as error:
         yield refused(number + 1, BROKEN_OFF, f"the file cannot be read from here on ({error})", "")
 
 

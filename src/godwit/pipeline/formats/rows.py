@@ -1,10 +1,10 @@
 """Rows as they come out of any format, and what is done to each: other names, points put together, its time.
 
-*Theory.* A format yields a `Row` for what it could read and a `Bad` for what it could not; `Shaper` then does what the
-user asked for, the same for all formats, and a row that does not fit is a `Bad` too.
+*Theory.* A format yields a `Row` for what it could read and a `BadRow` for what it could not; `Shaper` then does what
+the user asked for, the same for all formats, and a row that does not fit is a `BadRow` too.
 
 *Rules.*
-1. Whatever a file holds, each of its rows comes out once, as a `Row` or as a `Bad`.
+1. Whatever a file holds, each of its rows comes out once, as a `Row` or as a `BadRow`.
 2. A reason is `what: more of it`, in our own words; rows are counted by `what`. The text is what stands in the file.
 3. A time without a zone is UTC.
 """
@@ -19,7 +19,7 @@ from godwit.errors import BadEvent, BadValue
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
 
-__all__ = ["Bad", "Options", "Own", "Row", "Shaper", "in_microseconds", "own_of", "refused"]
+__all__ = ["BadRow", "EventHeader", "Options", "Row", "Shaper", "in_microseconds", "own_of", "refused"]
 
 TEXT_KEPT_MAX = 1_000  # characters of a bad row
 TEXT_BYTES_MAX = 4 * TEXT_KEPT_MAX  # that these take at most
@@ -30,7 +30,7 @@ MICROSECONDS = 1_000_000
 YEAR_MIN_US, YEAR_MAX_US = -62_135_596_800 * MICROSECONDS, 253_402_300_800 * MICROSECONDS  # the years 1 to 9999
 
 
-class Own(TypedDict, total=False):
+class EventHeader(TypedDict, total=False):
     """What an event says of itself besides its attributes. Times are seconds since 1970."""
 
     publisher: str
@@ -48,12 +48,12 @@ class Row(NamedTuple):
     line: int
     number: int
     attributes: Attributes
-    own: Own | None = None
+    own: EventHeader | None = None
     size: int = 0  # about how many bytes it has
     text: str | bytes = ""  # as it stands in the file, or how that begins
 
 
-class Bad(NamedTuple):
+class BadRow(NamedTuple):
     """A row that could not be read, and why."""
 
     line: int
@@ -85,12 +85,12 @@ class Options:
         return self.time if self.time_format and self.time_format not in UNITS else ""
 
 
-def refused(line: int, kind: str, error: object, text: str | bytes) -> Bad:
+def refused(line: int, kind: str, error: object, text: str | bytes) -> BadRow:
     """A bad row, its reason in one line and its text cut short."""
     said = " ".join(str(error).split())
     if isinstance(text, bytes):
         text = text[:TEXT_BYTES_MAX].decode(errors="replace")
-    return Bad(line, f"{kind}: {said}" if said else kind, text[:TEXT_KEPT_MAX])
+    return BadRow(line, f"{kind}: {said}" if said else kind, text[:TEXT_KEPT_MAX])
 
 
 class Shaper:
@@ -102,7 +102,7 @@ class Shaper:
         self.time = options.time
         self.time_format = options.time_format
 
-    def __call__(self, attributes: Attributes, own: Own | None) -> tuple[Attributes, int | None]:
+    def __call__(self, attributes: Attributes, own: EventHeader | None) -> tuple[Attributes, int | None]:
         """The attributes of a row as they are wanted, and when it was published, in microseconds."""
         when = None
         if self.time:
@@ -196,11 +196,11 @@ def _microseconds_of(time: datetime) -> int:
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def own_of(data: Mapping[str, Any]) -> Own:
+def own_of(data: Mapping[str, Any]) -> EventHeader:
     """The part of a line in the form of an event log that is no attribute, checked."""
     from godwit.filters.language import parse, to_text  # a grammar, that few logs need
 
-    own: Own = {}
+    own: EventHeader = {}
     for name, kinds in _OWN_KINDS.items():
         held = data.get(name)
         if held is None:

@@ -7,7 +7,7 @@ bandwidth, not parsing. A compressed file is one piece.
 *Rules.*
 1. Each line of a file is in exactly one piece, wherever it is cut.
 2. A line longer than `LINE_BYTES_MAX` is None, and is not kept in memory.
-3. A file that breaks off in the middle of its compression raises `BrokenOff` after its last whole line.
+3. A file that breaks off in the middle of its compression raises `TruncatedFile` after its last whole line.
 """
 
 import bz2
@@ -27,8 +27,8 @@ __all__ = [
     "BROKEN",
     "BROKEN_OFF",
     "COMPRESSED",
-    "BrokenOff",
     "Split",
+    "TruncatedFile",
     "counted",
     "lines",
     "names",
@@ -48,7 +48,7 @@ BROKEN_OFF = "broken off"  # what the rest of such a file is counted as, a singl
 COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
-class BrokenOff(Exception):
+class TruncatedFile(Exception):
     """A file cannot be read on from here."""
 
 
@@ -186,7 +186,7 @@ def lines(split: Split, *, whole_only: bool = False) -> Iterator[tuple[int, byte
             try:
                 line, length = _line(file)
             except BROKEN as error:
-                raise BrokenOff(f"{error}") from None
+                raise TruncatedFile(f"{error}") from None
             if not length or (whole_only and line is not None and not line.endswith(b"\n")):
                 return
             at += length

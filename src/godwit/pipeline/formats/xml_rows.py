@@ -25,9 +25,9 @@ from typing import Any
 from xml.parsers import expat
 
 from godwit.errors import BadEvent
-from godwit.filters.cells import cell
+from godwit.filters.csv_cells import cell
 from godwit.filters.events import NESTING_MAX, VALUES_MAX, flattened
-from godwit.pipeline.formats.rows import TEXT_BYTES_MAX, Bad, Options, Row, refused
+from godwit.pipeline.formats.rows import TEXT_BYTES_MAX, BadRow, Options, Row, refused
 from godwit.pipeline.formats.splits import BROKEN, BROKEN_OFF, LINE_BYTES_MAX, READ_BYTES, Split, opened
 
 __all__ = ["elements", "rows"]
@@ -46,7 +46,7 @@ LETTERS = "".join(
 )
 
 
-def rows(split: Split, options: Options) -> Iterator[Row | Bad]:
+def rows(split: Split, options: Options) -> Iterator[Row | BadRow]:
     """The rows of a file."""
     builder = _Builder(options.row, options.text)
     with opened(split.path) as file:
@@ -114,7 +114,7 @@ class _Builder:
     def __init__(self, row: str, as_it_is: str) -> None:
         self.row = row
         self.as_it_is = as_it_is  # the attribute whose values are texts
-        self.found: list[Row | Bad] = []
+        self.found: list[Row | BadRow] = []
         self.number = 0
         self.decoder: codecs.IncrementalDecoder | None = None
         self.has_begun = False
@@ -169,7 +169,7 @@ class _Builder:
     def doctype(self, *_: Any) -> None:
         self.has_dtd = True
 
-    def broken_off(self, reason: str) -> Bad:
+    def broken_off(self, reason: str) -> BadRow:
         return refused(
             self.parser.CurrentLineNumber, BROKEN_OFF, f"the file cannot be read from here on ({reason})", ""
         )

@@ -24,7 +24,7 @@ import numpy as np
 from godwit.errors import PipelineError
 from godwit.pipeline.mobility.globe import Floats, distances_m
 
-__all__ = ["Brokers", "Cells", "GridCells", "H3Cells", "Places", "brokers_of", "cells_of"]
+__all__ = ["BrokerPlacement", "Cells", "GridCells", "H3Cells", "PlaceMap", "brokers_of", "cells_of"]
 
 H3_FINEST = 15
 GRID_DEGREES = (1e-5, 90.0)
@@ -33,7 +33,7 @@ BROKERS_MAX = 10_000
 BROKERS_AT_ONCE = 4_000_000  # distances of positions to brokers
 
 
-class Places(Protocol):
+class PlaceMap(Protocol):
     """Where a position is."""
 
     def names(self, lons: Floats, lats: Floats) -> list[str | None]:
@@ -126,7 +126,7 @@ def cells_of(text: str) -> Cells:
 
 
 @dataclass(frozen=True)
-class Brokers:
+class BrokerPlacement:
     """Brokers at their positions, each with the metres that it reaches."""
 
     brokers: tuple[str, ...]
@@ -163,7 +163,7 @@ class Brokers:
         return self.lons[at], self.lats[at]
 
 
-def brokers_of(file: str, radius_m: float | None, cells: Cells) -> Brokers:
+def brokers_of(file: str, radius_m: float | None, cells: Cells) -> BrokerPlacement:
     """A placement: a CSV with columns broker, lon and lat and perhaps radius_m, which `radius_m` stands in for."""
     try:
         with Path(file).open(encoding="utf-8-sig", newline="") as stream:
@@ -183,7 +183,7 @@ def brokers_of(file: str, radius_m: float | None, cells: Cells) -> Brokers:
     if times > 1:
         raise PipelineError(f"{file}: broker {name!r} has {times} positions: allowed is one")
     names, lons, lats, radii_m = zip(*rows, strict=True)
-    return Brokers(names, lons, lats, radii_m, cells)
+    return BrokerPlacement(names, lons, lats, radii_m, cells)
 
 
 def _broker(at: str, row: dict[str, Any], radius_m: float | None) -> tuple[str, float, float, float]:

@@ -28,7 +28,7 @@ from godwit.pipeline.mobility.globe import DEGREE_M, Floats, distances_m
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["DUPLICATE", "IMPOSSIBLE", "Cleaning", "marked", "marks", "seconds"]
+__all__ = ["DUPLICATE", "IMPOSSIBLE", "CleaningOptions", "marked", "marks", "seconds"]
 
 DUPLICATE = "same moment as another"
 IMPOSSIBLE = "impossible speed"
@@ -41,7 +41,7 @@ SCHEMA = (
 
 
 @dataclass(frozen=True)
-class Cleaning:
+class CleaningOptions:
     """How fast a client can go, and how long it may be silent within a trip."""
 
     speed_max_kmh: float = 200.0
@@ -53,7 +53,7 @@ class Cleaning:
                 raise PipelineError(f"a {what} of {held:g} {unit}: it must be above 0")
 
 
-def marked(fixes: "DataFrame", cleaning: Cleaning) -> "DataFrame":
+def marked(fixes: "DataFrame", cleaning: CleaningOptions) -> "DataFrame":
     """All fixes of each client, the oldest first, with `fault`, `trip` and the step that led there."""
 
     def mark(table: Any) -> Any:
@@ -72,7 +72,7 @@ def marked(fixes: "DataFrame", cleaning: Cleaning) -> "DataFrame":
     return columns.groupBy("client").applyInArrow(mark, SCHEMA)
 
 
-def marks(at_s: Floats, lons: Floats, lats: Floats, cleaning: Cleaning) -> tuple[Any, Any]:
+def marks(at_s: Floats, lons: Floats, lats: Floats, cleaning: CleaningOptions) -> tuple[Any, Any]:
     """For the fixes of one client, the oldest first: the number of each one's fault in `FAULTS`, and its trip or -1."""
     faults, trips = np.zeros(len(at_s), np.int64), np.full(len(at_s), -1, np.int64)
     faults[1:][at_s[1:] == at_s[:-1]] = FAULTS.index(DUPLICATE)

@@ -5,7 +5,7 @@ given, once more for brokers: a place is a place. What comes out, in a folder:
 
 | file | is |
 |---|---|
-| `movement.json`, `model.json`, `dwell.json`, `proxies.json` | see `graph.py` |
+| `movement.json`, `model.json`, `dwell.json`, `proxies.json` | see `mined_files.py` |
 | `accuracy.json` | how well the next place is predicted, baseline beside (`prediction.py`) |
 | `tables/visits`, `tables/transitions`, `tables/pairs`, `tables/stays`, `tables/proxies` | Parquet |
 | `tables/fixes` | the table that files of positions have become, with a quarantine for what could not be read |
@@ -24,47 +24,47 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from godwit.errors import PipelineError
-from godwit.pipeline.mobility import coverage, graph, prediction, reading, staypoints, visits
-from godwit.pipeline.mobility.cells import Brokers, Cells, H3Cells, Places
-from godwit.pipeline.mobility.cleaning import Cleaning, marked
-from godwit.pipeline.mobility.staypoints import Staying
+from godwit.pipeline.mobility import coverage, fix_sources, mined_files, prediction, staypoints, visits
+from godwit.pipeline.mobility.cells import BrokerPlacement, Cells, H3Cells, PlaceMap
+from godwit.pipeline.mobility.cleaning import CleaningOptions, marked
+from godwit.pipeline.mobility.staypoints import StayOptions
 from godwit.pipeline.schemas import ABOUT
 from godwit.pipeline.tables import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Settings", "check_out", "mine"]
+__all__ = ["MiningSettings", "check_out", "mine"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class MiningSettings:
     """What to mine with."""
 
     cells: Cells = field(default_factory=lambda: H3Cells(8))
-    brokers: Brokers | None = None
-    cleaning: Cleaning = field(default_factory=Cleaning)
-    staying: Staying = field(default_factory=Staying)
+    brokers: BrokerPlacement | None = None
+    cleaning: CleaningOptions = field(default_factory=CleaningOptions)
+    staying: StayOptions = field(default_factory=StayOptions)
     steps_min: int = 3
     proxy_share: float = 0.9
 
     def __post_init__(self) -> None:
         if self.steps_min < 1:
             raise PipelineError(f"steps that are seen {self.steps_min} times at least: allowed is 1 or more")
-        graph.check_share(self.proxy_share)
+        mined_files.check_share(self.proxy_share)
 
 
 def mine(
     spark: "SparkSession",
     sources: Sequence[str],
     out: Path,
-    settings: Settings,
+    settings: MiningSettings,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Mine fixes, write the files, and say in numbers what was found. `tell` hears what is done just now."""
     check_out(out)
     tell("reading positions")
-    read, unread = reading.read(spark, sources, out / "tables" / "fixes")
+    read, unread = fix_sources.read(spark, sources, out / "tables" / "fixes")
     fixes = marked(read, settings.cleaning).persist()
     try:
         tell("cleaning")
@@ -118,9 +118,9 @@ def _accounted(fixes: "DataFrame", unread: int) -> tuple[dict[str, Any], float]:
 def _mined(
     spark: "SparkSession",
     fixes: "DataFrame",
-    places: Places,
+    places: PlaceMap,
     out: Path,
-    settings: Settings,
+    settings: MiningSettings,
     usual_s: float,
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
@@ -131,21 +131,24 @@ def _mined(
     visited = spark.read.parquet(spark_path(tables / "visits"))
     _save(visits.transitions(visited).coalesce(1).sortWithinPartitions("place", "to"), tables / "transitions")
     _save(visits.pairs(visited).coalesce(1).sortWithinPartitions("before", "place", "to"), tables / "pairs")
-    _save(graph.proxies(visited, settings.proxy_share).coalesce(1).sortWithinPartitions("client"), tables / "proxies")
-    steps = graph.rows(spark.read.parquet(spark_path(tables / "transitions")), "place", "to")
-    pairs = graph.commonest(spark.read.parquet(spark_path(tables / "pairs")))
-    proxy_sets = graph.rows(spark.read.parquet(spark_path(tables / "proxies")), "client")
-    dwells = graph.rows(visits.dwells(visited), "place")
+    _save(
+        mined_files.proxies(visited, settings.proxy_share).coalesce(1).sortWithinPartitions("client"),
+        tables / "proxies",
+    )
+    steps = mined_files.rows(spark.read.parquet(spark_path(tables / "transitions")), "place", "to")
+    pairs = mined_files.commonest(spark.read.parquet(spark_path(tables / "pairs")))
+    proxy_sets = mined_files.rows(spark.read.parquet(spark_path(tables / "proxies")), "client")
+    dwells = mined_files.rows(visits.dwells(visited), "place")
     if not steps:
         raise PipelineError(
             "nobody has gone from one place to another: take smaller cells, longer traces, or more brokers"
         )
-    made = graph.write(
+    made = mined_files.write(
         out,
         places,
         dwells=dwells,
         steps=steps,
-        pairs=graph.rows(pairs, "before", "place", "to"),
+        pairs=mined_files.rows(pairs, "before", "place", "to"),
         proxy_sets=proxy_sets,
         share=settings.proxy_share,
         steps_min=settings.steps_min,

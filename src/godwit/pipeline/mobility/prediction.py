@@ -35,7 +35,7 @@ import numpy as np
 import pyarrow as pa
 
 from godwit.errors import PipelineError
-from godwit.pipeline.mobility.cells import Places
+from godwit.pipeline.mobility.cells import PlaceMap
 from godwit.pipeline.mobility.globe import DEGREE_M, Floats
 from godwit.pipeline.mobility.visits import PARTS
 
@@ -82,7 +82,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 # ---------------------------------------------------------------- contexts, in Spark
 
 
-def contexts(visits: "DataFrame", places: Places, ahead_s: float) -> "DataFrame":
+def contexts(visits: "DataFrame", places: PlaceMap, ahead_s: float) -> "DataFrame":
     """Visits that led on: `part`, `nth`, `to` and a key for each of `KINDS`. `ahead_s`: how far a course is drawn."""
     from pyspark.sql import functions as fn
 
@@ -103,7 +103,7 @@ def contexts(visits: "DataFrame", places: Places, ahead_s: float) -> "DataFrame"
     return seen.select("part", fn.xxhash64("client", "visit").alias("nth"), "to", *map(key, range(len(KINDS))))
 
 
-def _ahead(transitions: "DataFrame", places: Places, ahead_s: float) -> "DataFrame":
+def _ahead(transitions: "DataFrame", places: PlaceMap, ahead_s: float) -> "DataFrame":
     """With `detail`, where within its place a client was; `ahead`, `ahead_detail`: where it gets to if it goes on."""
     from pyspark.sql.types import StringType, StructField, StructType
 

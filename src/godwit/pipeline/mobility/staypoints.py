@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-__all__ = ["Staying", "stay_points", "stays"]
+__all__ = ["StayOptions", "stay_points", "stays"]
 
 COLUMNS = {
     "client": pa.string(),
@@ -37,7 +37,7 @@ Stay = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Staying:
+class StayOptions:
     """How near, and for how long, is to stay."""
 
     radius_m: float = 200.0
@@ -49,7 +49,7 @@ class Staying:
                 raise PipelineError(f"a stay {what} {held:g} {unit}: it must be above 0")
 
 
-def stay_points(marked: "DataFrame", staying: Staying) -> "DataFrame":
+def stay_points(marked: "DataFrame", staying: StayOptions) -> "DataFrame":
     """The stay points of each client."""
 
     def find(table: Any) -> Any:
@@ -77,7 +77,7 @@ def stays(
     lons: "Sequence[float]",
     lats: "Sequence[float]",
     trips: "Sequence[int]",
-    staying: Staying,
+    staying: StayOptions,
 ) -> "Iterator[Stay]":
     """The stays among the fixes of one client, the oldest first."""
     first, end = 0, len(at_s)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from godwit.pipeline.mobility.cells import Places
+from godwit.pipeline.mobility.cells import PlaceMap
 from godwit.pipeline.mobility.cleaning import seconds
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ SCHEMA = (
 LAST_SEEN = ("occupied", "lon", "lat", "elapsed_s", "east_m", "north_m")
 
 
-def placed(fixes: "DataFrame", places: Places) -> "DataFrame":
+def placed(fixes: "DataFrame", places: PlaceMap) -> "DataFrame":
     """Fixes with their `place`, null where there is none."""
     from pyspark.sql.types import StringType, StructField, StructType
 

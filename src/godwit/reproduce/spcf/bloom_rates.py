@@ -12,7 +12,7 @@ import msgspec
 
 from godwit.baselines.bloom import RATE, BloomFilter
 from godwit.reproduce.spcf.routing_net import spcf_net
-from godwit.reproduce.spcf.workload import Size, Workload
+from godwit.reproduce.spcf.workload import Workload, WorkloadSize
 
 __all__ = ["RATES", "Bloom", "blooms"]
 
@@ -35,7 +35,7 @@ class Bloom(msgspec.Struct, frozen=True, kw_only=True):
     wrong: int
 
 
-def blooms(size: Size, messages: int, seed: int, tell: Callable[[str, float], None]) -> list[Bloom]:
+def blooms(size: WorkloadSize, messages: int, seed: int, tell: Callable[[str, float], None]) -> list[Bloom]:
     """By rate, what the filter itself does, and what becomes of messages."""
     workload = Workload(size, seed, content=1.0, context=CONTEXT, asks="publications")
     events = workload.events(messages)

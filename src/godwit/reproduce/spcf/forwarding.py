@@ -32,9 +32,9 @@ import msgspec
 from godwit.broker.messages import NodeId
 from godwit.filters.events import Event
 from godwit.reproduce.spcf.routing_net import Net, Sum, by_turns, net_of, no_garbage
-from godwit.reproduce.spcf.workload import Locality, Size, Workload
+from godwit.reproduce.spcf.workload import Locality, Workload, WorkloadSize
 
-__all__ = ["SCENARIOS", "TWIN", "Measured", "Plan", "forward", "measured", "ratios", "spread"]
+__all__ = ["SCENARIOS", "TWIN", "ForwardingPlan", "Measured", "forward", "measured", "ratios", "spread"]
 
 SCENARIOS = ("total", "content")
 TOTAL = 0.1
@@ -45,10 +45,10 @@ TWIN = "GSF again"  # the control
 Asks = Literal["subscriptions", "publications"]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ForwardingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured."""
 
-    size: Size
+    size: WorkloadSize
     context: tuple[float, ...]  # selectivities
     messages: int
     rounds: int
@@ -75,7 +75,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     entries: float  # in the tables of a broker
 
 
-def workloads(plan: Plan, seed: int) -> Iterator[Workload]:
+def workloads(plan: ForwardingPlan, seed: int) -> Iterator[Workload]:
     """One for each selectivity of context filters that the scenario allows."""
     for context in plan.context:
         content = TOTAL / context if plan.scenario == "total" else TOTAL
@@ -83,7 +83,7 @@ def workloads(plan: Plan, seed: int) -> Iterator[Workload]:
             yield Workload(plan.size, seed, content=content, context=context, asks=plan.asks, locality=plan.locality)
 
 
-def measured(plan: Plan, seed: int, tell: Callable[[float], None] = lambda share: None) -> list[Measured]:
+def measured(plan: ForwardingPlan, seed: int, tell: Callable[[float], None] = lambda share: None) -> list[Measured]:
     """All strategies at all selectivities."""
     found: list[Measured] = []
     all_of_them = list(workloads(plan, seed))

@@ -23,7 +23,7 @@ import msgspec
 
 from godwit.filters.contexts import stamped
 from godwit.reproduce.spcf.routing_net import Net, by_turns, net_of, no_garbage
-from godwit.reproduce.spcf.workload import Locality, Size, Workload
+from godwit.reproduce.spcf.workload import Locality, Workload, WorkloadSize
 
 __all__ = ["Mix", "RoutingCost", "break_even", "mixes", "per_message", "routing_costs"]
 
@@ -43,7 +43,7 @@ class RoutingCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def routing_costs(
-    size: Size,
+    size: WorkloadSize,
     contexts: tuple[float, ...],
     strategies: tuple[str, ...],
     newcomers: int,
@@ -102,7 +102,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def mixes(
-    size: Size,
+    size: WorkloadSize,
     context: float,
     strategies: tuple[str, ...],
     matcher: str,

@@ -29,19 +29,19 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from godwit.baselines.bloom import RATE, BloomFilter
-from godwit.baselines.hops import HopRouting, Row
-from godwit.baselines.hops_state import Key, Pair
+from godwit.baselines.hop_routing import HopRouting, Row
+from godwit.baselines.hop_routing_state import Key, Pair
 from godwit.broker.effects import StartTimer
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId
-from godwit.broker.routing import Answer, Forward, Local, Routing
+from godwit.broker.routing import Answer, DeliverLocally, Forward, Routing
 from godwit.broker.spcf import spcf_routing
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
-from godwit.matching.index import IndexMatcher
+from godwit.matching.index_matcher import IndexMatcher
 from godwit.matching.matcher import Matcher
-from godwit.matching.naive import NaiveMatcher
+from godwit.matching.naive_matcher import NaiveMatcher
 from godwit.simulator.topologies import LinkSpec, Overlay
 
 __all__ = ["STRATEGIES", "Net", "Plain", "Sum", "by_turns", "net_of", "no_garbage", "spanning_tree", "spcf_net"]
@@ -163,7 +163,7 @@ class Net:
         starts = thread_time_ns()
         answers = call(*arguments, 0.0)
         for answer in answers:
-            if type(answer) is Local:
+            if type(answer) is DeliverLocally:
                 to = answer.event.to
                 clients = dict.fromkeys(client for client, _ in answer.subscriptions)
                 given += clients if to is None else [who for who in clients if to.holds(contexts.get(who, {}))]

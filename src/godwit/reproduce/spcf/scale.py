@@ -10,7 +10,7 @@ import msgspec
 
 from godwit.reproduce.claims import Setting
 from godwit.reproduce.spcf.forwarding import SCENARIOS
-from godwit.reproduce.spcf.workload import Locality, Size
+from godwit.reproduce.spcf.workload import Locality, WorkloadSize
 
 __all__ = ["ALL", "AT_SOURCE", "LOCALITIES", "PAPERS_OWN", "Scale", "scale_of"]
 
@@ -27,7 +27,7 @@ LOCALITIES: dict[Locality, str] = {
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
     """How much is measured."""
 
-    size: Size
+    size: WorkloadSize
     forwarding: tuple[float, ...]  # selectivities of context filters
     routing: tuple[float, ...]
     messages: int
@@ -43,7 +43,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FULL = Scale(
-    size=Size(),
+    size=WorkloadSize(),
     forwarding=(0.02, 0.1, 0.3, 0.8),
     routing=(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0),
     messages=24,
@@ -54,7 +54,7 @@ FULL = Scale(
     devices=(200, 100, 50),
 )
 QUICK = Scale(
-    size=Size(brokers=12, degree=4, clients=48, subscriptions=18),
+    size=WorkloadSize(brokers=12, degree=4, clients=48, subscriptions=18),
     forwarding=(0.1, 0.3, 0.8),
     routing=(0.03, 0.1, 0.2, 0.5, 1.0),
     messages=24,

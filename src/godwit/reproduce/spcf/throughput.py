@@ -22,7 +22,7 @@ from msgspec import structs
 
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.figures import Look
-from godwit.reproduce.spcf.forwarding import SCENARIOS, TWIN, Asks, Measured, Plan, measured, ratios, spread
+from godwit.reproduce.spcf.forwarding import SCENARIOS, TWIN, Asks, ForwardingPlan, Measured, measured, ratios, spread
 from godwit.reproduce.spcf.scale import ALL, AT_SOURCE, LOCALITIES, PAPERS_OWN, Scale
 from godwit.reproduce.spcf.strategy_figures import LOOKS, SELECTIVITY, draw, percent
 from godwit.reproduce.spcf.workload import Locality
@@ -88,9 +88,9 @@ def _found(setting: Setting, scale: Scale, kept: dict[str, Any]) -> Found:
     return found
 
 
-def _plan(scale: Scale, asks: Asks, scenario: str, matcher: str) -> Plan:
+def _plan(scale: Scale, asks: Asks, scenario: str, matcher: str) -> ForwardingPlan:
     strategies = ALL if scenario == "content" else PAPERS_OWN
-    return Plan(
+    return ForwardingPlan(
         size=scale.size,
         context=scale.forwarding,
         messages=scale.messages,

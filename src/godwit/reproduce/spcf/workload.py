@@ -36,12 +36,12 @@ from godwit.filters.sets import between, one_of
 from godwit.reproduce.spcf.routing_net import Net
 from godwit.simulator.topologies import Overlay, random_graph
 
-__all__ = ["Locality", "Size", "Workload", "range_of"]
+__all__ = ["Locality", "Workload", "WorkloadSize", "range_of"]
 
 Locality = Literal["none", "contexts", "interests"]
 
 
-class Size(msgspec.Struct, frozen=True):
+class WorkloadSize(msgspec.Struct, frozen=True):
     """How large the network is. [spcf §4] has 20 brokers of degree 6, 100 clients, 30 subscriptions each."""
 
     brokers: int = 20
@@ -60,7 +60,7 @@ class Workload:
 
     def __init__(
         self,
-        size: Size,
+        size: WorkloadSize,
         seed: int,
         *,
         content: float = 0.1,

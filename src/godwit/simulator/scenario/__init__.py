@@ -9,18 +9,18 @@
 """
 
 from godwit.simulator.scenario.checks import check
-from godwit.simulator.scenario.clients import Churn, Clients, Disconnections, Sessions
-from godwit.simulator.scenario.contexts import Contexts
-from godwit.simulator.scenario.faults import FAULT_KINDS, FaultKind, Faults, Planned, Rate
-from godwit.simulator.scenario.fire import Fire
+from godwit.simulator.scenario.clients_section import Churn, Clients, Disconnections, SessionsSection
+from godwit.simulator.scenario.contexts_section import Contexts
+from godwit.simulator.scenario.faults_section import FAULT_KINDS, FaultKind, Faults, Planned, Rate
+from godwit.simulator.scenario.fire_section import Fire
 from godwit.simulator.scenario.loading import SUFFIX, load, named, names, with_changes
-from godwit.simulator.scenario.overlay import OverlaySpec
-from godwit.simulator.scenario.radio import Radio
-from godwit.simulator.scenario.roaming import Probes, Roaming
-from godwit.simulator.scenario.routing import Routing
+from godwit.simulator.scenario.overlay_section import OverlaySpec
+from godwit.simulator.scenario.radio_section import Radio
+from godwit.simulator.scenario.roaming_section import Probes, Roaming
+from godwit.simulator.scenario.routing_section import RoutingSection
+from godwit.simulator.scenario.run_section import Expectations, Run
 from godwit.simulator.scenario.scenario import Scenario, overlay_of, places_of
-from godwit.simulator.scenario.timing import Expectations, Run
-from godwit.simulator.scenario.walking import Walking
+from godwit.simulator.scenario.walking_section import Walking
 
 __all__ = [
     "FAULT_KINDS",
@@ -39,10 +39,10 @@ __all__ = [
     "Radio",
     "Rate",
     "Roaming",
-    "Routing",
+    "RoutingSection",
     "Run",
     "Scenario",
-    "Sessions",
+    "SessionsSection",
     "Walking",
     "check",
     "load",

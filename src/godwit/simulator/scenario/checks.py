@@ -12,18 +12,18 @@ from random import Random
 from godwit import settings
 from godwit.errors import ScenarioError
 from godwit.simulator import topologies
-from godwit.simulator.scenario.clients import Churn, Sessions
-from godwit.simulator.scenario.contexts import Contexts, check_contexts
-from godwit.simulator.scenario.faults import Faults, check_plans
-from godwit.simulator.scenario.fire import Fire, check_fire
+from godwit.simulator.scenario.clients_section import Churn, SessionsSection
+from godwit.simulator.scenario.contexts_section import Contexts, check_contexts
+from godwit.simulator.scenario.faults_section import Faults, check_plans
+from godwit.simulator.scenario.fire_section import Fire, check_fire
 from godwit.simulator.scenario.movement_checks import check_movement, check_positions
-from godwit.simulator.scenario.overlay import PARAMETERS
-from godwit.simulator.scenario.radio import Radio
-from godwit.simulator.scenario.roaming import check_mode, check_roaming
-from godwit.simulator.scenario.routing import Routing, check_routing
+from godwit.simulator.scenario.overlay_section import PARAMETERS
+from godwit.simulator.scenario.radio_section import Radio
+from godwit.simulator.scenario.roaming_section import check_mode, check_roaming
+from godwit.simulator.scenario.routing_section import RoutingSection, check_routing
 from godwit.simulator.scenario.scenario import Scenario, overlay_of, places_of
 from godwit.simulator.scenario.unused_keys import check_unused_keys
-from godwit.simulator.scenario.walking import ground_of
+from godwit.simulator.scenario.walking_section import ground_of
 
 __all__ = ["check", "check_all"]
 
@@ -84,12 +84,12 @@ def _check_radio(scenario: Scenario, where: settings.Where) -> None:
             raise ScenarioError(f"{where(('radio',))} is set: only an overlay of kind 'radio' has devices")
         return
     for key, value, default in (
-        ("routing", scenario.routing, Routing()),
+        ("routing", scenario.routing, RoutingSection()),
         ("contexts", scenario.contexts, Contexts()),
         ("fire", scenario.fire, Fire()),
         ("churn", scenario.churn, Churn()),
         ("faults", scenario.faults, Faults()),
-        ("sessions", scenario.sessions, Sessions()),
+        ("sessions", scenario.sessions, SessionsSection()),
     ):
         if value != default:
             raise ScenarioError(f"{where((key,))} is set: an overlay of kind 'radio' has none of it")

@@ -17,10 +17,10 @@ import msgspec
 from godwit import settings
 from godwit.errors import ScenarioError
 from godwit.simulator.scenario.checks import check_all
-from godwit.simulator.scenario.overlay import parameters_of_other_kinds
+from godwit.simulator.scenario.overlay_section import parameters_of_other_kinds
 from godwit.simulator.scenario.scenario import Scenario
 from godwit.simulator.scenario.unused_keys import drop_unused_keys
-from godwit.simulator.scenario.walking import FILE_SUFFIXES
+from godwit.simulator.scenario.walking_section import FILE_SUFFIXES
 
 __all__ = ["SUFFIX", "load", "named", "names", "with_changes"]
 

@@ -11,9 +11,9 @@ from godwit.errors import ScenarioError
 from godwit.settings import Where
 from godwit.simulator.base_stations import SCAN_INTERVAL_S, broker_positions
 from godwit.simulator.movement_models import movement_graph
-from godwit.simulator.scenario.roaming import MOVES_MAX, Roaming
+from godwit.simulator.scenario.roaming_section import MOVES_MAX, Roaming
 from godwit.simulator.topologies import Overlay
-from godwit.simulator.tracks import Box, Plane
+from godwit.simulator.tracks import Plane, Rectangle
 
 __all__ = ["check_movement", "check_positions"]
 
@@ -57,7 +57,7 @@ def check_positions(file: str, overlay: Overlay, where: Where) -> None:
     if not Path(file).is_file():
         raise ScenarioError(f"{at} is {file!r}: it must be a file with columns broker, lon and lat")
     try:
-        Plane(Box.around(broker_positions(file, overlay).values()))
+        Plane(Rectangle.around(broker_positions(file, overlay).values()))
     except ScenarioError as error:
         raise ScenarioError(f"{at}: {error}") from None
 

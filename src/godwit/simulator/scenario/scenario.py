@@ -17,14 +17,14 @@ from random import Random
 import msgspec
 
 from godwit.simulator import topologies
-from godwit.simulator.scenario.clients import Churn, Clients, Sessions
-from godwit.simulator.scenario.contexts import Contexts
-from godwit.simulator.scenario.faults import Faults
-from godwit.simulator.scenario.fire import Fire
-from godwit.simulator.scenario.overlay import OverlaySpec, built_overlay
-from godwit.simulator.scenario.radio import Radio
-from godwit.simulator.scenario.routing import Routing
-from godwit.simulator.scenario.timing import Run
+from godwit.simulator.scenario.clients_section import Churn, Clients, SessionsSection
+from godwit.simulator.scenario.contexts_section import Contexts
+from godwit.simulator.scenario.faults_section import Faults
+from godwit.simulator.scenario.fire_section import Fire
+from godwit.simulator.scenario.overlay_section import OverlaySpec, built_overlay
+from godwit.simulator.scenario.radio_section import Radio
+from godwit.simulator.scenario.routing_section import RoutingSection
+from godwit.simulator.scenario.run_section import Run
 from godwit.simulator.scenario.units import Text
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.workloads import WorkloadSpec
@@ -39,14 +39,14 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     overlay: OverlaySpec
     radio: Radio = Radio()
-    routing: Routing = Routing()
+    routing: RoutingSection = RoutingSection()
     clients: Clients = Clients()
     workload: WorkloadSpec = WorkloadSpec()
     contexts: Contexts = Contexts()
     fire: Fire = Fire()
     churn: Churn = Churn()
     faults: Faults = Faults()
-    sessions: Sessions = Sessions()
+    sessions: SessionsSection = SessionsSection()
     run: Run = Run()
 
     @property

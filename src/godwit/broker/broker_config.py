@@ -1,0 +1,31 @@
+"""How a broker routes, and its bounds: everything that two brokers of one network may differ in."""
+
+from typing import Literal
+
+import msgspec
+
+from godwit.broker.limits import Limits
+from godwit.broker.links import LinkConfig
+from godwit.broker.messages import NodeId
+from godwit.broker.spcf import CONTEXTS_MAX
+
+__all__ = ["BrokerConfig"]
+
+
+class BrokerConfig(msgspec.Struct, frozen=True):
+    """How a broker routes, and its bounds."""
+
+    family: str = "tree"  # or "graph", or another of families.py
+    reduction: str = "covering"  # tree family: see reductions.py
+    excess_max: float = 0.0  # imperfect merging lets in at most this share besides
+    advertisements: Literal["required", "optional", "off"] = "optional"
+    strategy: Literal["gsf", "spcf"] = "gsf"  # graph family: who hears of a subscription (graph.py, spcf.py)
+    matching: Literal["source", "hops"] = "source"  # graph family: where an event is matched (baselines/hop_routing.py)
+    contexts_max: int = CONTEXTS_MAX  # spcf, at the source: contexts that a broker tells of before it sums them up
+    overlay: tuple[tuple[NodeId, NodeId, float], ...] = ()  # matching at hops: every link and its cost
+    expects_strangers: bool = False  # optional advertisements: who comes may publish at once, and be gone
+    asserted: tuple[str, ...] = ()  # the attributes of contexts that the server alone says, and no client
+    components: tuple[str, ...] = ()  # further components, by their registered names (mobility/extensions.py)
+    attach_policies: tuple[str, ...] = ()  # further ways to attach, likewise
+    link: LinkConfig = LinkConfig()
+    limits: Limits = Limits()

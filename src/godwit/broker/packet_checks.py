@@ -1,0 +1,154 @@
+"""Packets that no honest broker sends are told apart here, before anything is changed by them.
+
+*Rules.*
+1. What passes is safe to number, hold, route, match and keep.
+2. Every hop checks every packet: the neighbour that passes a bad one on is at fault, wherever it came from.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from godwit.broker.message_checks import check_event, shown
+from godwit.broker.messages import (
+    ChannelStart,
+    ChannelTail,
+    ContextAdded,
+    ContextRemoved,
+    DropSubscriptions,
+    InContext,
+    LostNumbers,
+    Nack,
+    Packet,
+    Publish,
+    Subscribe,
+    SubscriptionsComplete,
+    Synced,
+    Unsubscribe,
+)
+from godwit.broker.topology import INCARNATION_MAX
+from godwit.errors import BadValue, PeerFault
+from godwit.filters.contexts import AUTHORS, CONTEXT_MAX, LISTED_MAX, Bound, checked_context
+from godwit.filters.events import NAME_LENGTH_MAX
+from godwit.filters.references import is_open
+from godwit.filters.sets import OneOf, Places, ValueSet
+
+__all__ = ["CONTEXT_CHECKS", "NACK_MAX", "Further", "check_packet"]
+
+NACK_MAX = 1_000
+"""How many numbers a `Nack` or a `LostNumbers` names at most."""
+
+
+Further = Mapping[type, Callable[[Any], None]]
+"""What else a packet may carry, and how that is checked."""
+
+
+def check_packet(packet: Packet, targets_max: int, further: Further | None = None) -> None:
+    """`PeerFault` when no honest broker sends this packet."""
+    if type(packet.source) is not str or not packet.source or not _is_number(packet.incarnation):
+        raise PeerFault(f"a packet of life {packet.incarnation!r} of {packet.source!r}")
+    if type(packet.targets) is not dict or not 0 < len(packet.targets) <= targets_max:
+        raise PeerFault(f"a packet of {packet.source} with no targets, or too many")
+    for target, number in packet.targets.items():
+        if type(target) is not str or not _is_number(number):
+            raise PeerFault(f"a packet of {packet.source} to {target!r} numbered {number!r}")
+    if packet.source in packet.targets:
+        raise PeerFault(f"a packet of {packet.source} to itself")
+    check = (further or {}).get(type(packet.message))
+    if check is not None:
+        check(packet.message)
+    elif fault := _fault(packet.message):
+        raise PeerFault(f"a packet of {packet.source} that carries {fault}")
+
+
+def _is_number(value: object) -> bool:
+    """Whether a packet or a life can have this number."""
+    return type(value) is int and 0 < value <= INCARNATION_MAX
+
+
+def _fault(message: Any) -> str | None:
+    """What is wrong with what a packet carries; None for what brokers send."""
+    match message:
+        case Publish():
+            check_event(message.event)
+            return None
+        case Subscribe(filter=filter):
+            return f"{shown(filter)}, which cannot be routed" if is_open(filter) else None
+        case ChannelStart():
+            return None if _is_number(message.incarnation) else f"a life numbered {message.incarnation!r}"
+        case Nack() | LostNumbers():
+            numbers = message.numbers
+            well = type(numbers) is tuple and len(numbers) <= NACK_MAX and all(map(_is_number, numbers))
+            return None if well and _is_number(message.incarnation) else f"a {type(message).__name__} of {numbers!r}"
+        case Unsubscribe() | Synced() | ChannelTail():
+            return None
+    return f"a {type(message).__name__}"
+
+
+# ------------------------------------------------------------ contexts (spcf.py)
+
+
+def check_context_added(message: ContextAdded) -> None:
+    """`PeerFault` unless this describes contexts, and is numbered."""
+    if not _is_number(message.incarnation) or not _is_number(message.number):
+        raise PeerFault(f"a context numbered {shown(message.number)} of a life {shown(message.incarnation)}")
+    replaces = message.replaces
+    if replaces != 0 and not (_is_number(replaces) and replaces < message.number):
+        raise PeerFault(f"a context numbered {message.number} instead of {shown(replaces)}")
+    described: Any = message.described
+    if type(described) is dict:
+        try:
+            well = all(type(name) is str for name in described)
+            well = well and checked_context(described, authors=AUTHORS) == described
+        except BadValue as error:
+            raise PeerFault(f"a broker's context: {error}") from None
+        if not well:
+            raise PeerFault(f"a broker's context is {shown(described)}: it must be a flat table of values")
+        return
+    if type(described) is not tuple or len(described) > CONTEXT_MAX or not all(map(_is_bound, described)):
+        raise PeerFault(f"bounds of contexts are {shown(described)}: {CONTEXT_MAX} at most, each of one attribute")
+    names = [bound.attribute for bound in described]
+    if names != sorted(set(names)):
+        raise PeerFault(f"bounds of contexts must be sorted, one for each attribute: {shown(names)}")
+
+
+def _is_bound(bound: Any) -> bool:
+    if type(bound) is not Bound or type(bound.attribute) is not str or type(bound.optional) is not bool:
+        return False
+    values: Any = bound.values
+    if not isinstance(values, ValueSet) or values.is_open or not 0 < len(bound.attribute) <= NAME_LENGTH_MAX:
+        return False
+    return not isinstance(values, OneOf | Places) or len(values.members) <= LISTED_MAX
+
+
+def check_context_removed(message: ContextRemoved) -> None:
+    """`PeerFault` unless a context can have this number."""
+    if not _is_number(message.number):
+        raise PeerFault(f"a context numbered {shown(message.number)}")
+
+
+def check_in_context(message: InContext) -> None:
+    """`PeerFault` unless this names a client and a context, or none."""
+    if type(message.client) is not str or not (_is_number(message.number) or message.number == 0):
+        raise PeerFault(f"a client {shown(message.client)} in a context numbered {shown(message.number)}")
+
+
+def check_subscriptions_complete(message: SubscriptionsComplete) -> None:
+    """`PeerFault` unless this names a context of a life."""
+    if not _is_number(message.incarnation) or not _is_number(message.number):
+        raise PeerFault(f"a context numbered {shown(message.number)} of a life {shown(message.incarnation)}")
+
+
+def check_drop_subscriptions(message: DropSubscriptions) -> None:
+    """`PeerFault` unless this is what a filter can ask of its sender."""
+    if is_open(message.filter):
+        raise PeerFault(f"{shown(message.filter)} is unneeded, which cannot be routed")
+
+
+CONTEXT_CHECKS: dict[type, Callable[[Any], None]] = {
+    ContextAdded: check_context_added,
+    ContextRemoved: check_context_removed,
+    InContext: check_in_context,
+    SubscriptionsComplete: check_subscriptions_complete,
+    DropSubscriptions: check_drop_subscriptions,
+}
+"""What packets carry besides where subscriptions go by contexts."""

@@ -1,0 +1,36 @@
+"""The components that every broker has: shared tables, groups, retained events, and quenching."""
+
+from typing import NamedTuple
+
+from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Gossip, TableLimit
+from godwit.broker.groups import Groups
+from godwit.broker.limits import Limits
+from godwit.broker.messages import NodeId
+from godwit.broker.quenching import Quenching
+from godwit.broker.retained import Retained
+
+__all__ = ["StandardComponents", "standard_components"]
+
+SESSIONS_KNOWN_MAX = 1_000_000  # in the whole network, of clients that bring their name alone
+MEMBERS_KNOWN_MAX = 1_000_000  # of groups
+TABLE_BYTES_MAX = 2**29
+
+
+class StandardComponents(NamedTuple):
+    """The components that every broker has, in the order of their hooks."""
+
+    groups: Groups
+    quenching: Quenching
+    retained: Retained
+    gossip: Gossip
+
+
+def standard_components(name: NodeId, limits: Limits) -> StandardComponents:
+    """Them, for a broker of this name."""
+    bounds = {
+        WHEREABOUTS: TableLimit(SESSIONS_KNOWN_MAX, TABLE_BYTES_MAX),
+        RETAINED: TableLimit(limits.retained_max, limits.retained_bytes_max),
+        GROUPS: TableLimit(MEMBERS_KNOWN_MAX, TABLE_BYTES_MAX),
+    }
+    gossip = Gossip(name, bounds)
+    return StandardComponents(Groups(gossip), Quenching(), Retained(gossip), gossip)

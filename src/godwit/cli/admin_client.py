@@ -1,0 +1,145 @@
+"""Asking a broker about itself, over HTTP: what `godwit sessions`, `routes`, `trace` and `explain` share.
+
+Only the standard library is used, and only when a command runs. Passwords and tokens go to the broker that was named,
+and to those that it names as its neighbours; never to where somebody redirects to, nor from TLS to a line without it.
+"""
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+
+import typer
+
+from godwit.cli.broker_connection import trusting
+from godwit.errors import GodwitError
+
+__all__ = ["HTTP", "AdminClient", "Http", "office"]
+
+HTTP = "127.0.0.1:7080"
+ANSWER_S = 10.0
+ANSWER_BYTES_MAX = 256 * 2**20
+
+Http = Annotated[
+    str,
+    typer.Option(
+        "--http", metavar="HOST:PORT", envvar="GODWIT_HTTP", help="Where the broker answers HTTP; also a URL, for TLS."
+    ),
+]
+
+
+class AdminClient(NamedTuple):
+    """Where a broker answers questions about itself, and who asks."""
+
+    url: str
+    token: str = ""
+    user: str = ""
+    password: str = ""
+    ca: str = ""
+
+    def ask(self, path: str, **question: Any) -> Any:
+        """The answer, from JSON."""
+        import json
+
+        with self._opened(path, question, ANSWER_S) as answer:
+            try:
+                return json.loads(answer.read(ANSWER_BYTES_MAX))
+            except (ValueError, RecursionError):
+                raise GodwitError(f"{self.url}{path}: this is no JSON: is that a Godwit broker?") from None
+
+    def stream(self, path: str, **question: Any) -> Iterator[Any]:
+        """Server-sent events, each from JSON, as they come."""
+        import json
+
+        with self._opened(path, question, None) as answer:
+            for line in answer:
+                if line.startswith(b"data:"):
+                    yield json.loads(line[5:])
+
+    def elsewhere(self, address: str) -> "AdminClient":
+        """The same for another broker; one that says its port alone is on this one's machine."""
+        host = urlsplit(self.url).hostname or ""
+        there = self._replace(url=_url(f"{host}{address}" if address.startswith(":") else address, self.url))
+        is_safe = there.url.startswith("https:") or not self.url.startswith("https:")
+        return there if is_safe else AdminClient(there.url)
+
+    @contextmanager
+    def _opened(self, path: str, question: dict[str, Any], timeout: float | None) -> Iterator[Any]:
+        from urllib.error import HTTPError, URLError
+        from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+        class Stay(HTTPRedirectHandler):
+            """Goes nowhere else: who asks is said in the headers."""
+
+            def redirect_request(self, *about: Any) -> None:
+                return None
+
+        asked = {name: value for name, value in question.items() if value not in (None, "")}
+        url = f"{self.url}{quote(path)}{'?' + urlencode(asked) if asked else ''}"
+        request = Request(url, headers={"Accept": "application/json, text/event-stream", **self._authorization()})
+        try:
+            opener = build_opener(Stay, *([HTTPSHandler(context=trusting(self.ca))] if self.ca else []))
+            with opener.open(request, timeout=timeout) as answer:
+                yield answer
+        except HTTPError as error:
+            raise GodwitError(_said(error, url)) from None
+        except URLError as error:
+            raise GodwitError(f"{self.url}: {_why(error.reason)}") from None
+        except (OSError, ValueError) as error:
+            raise GodwitError(f"{self.url}: {_why(error)}") from None
+
+    def _authorization(self) -> dict[str, str]:
+        if self.token:
+            return {"Authorization": f"Bearer {self.token}"}
+        if self.user:
+            pair = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+            return {"Authorization": f"Basic {pair}"}
+        return {}
+
+
+def office(http: str, token: str, user: str, password: str, ca: str) -> AdminClient:
+    """The broker that was named on the command line."""
+    return AdminClient(_url(http, "https://" if ca else "http://"), token, user, password, ca)
+
+
+def _url(address: str, like: str) -> str:
+    """`host:port` as a URL of the scheme of another, and a URL as it is."""
+    if "://" not in address:
+        address = f"{urlsplit(like).scheme or 'http'}://{address}"
+    parts = urlsplit(address)
+    try:
+        is_good = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise GodwitError(f"{address!r} is no address of a broker's HTTP: it must be host:port, such as {HTTP}")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def _said(error: Any, url: str) -> str:
+    """What the broker says is wrong."""
+    import json
+
+    hint = "\nSay who asks with --token, or --user and --password." if error.code in (401, 403) else ""
+    try:
+        return f"{json.loads(error.read(2**20))['error']}{hint}"
+    except (ValueError, RecursionError, TypeError, KeyError, OSError):  # some other server
+        return f"{url}: {error.code} {error.reason}{hint}"
+
+
+def _why(reason: Any) -> str:
+    from ssl import SSLCertVerificationError
+
+    if isinstance(reason, ConnectionRefusedError):
+        return (
+            "nobody answers HTTP there\n"
+            "Start a broker with `godwit serve`, or say where one answers with --http HOST:PORT."
+        )
+    if isinstance(reason, TimeoutError):
+        return f"no answer in {ANSWER_S:g} s"
+    if isinstance(reason, SSLCertVerificationError):
+        return f"{reason.verify_message}\nSay whom to trust with --ca FILE."
+    if isinstance(reason, ConnectionError):
+        return "the connection was closed\nIf the broker speaks TLS, say --ca FILE, or --http https://HOST:PORT."
+    return getattr(reason, "strerror", None) or str(reason)

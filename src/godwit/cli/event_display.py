@@ -1,0 +1,78 @@
+"""Events as the command line shows them to people: a coloured line each. (For a pipe: `filters/json_lines.py`.)
+
+What others have published is shown, never obeyed: a character that does not print is written as its number.
+"""
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from godwit.filters.events import Event
+
+__all__ = ["safe", "text_of"]
+
+PAYLOAD_CHARS_MAX = 200
+SENDER = "sender."
+
+
+def safe(text: str) -> str:
+    """A text as it may go to a terminal."""
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+
+
+def text_of(event: "Event", *, has_day: bool = False) -> "Text":
+    """An event for people: when, who, what, and in which context. Of one of the past the day is shown, too, in UTC."""
+    from rich.text import Text
+
+    text = Text.assemble((_when(event.published_at, has_day), "dim"), "  ", (safe(event.publisher), "bold cyan"), " ")
+    sender: list[tuple[str, Any]] = []
+    for name, value in event.attributes.items():
+        if name.startswith(SENDER):
+            sender.append((name.removeprefix(SENDER), value))
+        else:
+            _append(text, name, value)
+    if event.payload is not None:
+        text.append("  ").append(_payload(event.payload), style="italic")
+    if sender:
+        text.append("  from", style="dim")
+        for name, value in sender:
+            _append(text, name, value)
+    return text
+
+
+def _when(at: float | None, has_day: bool) -> str:
+    if not at:
+        return "--:--:--"
+    if has_day:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return datetime.fromtimestamp(at).strftime("%H:%M:%S.%f")[:-3]
+
+
+def _append(text: "Text", name: str, value: Any) -> None:
+    style = "green" if isinstance(value, str) else "yellow" if isinstance(value, bool) else "magenta"
+    text.append(" ").append(f"{safe(name)}=", style="dim").append(_shown(value), style=style)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, str):
+        is_word = value.isprintable() and value and " " not in value and '"' not in value
+        return value if is_word else safe(json.dumps(value, ensure_ascii=False))
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if hasattr(value, "lon"):
+        return f"({value.lon:g}, {value.lat:g})"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _payload(payload: bytes) -> str:
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return f"<{len(payload):,} bytes>"
+    shown = safe(" ".join(text.split()))
+    return shown if len(shown) <= PAYLOAD_CHARS_MAX else f"{shown[:PAYLOAD_CHARS_MAX]}… ({len(payload):,} bytes)"

@@ -1,0 +1,353 @@
+"""Reading subscriptions and events: JSON lines or CSV, from a file or a pipe, line by line and never more than needed.
+
+*Theory.* `Lines` cuts a stream into lines as they arrive and knows when the next one would have to be waited for, so
+that what has been read can be answered first. A record that is wrong goes to `BadLines`, which reports it with its file
+and line, and the next one is read. What a record says of contexts is put in where it belongs: an event's sender into
+its attributes, a subscriber's context into its filter.
+
+*Rules.*
+1. A line longer than `LINE_BYTES_MAX` is an error and is not kept in memory.
+2. A reader yields None for what it has skipped, so that its caller gets to look at `Lines.is_drained`.
+3. Whatever the input holds, only `BadLines` decides whether the run stops.
+"""
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from godwit.errors import BadValue, FilterError, GodwitError
+from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, of_sender, stamped
+from godwit.filters.csv_cells import cell
+from godwit.filters.events import Attributes, Event, event
+from godwit.filters.filters import Filter, all_of
+from godwit.filters.language import from_json, parse
+from godwit.filters.references import bind, is_open, references_of
+
+__all__ = [
+    "BadLines",
+    "BoundSubscription",
+    "Lines",
+    "Named",
+    "batches",
+    "csv_events",
+    "json_events",
+    "subscriptions",
+    "why_bad",
+]
+
+LINE_BYTES_MAX = 4 * 2**20
+READ_BYTES = 2**20
+BATCH_EVENTS_MAX = 2_048
+TEXTS_REMEMBERED = 2**16
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+TOO_LONG = f"the line is longer than {LINE_BYTES_MAX:,} bytes"
+BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError)  # what a line may be refused with
+NO_CONTEXT: Attributes = {}
+OWN_CONTEXT = {
+    "filter": "context",
+    "sender": "context",
+    "to": "sender",
+}  # by the field of a line that refers to it: where that is said
+
+Name = int | str
+Named = tuple[Name, Event]
+
+
+class BoundSubscription(NamedTuple):
+    """A subscription as it is matched: its filter is bound, and has in it what it asks of the sender."""
+
+    id: Name
+    filter: Filter
+    context: Attributes
+
+
+class SubscriptionLine(msgspec.Struct, gc=False):
+    """`{"id": 7, "filter": "price < 10"}`; a filter may be in its JSON form.
+
+    `sender` is a filter on the publisher's context, `context` the subscriber's own.
+    """
+
+    id: Name
+    filter: Any
+    sender: Any = None
+    context: Any = None
+    to: Any = None  # what events have, and no subscription
+
+
+class EventLine(msgspec.Struct, gc=False):
+    """`{"id": 3, "attributes": {"price": 4}}`; an event without an id is called by its number.
+
+    `sender` is the publisher's context, `to` a filter on the receiver's.
+    """
+
+    attributes: dict[str, Any]
+    id: Name | None = None
+    sender: Any = None
+    to: Any = None
+
+
+_SUBSCRIPTION: msgspec.json.Decoder[SubscriptionLine] = msgspec.json.Decoder(SubscriptionLine)
+_EVENT: msgspec.json.Decoder[EventLine] = msgspec.json.Decoder(EventLine)
+
+
+@dataclass
+class BadLines:
+    """What is done about a bad line: `report` it and go on, or stop there when `is_strict`."""
+
+    report: Callable[[str], None]
+    is_strict: bool = False
+    skipped: int = field(default=0, init=False)
+
+    def found(self, lines: "Lines", reason: object) -> None:
+        """The line just read is bad."""
+        message = f"{lines.name}:{lines.number}: {reason}"
+        if self.is_strict:
+            raise GodwitError(message)
+        self.skipped += 1
+        self.report(message)
+
+
+class Lines:
+    """The lines of a binary stream.
+
+    `number` is that of the last one given; `is_drained` says whether the next must be waited for.
+    """
+
+    def __init__(self, stream: IO[bytes], name: str, on_read: Callable[[int], object] = lambda _: None) -> None:
+        self.name = name
+        self.number = 0
+        self.is_drained = False
+        self._stream: Any = stream
+        self._on_read = on_read
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        """Each line without its end; None in place of one that is too long."""
+        started: list[bytes] = []  # of a line whose end has not come yet
+        length = 0
+        while data := self._stream.read1(READ_BYTES):
+            self._on_read(len(data))
+            *ends, rest = data.split(b"\n")
+            for place, end in enumerate(ends, start=1):
+                self.is_drained = place == len(ends)
+                yield self._line(started, end, length)
+                started, length = [], 0
+            length += len(rest)
+            if length <= LINE_BYTES_MAX:
+                started.append(rest)
+            else:
+                started.clear()
+        if length:
+            self.is_drained = True
+            yield self._line(started, b"", length)
+
+    def _line(self, started: list[bytes], end: bytes, length: int) -> bytes | None:
+        self.number += 1
+        if length + len(end) > LINE_BYTES_MAX:
+            return None
+        line = b"".join([*started, end]).removesuffix(b"\r")
+        return line.removeprefix(BYTE_ORDER_MARK) if self.number == 1 else line
+
+
+# ---------------------------------------------------------------- JSON lines
+
+
+def subscriptions(lines: Lines, faults: BadLines) -> Iterator[BoundSubscription]:
+    """The subscriptions of a stream of JSON lines. Equal filters are one object, so they cost the matcher little."""
+    seen: set[Name] = set()
+    for line in _documents(lines, faults):
+        if line is None:
+            continue
+        try:
+            found = _SUBSCRIPTION.decode(line)
+            if found.to is not None:
+                raise GodwitError("to: a subscription has none, an event says it; what a subscription asks is 'sender'")
+            filter, context = _read(found.filter), NO_CONTEXT
+            field = "filter" if is_open(filter) else "sender"
+            if found.sender is not None:
+                filter = all_of(filter, of_sender(_context_filter("sender", found.sender)))
+            if found.context is not None:
+                context = _context("context", found.context)
+            if is_open(filter):
+                filter = _bound(filter, context, field, "subscriber's" if found.context is None else "")
+        except BAD as error:
+            faults.found(lines, why_bad(error))
+            continue
+        if found.id in seen:
+            faults.found(lines, f"there is a subscription {found.id!r} already")
+            continue
+        seen.add(found.id)
+        yield BoundSubscription(found.id, filter, context)
+
+
+def json_events(lines: Lines, faults: BadLines) -> Iterator[Named | None]:
+    """The events of a stream of JSON lines, None for each line that holds none."""
+    number = 0
+    for line in _documents(lines, faults):
+        if line is None:
+            yield None
+            continue
+        number += 1
+        try:
+            found = _EVENT.decode(line)
+            checked = event(found.attributes)
+            if found.sender is not None or found.to is not None:
+                checked = _sent(checked, found)
+        except BAD as error:
+            faults.found(lines, why_bad(error))
+            yield None
+            continue
+        yield (number if found.id is None else found.id), checked
+
+
+def _sent(checked: Event, line: EventLine) -> Event:
+    """The event with its sender's context in it, and for whom it is meant."""
+    context = NO_CONTEXT
+    if line.sender is not None:
+        context = _context("sender", line.sender)
+        for name in checked.attributes:
+            if name.startswith(SENDER):
+                raise GodwitError(f"attribute {name!r}: the line has a 'sender', so it belongs there")
+        checked = stamped(checked, context)
+    if line.to is not None:
+        to = _context_filter("to", line.to)
+        if is_open(to):
+            to = _bound(to, context, "to", "publisher's" if line.sender is None else "")
+        checked = replace(checked, to=to)
+    return checked
+
+
+def _context(field: str, said: Any) -> Attributes:
+    try:
+        return checked_context(said)
+    except BadValue as error:
+        raise GodwitError(f"{field}: {error}") from None
+
+
+def _context_filter(field: str, source: Any) -> Filter:
+    try:
+        return checked_context_filter(_read(source))
+    except FilterError as error:
+        raise GodwitError(f"{field}: {error}") from None
+
+
+def _bound(filter: Filter, context: Attributes, field: str, missing: str) -> Filter:
+    """The filter with the line's own context in it; `missing` is whose context the line does not say."""
+    if missing:
+        references = references_of(filter)
+        raise GodwitError(
+            f"{field}: it refers to {', '.join(map(str, references))}, the {missing} own context, and the line says "
+            f'none: add "{OWN_CONTEXT[field]}": {{"{references[0].name}": …}}'
+        )
+    try:
+        return bind(filter, context)
+    except FilterError as error:  # what lies around a place is not for a context to say
+        raise GodwitError(f"{field}: {error}") from None
+
+
+def _read(source: Any) -> Filter:
+    return _parsed(source) if isinstance(source, str) else from_json(source)
+
+
+def _documents(lines: Lines, faults: BadLines) -> Iterator[bytes | None]:
+    """Each line that is not blank; None for the others and for those too long."""
+    for line in lines:
+        if line is None:
+            faults.found(lines, TOO_LONG)
+        yield line if line and not line.isspace() else None
+
+
+@lru_cache(maxsize=TEXTS_REMEMBERED)
+def _parsed(text: str) -> Filter:
+    return parse(text)
+
+
+def why_bad(error: Exception) -> str:
+    """Why a line was refused, in a few words."""
+    if isinstance(error, RecursionError):
+        return "the JSON is nested too deep"
+    if isinstance(error, UnicodeDecodeError):
+        return "a text that is not valid UTF-8"
+    if str(error) == "Input data was truncated":  # said of both
+        return "the JSON ends too soon, or one of its texts has half of a surrogate pair"
+    return str(error).replace("\n", "\n    ")
+
+
+# ---------------------------------------------------------------- CSV
+
+
+def csv_events(lines: Lines, faults: BadLines) -> Iterator[Named | None]:
+    """The events of a CSV table, None for each line that holds none. The header names the attributes."""
+    rows = csv.reader(_texts(lines, faults), strict=True)
+    header: list[str] | None = None
+    number = 0
+    while True:
+        try:
+            row = next(rows)
+            if not row:
+                yield None
+                continue
+            if header is None:
+                header = _checked_header(row, lines)
+                continue
+            number += 1
+            named = _event_of_row(header, row, number)
+        except StopIteration:
+            return
+        except (csv.Error, ValueError) as error:  # BadEvent is a ValueError; so is an int of 5,000 digits
+            faults.found(lines, error)
+            yield None
+            continue
+        yield named
+
+
+def _texts(lines: Lines, faults: BadLines) -> Iterator[str]:
+    """The lines as text; in place of a bad one a blank one, which the reader of rows gives on."""
+    for line in lines:
+        try:
+            if line is None:
+                raise ValueError(TOO_LONG)
+            text = line.decode()
+        except ValueError as error:
+            faults.found(lines, why_bad(error))
+            text = ""
+        yield f"{text}\n"
+
+
+def _checked_header(header: list[str], lines: Lines) -> list[str]:
+    for column, name in enumerate(header, start=1):
+        if not name or name in header[: column - 1]:
+            raise GodwitError(
+                f"{lines.name}:{lines.number}: column {column} of the header is {name!r}: each needs a name of its own"
+            )
+    return header
+
+
+def _event_of_row(header: list[str], row: list[str], number: int) -> Named:
+    if len(row) != len(header):
+        raise ValueError(f"{len(row)} columns where the header has {len(header)}")
+    cells = dict(zip(header, row, strict=True))
+    id = cell(cells.pop("id", ""))
+    return (id if isinstance(id, int | str) and not isinstance(id, bool) else number), event(
+        {name: cell(text) for name, text in cells.items()}
+    )
+
+
+# ---------------------------------------------------------------- batches
+
+
+def batches(events: Iterator[Named | None], lines: Lines) -> Iterator[list[Named]]:
+    """Events in lists: as many as have arrived, so that nobody waits for an answer because the pipe is slow."""
+    batch: list[Named] = []
+    for found in events:
+        if found is not None:
+            batch.append(found)
+        if batch and (lines.is_drained or len(batch) == BATCH_EVENTS_MAX):
+            yield batch
+            batch = []
+    if batch:
+        yield batch

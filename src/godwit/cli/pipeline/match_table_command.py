@@ -1,0 +1,99 @@
+"""`godwit pipeline match`: a table of events against many subscriptions."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
+from godwit.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from godwit.pipeline.subscription_index import IndexFile
+
+__all__ = ["match"]
+
+
+def match(
+    events: Annotated[str, typer.Option(metavar="TABLE", help="The events: a table that `ingest` has made.")],
+    subscriptions: Annotated[
+        str, typer.Option(metavar="FILE", help="JSON lines, PADRES filters, or the folder of a table of subscriptions.")
+    ],
+    out: Annotated[str, typer.Option(metavar="TABLE", help="Where the table of matches goes.")] = "",
+    count: Annotated[bool, typer.Option("--count", help="Only count the pairs; nothing is written.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table of matches that is there.")] = False,
+    master: Master = "local[*]",
+    debug: Debug = False,
+) -> None:
+    """Which subscriptions does each event of a table match?
+
+    Without --out the pairs are counted, which takes a fraction of the time.
+    """
+    with one_line_errors(debug):
+        from godwit.pipeline import tables
+        from godwit.pipeline.schemas import about
+        from godwit.pipeline.subscription_index import SubscriptionIndex
+        from godwit.pipeline.subscriptions import read_subscriptions
+        from godwit.pipeline.table_matching import learn, match_table
+
+        if out and count:
+            raise PipelineError("--out writes the matches and --count only counts them: take one")
+        about(events, "events")  # what is wrong with the wish is said before Spark starts
+        if out and Path(out).resolve() == Path(events).resolve():
+            raise PipelineError(f"--out is {out}, which is the table that is read: take another folder")
+        if out:
+            tables.check(out, "matches", "overwrite" if overwrite else "new")
+        tell("reading the subscriptions")
+        began = time.monotonic()
+        index = SubscriptionIndex(read_subscriptions(subscriptions))
+        learn(index, events)
+        file = index.save()
+        reading = time.monotonic() - began
+        began = time.monotonic()
+    try:
+        with session(master, "match", debug) as spark:
+            tell("starting the workers")
+            _start_workers(spark, file)
+            starting = time.monotonic() - began
+            tell("matching")
+            began = time.monotonic()
+            done = match_table(spark, events, file, out or None, "overwrite" if overwrite else "new")
+            matching = time.monotonic() - began
+    finally:
+        file.remove()
+        file.path.parent.rmdir()
+    rows: dict[str, object] = {
+        "events": done.events,
+        "subscriptions": len(index),
+        "distinct_filters": index.distinct,
+        "matched_events": done.matched,
+        "pairs": done.pairs,
+    }
+    if out:
+        rows |= {"out": out, "files": done.files}
+    rows |= {"seconds_index": round(reading, 3), "seconds_to_start": round(starting, 3)}
+    rows["seconds_match"] = round(matching, 3)
+    rows["events_per_second"] = round(done.events / matching)
+    show_summary("match", rows)
+
+
+def _start_workers(spark: "SparkSession", file: "IndexFile") -> None:
+    """Have every worker start, open the index and match an event, so that what this takes is not taken for matching."""
+
+    def opened(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        from godwit.pipeline import table_matching  # noqa: F401 - before the index is opened, for workers freeze then
+        from godwit.pipeline.arrow_columns import ColumnReader
+
+        nothing = pa.record_batch({"publisher": pa.nulls(1)})
+        file.open().counts(ColumnReader(file.attributes).read(nothing), 1)
+        yield from batches
+
+    slots = spark.sparkContext.defaultParallelism
+    file.ship(spark)
+    spark.range(0, slots, 1, slots).mapInArrow(opened, "id bigint").collect()

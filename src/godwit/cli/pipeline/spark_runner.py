@@ -1,0 +1,210 @@
+"""What all commands of `godwit pipeline` share: a session, a bar while jobs run, one sentence for what goes wrong.
+
+*Rules.*
+1. What Spark throws becomes one sentence, in the words of its cause. With `--debug` it is shown whole.
+2. Control-C cancels the jobs, stops the session and leaves with status 130, also before Spark has started.
+3. What it is about just now, `tell` says: beside the bar on a terminal, a line on standard error else. The bar is
+   there only on a terminal; the summary is a table there and a line of JSON on a pipe.
+4. Spark's own words are in a file, which goes when the command ends. When Spark fails it stays, and the error names it.
+"""
+
+import json
+import logging
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from godwit.errors import GodwitError, PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Debug", "Master", "one_line_errors", "session", "show_summary", "tell"]
+
+STATUS_INTERRUPTED = 130
+LOOK_EVERY_S = 0.2
+TASKS_COUNTED_MIN = 3  # of fewer a bar would stand still, and then be full
+TRACEBACK = "Traceback (most recent call last):"
+CAUSE = re.compile(r"^(?:\s*Caused by)?: [\w.$]+: (?P<said>.+)$", re.MULTILINE)
+ERROR_CLASS = re.compile(r"\[(?P<name>[A-Z][A-Z0-9_.]+)\]\s*")
+VAGUE = ("FAILED_READ_FILE.NO_HINT", "TASK_WRITE_FAILED", "_LEGACY_ERROR_TEMP", "INTERNAL_ERROR")
+TAIL = re.compile(r"\s*(?:SQLSTATE: \w+|Consider setting '|SQLSTATE)[^\n]*$")
+
+Master = Annotated[
+    str,
+    typer.Option(
+        metavar="URL", envvar="GODWIT_SPARK_MASTER", help="Where Spark runs: local[2], spark://host:7077, yarn."
+    ),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show errors whole, with every stack trace.")]
+
+
+@contextmanager
+def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSession]":
+    """A Spark session for one command, with a bar that says `what` while jobs run."""
+    from godwit.pipeline.spark_session import forget_log, log_file, start
+
+    spark, is_kept, is_interrupted = None, False, False
+
+    def named() -> str:
+        nonlocal is_kept
+        is_kept = True
+        return f" (Spark's own words: {log_file()})"
+
+    try:
+        with one_line_errors(debug, named):
+            logging.basicConfig(filename=log_file())  # where Py4J complains when a call is interrupted
+            with _waiting("starting Spark"):
+                spark = start(master, f"godwit {what}")
+            spark.sparkContext.setJobGroup("godwit", what, interruptOnCancel=True)
+            with _bar(spark, what):
+                yield spark
+    except KeyboardInterrupt:
+        is_interrupted = True
+        if spark is not None:
+            with suppress(Exception):  # an interrupted call leaves the connection to the JVM in any state
+                spark.sparkContext.cancelAllJobs()
+        typer.echo("stopped", err=True)
+        raise typer.Exit(STATUS_INTERRUPTED) from None
+    finally:
+        if spark is not None:
+            with suppress(Exception):
+                spark.stop()
+        failed = spark is None and not is_interrupted and log_file().stat().st_size  # and said why
+        if not is_kept and not failed:
+            forget_log()
+
+
+@contextmanager
+def one_line_errors(debug: bool = False, more: Callable[[], str] = str) -> Iterator[None]:
+    """What Spark, Arrow or the file system throws, as a `PipelineError` of one sentence and `more`; or whole: `debug`.
+
+    What Godwit itself raises is such a sentence already.
+    """
+    try:
+        yield
+    except (GodwitError, typer.Exit, typer.Abort, BrokenPipeError, KeyboardInterrupt):
+        if debug and isinstance(sys.exception(), GodwitError):
+            raise RuntimeError("shown whole, as --debug asks for") from sys.exception()
+        raise
+    except Exception as error:
+        room = type(error).__module__.partition(".")[0]
+        where = more()
+        if debug or (room not in ("pyspark", "py4j", "pyarrow") and not isinstance(error, OSError)):
+            raise
+        raise PipelineError(sentence(error) + where) from None
+
+
+def sentence(error: BaseException) -> str:
+    """What an error of Spark comes down to, in one line: what a worker raised, or the cause that says the most."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    text = str(error)
+    said = _raised(text) or _caused(text) or next((line for line in text.splitlines() if line.strip()), "")
+    return TAIL.sub("", ERROR_CLASS.sub("", " ".join(said.split()), count=1)) or type(error).__name__
+
+
+def _raised(text: str) -> str:
+    """The message of the last traceback of Python in a text, without the type if it is one of ours; "" if none."""
+    _, found, rest = text.rpartition(TRACEBACK)
+    lines = iter(rest.splitlines()[1:] if found else ())
+    first = next((line for line in lines if line and not line.startswith(" ")), "")
+    type, _, said = first.partition(": ")
+    more = []
+    for line in lines:
+        if not line.strip() or line.startswith("\tat "):
+            break
+        more.append(line)
+    words = "\n".join([said, *more]) if said else first
+    return words if type.startswith("godwit.") or not said else f"{type.rpartition('.')[2]}: {words}"
+
+
+def _caused(text: str) -> str:
+    """The innermost cause that the JVM names, of those that have a class of errors which is not vague, or of all."""
+    causes = [found["said"] for found in CAUSE.finditer(text)]
+    clear = [said for said in causes if (name := ERROR_CLASS.match(said)) and not name["name"].startswith(VAGUE)]
+    return next(iter(clear[-1:] or causes[-1:]), "")
+
+
+# ---------------------------------------------------------------- what it is about just now
+
+_shown: list[Callable[[str], None]] = []  # where a word is put while there is a bar
+
+
+def tell(word: str) -> None:
+    """Say what begins now: reading, matching, writing."""
+    if _shown:
+        _shown[-1](word)
+    elif not sys.stderr.isatty():
+        typer.echo(word, err=True)
+
+
+@contextmanager
+def _waiting(word: str) -> Iterator[None]:
+    if not sys.stderr.isatty():
+        tell(word)
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(word):
+        yield
+
+
+@contextmanager
+def _bar(spark: "SparkSession", what: str) -> Iterator[None]:
+    """A bar of the tasks that Spark says are done, with a word of `tell`, while there is a terminal to show it."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task, over = progress.add_task(what, total=None, tasks=""), threading.Event()
+
+        def look() -> None:
+            tracker = spark.sparkContext.statusTracker()
+            while not over.wait(LOOK_EVERY_S):
+                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                progress.update(task, **progress_of([each for each in stages if each is not None]))
+
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        _shown.append(lambda word: progress.update(task, description=f"{what}: {word}"))
+        try:
+            yield
+        finally:
+            _shown.pop()
+            over.set()
+            looking.join()
+
+
+def progress_of(stages: Sequence[Any]) -> dict[str, Any]:
+    """How far stages of Spark are, as a bar has it: one that only moves where there are too few tasks to count."""
+    done, total = sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
+    if total < TASKS_COUNTED_MIN:
+        return {"completed": 0, "total": None, "tasks": ""}
+    return {"completed": done, "total": total, "tasks": f"{done:,} of {total:,} tasks"}
+
+
+def show_summary(title: str, rows: Mapping[str, Any]) -> None:
+    """What a command has done: a table for people, a line of JSON for a pipe."""
+    if not sys.stdout.isatty():
+        typer.echo(json.dumps(dict(rows), ensure_ascii=False, default=str))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, show_header=False, title_justify="left")
+    for name, value in rows.items():
+        shown = f"{value:,}" if isinstance(value, int) else f"{value:,.3f}" if isinstance(value, float) else str(value)
+        table.add_row(Text(name.replace("_", " ")), Text(shown, justify="right"))
+    Console().print(table)

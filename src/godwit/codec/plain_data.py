@@ -1,0 +1,121 @@
+"""Values, filters and events as plain data and back: what every form writes alike."""
+
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from godwit.filters.contexts import Bound
+from godwit.filters.events import Event, flattened
+from godwit.filters.filters import Filter, Some
+from godwit.filters.language import from_json, parse, to_json
+
+__all__ = [
+    "AS_THEY_ARE",
+    "EventRow",
+    "EventTable",
+    "attributes_of",
+    "bounds_data",
+    "described_of",
+    "event_of",
+    "filter_of",
+    "json_value",
+    "value_of",
+]
+
+AS_THEY_ARE = {bool, int, float, str, datetime}
+
+
+class EventRow(msgspec.Struct, array_like=True, frozen=True):
+    """An event on the native wire."""
+
+    publisher: str
+    sequence: int
+    attributes: dict[str, Any]
+    payload: bytes | None = None
+    content_type: str | None = None
+    published_at: float | None = None
+    expires_at: float | None = None
+    to: Any = None
+
+
+class EventTable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An event with named fields: as JSON, and in a snapshot."""
+
+    attributes: dict[str, Any]
+    publisher: str = ""
+    sequence: int = 0
+    payload: bytes | None = None
+    content_type: str | None = None
+    published_at: float | None = None
+    expires_at: float | None = None
+    to: Any = None
+
+
+def filter_of(tree: Any) -> Filter:
+    """A filter from its JSON form, or from its text."""
+    return _parsed(tree) if isinstance(tree, str) else from_json(tree)
+
+
+@lru_cache(maxsize=4_096)
+def _parsed(text: str) -> Filter:
+    return parse(text)
+
+
+def event_of(seen: EventRow | EventTable) -> Event:
+    """The event that was written so."""
+    return Event(
+        attributes_of(seen.attributes),
+        seen.publisher,
+        seen.sequence,
+        seen.payload,
+        seen.content_type,
+        seen.published_at,
+        seen.expires_at,
+        None if seen.to is None else filter_of(seen.to),
+    )
+
+
+def attributes_of(seen: dict[str, Any]) -> dict[str, Any]:
+    """Attributes as they were: most are plain, and then the table that was read is the table that is kept."""
+    for value in seen.values():
+        if type(value) not in AS_THEY_ARE:
+            return {name: value_of(value) for name, value in seen.items()}
+    return seen
+
+
+def bounds_data(described: Any) -> list[Any]:
+    """Bounds of contexts: each a filter on its attribute, and whether that may be missing."""
+    return [[to_json(Some(bound.attribute, bound.values)), bound.optional] for bound in described]
+
+
+def described_of(seen: Any) -> Any:
+    """A context, or bounds of contexts."""
+    if isinstance(seen, dict):
+        return attributes_of(seen)
+    bounds: list[Bound] = []
+    for tree, optional in seen:
+        literal = from_json(tree)
+        if not isinstance(literal, Some) or type(optional) is not bool:
+            raise ValueError("a bound is a set of values of one attribute, and whether that may be missing")
+        bounds.append(Bound(literal.attribute, literal.values, optional))
+    return tuple(bounds)
+
+
+def value_of(value: Any) -> Any:
+    """One value, or several."""
+    if type(value) in AS_THEY_ARE:
+        return value
+    if type(value) is list:
+        return tuple(map(value_of, value))
+    if type(value) is dict:
+        return next(iter(flattened({"value": value}).values()), None)
+    raise ValueError(f"a {type(value).__name__} is no value of an attribute")
+
+
+def json_value(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, tuple):
+        return [json_value(one) for one in value]
+    return {"$time": value.isoformat()} if isinstance(value, datetime) else value

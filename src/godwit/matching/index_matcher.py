@@ -1,0 +1,450 @@
+"""The index: the fast matcher. An event touches only subscriptions that one of its values leads to.
+
+*Theory.* Filters are compiled into rows of integer tests (`filter_compiler.py`) on labels (`labels.py`); rows are
+placed into buckets and bitmaps (`access_paths.py`, `layout.py`); an event is turned into codes (`event_encoder.py`) and
+one compiled kernel does the rest (`kernels.py`). Changes are gathered and placed at the next match, so that adding a
+million subscriptions in a row is one step, and adding one between two matches is a small one.
+
+*Rules.*
+1. What the kernels find is exact but for rows marked residual, which are asked again here with the filter's own
+   `holds`.
+2. A subscription's number never changes between two layouts; ids come back in the order the kernel finds them.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import Filter
+from godwit.matching import counting, kernels, masks
+from godwit.matching.event_encoder import Batch, Encoder, multi_arrays
+from godwit.matching.filter_compiler import Compiler
+from godwit.matching.kernels import DEAD
+from godwit.matching.layout import CODES_USUAL, Layout, grown
+from godwit.matching.match_counter import MatchCounter
+from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, events_of
+
+STAMP_MAX = 1 << 30
+DEAD_SPARE = 1_024
+LONG = 1 << 63
+OUT_LENGTH = 1 << 20
+TALLIED_FROM = 64  # events in a batch; below, making tallies costs more than they save
+SAMPLE = 64  # of the last events are kept to learn from
+TUNED_FROM = 256  # rows; below, any layout is good enough
+NO_MULTI = multi_arrays([])
+
+Longs = npt.NDArray[np.int64]
+Found = tuple[Any, Any, dict[int, list[int]]]
+"""Where each event's matches start, the numbers of the subscriptions, and by event the rows still in doubt."""
+Piece = tuple[Any, Any, Any, dict[int, list[int]]]
+"""The same of some events: which they are, and the rows in doubt by place among them."""
+
+
+class IndexMatcher(Matcher):
+    """The matcher to use: shared tests, access tests, bitmaps, compiled kernels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: dict[SubscriptionId, int] = {}
+        # Of objects as soon as one id is no int; ints need not be fetched from all over memory.
+        self._ids = np.zeros(0, dtype=np.int64)
+        self._given = 0  # numbers given since the last compaction, the dead included
+        self._compiler = Compiler()
+        self._encoder = Encoder(self._compiler.columns)
+        self._layout = Layout()
+        self._layout.take_sample = self._take_sample
+        self._numbering: masks.Numbering | None = None
+        self._sample: deque[Attributes] = deque(maxlen=SAMPLE)
+        self._stamp = 0
+        self._changed = False
+        self._tallies: MatchCounter | None = None
+        self._tallies_weights: Longs | None = None
+        self._rest: IndexMatcher | None = None
+        self._rest_weights: Longs | None = None
+
+    # ------------------------------------------------------------ subscriptions
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def _known(self, id: SubscriptionId) -> bool:
+        return id in self._numbers
+
+    def _insert(self, id: SubscriptionId, filter: Filter) -> None:
+        self._insert_many([(id, filter)])
+
+    def _insert_many(self, subscriptions: list[tuple[SubscriptionId, Filter]]) -> None:
+        first, last = self._given, self._given + len(subscriptions)
+        for number, (_, filter) in enumerate(subscriptions, first):
+            self._compiler.compile(number, filter)
+        if last > len(self._ids):
+            self._ids = grown(self._ids, last)
+            self._layout.stamps = grown(self._layout.stamps, len(self._ids))
+        ids = [id for id, _ in subscriptions]
+        if self._ids.dtype != object and not all(type(id) is int and -LONG <= id < LONG for id in ids):
+            self._ids = self._ids.astype(object)
+        self._ids[first:last] = _array_of(ids, self._ids.dtype)
+        self._layout.stamps[first:last] = 0
+        own = self._ids[first:last].tolist()  # ints of our own lie together; the caller's would hold on to more memory
+        self._numbers.update(zip(own, range(first, last), strict=True))
+        self._given = last
+        self._changed = True
+        self._forget_tallies()
+
+    def _delete(self, id: SubscriptionId) -> None:
+        number = self._numbers.pop(id)
+        self._ids[number] = 0
+        self._layout.stamps[number] = DEAD
+        self._forget_tallies()
+
+    # ------------------------------------------------------------ bringing the layout up to date
+
+    def _settle(self) -> None:
+        """Place what was compiled since the last match."""
+        compiler, layout = self._compiler, self._layout
+        rows_before, nodes_before = layout.row_count, layout.node_count
+        moves = {slot.number: moved for slot in compiler.waiting if (moved := slot.settle())}
+        layout.append(
+            np.array(compiler.tests, dtype=np.int32),
+            np.array(compiler.rows, dtype=np.int32).reshape(-1, 4),
+            np.array(compiler.node_rows, dtype=np.int32).reshape(-1, 3),
+        )
+        for slot in compiler.waiting:
+            slot.write_labels(layout.tests)
+        for place, count in compiler.members:
+            layout.tests[place : place + count].sort()
+        compiler.taken()
+        self._encoder.changed()
+        layout.place(compiler.slots, moves, rows_before, nodes_before)
+        layout.make_ready(len(compiler.slots))
+        self._numbering = None
+        self._changed = False
+
+    def _compact(self) -> None:
+        """Forget what is dead and number the rest anew."""
+        if self._changed:
+            self._settle()
+        self._forget_tallies()
+        layout, compiler = self._layout, self._compiler
+        layout.stamps = layout.stamps[: self._given]
+        alive = np.flatnonzero(layout.stamps != DEAD)
+        new_rows, new_nodes = layout.compact(compiler.slots)
+        self._ids = self._ids[alive]
+        self._given = len(alive)
+        self._numbers = {id: number for number, id in enumerate(self._ids.tolist())}
+        compiler.compacted(new_rows, new_nodes, layout.tests_count, layout.row_count, layout.node_count)
+        layout.give_slots_numbers(compiler.forget_slots(layout.used_slots(len(compiler.slots))))
+        self._encoder.substrings.clear()
+        self._encoder.changed()
+        layout.lay_out(compiler.slots)
+        self._numbering = None
+        self._stamp = 0
+
+    def _take_sample(self) -> tuple[Any, Any]:
+        """The codes of the last events, for weighing tests by how many events pass them.
+
+        Of several values only the first.
+        """
+        events = [self._encoder.encode(attributes) for attributes in self._sample]
+        codes = [codes + [slot << 32 | labels[0] for slot, labels in several] for codes, several in events]
+        starts = np.cumsum([0] + [len(each) for each in codes])
+        return starts, np.array([code for each in codes for code in each], dtype=np.int64)
+
+    def _ready(self, events: int) -> None:
+        """See to it that all is in place before the next events."""
+        if self._changed:
+            self._settle()
+        if self._given > 2 * len(self._numbers) + DEAD_SPARE:
+            self._compact()
+        elif (
+            len(self._sample) == SAMPLE
+            and len(self._layout.sample[0]) <= SAMPLE
+            and self._layout.row_count > TUNED_FROM
+        ):
+            self._layout.lay_out(self._compiler.slots)  # for the first time it can be weighed what events really pass
+        if self._stamp + events >= STAMP_MAX:
+            stamps = self._layout.stamps
+            stamps[stamps != DEAD] = 0
+            self._layout.row_stamps[:] = 0
+            self._stamp = 0
+
+    # ------------------------------------------------------------ matching
+
+    def _match(self, event: Event) -> list[SubscriptionId]:
+        self._ready(1)
+        several: list[tuple[int, list[int]]] = []
+        codes = self._encoder.encode_numbers(event.attributes)
+        if codes is None:
+            found_codes, several = self._encoder.encode(event.attributes)
+            codes = np.array(found_codes, dtype=np.int64)
+        self._sample.append(event.attributes)
+        self._stamp += 1
+        lay = self._layout
+        if len(codes) > CODES_USUAL or several:
+            lay.make_ready(len(self._compiler.slots), len(codes) + sum(len(labels) for _, labels in several))
+        found, doubted = kernels.match_one(
+            codes, *(multi_arrays(several) if several else NO_MULTI), *lay.arrays,
+            lay.stamps, lay.row_stamps, self._stamp, lay.out, lay.doubts, lay.counts,
+        )  # fmt: skip
+        numbers = lay.out[:found]
+        if doubted:
+            numbers = np.concatenate(
+                (numbers, self._undoubted(lay.doubts[:doubted].tolist(), event, set(numbers.tolist())))
+            )
+        return self._ids.take(numbers).tolist()  # type: ignore[no-any-return]
+
+    def _undoubted(self, rows: list[int], event: Event, found: set[int]) -> "np.ndarray[Any, Any]":
+        """Of rows in doubt the subscriptions that the exact filter confirms and that were not found otherwise."""
+        answers: dict[Filter, bool] = {}
+        confirmed: list[int] = []
+        for row in rows:
+            subscription = int(self._layout.rows[row, 2])
+            if subscription in found:
+                continue
+            for part in self._compiler.residuals[row]:
+                if part not in answers:
+                    answers[part] = part.holds(event.attributes)
+                if not answers[part]:
+                    break
+            else:
+                found.add(subscription)
+                confirmed.append(subscription)
+        return np.array(confirmed, dtype=np.int32)
+
+    def _match_batch(self, columns: Columns, length: int) -> Matches:
+        batch = self._encoded(columns, length)
+        starts, numbers, doubts = (
+            self._match_by_masks(batch) if self._turns_round(length) else self._match_one_by_one(batch)
+        )
+        if numbers.dtype == np.int64:  # ids already
+            return Matches(starts, numbers)
+        if doubts:
+            starts, numbers = self._settle_doubts(columns, np.arange(length), starts, numbers, doubts)
+        return Matches(starts, self._ids[numbers])
+
+    def _count_batch(self, columns: Columns, length: int) -> Longs:
+        return self.count_weighted(columns, length, None)
+
+    def _encoded(self, columns: Columns, length: int) -> Batch:
+        self._ready(length)
+        batch = self._encoder.encode_batch(columns, length)  # which refuses what is no value, and names its row
+        for row in range(0, length, max(1, length // SAMPLE)):
+            self._sample.append(next(events_of(one_row(columns, row), 1)).attributes)
+        return batch
+
+    def learn(self, columns: Columns, length: int) -> None:
+        """Take samples of a batch, so that the next layout is for events like these. Nothing is matched."""
+        self._encoded(columns, length)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The attributes that filters name: no other column of a batch is ever looked at but to check it."""
+        return frozenset(self._compiler.columns)
+
+    @property
+    def numbered(self) -> npt.NDArray[Any]:
+        """The id of each number that `parts` speaks of; true until subscriptions change."""
+        self._ready(0)
+        return self._ids[: self._given]
+
+    def parts(self, columns: Columns, length: int) -> Iterator[tuple[Longs, Longs, Any]]:
+        """The matches of a batch piece by piece, so that memory for all is never needed.
+
+        A piece is some events, where each one's matches start, and the matches as numbers, which `numbered` turns into
+        ids. Events may come in any order; the arrays are valid until the next piece.
+        """
+        return self._parts_of(self._encoded(columns, length), columns)
+
+    def _parts_of(self, batch: Batch, columns: Columns) -> Iterator[tuple[Longs, Longs, Any]]:
+        pieces = self._pieces_by_masks if self._turns_round(batch.length) else self._pieces_one_by_one
+        for events, starts, numbers, doubts in pieces(batch):
+            if doubts:
+                yield events, *self._settle_doubts(columns, events, starts, numbers, doubts)
+            else:
+                yield events, starts, numbers
+
+    def count_weighted(self, columns: Columns, length: int, weights: Longs | None) -> Longs:
+        """What the subscriptions that each event matches weigh; `weights` are by number, all 1 by default."""
+        batch, lay = self._encoded(columns, length), self._layout
+        totals = np.zeros(length, dtype=np.int64)
+        tallies = self._tallied(weights, length)
+        if tallies is not None and not batch.multi_event_starts[-1]:
+            tallies.add(batch.event_starts, batch.codes, len(self._compiler.slots), totals)
+            if self._rest is not None:
+                known = {name: column for name, column in columns.items() if name in self._rest.attributes}
+                totals += self._rest.count_weighted(known, length, self._rest_weights)
+            return totals
+        if lay.counts[5] or self._turns_round(length):
+            for events, starts, numbers in self._parts_of(batch, columns):
+                if weights is not None:
+                    starts = np.concatenate(([0], np.cumsum(weights[numbers])))[starts]
+                totals[events] = np.diff(starts)
+            return totals
+        lay.make_ready(len(self._compiler.slots), batch.codes_max)
+        if weights is None:
+            weights = np.ones(self._given, dtype=np.int64)
+        counting.count_many(
+            self._busiest_first(batch), batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots,
+            batch.multi_starts, batch.multi_codes, batch.multi_labels, *lay.arrays,
+            lay.stamps, lay.row_stamps, self._stamp + 1, lay.out, lay.doubts, lay.counts, weights, totals,
+        )  # fmt: skip
+        self._stamp += length
+        return totals
+
+    def _tallied(self, weights: Longs | None, length: int) -> MatchCounter | None:
+        """The tallies of what can be tallied, when that is most of it; `_rest` is then an index of all else."""
+        if self._tallies is None or self._tallies_weights is not weights:
+            if length < TALLIED_FROM:
+                return None
+            lay = self._layout
+            each = np.ones(self._given, dtype=np.int64) if weights is None else weights
+            found = MatchCounter(lay.rows[: lay.row_count], lay.tests, lay.stamps, each)
+            self._tallies, self._tallies_weights, self._rest = found, weights, None
+            found.worth &= 2 * len(found.subscriptions) >= len(self)
+            if found.worth and not found.is_whole:
+                self._rest, self._tallies = deepcopy(self), found
+                for id in self._ids[found.subscriptions].tolist():
+                    self._rest.remove(id)
+                self._rest_weights = each[np.flatnonzero(self._rest._layout.stamps[: self._given] != DEAD)]
+                self._rest._compact()
+        return self._tallies if self._tallies.worth else None
+
+    def _forget_tallies(self) -> None:
+        self._tallies = self._rest = None
+
+    def _turns_round(self, length: int) -> bool:
+        """Whether tests are shared by so many rows that a batch of this length is better matched by masks."""
+        if length < masks.EVENTS // 2 or len(self._compiler.slots) > masks.SLOTS_MAX:
+            return False
+        if self._numbering is None:
+            self._numbering = masks.Numbering(self._layout)
+        return self._numbering.worth
+
+    def _match_by_masks(self, batch: Batch) -> Found:
+        """By masks; gives ids at once, as int64, where ids are ints and nothing can be in doubt."""
+        as_ids = self._ids.dtype == np.int64 and not self._layout.counts[5]
+        offsets, parts = np.zeros(batch.length + 1, dtype=np.int64), []
+        doubts: dict[int, list[int]] = {}
+        for events, starts, numbers, found in self._pieces_by_masks(batch, self._ids if as_ids else None):
+            offsets[events + 1] = offsets[events[0]] + starts[1:]
+            parts.append(numbers)
+            doubts.update({int(events[place]): rows for place, rows in found.items()})
+        return offsets, np.concatenate(parts), doubts
+
+    def _pieces_by_masks(self, batch: Batch, own: npt.NDArray[Any] | None = None) -> Iterator[Piece]:
+        """Block by block; numbers, or what `own` has for them."""
+        assert self._numbering is not None
+        turned = masks.Masks(self._layout, self._numbering, len(self._compiler.slots))
+        if own is None:
+            own = np.arange(self._given, dtype=np.int32)
+        for first in range(0, batch.length, masks.EVENTS):
+            last = min(batch.length, first + masks.EVENTS)
+            for low, high, starts, numbers, rows, row_masks in turned.block(batch, first, last, own):
+                bits = np.unpackbits(row_masks.view(np.uint8), axis=1, bitorder="little") if len(rows) else row_masks
+                doubts: dict[int, list[int]] = {}
+                for place, event in zip(*np.nonzero(bits[:, low:high]), strict=True):
+                    doubts.setdefault(int(event), []).append(int(rows[place]))
+                yield np.arange(first + low, first + high), starts, numbers, doubts
+
+    def _busiest_first(self, batch: Batch) -> Longs:
+        """Events that visit the same bucket one after the other, so that it is still near."""
+        busiest = np.zeros(batch.length, dtype=np.int64)
+        kernels.busiest_codes(batch.event_starts, batch.codes, self._layout.table, busiest)
+        return np.argsort(busiest, kind="stable")
+
+    def _match_one_by_one(self, batch: Batch) -> Found:
+        length = batch.length
+        order, starts = np.zeros(length, dtype=np.int64), np.zeros(length + 1, dtype=np.int64)
+        parts, first = [np.zeros(0, dtype=np.int32)], 0
+        doubts: dict[int, list[int]] = {}
+        for events, piece_starts, numbers, found in self._pieces_one_by_one(batch):
+            last = first + len(events)
+            order[first:last] = events
+            starts[first + 1 : last + 1] = starts[first] + piece_starts[1:]
+            parts.append(numbers.copy())
+            doubts.update({int(events[place]): rows for place, rows in found.items()})
+            first = last
+        numbers, offsets = np.concatenate(parts), np.zeros(length + 1, dtype=np.int64)
+        offsets[order + 1] = np.diff(starts)
+        np.cumsum(offsets, out=offsets)
+        in_order = np.empty_like(numbers)
+        kernels.put_in_order(order, numbers, starts, offsets, in_order)
+        return offsets, in_order, doubts
+
+    def _pieces_one_by_one(self, batch: Batch) -> Iterator[Piece]:
+        """As many events at a time as there is room for."""
+        lay, length = self._layout, batch.length
+        lay.make_ready(len(self._compiler.slots), batch.codes_max)
+        order = self._busiest_first(batch)
+        out = np.empty(max(OUT_LENGTH, 2 * len(lay.stamps)), dtype=np.int32)
+        doubtful = np.empty(max(1, min(16, length) * int(lay.counts[5])), dtype=np.int32)
+        out_starts, doubt_starts = np.zeros(length + 1, dtype=np.int64), np.zeros(length + 1, dtype=np.int64)
+        first = 0
+        while first < length:
+            last = kernels.match_many(
+                first, order, batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots,
+                batch.multi_starts,
+                batch.multi_codes, batch.multi_labels, *lay.arrays,
+                lay.stamps, lay.row_stamps, self._stamp + 1, out, out_starts, doubtful, doubt_starts, lay.counts,
+            )  # fmt: skip
+            count = last - first
+            self._stamp += count
+            doubts = {
+                at: doubtful[doubt_starts[at] : doubt_starts[at + 1]].tolist()
+                for at in np.flatnonzero(np.diff(doubt_starts[: count + 1])).tolist()
+            }
+            yield order[first:last], out_starts[: count + 1], out[: out_starts[count]], doubts
+            first = last
+
+    def _settle_doubts(
+        self, columns: Columns, events: Any, starts: Any, numbers: Any, doubts: dict[int, list[int]]
+    ) -> tuple[Any, Any]:
+        """Ask exactly for the rows in doubt, which are by place among `events`.
+
+        Returns where each event's numbers start, and the numbers with those confirmed.
+        """
+        confirmed, where = [], []
+        for place, rows in sorted(doubts.items()):
+            event = next(events_of(one_row(columns, int(events[place])), 1))
+            more = self._undoubted(rows, event, set(numbers[starts[place] : starts[place + 1]].tolist()))
+            confirmed.append(more)
+            where.append(np.full(len(more), place))
+        places = np.concatenate(where).astype(np.int64)
+        grown_starts = starts + np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(starts) - 1))))
+        return grown_starts, np.insert(numbers, starts[places + 1], np.concatenate(confirmed))
+
+    # ------------------------------------------------------------ in a file
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write the index to a file that `load` maps. Ids must be ints, texts, or tuples of those."""
+        from godwit.matching import index_file
+
+        index_file.save(self, path)
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]", verify: bool = False) -> "IndexMatcher":
+        """The index in a file, its pages shared with all who load it.
+
+        With `verify` every byte is checked, not only the metadata.
+        """
+        from godwit.matching import index_file
+
+        return index_file.load(path, verify)
+
+
+def _array_of(ids: list[SubscriptionId], dtype: Any) -> npt.NDArray[Any]:
+    """Ids as an array with one element each, also where an id is a tuple."""
+    array: npt.NDArray[Any] = np.empty(len(ids), dtype=dtype)
+    array[:] = np.fromiter(ids, dtype=dtype, count=len(ids))
+    return array
+
+
+def one_row(columns: Columns, row: int) -> Columns:
+    """One event of a batch, as a batch."""
+    return {name: column[row : row + 1] for name, column in columns.items()}

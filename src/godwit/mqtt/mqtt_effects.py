@@ -1,0 +1,346 @@
+"""What a gateway tells the session of an MQTT client, and what that session asks for.
+
+    session.handle(input, now) -> list[Effect]
+
+The gateway owns sockets, timers, retained events and routing; the session owns the protocol. A connection is named by
+the gateway. Timers are those of brokers: `StartTimer`, `StopTimer`, `TimerDue`.
+
+*The seam to Godwit.* A Godwit session numbers its deliveries, keeps them until they are confirmed, and sends again what
+is not confirmed when its client comes back. So the MQTT session keeps no payload beyond its connection: `Deliver` bears
+Godwit's number, from which its packet identifier follows, and `Confirm` confirms all up to a number. `PersistentState`
+is all that has to move when the client moves. It is written down as it changes, note by note (`StoreNote`, and
+`session_notes.py`): a note that comes before another effect in one answer must be safe before that effect is seen by
+anyone. Publications are numbered too: one that is asked for again bears the same number, and is to be carried out once.
+"""
+
+import msgspec
+
+from godwit.broker.effects import StartTimer, StopTimer, TimerDue
+from godwit.mqtt.packets import Connect, Packet, Subscription, Will
+from godwit.mqtt.properties import Properties
+from godwit.mqtt.topics import TopicFilter
+
+__all__ = [
+    "Accepted",
+    "Acknowledged",
+    "AddSubscriptions",
+    "AllAccepted",
+    "Attach",
+    "Attached",
+    "Close",
+    "Closed",
+    "Confirm",
+    "Deliver",
+    "DiscardSession",
+    "DropDelivery",
+    "Effect",
+    "EndSubscriptions",
+    "Faulted",
+    "Granted",
+    "Heard",
+    "Input",
+    "Message",
+    "MqttSettings",
+    "Opened",
+    "PersistentState",
+    "PublishEvent",
+    "PublishWill",
+    "Refused",
+    "Send",
+    "Shared",
+    "Stop",
+    "StoreNote",
+    "Subscribed",
+    "Wish",
+]
+
+NEVER = 0xFFFFFFFF  # the session expiry interval that means so
+
+
+class MqttSettings(msgspec.Struct, frozen=True):
+    """What a server offers, and its bounds."""
+
+    receive_maximum: int = 1_024  # publications of QoS 1 and 2 that may be under way from a client, level 5
+    received_max: int = 1_024  # packet identifiers of QoS 2 that a client has not released, at any level
+    topic_alias_maximum: int = 64  # aliases a client may set
+    maximum_packet_size: int = 1 << 20  # that a client may send
+    in_flight_max: int = 1_024  # deliveries of QoS 1 and 2 under way to a client
+    alias_out_max: int = 64  # aliases we set
+    queue_max: int = 1_000  # deliveries that wait for the client's window, before one of QoS 0 is given up
+    early_packets_max: int = 100  # that a client may send before its CONNACK
+    subscriptions_max: int = 1_000
+    keep_alive_max_s: int = 0  # a client that names none or more is told this, level 5; 0: as the client likes
+    session_expiry_max_s: int = NEVER
+    reason_strings: bool = True  # say in words why not, to clients that want to know
+
+
+# ------------------------------------------------------------ what is kept
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """A subscription that stands."""
+
+    qos: int
+    no_local: bool = False
+    retain_as_published: bool = False
+    identifier: int = 0  # 0: none
+    is_shared: bool = False
+
+
+class PersistentState(msgspec.Struct):
+    """The state of an MQTT session: what outlives its connections, and moves with the client."""
+
+    subscriptions: dict[str, Granted] = {}  # by the text of the topic filter
+    released: dict[int, int] = {}  # by packet identifier the delivery: PUBREC has come, PUBCOMP is missing
+    received: dict[int, int] = {}  # QoS 2, by packet identifier: the publication that is not answered yet, or 0
+    published: int = 0  # publications so far
+    confirmed: int = 0  # each delivery up to this number is done with
+    done: dict[int, bool] = {}  # so are these above it
+    settled: dict[int, bool] = {}  # of these, by number, what was released and forgotten: written down one by one
+    sent_up_to: int = 0  # the highest delivery of QoS 1 or 2 that was sent
+
+
+Shared = dict[tuple[int, int, bool], tuple[bytes, bytes]]
+"""The packet of an event by level, QoS and retain flag, in two parts around its identifier."""
+
+
+class Message(msgspec.Struct):
+    """An event as MQTT clients get it. One is made for all of them."""
+
+    topics: tuple[str, ...]
+    payload: bytes
+    qos: int
+    retain: bool
+    is_retained: bool
+    properties: Properties
+    shared: Shared = {}
+
+
+# ------------------------------------------------------------ inputs
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A connection began with this CONNECT, which `greeting` let through. `client_id` was assigned if it had none."""
+
+    connection: str
+    connect: Connect
+    client_id: str
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """The client is who it says, and Godwit's session is here. `kept`: the state that came with it from elsewhere."""
+
+    connection: str
+    is_present: bool  # the session was there before
+    kept: PersistentState | None = None
+    doubtful: int = 0  # so many deliveries, the first ones, may have been sent before: nobody knows
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The client may not come in, by this reason code of CONNACK."""
+
+    connection: str
+    reason_code: int
+    reason: str = ""
+    server_reference: str = ""
+
+
+class Heard(msgspec.Struct, frozen=True, gc=False):
+    """A packet came."""
+
+    connection: str
+    packet: Packet
+
+
+class Faulted(msgspec.Struct, frozen=True):
+    """Bytes came that are no packet: what the decoder's `MqttFault` says."""
+
+    connection: str
+    reason_code: int
+    text: str
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """A connection is gone, and the gateway was not asked to close it."""
+
+    connection: str
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Close the client's connection for a reason of the server's: it shuts down, or an operator wants it."""
+
+    reason_code: int
+    reason: str = ""
+    server_reference: str = ""
+
+
+class Accepted(msgspec.Struct, frozen=True, gc=False):
+    """`PublishEvent` number `number` was carried out, or refused: `reason_code` is one of PUBACK."""
+
+    number: int
+    reason_code: int = 0
+    reason: str = ""
+
+
+class AllAccepted(msgspec.Struct, frozen=True, gc=False):
+    """`Accepted` for each of these, which were carried out."""
+
+    numbers: list[int]
+
+
+class Acknowledged(msgspec.Struct, frozen=True, gc=False):
+    """`Heard` for a PUBACK of each of these packet identifiers, one after the other."""
+
+    connection: str
+    packet_ids: list[int]
+
+
+class Subscribed(msgspec.Struct, frozen=True):
+    """`AddSubscriptions` number `request` was carried out: for each wish the QoS granted, or why not."""
+
+    request: int
+    reason_codes: tuple[int, ...]
+    reason: str = ""
+
+
+class Deliver(msgspec.Struct, frozen=True, gc=False):
+    """An event for the client, because of these subscriptions of it. Numbers increase; unconfirmed ones come again."""
+
+    number: int
+    topic: str
+    payload: bytes
+    subscriptions: tuple[str, ...]
+    qos: int = 0  # as published
+    retain: bool = False  # as published
+    is_retained: bool = False  # kept by the server, and sent because the subscription is new
+    properties: Properties = {}  # as published, without alias and expiry
+    expires_at: float | None = None
+    shared: Shared | None = None  # bytes of this event for other clients
+
+
+Input = (
+    Opened
+    | Attached
+    | Refused
+    | Heard
+    | Acknowledged
+    | Faulted
+    | Closed
+    | Stop
+    | Accepted
+    | AllAccepted
+    | Subscribed
+    | Deliver
+    | TimerDue
+)
+
+
+# ------------------------------------------------------------ effects
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Write these bytes to the connection: one packet."""
+
+    connection: str
+    data: bytes
+
+
+class Close(msgspec.Struct, frozen=True):
+    """Close the connection after what was sent before; no `Closed` follows."""
+
+    connection: str
+    reason: str
+
+
+class Attach(msgspec.Struct, frozen=True):
+    """Find out whether the client may come in, and bring its Godwit session here; a new one if it `is_clean`.
+
+    Answer with `Attached` or `Refused`.
+    """
+
+    connection: str
+    client_id: str
+    is_clean: bool
+    expiry_s: int
+    connect: Connect
+
+
+class PublishEvent(msgspec.Struct, frozen=True, gc=False):
+    """Publish this. Answer with `Accepted`, unless `number` is 0: that was QoS 0, and nobody waits."""
+
+    number: int
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    properties: Properties
+
+
+class PublishWill(msgspec.Struct, frozen=True):
+    """Publish the will of a client that has gone."""
+
+    will: Will
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """One subscription that is wanted. `wants_retained`: send the retained events that match, once it stands."""
+
+    subscription: Subscription
+    topics: TopicFilter
+    identifier: int
+    wants_retained: bool
+
+
+class AddSubscriptions(msgspec.Struct, frozen=True):
+    """Let these stand, each in place of one with the same text. Answer with `Subscribed`."""
+
+    request: int
+    wishes: tuple[Wish, ...]
+    properties: Properties
+
+
+class EndSubscriptions(msgspec.Struct, frozen=True):
+    """These stand no more."""
+
+    filters: tuple[str, ...]
+
+
+class Confirm(msgspec.Struct, frozen=True, gc=False):
+    """Every delivery up to `number` is done with."""
+
+    number: int
+
+
+class DropDelivery(msgspec.Struct, frozen=True):
+    """Write down that this delivery did not go out, and why. It counts as done."""
+
+    number: int
+    reason: str
+
+
+class StoreNote(msgspec.Struct, frozen=True):
+    """Write this down with the session (`session_notes.py`), before any effect after it is seen; None: it is over."""
+
+    key: str
+    value: bytes | None
+
+
+class DiscardSession(msgspec.Struct, frozen=True):
+    """The session is over: its subscriptions and its queue may go, and this machine with them."""
+
+
+Effect = (
+    Send
+    | Close
+    | Attach
+    | PublishEvent
+    | PublishWill
+    | AddSubscriptions
+    | EndSubscriptions
+    | Confirm
+    | DropDelivery
+    | StoreNote
+    | DiscardSession
+    | StartTimer
+    | StopTimer
+)

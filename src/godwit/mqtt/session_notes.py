@@ -1,0 +1,121 @@
+"""How the state of an MQTT session is written down beside a Godwit session: as notes, one for each thing that changes.
+
+*Theory.* A gateway keeps nothing that must outlive it. What an MQTT session has to know when its client is back, here
+or at another broker, is in the notes of its Godwit session, which are journalled and move with it. Each note is written
+in the same turn as the request it belongs to, so that both are there after a crash, or neither is.
+
+| key | value | written | removed |
+|---|---|---|---|
+| `sub/FILTER` | qos, no local, retain as published, identifier, shared | with SUBSCRIBE | with UNSUBSCRIBE |
+| `in/ID` | nothing | with the event of a PUBLISH of QoS 2 | at PUBREL |
+| `rel/ID` | number of the delivery | at PUBREC | at PUBCOMP |
+| `did/NUMBER` | nothing | at PUBCOMP, when a delivery before it is not done | when that is |
+| `out` | confirmed, highest sent, done above confirmed | when a connection ends in good order | at the next one |
+
+*Rules.*
+1. `kept_of` reads whatever notes there are: one that does not parse counts as missing. They may be another version's.
+2. Without `out` the connection before has ended in a crash, or elsewhere: what the session sends first may be a double.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from godwit.mqtt.mqtt_effects import Granted, PersistentState
+
+__all__ = ["OUT", "SUB", "did_key", "grant_note", "in_key", "kept_of", "out_note", "rel_key", "rel_note"]
+
+SUB, IN, REL, DID, OUT = "sub/", "in/", "rel/", "did/", "out"
+IDS = range(1, 65_536)
+
+
+class _Grant(msgspec.Struct, array_like=True):
+    """A subscription, as it is written down."""
+
+    qos: int
+    no_local: bool
+    retain_as_published: bool
+    identifier: int
+    is_shared: bool
+
+
+class _Out(msgspec.Struct, array_like=True):
+    """How far deliveries had come when the last connection ended."""
+
+    confirmed: int
+    sent_up_to: int
+    done: list[int]
+
+
+_GRANTS = msgspec.msgpack.Decoder(_Grant)
+_OUTS = msgspec.msgpack.Decoder(_Out)
+_NUMBERS = msgspec.msgpack.Decoder(int)
+
+
+def in_key(packet_id: int) -> str:
+    """The note of a publication of QoS 2 that is not released."""
+    return f"{IN}{packet_id}"
+
+
+def rel_key(packet_id: int) -> str:
+    """The note of a delivery of QoS 2 that the client has, and whose identifier it has not forgotten."""
+    return f"{REL}{packet_id}"
+
+
+def rel_note(number: int) -> bytes:
+    """The number of that delivery."""
+    return msgspec.msgpack.encode(number)
+
+
+def did_key(number: int) -> str:
+    """The note of a delivery of QoS 2 that the client is done with, while one before it is open."""
+    return f"{DID}{number}"
+
+
+def grant_note(granted: Granted) -> bytes:
+    """A subscription that stands."""
+    return msgspec.msgpack.encode(
+        _Grant(granted.qos, granted.no_local, granted.retain_as_published, granted.identifier, granted.is_shared)
+    )
+
+
+def out_note(kept: PersistentState) -> bytes:
+    """How far deliveries are when a connection ends."""
+    return msgspec.msgpack.encode(_Out(kept.confirmed, kept.sent_up_to, list(kept.done)))
+
+
+def kept_of(notes: Mapping[str, bytes]) -> PersistentState:
+    """The state that these notes tell of."""
+    kept = PersistentState()
+    for key, value in notes.items():
+        try:
+            if key.startswith(SUB):
+                row = _GRANTS.decode(value)
+                kept.subscriptions[key.removeprefix(SUB)] = Granted(
+                    row.qos, row.no_local, row.retain_as_published, row.identifier, row.is_shared
+                )
+            elif key.startswith(IN):
+                kept.received[_id(key.removeprefix(IN))] = 0
+            elif key.startswith(REL):
+                number = _NUMBERS.decode(value)
+                kept.released[_id(key.removeprefix(REL))] = number
+                kept.done[number] = True
+            elif key.startswith(DID):
+                number = int(key.removeprefix(DID))
+                kept.done[number] = kept.settled[number] = True
+            elif key == OUT:
+                row_out = _OUTS.decode(value)
+                kept.confirmed, kept.sent_up_to = row_out.confirmed, row_out.sent_up_to
+                kept.done.update(dict.fromkeys(row_out.done, True))
+        except (msgspec.MsgspecError, ValueError):
+            continue
+    for number in [number for number in kept.done if number <= kept.confirmed]:
+        del kept.done[number]
+    return kept
+
+
+def _id(text: str) -> int:
+    number = int(text)
+    if number not in IDS:
+        raise ValueError(text)
+    return number

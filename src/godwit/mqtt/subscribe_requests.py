@@ -1,0 +1,114 @@
+"""SUBSCRIBE: from topic filters to wishes of the gateway, and from its answer to SUBACK.
+
+*Theory.* A SUBSCRIBE has several topic filters, and each may fail for itself: it does not parse, there are too many, or
+the gateway grants it not. A subscription counts as standing from when it is asked for, since its first event may come
+before its answer; one that is refused goes, and what stood under the same text before stands again.
+
+*Rules.*
+1. An answer is told on the connection that asked, and nowhere else.
+2. Content filters come behind a `?` in the topic filter, or as user properties `$where` for all filters of a SUBSCRIBE.
+
+*Standard.* [mqtt5 §3.8.4, §3.9].
+"""
+
+import msgspec
+
+from godwit.errors import FilterError
+from godwit.mqtt.mqtt_effects import AddSubscriptions, Granted, MqttSettings, PersistentState, Subscribed, Wish
+from godwit.mqtt.packets import Suback, Subscribe, Subscription
+from godwit.mqtt.reason_codes import ReasonCode
+from godwit.mqtt.topics import topic_filter
+
+__all__ = ["SubscribeRequests"]
+
+WHERE = "$where"
+
+
+class PendingSubscribe(msgspec.Struct):
+    """A SUBSCRIBE without an answer."""
+
+    connection: str
+    packet_id: int
+    codes: list[int]  # as far as we know them: 0 where the gateway is asked
+    wishes: list[Wish]
+    before: dict[str, Granted | None]  # what stood under the same text
+
+
+class SubscribeRequests:
+    """The requests of a client that wait for the gateway."""
+
+    def __init__(self, settings: MqttSettings) -> None:
+        self._settings = settings
+        self._waiting: dict[int, PendingSubscribe] = {}
+        self._requests = 0
+
+    def clear(self) -> None:
+        """The session is another one: what was asked for does not matter any more."""
+        self._waiting.clear()
+
+    def ask(self, kept: PersistentState, connection: str, packet: Subscribe) -> AddSubscriptions | tuple[Suback, str]:
+        """What to ask of the gateway; or, where nothing is left to ask, the answer, and why in words."""
+        packet_id = packet.packet_id
+        if any((each.connection, each.packet_id) == (connection, packet_id) for each in self._waiting.values()):
+            return Suback(packet_id, (ReasonCode.PACKET_IDENTIFIER_IN_USE,) * len(packet.subscriptions)), ""
+        identifier = packet.properties.get("subscription_identifier", 0)
+        wheres = [value for name, value in packet.properties.get("user_property", ()) if name == WHERE]
+        request = PendingSubscribe(connection, packet_id, [], [], {})
+        why = ""
+        for subscription in packet.subscriptions:
+            text = subscription.filter
+            standing = kept.subscriptions.get(text)
+            if standing is None and len(kept.subscriptions) >= self._settings.subscriptions_max:
+                request.codes.append(ReasonCode.QUOTA_EXCEEDED)
+                continue
+            try:
+                wish = _wish(subscription, identifier, wheres, is_new=standing is None)
+            except FilterError as error:
+                request.codes.append(ReasonCode.TOPIC_FILTER_INVALID)
+                why = str(error)
+                continue
+            request.codes.append(ReasonCode.SUCCESS)
+            request.wishes.append(wish)
+            request.before.setdefault(text, standing)
+            kept.subscriptions[text] = Granted(
+                subscription.qos,
+                subscription.no_local,
+                subscription.retain_as_published,
+                identifier,
+                wish.topics.share is not None,
+            )
+        if not request.wishes:
+            return Suback(packet_id, tuple(request.codes)), why
+        self._requests += 1
+        self._waiting[self._requests] = request
+        return AddSubscriptions(self._requests, tuple(request.wishes), packet.properties)
+
+    def answer(self, kept: PersistentState, input: Subscribed) -> tuple[str, Suback] | None:
+        """The gateway's answer, for the connection that asked."""
+        request = self._waiting.pop(input.request, None)
+        if request is None:
+            return None
+        standing, codes = kept.subscriptions, request.codes
+        answers = iter(zip(request.wishes, input.reason_codes, strict=True))
+        for place, code in enumerate(codes):
+            if code >= 0x80:
+                continue
+            wish, answer = next(answers)
+            codes[place] = answer
+            text = wish.subscription.filter
+            before = request.before[text]
+            if answer < 0x80:
+                if text in standing:
+                    standing[text] = msgspec.structs.replace(standing[text], qos=answer)
+            elif before is not None:
+                standing[text] = before
+            else:
+                standing.pop(text, None)
+        return request.connection, Suback(request.packet_id, tuple(codes))
+
+
+def _wish(subscription: Subscription, identifier: int, wheres: list[str], is_new: bool) -> Wish:
+    topics = topic_filter(subscription.filter, *wheres)
+    handling = subscription.retain_handling
+    wants_retained = topics.share is None and (handling == 0 or (handling == 1 and is_new))  # [MQTT-3.3.1-9] to -11
+    return Wish(subscription, topics, identifier, wants_retained)

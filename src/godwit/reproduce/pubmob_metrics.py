@@ -1,0 +1,102 @@
+"""Figures of a run of `pubmob`, from its trace: what moving publishers cost, and what subscribers see of it.
+
+*Theory.* Spark reads the traces of many runs as one table (`pipeline/analytics.py`), and what it returns is kept here
+as it is: counts by number of the probe, and the distribution of the time of delivery in points. Nothing is reckoned
+here but ratios of counts.
+
+*Rules.*
+1. One call asks for all runs that are wanted, each question in one job.
+2. What a run costs is counted after the warm-up; probes of three groups are kept apart: `all` of them, those at the
+   `first` connection of their publisher, and those `measured`, after the warm-up and at brokers it has moved to.
+
+*Paper.* [pubmob §4.2]: "Publications are not counted as part of tree rebuilding cost, only (un)advertisements,
+(un)subscriptions, and any other control messages. Each hop a message travels is counted."
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql import functions as fn
+
+from godwit.pipeline import analytics
+from godwit.reproduce.trace_tables import CONTROL
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["ProbeCounts", "PubmobFigures", "figures"]
+
+POINTS = 200  # of a distribution
+SHARES = tuple(number / POINTS for number in range(POINTS + 1))
+TABLES = ("in_ads", "in_subs")  # [pubmob §4.2]: what brokers keep
+
+
+class ProbeCounts(msgspec.Struct):
+    """What became of pairs of a probe and a subscriber that wants it."""
+
+    pairs: dict[int, tuple[int, int]] = {}  # by number since its publisher connected: pairs, and those that came
+    mean: float = float("nan")  # seconds until they came
+    quantiles: tuple[float, ...] = ()  # of these, by `SHARES`
+
+    def ratio(self) -> float:
+        """The share of them that was delivered."""
+        wanted, came = (sum(each) for each in zip(*self.pairs.values(), strict=True)) if self.pairs else (0, 0)
+        return came / wanted if wanted else float("nan")
+
+    def ratios(self) -> list[tuple[int, float]]:
+        """By number of the probe, the share that was delivered. [pubmob Fig. 5]"""
+        return [(number, came / wanted) for number, (wanted, came) in sorted(self.pairs.items())]
+
+    def percentile(self, share: float) -> float:
+        """The time that this share of those that came does not exceed; not a number when none came."""
+        return self.quantiles[round(share * POINTS)] if self.quantiles else float("nan")
+
+    def distribution(self) -> list[tuple[float, float]]:
+        """Times and the share of those that came that took no longer. [pubmob Fig. 6]"""
+        return list(zip(self.quantiles, SHARES, strict=True)) if self.quantiles else []
+
+
+class PubmobFigures(msgspec.Struct):
+    """What one run comes to."""
+
+    moves: int = 0  # after the warm-up
+    cost: dict[str, int] = {}  # after the warm-up, by type of message
+    probes: dict[str, ProbeCounts] = {}  # by group
+    entries: dict[str, float] = {}  # by broker, on average
+
+
+def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dict[str, PubmobFigures]:
+    """What each of these runs comes to, by its name."""
+    trace = analytics.read(spark, runs)
+    found = {
+        each.run: PubmobFigures(probes={group: ProbeCounts() for group in ("all", "first", "measured")})
+        for each in runs
+    }
+    for row in analytics.measured(analytics.moves(trace)).groupBy("run").count().collect():
+        found[row.run].moves = row["count"]
+    for row in analytics.control(trace, CONTROL).collect():
+        found[row.run].cost[row.message] = row.hops
+    entries = fn.sum(fn.when(fn.col("table").isin(*TABLES), fn.col("average")).otherwise(0.0))
+    sizes = analytics.table_sizes(trace).groupBy("run", "node").agg(entries.alias("entries"))
+    for row in sizes.orderBy("run", "node").collect():
+        found[row.run].entries[row.node] = row.entries
+    pairs = _grouped(analytics.probes(trace)).persist()
+    for row in pairs.groupBy("run", "group", "number").agg(fn.count("*"), fn.count("delay")).collect():
+        found[row.run].probes[row.group].pairs[row.number] = row[3], row[4]
+    for row in analytics.distribution(pairs, ["run", "group"], "delay", SHARES).where("mean is not null").collect():
+        probes = found[row.run].probes[row.group]
+        probes.mean, probes.quantiles = row["mean"], tuple(row.quantiles)
+    pairs.unpersist()
+    return found
+
+
+def _grouped(pairs: "DataFrame") -> "DataFrame":
+    """Each pair once for each group that it is in."""
+    is_measured = (fn.col("at") >= fn.col("from_s")) & (fn.col("stop") > 1)
+    groups = fn.array(
+        fn.lit("all"),
+        fn.when(fn.col("stop") == 1, "first"),
+        fn.when(is_measured, "measured"),
+    )
+    return pairs.select("run", "number", "delay", fn.explode(fn.array_compact(groups)).alias("group"))

@@ -1,0 +1,208 @@
+"""What a broker did lately: counted, and kept for a while for those who ask why.
+
+*Theory.* A node shows its watch what it takes in and what it carries out, a list at a time. The watch counts what must
+be counted, and keeps the lists themselves: whoever asks later looks through them then. So the hot path pays for a few
+additions, and questions pay for their answers.
+
+*Rules.*
+1. A watch changes nothing of what it sees.
+2. What is kept is bounded: by `KEPT_INPUTS`, `KEPT_EFFECTS` and `KEPT_RECORDS`, and by `KEPT_BYTES` of what came.
+3. A listener that does not keep up misses records, and is told how many.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from godwit.broker.effects import Arrived, Effect, Heard, Input, Tell, Trace
+from godwit.broker.messages import Delivery, Frame, Packet, Refused, Request
+from godwit.filters.events import Event
+from godwit.runtime.node import Node
+from godwit.trace import Record
+
+__all__ = ["ActivityMonitor", "Histogram", "TraceListener"]
+
+KEPT_INPUTS = 20_000
+KEPT_BYTES = 16 * 2**20
+KEPT_EFFECTS = 50_000
+KEPT_RECORDS = 10_000
+LISTENER_RECORDS_MAX = 10_000
+LOOKED_AT = 1_000
+
+SECONDS = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5)
+COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+
+
+class Histogram:
+    """How often a figure was how large."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        """It was this large once more."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+
+class TraceListener:
+    """Hears of records as they happen."""
+
+    def __init__(self, client: str = "", event: tuple[str, int] | None = None) -> None:
+        self.client = client  # "": of any
+        self.event = event  # None: of any
+        self.records: deque[tuple[float, Record]] = deque()
+        self.missed = 0
+        self.notice: Callable[[], None] = lambda: None  # that there is something
+
+    def wants(self, record: Record) -> bool:
+        """Whether it asked for such."""
+        if self.client and self.client not in (record.peer, record.publisher):
+            return False
+        return self.event is None or (record.publisher, record.sequence) == self.event
+
+    def put(self, at: float, record: Record) -> None:
+        """This happened. (rule 3)"""
+        if len(self.records) < LISTENER_RECORDS_MAX:
+            self.records.append((at, record))
+        else:
+            self.missed += 1
+        self.notice()
+
+
+class ActivityMonitor:
+    """The watch of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self.counts: dict[str, int] = {}  # records, by kind
+        self.inputs = 0
+        self.came = 0  # bytes of messages
+        self.deliveries = 0
+        self.refusals = 0
+        self.turns = Histogram(COUNTS)  # inputs in one
+        self.handling = Histogram(SECONDS)  # one turn
+        self.writing = Histogram(SECONDS)  # one batch
+        self.matching = Histogram(SECONDS)  # one event
+        self.lateness = Histogram(SECONDS)  # of the loop
+        self.written = 0  # bytes in the journal, ever
+        self.records: deque[tuple[float, Record]] = deque(maxlen=KEPT_RECORDS)
+        self.listeners: dict[TraceListener, None] = {}
+        self._turns: deque[tuple[float, int, list[tuple[Input, bytes]]]] = deque()  # when, bytes, what
+        self._kept = 0  # inputs in them
+        self._kept_bytes = 0
+        self._effects: deque[tuple[float, list[Effect]]] = deque()
+        self._kept_effects = 0
+        node.watch = self
+
+    # ------------------------------------------------------------ what the node shows
+
+    def on_turn(self, inputs: list[tuple[Input, bytes]], took_s: float, now: float) -> None:
+        """The machine has handled these, and took so long."""
+        count, size = len(inputs), sum([len(packed) for _, packed in inputs])
+        self.inputs += count
+        self.came += size
+        self.turns.add(count)
+        self.handling.add(took_s)
+        self._turns.append((now, size, inputs))
+        self._kept += count
+        self._kept_bytes += size
+        while self._turns and (self._kept > KEPT_INPUTS or self._kept_bytes > KEPT_BYTES):
+            _, size, gone = self._turns.popleft()
+            self._kept -= len(gone)
+            self._kept_bytes -= size
+            oldest = self._turns[0][0] if self._turns else now
+            while self._effects and self._effects[0][0] < oldest:  # they hold the events of those inputs, however large
+                self._kept_effects -= len(self._effects.popleft()[1])
+
+    def on_effects(self, effects: list[Effect], now: float) -> None:
+        """These are carried out now."""
+        counts, keep, delivered = self.counts, self.records.append, 0
+        for effect in effects:
+            kind = type(effect)
+            if kind is Tell:
+                said = type(effect.message)  # type: ignore[union-attr]
+                if said is Delivery:
+                    delivered += 1
+                elif said is Refused:
+                    self.refusals += 1
+            elif kind is Trace:
+                record: Record = effect.record  # type: ignore[union-attr]
+                counts[record.kind] = counts.get(record.kind, 0) + 1
+                keep((now, record))
+                if self.listeners:
+                    self._tell(now, record)
+        self.deliveries += delivered
+        self._effects.append((now, effects))
+        self._kept_effects += len(effects)
+        while self._effects and self._kept_effects > KEPT_EFFECTS:
+            self._kept_effects -= len(self._effects.popleft()[1])
+
+    def on_written(self, took_s: float, size: int) -> None:
+        """The journal has a batch of so many bytes."""
+        self.writing.add(took_s)
+        self.written += size
+
+    def _tell(self, now: float, record: Record) -> None:
+        for listener in self.listeners:
+            if listener.wants(record):
+                listener.put(now, record)
+
+    # ------------------------------------------------------------ what is asked later
+
+    def arrivals(self, id: tuple[str, int]) -> Iterator[tuple[float, str, Event]]:
+        """When an event came, from which neighbour or connection, and the event, as far as that is kept."""
+        for at, _, inputs in self._turns:
+            for input, _ in inputs:
+                event = event_in(input)
+                if event is not None and event.id == id:
+                    yield at, input.peer if isinstance(input, Arrived) else input.connection, event  # type: ignore[union-attr]
+
+    def sent(self, id: tuple[str, int]) -> Iterator[tuple[float, str, Delivery]]:
+        """When an event was sent, over which connection, and the delivery, as far as that is kept."""
+        for at, effects in self._effects:
+            for effect in effects:
+                if type(effect) is Tell and type(effect.message) is Delivery and effect.message.event.id == id:
+                    yield at, effect.connection, effect.message
+
+    def kept(self) -> Iterator[Input]:
+        """The last inputs, the oldest first."""
+        for _, _, inputs in self._turns:
+            for input, _ in inputs:
+                yield input
+
+    def told(self, kind: type) -> Iterator[tuple[str, Any]]:
+        """The last messages of a kind to clients: the connection and the message."""
+        for _, effects in self._effects:
+            for effect in effects:
+                if type(effect) is Tell and type(effect.message) is kind:
+                    yield effect.connection, effect.message
+
+    def records_of(self, id: tuple[str, int], client: str = "") -> Iterator[tuple[float, Record]]:
+        """What is on record of an event, and of what became of it for a client."""
+        for at, record in self.records:
+            if (record.publisher, record.sequence) == id and client in ("", record.peer):
+                yield at, record
+
+    def last_event(self) -> Event | None:
+        """The last event that came, if it is one of the last `LOOKED_AT` inputs."""
+        last = (input for _, _, inputs in reversed(self._turns) for input, _ in reversed(inputs))
+        events = (event_in(input) for input in islice(last, LOOKED_AT))
+        return next((event for event in events if event is not None), None)
+
+
+def event_in(input: Input) -> Event | None:
+    """The event that came with an input."""
+    message: Any = None
+    if type(input) is Heard:
+        message = input.message.wish if type(input.message) is Request else None
+    elif type(input) is Arrived:
+        message = input.frame.message if type(input.frame) is Frame else None
+        message = message.message if type(message) is Packet else message
+    event = getattr(message, "event", None)  # of any message of any routing family that bears one
+    return event if isinstance(event, Event) else None

@@ -1,0 +1,354 @@
+"""A whole broker in one process: its machine, journal, links and listeners, from one configuration.
+
+*Theory.* A broker_server puts the parts together and takes them apart again, and does nothing else. Each listener is
+one function in `LISTENERS`, which is given the broker_server and an address and answers where it listens and how it is
+closed.
+
+*Rules.*
+1. A server that cannot start has let go of all it had taken, and says in one line what was in its way.
+2. Who stops a server loses nothing: what has come is handled and written, clients are told, and the journal ends with
+   a snapshot. A server that is killed loses no more than its durability says.
+3. The machine of a journal is made as it was made when the journal began (`MachineSettings`): what is replayed gives
+   the same state only so. More neighbours, other bounds, and other settings for publishers that move are an input like
+   any other (`PublisherReconfigured`); other changes of what the machine is made of are refused.
+4. A listener that nobody has asked for, and that cannot be had, is left out with a word; one that was asked for is a
+   fault.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from godwit.broker.broker import Broker
+from godwit.errors import ConfigurationError, GodwitError, JournalError
+from godwit.filters.events import event
+from godwit.filters.language import parse
+from godwit.matching.index_matcher import IndexMatcher
+from godwit.mobility import mobile_broker
+from godwit.mobility.predictors import MovementModel
+from godwit.mobility.publisher_presence import PublisherReconfigured
+from godwit.runtime.authentication import Authenticator, LocalAuthenticator
+from godwit.runtime.configuration import Configuration, MachineSettings, address_of
+from godwit.runtime.journal import Journal, new_incarnation
+from godwit.runtime.link_authentication import LinkGuard
+from godwit.runtime.log import LibraryLogHandler, Log, make_log
+from godwit.runtime.mqtt_gateway import MqttGateway
+from godwit.runtime.node import Node
+from godwit.runtime.tcp import Address, NativeServer
+from godwit.runtime.tls import LinkSettings, TlsSettings, link_guard, server_context
+from godwit.trace import Record
+
+__all__ = ["BrokerServer", "RunningListener"]
+
+LOGGED = {"fault": "warning", "lost": "warning", "died": "warning", "refused": "info", "session_ended": "debug"}
+"""The kinds of records that are logged, and at which level."""
+
+NO_MODEL = MovementModel({}).to_text()
+
+
+class Unavailable(GodwitError):
+    """A part that this installation does not have."""
+
+
+class RunningListener(NamedTuple):
+    """A listener at work. It may be closed twice."""
+
+    address: Address
+    close: Callable[[], Awaitable[None]]
+
+
+class BrokerServer:
+    """One broker: `start`, then `stop`."""
+
+    def __init__(self, configuration: Configuration, log: Log | None = None) -> None:
+        said = configuration.settled.log
+        self.configuration = configuration
+        self.log = log if log is not None else make_log(said.level, said.format)
+        self.listening: dict[str, Address] = {}
+        self.missing: dict[str, str] = {}  # listeners that were left out, and why
+        self.on_records: list[Callable[[Record, float], None]] = [self._log_record]
+        self.node: Node
+        self.server: NativeServer
+        self.authenticator: Authenticator
+        self.tls: ssl.SSLContext | None = None
+        self.gateway: MqttGateway | None = None  # that takes MQTT over WebSocket, too
+        self._forward = LibraryLogHandler(self.log)
+        self._parts = AsyncExitStack()  # what is to be closed, the last first
+        self._is_stopping = False
+
+    # ------------------------------------------------------------ the beginning
+
+    async def start(self) -> dict[str, Address]:
+        """Make everything and listen; where, by listener."""
+        asyncio.get_running_loop().set_exception_handler(self._on_exception)
+        configuration = self.configuration
+        self.authenticator = _authenticator(configuration, self._on_trouble)
+        _warm_up()
+        self.tls, links = _tls(configuration)
+        async with AsyncExitStack() as parts:
+            logging.getLogger().addHandler(self._forward)
+            parts.callback(logging.getLogger().removeHandler, self._forward)
+            self.node = await self._node()
+            parts.push_async_callback(self.node.close)
+            parts.push_async_callback(self.node.save)
+            self.server = _server(self, links)
+            parts.push_async_callback(self.server.close)
+            for listener, start in LISTENERS.items():
+                if (found := await self._listen(listener, start)) is not None:
+                    self.listening[listener] = found.address
+                    parts.push_async_callback(found.close)
+            self._parts = parts.pop_all()
+        self.server.dial_all()
+        self.log.info("started", broker=configuration.name, **{k: str(v) for k, v in self.listening.items()})
+        return self.listening
+
+    async def _listen(self, listener: str, start: "Starter") -> RunningListener | None:
+        configuration = self.configuration
+        address = configuration.address(listener)
+        if address is None:
+            return None
+        try:
+            tls = self.tls if listener in configuration.settled.tls.listeners else None
+            return await start(self, address, tls)
+        except OSError as error:
+            raise ConfigurationError(
+                _why_not_listening(configuration.where(("listen", listener)), address, error)
+            ) from None
+        except Unavailable as error:
+            if configuration.is_said(("listen", listener)):
+                raise ConfigurationError(f"{configuration.where(('listen', listener))}: {error}") from None
+            self.missing[listener] = str(error)
+            return None
+
+    async def _node(self) -> Node:
+        """The machine, as its journal has it or as a new one."""
+        configuration = self.configuration
+        durability = configuration.settled.journal.durability
+        if durability == "memory":
+            new = configuration.made(new_incarnation())
+            self._log_model(new)
+            return Node(lambda: _machine(new), on_record=self._on_record, on_trouble=self._on_trouble)
+        journal = Journal(configuration.folder, configuration.name, durability)
+        try:
+            wanted = configuration.made(journal.incarnation)
+            self._log_model(wanted)
+            made = _recalled(journal, "made")
+            if made is None:
+                made = wanted
+                _remember(journal, "made", wanted)
+            now = _recalled(journal, "now") or made
+            if changes := now.changes(wanted):
+                raise ConfigurationError(
+                    f"{journal.folder} is the journal of another configuration ({'; '.join(changes)}): go back to it, "
+                    "or begin anew with another journal.folder"
+                )
+            first = made
+            node = Node(lambda: _machine(first), journal, on_record=self._on_record, on_trouble=self._on_trouble)
+            resettled = _resettled(wanted)
+            if _resettled(now) != resettled:
+                node.tell(resettled)
+                await node.quiet()
+                _remember(journal, "now", wanted)  # last: should it be missing, the machine is told again
+            return node
+        except GodwitError:
+            journal.close()
+            raise
+        except Exception as error:
+            journal.close()
+            raise JournalError(
+                f"{journal.folder} cannot be replayed by this version: {type(error).__name__}: {error}"
+            ) from error
+
+    def _log_model(self, made: MachineSettings) -> None:
+        """A model of other places than brokers would predict nothing, and say nothing."""
+        if made.publishers.model == NO_MODEL:
+            file = self.configuration.settled.publishers.model
+            self.log.warning("no model", reason=f"{file} does not say where clients go from {made.name}")
+
+    # ------------------------------------------------------------ while it runs
+
+    def _on_record(self, record: Record, now: float) -> None:
+        for listener in self.on_records:
+            listener(record, now)
+
+    def _log_record(self, record: Record, now: float) -> None:
+        level = LOGGED.get(record.kind)
+        if level is not None:
+            getattr(self.log, level)(record.kind, peer=record.peer, what=record.message, reason=record.detail)
+
+    def _on_trouble(self, text: str) -> None:
+        self.log.error("trouble", reason=text)
+
+    def _on_exception(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
+        error = about.get("exception")
+        reason = about["message"] if error is None else f"{type(error).__name__}: {error}"
+        self.log.error(
+            "exception", reason=reason, traceback="".join(traceback.format_exception(error)) if error else ""
+        )
+
+    def on_linked(self, peer: str) -> None:
+        """There is a connection to a neighbour."""
+        self.log.info("link up", peer=peer)
+
+    def on_closed(self, name: str, reason: str) -> None:
+        """A native connection has ended; `name` is that of a neighbour, or of a client's connection."""
+        if name in self.server.neighbours:
+            self.log.info("link down", peer=name, reason=reason or "the connection was lost")
+        elif reason and not self._is_stopping:
+            self.log.info("connection closed", connection=name, reason=reason)
+
+    # ------------------------------------------------------------ the end
+
+    async def stop(self) -> None:
+        """Let everybody go, and write down what there is."""
+        self._is_stopping = True
+        self.log.info("stopping", broker=self.configuration.name)
+        await self._parts.aclose()
+        self.log.info("stopped", broker=self.configuration.name)
+
+
+# ---------------------------------------------------------------- parts
+
+
+Starter = Callable[[BrokerServer, Address, ssl.SSLContext | None], Awaitable[RunningListener]]
+
+
+async def _native(broker_server: BrokerServer, address: Address, tls: ssl.SSLContext | None) -> RunningListener:
+    return RunningListener(
+        await broker_server.server.listen(address.host, address.port, tls), broker_server.server.close
+    )
+
+
+async def _mqtt(broker_server: BrokerServer, address: Address, tls: ssl.SSLContext | None) -> RunningListener:
+    configuration = broker_server.configuration
+    gateway = broker_server.gateway = MqttGateway(
+        broker_server.node,
+        broker_server.authenticator,
+        configuration.name,
+        configuration.mqtt_settings(),
+        traffic=configuration.traffic(),
+    )
+    return RunningListener(await gateway.listen(address.host, address.port, tls), gateway.close)
+
+
+async def _http(broker_server: BrokerServer, address: Address, tls: ssl.SSLContext | None) -> RunningListener:
+    try:
+        from godwit.runtime.http import HttpServer
+    except ImportError as error:
+        raise Unavailable(f"HTTP needs {error.name}: install godwit[server]") from None
+    said = msgspec.structs.asdict(broker_server.configuration.settled.http)
+    server = HttpServer(
+        broker_server.node, broker_server.server, broker_server.authenticator, gateway=broker_server.gateway, **said
+    )
+    return RunningListener(await server.listen(address.host, address.port, tls), server.close)
+
+
+LISTENERS: dict[str, Starter] = {"native": _native, "mqtt": _mqtt, "http": _http}
+
+
+def _authenticator(
+    configuration: Configuration, on_trouble: Callable[[str], None] = lambda text: None
+) -> Authenticator:
+    """Who may come in."""
+    security = configuration.settled.security
+    if not security.users and not security.token_key and security.anonymous == "local":
+        return LocalAuthenticator()
+    try:
+        from godwit.runtime.security import SecuritySettings, authenticator_from
+    except ImportError as error:
+        raise Unavailable(f"users and tokens need {error.name}: install godwit[server]") from None
+    settings = SecuritySettings(**msgspec.structs.asdict(security))
+    literals_max = configuration.settled.limits.filter_literals_max
+    return authenticator_from(settings, literals_max=literals_max, on_trouble=on_trouble)
+
+
+def _tls(configuration: Configuration) -> tuple[ssl.SSLContext | None, LinkGuard]:
+    """What listeners show to who connects, and what tells neighbours from others."""
+    links, tls = configuration.settled.links, configuration.settled.tls
+    said = TlsSettings(tls.certificate, tls.key, tls.authorities, tls.client_certificates)
+    linked = LinkSettings(tls=links.tls, secret=links.secret)
+    return server_context(said, linked), link_guard(configuration.name, linked, said)
+
+
+def _server(broker_server: BrokerServer, links: LinkGuard) -> NativeServer:
+    """The native side: neighbours and clients."""
+    configuration = broker_server.configuration
+    neighbours = {
+        name: address_of(neighbour.address) if neighbour.address else None
+        for name, neighbour in configuration.neighbours().items()
+    }
+    server = NativeServer(
+        configuration.name,
+        broker_server.node,
+        neighbours,
+        authenticator=broker_server.authenticator,
+        links=links,
+        traffic=configuration.traffic(),
+        frame_bytes_max=configuration.settled.limits.frame_bytes_max,
+        on_closed=broker_server.on_closed,
+    )
+    server.on_linked = broker_server.on_linked
+    return server
+
+
+def check_parts(configuration: Configuration) -> None:
+    """Read what the configuration names without starting anything. GodwitError: why it cannot be used."""
+    _authenticator(configuration)
+    _tls(configuration)
+
+
+def _warm_up() -> None:
+    """Have the matching kernels loaded, or compiled, before anybody waits for them."""
+    matcher = IndexMatcher()
+    matcher.add(1, parse("price < 10"))
+    matcher.match(event({"price": 1}))
+
+
+def _machine(made: MachineSettings) -> Broker:
+    return mobile_broker(
+        made.name,
+        made.neighbours,
+        made.config,
+        made.incarnation,
+        movements=made.movements(),
+        moving=made.publishers.config(),
+    )
+
+
+def _resettled(made: MachineSettings) -> PublisherReconfigured:
+    """What of it can be put in force in a machine that was made of something else."""
+    return PublisherReconfigured(made.neighbours, made.config.limits, made.publishers)
+
+
+def _recalled(journal: Journal, name: str) -> MachineSettings | None:
+    text = journal.recall(name)
+    return None if text is None else msgspec.json.decode(text, type=MachineSettings)
+
+
+def _remember(journal: Journal, name: str, made: MachineSettings) -> None:
+    journal.remember(name, msgspec.json.encode(made).decode())
+
+
+def _why_not_listening(where: str, address: Address, error: OSError) -> str:
+    """Why no connections can be taken there, in one line."""
+    if error.errno == errno.EADDRINUSE:
+        return f"{where}: {address} is in use by another program; choose another port, or 0 for any"
+    if error.errno == errno.EACCES:
+        return f"{where}: {address} is not for every user: ports from 1024 on are"
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"{where}: {address.host} is no address of this machine"
+    return f"{where}: {address} cannot be listened at: {error.strerror or error}"
+
+
+def folder_of(configuration: Configuration) -> Path | None:
+    """Where the journal is, if there is one."""
+    return None if configuration.settled.journal.durability == "memory" else configuration.folder

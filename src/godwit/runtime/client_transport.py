@@ -1,0 +1,225 @@
+"""A client's way to a broker: addresses as people write them, a connection that notices silence, errors in words."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol, cast
+
+from godwit.broker.effects import Effect, Heard
+from godwit.errors import GodwitError, PeerFault
+from godwit.runtime.clock import SYSTEM, Clock
+from godwit.runtime.tcp import Address
+from godwit.runtime.wire import Frames, Intro
+
+__all__ = [
+    "BEAT_S",
+    "DIAL_S",
+    "PORT",
+    "SILENCE_S",
+    "Dial",
+    "Environment",
+    "RetryPause",
+    "TcpTransport",
+    "Transport",
+    "TransportOwner",
+    "address",
+    "dial",
+    "why_unreachable",
+]
+
+PORT = 7077
+DIAL_S = 5.0
+BEAT_S = 5.0
+SILENCE_S = 30.0
+
+
+class Transport(Protocol):
+    """The client's end of a connection, as its owner sees it."""
+
+    name: str
+    lost: asyncio.Event
+
+    def write(self, messages: list[Any]) -> None:
+        """Send these, in one go."""
+
+    def close(self) -> None:
+        """Close it when all that was written is sent."""
+
+    def abort(self) -> None:
+        """Close it at once."""
+
+    def pause(self) -> None:
+        """Read nothing for a while."""
+
+    def read_on(self) -> None:
+        """Read again."""
+
+
+class TransportOwner(Protocol):
+    """Whose connection it is."""
+
+    intro: Intro
+    closed_because: str
+
+    def handle(self, input: Any) -> None:
+        """Something has happened."""
+
+
+class TcpTransport(asyncio.Protocol):
+    """The client's end of a connection.
+
+    One on which nothing has come for `SILENCE_S` is given up: we say Intro every `BEAT_S`, and a broker that is there
+    answers. So a broker that is cut off, and of whose end nobody can tell us, does not keep us.
+    """
+
+    def __init__(self, owner: TransportOwner, name: str) -> None:
+        self.owner = owner
+        self.name = name
+        self.lost = asyncio.Event()
+        self._frames = Frames()
+        self._transport: asyncio.Transport | None = None
+        self._heard_at = 0.0
+        self._beating: asyncio.TimerHandle | None = None
+        self._is_paused = False
+
+    # ------------------------------------------------------------ from the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # that of uvloop is one without saying so
+        self._heard_at = asyncio.get_running_loop().time()
+        self._beat(self.owner.intro)
+
+    def _beat(self, intro: Intro) -> None:
+        """Say that we are there, and look whether the broker is."""
+        loop = asyncio.get_running_loop()
+        assert self._transport is not None
+        if loop.time() - self._heard_at > SILENCE_S and not self._is_paused:
+            self.owner.closed_because = "nothing has come for too long"
+            self._transport.abort()
+            return
+        self._transport.write(Frames.packed([intro]))
+        self._beating = loop.call_later(BEAT_S, self._beat, Intro())
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
+        try:
+            for message, _ in self._frames.feed(data):
+                if type(message) is not Intro:
+                    self.owner.handle(Heard(self.name, message))
+        except PeerFault as fault:
+            self.owner.closed_because = str(fault)
+            self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+        if error is not None:
+            self.owner.closed_because = self.owner.closed_because or why_unreachable(error)
+        self.lost.set()
+
+    # ------------------------------------------------------------ for its owner
+
+    def write(self, messages: list[Any]) -> None:
+        """Send these, in one go."""
+        if self._transport is not None:
+            self._transport.write(Frames.packed(messages))
+
+    def close(self) -> None:
+        """Close it when all that was written is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        """Read nothing for a while."""
+        self._is_paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def read_on(self) -> None:
+        """Read again."""
+        self._is_paused = False
+        self._heard_at = asyncio.get_running_loop().time()
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+
+Dial = Callable[[TransportOwner, str, Address, ssl.SSLContext | None], Awaitable[Transport]]
+"""Makes a connection to a broker: its owner, its name, where the broker is, and whom to trust. OSError: it cannot."""
+
+
+async def dial(owner: TransportOwner, name: str, seed: Address, tls: ssl.SSLContext | None) -> Transport:
+    """Make a connection over TCP."""
+    wire = TcpTransport(owner, name)
+    async with asyncio.timeout(DIAL_S):
+        await asyncio.get_running_loop().create_connection(lambda: wire, seed.host, seed.port, ssl=tls)
+    return wire
+
+
+class Environment(NamedTuple):
+    """What a client runs on: the time it goes by, how it gets a connection, and who sees what its machine asks for."""
+
+    clock: Clock = SYSTEM
+    dial: Dial = dial
+    watch: Callable[[list[Effect]], None] = lambda effects: None
+
+
+class RetryPause:
+    """A client that has nobody to dial waits, for a while or until it is to go elsewhere."""
+
+    def __init__(self, clock: Clock, moved: asyncio.Event, on_begin: Callable[[], None]) -> None:
+        self.is_on = False
+        self._clock = clock
+        self._moved = moved
+        self._on_begin = on_begin
+        self._over = asyncio.Event()
+
+    async def take(self, wait_s: float | None) -> None:
+        """Wait for so long; None: for ever."""
+        if self._moved.is_set():
+            return
+        self.is_on = True
+        self._over.clear()
+        self._on_begin()
+        timer = None if wait_s is None else self._clock.call_later(wait_s, self.end)
+        try:
+            await self._over.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def end(self) -> None:
+        """It waits no longer."""
+        self.is_on = False
+        self._over.set()
+
+
+def address(seed: Address | str) -> Address:
+    """Where a broker is: `host:port`, `[host]:port` or `host` alone, for the usual port."""
+    if isinstance(seed, Address):
+        return seed
+    text = seed.strip()
+    bare = text.endswith("]") or ":" not in text
+    host, port = (text, str(PORT)) if bare else text.rsplit(":", 1)
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise GodwitError(f"{seed!r} is no address of a broker: it must be host:port, such as 127.0.0.1:{PORT}")
+    return Address(host, int(port))
+
+
+def why_unreachable(error: Exception) -> str:
+    """Why a broker cannot be reached, in a few words."""
+    if isinstance(error, ConnectionRefusedError):
+        return "nobody listens there"
+    if isinstance(error, socket.gaierror):
+        return "there is no such host"
+    if isinstance(error, TimeoutError):
+        return f"no answer in {DIAL_S:g} s"
+    if isinstance(error, ssl.SSLError):
+        return f"no safe connection: {getattr(error, 'verify_message', '') or error.reason or error}"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,217 @@
+"""The sections of a broker's configuration: every key, what may stand there, and what holds when nothing does.
+
+*Rules.*
+1. These structs are the only description of the configuration. `configuration.py` reads and checks by them, and a test
+   fails when `docs/reference/configuration.md` does not explain a key or shows another default.
+2. Keys carry their unit: `_s`, `_bytes`, `_per_s`. A key that names a file holds a path; "" is none.
+3. Where a machine has settings of its own, the section has a field for each, with the machine's default.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from godwit.broker.limits import Limits
+from godwit.broker.links import LinkConfig
+from godwit.broker.spcf import CONTEXTS_MAX
+from godwit.mobility.publisher_presence import PublisherSettings
+from godwit.mqtt.mqtt_effects import MqttSettings
+from godwit.runtime.journal import Durability
+from godwit.runtime.rate_limits import TrafficLimits
+from godwit.runtime.wire import FRAME_BYTES_MAX
+
+__all__ = [
+    "BrokerSection",
+    "BrokerSettings",
+    "Edge",
+    "HttpSection",
+    "JournalSection",
+    "LimitsSection",
+    "LinksSection",
+    "ListenSection",
+    "LogSection",
+    "MqttSection",
+    "Neighbour",
+    "PublishersSection",
+    "SecuritySection",
+    "TlsSection",
+]
+
+_LIMITS, _LINK, _MQTT, _TRAFFIC = Limits(), LinkConfig(), MqttSettings(), TrafficLimits()
+_MOVING = PublisherSettings()
+YEAR_S = 31_536_000
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+SomeSeconds = Annotated[float, msgspec.Meta(gt=0)]
+Cost = Annotated[float, msgspec.Meta(gt=0)]
+Listener = Literal["native", "mqtt", "http"]
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True):
+    """One link of the whole network."""
+
+    a: Text
+    b: Text
+    cost: Cost = 1.0
+
+
+class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the broker is, and how it routes. All brokers of a network route alike."""
+
+    name: Text = "b1"
+    family: Literal["tree", "graph"] = "tree"
+    reduction: Text = "covering"  # one of `broker.reductions.reductions()`, which packages may add to
+    excess_max: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    advertisements: Literal["required", "optional", "off"] = "optional"
+    strategy: Literal["gsf", "spcf"] = "gsf"
+    matching: Literal["source", "hops"] = "source"
+    contexts_max: Count = CONTEXTS_MAX
+    overlay: tuple[Edge, ...] = ()
+    steps: Literal["bound", "paper", "anything"] = "bound"
+    components: tuple[Text, ...] = ()
+    attach_policies: tuple[Text, ...] = ()
+
+
+class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker with which this one has a link."""
+
+    address: str = ""
+    cost: Cost = 1.0
+
+
+class ListenSection(msgspec.Struct, frozen=True, kw_only=True):
+    """Where connections are taken: host:port, or "" for nowhere."""
+
+    native: str = "127.0.0.1:7077"
+    mqtt: str = "127.0.0.1:1883"
+    http: str = "127.0.0.1:7080"
+
+
+class JournalSection(msgspec.Struct, frozen=True, kw_only=True):
+    """What the broker remembers, and where."""
+
+    folder: str = ""  # "": godwit-data/NAME
+    durability: Durability = "relaxed"
+
+
+class TlsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """The broker's certificate, and whose certificates it trusts."""
+
+    certificate: str = ""
+    key: str = ""
+    authorities: str = ""
+    client_certificates: Literal["none", "optional", "required"] = "none"
+    listeners: tuple[Listener, ...] = ("native", "mqtt", "http")
+
+
+class LinksSection(msgspec.Struct, frozen=True, kw_only=True):
+    """How neighbours prove who they are, and the times and bounds of links."""
+
+    tls: bool = False
+    secret: str = ""  # a file
+    ack_s: Seconds = _LINK.ack_s
+    resend_s: SomeSeconds = _LINK.resend_s
+    resend_s_max: SomeSeconds = _LINK.resend_s_max
+    window: Count = _LINK.window
+    outbox_max: Count = _LINK.outbox_max
+    dead_after_s: SomeSeconds | Literal["never"] = "never"
+
+
+class SecuritySection(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may come in, and what becomes of what is not granted."""
+
+    anonymous: Literal["local", "never"] = "local"
+    users: str = ""
+    token_key: str = ""
+    token_algorithms: tuple[Text, ...] = ()
+    token_issuer: str = ""
+    token_audience: str = ""
+    excess: Literal["refuse", "narrow"] = "refuse"
+    asserted: tuple[Text, ...] = ()
+
+
+class LimitsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients and peers can make the broker keep, and no more."""
+
+    sessions_max: Count = _LIMITS.sessions_max
+    subscriptions_max: Count = _LIMITS.subscriptions_max
+    advertisements_max: Count = _LIMITS.advertisements_max
+    filter_literals_max: Count = _LIMITS.filter_literals_max
+    window: Count = _LIMITS.window
+    queue_events_max: Count = _LIMITS.queue_events_max
+    queue_bytes_max: Count = _LIMITS.queue_bytes_max
+    session_expiry_s: SomeSeconds | Literal["never"] = _LIMITS.session_expiry_s or "never"
+    notes_max: Count = _LIMITS.notes_max
+    note_bytes_max: Count = _LIMITS.note_bytes_max
+    seen_window: Count = _LIMITS.seen_window
+    seen_publishers_max: Count = _LIMITS.seen_publishers_max
+    retained_max: Count = _LIMITS.retained_max
+    retained_bytes_max: Count = _LIMITS.retained_bytes_max
+    frame_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = FRAME_BYTES_MAX
+    connections_max: Count = _TRAFFIC.connections_max
+    connections_per_host_max: Count = _TRAFFIC.connections_per_host_max
+    intro_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = _TRAFFIC.intro_bytes_max
+    messages_per_s: Annotated[float, msgspec.Meta(ge=0)] = _TRAFFIC.messages_per_s
+    messages_burst: Count = _TRAFFIC.messages_burst
+
+
+class MqttSection(msgspec.Struct, frozen=True, kw_only=True):
+    """What MQTT clients are offered."""
+
+    receive_maximum: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = _MQTT.receive_maximum
+    received_max: Annotated[int, msgspec.Meta(ge=1, le=3_000)] = _MQTT.received_max
+    topic_alias_maximum: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.topic_alias_maximum
+    maximum_packet_size: Annotated[int, msgspec.Meta(ge=1_024, le=268_435_460)] = _MQTT.maximum_packet_size
+    in_flight_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = _MQTT.in_flight_max
+    alias_out_max: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.alias_out_max
+    queue_max: Count = _MQTT.queue_max
+    early_packets_max: Count = _MQTT.early_packets_max
+    subscriptions_max: Count = _MQTT.subscriptions_max
+    keep_alive_max_s: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.keep_alive_max_s
+    session_expiry_max_s: Annotated[int, msgspec.Meta(ge=0, le=4_294_967_295)] = _MQTT.session_expiry_max_s
+    reason_strings: bool = _MQTT.reason_strings
+
+
+class HttpSection(msgspec.Struct, frozen=True, kw_only=True):
+    """HTTP and WebSocket."""
+
+    origins: tuple[Text, ...] = ()
+    connections_max: Count = 1_000
+    body_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = 16 * 2**20
+
+
+class LogSection(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "text", "json"] = "auto"
+
+
+class PublishersSection(msgspec.Struct, frozen=True, kw_only=True):
+    """What brokers do for publishers that are on their way. All brokers of a network should say the same."""
+
+    delay_s: Annotated[float, msgspec.Meta(ge=0, le=YEAR_S)] = _MOVING.delay_s
+    prefetch_s: Annotated[float, msgspec.Meta(ge=0, le=YEAR_S)] = _MOVING.prefetch_s
+    lease_s: Annotated[float, msgspec.Meta(ge=1, le=YEAR_S)] = _MOVING.lease_s
+    proxies: dict[str, tuple[Text, ...]] = {}
+    model: str = ""  # a file
+
+
+class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole configuration of a broker."""
+
+    broker: BrokerSection = BrokerSection()
+    neighbours: dict[str, str | Neighbour] = {}
+    listen: ListenSection = ListenSection()
+    journal: JournalSection = JournalSection()
+    tls: TlsSection = TlsSection()
+    links: LinksSection = LinksSection()
+    security: SecuritySection = SecuritySection()
+    limits: LimitsSection = LimitsSection()
+    mqtt: MqttSection = MqttSection()
+    http: HttpSection = HttpSection()
+    log: LogSection = LogSection()
+    places: dict[str, str | Annotated[float, msgspec.Meta(ge=0)]] = {}
+    publishers: PublishersSection = PublishersSection()

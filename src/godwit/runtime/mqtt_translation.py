@@ -1,0 +1,239 @@
+"""What an MQTT client asks of Godwit, in Godwit's words: events, subscriptions, context, and the notes beside them.
+
+*Rules.*
+1. A wish and the notes that belong to it are said in one turn, so that both are in the journal, or neither is.
+2. An event's number is the number of its request, counted from when its session began, in microseconds since 1970: so
+   numbers of one client grow from session to session, as long as the clocks of brokers agree better than the time
+   between them.
+3. A topic that begins with `$` is not for clients, but for `$ctx`: what is published there is the client's context. It
+   is kept as a note, for events bear it.
+4. What cannot be published is refused with a reason; nothing of it is done.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from godwit.broker import messages as said
+from godwit.errors import GodwitError, PeerFault
+from godwit.filters.events import Attributes, Event
+from godwit.mqtt import mqtt_effects
+from godwit.mqtt.mqtt_effects import NEVER, PersistentState
+from godwit.mqtt.packets import Publish, Will
+from godwit.mqtt.reason_codes import ReasonCode
+from godwit.mqtt.session_notes import SUB, grant_note
+from godwit.runtime.in_process_connection import InProcessConnection
+from godwit.runtime.mqtt_events import CONTEXT, attributes_of, context_of_payload, context_of_properties, stamps_of
+from godwit.runtime.mqtt_requests import OnAnswer, Requests
+from godwit.runtime.wire import NATIVE
+
+if TYPE_CHECKING:
+    from godwit.runtime.mqtt_gateway import MqttGateway
+
+__all__ = ["MqttTranslator"]
+
+FILTER_BYTES_MAX = 4_000  # of a topic filter: it must fit into a note
+LIGHT_TOPIC_MAX = 1_024  # characters
+SEQUENCE, CTX = "seq", "ctx"  # notes of ours
+TO = "$to"
+
+
+class MqttTranslator:
+    """The wishes of one client, while it is attached. `tell` has its MQTT session hear of answers."""
+
+    def __init__(
+        self,
+        gateway: "MqttGateway",
+        inner: InProcessConnection,
+        client: str,
+        attached: said.Attached,
+        kept: Callable[[], PersistentState],
+        tell: Callable[[mqtt_effects.Input], None],
+        break_off: Callable[[str], None],
+    ) -> None:
+        self.requests = Requests(inner, attached.accepted, self._on_all_published, self._on_unpublished)
+        self._gateway, self._client = gateway, client
+        self._kept, self._tell, self._break_off = kept, tell, break_off
+        self._linger_s: float | None = -1.0
+        self._base = _whole(attached.notes.get(SEQUENCE))
+        self._know_context(_context(attached.notes))
+        if gateway.node.machine.config.advertisements == "required":  # type: ignore[attr-defined]
+            self._ask(said.Advertise((client, "all"), inner.principal.grants.publish))  # MQTT has no word for it
+        if not self._base:
+            self._base = int(gateway.now() * 1e6)
+            self.keep(SEQUENCE, msgspec.msgpack.encode(self._base))
+
+    def _ask(self, wish: Any, on_answer: OnAnswer | int | None = None, bulk: bytes | None = None) -> None:
+        try:
+            self.requests.ask(wish, on_answer, bulk)
+        except PeerFault as fault:
+            self._break_off(str(fault))
+
+    def keep(self, key: str, value: bytes | None) -> None:
+        """Write something down with the session; None: it is over."""
+        self._ask(said.Note(key, value))
+
+    def linger(self, seconds: int) -> None:
+        """When the client is away, let its session stay for so long."""
+        linger_s = None if seconds >= NEVER else float(seconds)
+        if linger_s != self._linger_s:
+            self._linger_s = linger_s
+            self._ask(said.SetSessionExpiry(linger_s))
+
+    def set_context(self, context: Attributes, on_answer: OnAnswer | None = None) -> None:
+        """Say that the client's context is this from now on."""
+        before = self._context
+
+        def answered(reason: str | None, is_denied: bool) -> None:
+            if reason is not None and self._context is context:
+                self._know_context(before)
+                self.keep(CTX, msgspec.msgpack.encode(before))
+            if on_answer is not None:
+                on_answer(reason, is_denied)
+
+        self._know_context(context)
+        self._ask(said.Context(dict(context)), answered)
+        self.keep(CTX, msgspec.msgpack.encode(context))
+
+    def _know_context(self, context: Attributes) -> None:
+        self._context, self._stamps = context, stamps_of(context)
+
+    # ------------------------------------------------------------ events
+
+    def publish(self, wanted: mqtt_effects.PublishEvent | Publish | Will, number: int, now: float) -> None:
+        """Publish this, or say why not, if it has a number."""
+        topic = wanted.topic
+        on_answer = number or None
+        try:
+            if topic[0] == "$":
+                self._publish_specially(wanted, number)
+                return
+            event = self._event(wanted, self.requests.said + 1, now)
+        except GodwitError as error:
+            self._gateway.counts["refused"] += 1
+            if number:
+                self._on_unpublished(number, str(error), False)
+            return
+        self._gateway.counts["published"] += 1
+        if wanted.retain:
+            self._ask(said.Retain(event, topic, clear=not wanted.payload), on_answer)
+        else:
+            is_light = not wanted.properties and len(topic) < LIGHT_TOPIC_MAX
+            self._ask(said.Publish(event), on_answer, event.payload if is_light else None)
+
+    def _publish_specially(self, wanted: mqtt_effects.PublishEvent | Publish | Will, number: int) -> None:
+        """What a client publishes to `$ctx` is its context; other topics that begin with `$` are not for clients."""
+        topic = wanted.topic
+        if topic != CONTEXT and not topic.startswith(f"{CONTEXT}/"):
+            raise PeerFault(f"{topic}: of topics that begin with $, clients may publish to {CONTEXT} alone")
+        told = context_of_properties(wanted.properties)
+        if told is not None and not wanted.payload and topic == CONTEXT:
+            context: Attributes = told
+        else:
+            context = context_of_payload(topic, wanted.payload, self._context)
+        self.set_context(context, partial(self._on_published, number) if number else None)
+
+    def _event(self, wanted: mqtt_effects.PublishEvent | Publish | Will, number: int, now: float) -> Event:
+        properties = wanted.properties
+        attributes = attributes_of(wanted.topic, wanted.payload, wanted.qos, wanted.retain, properties, self._stamps)
+        if not properties:
+            return Event(attributes, self._client, self._base + number, wanted.payload, None, now)
+        expiry_s = properties.get("message_expiry_interval")
+        to = [value for name, value in properties.get("user_property", ()) if name == TO]
+        return Event(
+            attributes,
+            self._client,
+            self._base + number,
+            wanted.payload,
+            properties.get("content_type"),
+            now,
+            None if expiry_s is None else now + expiry_s,
+            self._gateway.filter_on_context(to[-1]) if to else None,
+        )
+
+    def _on_published(self, number: int, reason: str | None, is_denied: bool) -> None:
+        if reason is None:
+            self._tell(mqtt_effects.Accepted(number))
+        else:
+            self._on_unpublished(number, reason, is_denied)
+
+    def _on_all_published(self, numbers: list[int]) -> None:
+        self._tell(mqtt_effects.AllAccepted(numbers))
+
+    def _on_unpublished(self, number: int, reason: str, is_denied: bool) -> None:
+        code = ReasonCode.NOT_AUTHORIZED if is_denied else ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+        if reason.startswith("$"):
+            code = ReasonCode.TOPIC_NAME_INVALID
+        self._tell(mqtt_effects.Accepted(number, code, reason))
+
+    def subscribe(self, effect: mqtt_effects.AddSubscriptions) -> None:
+        """Let these subscriptions stand."""
+        codes: list[int | None] = [None] * len(effect.wishes)
+        reasons: list[str] = []
+        for place, wish in enumerate(effect.wishes):
+            text = wish.subscription.filter
+            if len(text.encode()) > FILTER_BYTES_MAX:
+                reasons.append(f"a topic filter of more than {FILTER_BYTES_MAX} bytes")
+                codes[place] = ReasonCode.QUOTA_EXCEEDED
+                continue
+            subscribe = said.Subscribe(
+                (self._client, text), wish.topics.filter, share=wish.topics.share or "", retained=wish.wants_retained
+            )
+            self._ask(subscribe, partial(self._on_subscribed, effect, codes, reasons, place))
+            granted = self._kept().subscriptions.get(text)
+            if granted is not None:
+                self.keep(SUB + text, grant_note(granted))
+        self._answer_subscribe(effect, codes, reasons)
+
+    def _on_subscribed(
+        self,
+        effect: mqtt_effects.AddSubscriptions,
+        codes: list[int | None],
+        reasons: list[str],
+        place: int,
+        reason: str | None,
+        is_denied: bool,
+    ) -> None:
+        if reason is None:
+            codes[place] = effect.wishes[place].subscription.qos
+        else:
+            reasons.append(reason)
+            codes[place] = ReasonCode.NOT_AUTHORIZED if is_denied else ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+        self._answer_subscribe(effect, codes, reasons)
+
+    def _answer_subscribe(
+        self, effect: mqtt_effects.AddSubscriptions, codes: list[int | None], reasons: list[str]
+    ) -> None:
+        known = tuple(code for code in codes if code is not None)
+        if len(known) < len(codes):
+            return
+        standing = self._kept().subscriptions
+        self._tell(mqtt_effects.Subscribed(effect.request, known, "; ".join(reasons)))
+        for wish, code in zip(effect.wishes, known, strict=True):
+            if code >= 0x80:  # what stood before stands again
+                text = wish.subscription.filter
+                granted = standing.get(text)
+                self.keep(SUB + text, None if granted is None else grant_note(granted))
+
+    def unsubscribe(self, effect: mqtt_effects.EndSubscriptions) -> None:
+        """Let these stand no more."""
+        for text in effect.filters:
+            self._ask(said.Unsubscribe((self._client, text)))
+            self.keep(SUB + text, None)
+
+
+def _whole(note: bytes | None) -> int:
+    try:
+        return msgspec.msgpack.decode(note, type=int) if note else 0
+    except msgspec.MsgspecError:
+        return 0
+
+
+def _context(notes: Mapping[str, bytes]) -> Attributes:
+    note = notes.get(CTX)
+    try:
+        return NATIVE.attributes(msgspec.msgpack.decode(note, type=dict[str, Any])) if note else {}
+    except (msgspec.MsgspecError, ValueError):
+        return {}

@@ -1,0 +1,600 @@
+"""A client on real sockets: `async with connect(...)`, `async for` over what was subscribed to.
+
+*Theory.* The face of the client's machine (`client/client.py`), which does all the work: it numbers requests, says
+again what was not acknowledged, keeps events while there is no connection, and tells doubles apart. This module gives
+it a clock, timers and a connection, and dials the next seed when one fails or is lost.
+
+*Rules.*
+1. What is asked for is asked for whether there is a connection or not. Who awaits it waits for the answer: `Refused`
+   when a broker says no.
+2. Events of a subscription come in order, once. An application that does not read them holds up its own connection and
+   no other's: past `UNREAD_MAX` events nothing is read from the socket until it does, answers neither.
+3. Events that are published wait in a buffer of `buffer` events until a broker has them. Past that the oldest is lost,
+   on record, one that nobody is known to want before any other; `room` waits until there is room.
+4. Reconnecting is at once after a connection that was good, and to another seed after one that failed. When all have
+   failed it waits for `RETRY_FIRST_S`, then twice as long each time, up to `RETRY_MAX_S`, with some chance in it, so
+   that a thousand clients of a broker that comes back do not come at once.
+5. A client that was given no name cannot come back, and ends its session when it goes.
+6. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
+   the clock, so that no number comes twice.
+7. `move` counts from the moment it is called: a connection that is just being made to where we were is not used.
+8. Where what is read is what counts (`confirm`), brokers are told of nothing else, also when a connection begins: what
+   was not read when the process ends comes again to the next one of that name.
+9. A client that has lost its memory, and comes back to a session, may get events of a subscription before it has asked
+   for that again: they are held until it does, or until it unsubscribes from anything.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import suppress
+from random import random
+from secrets import token_hex
+from types import TracebackType
+from typing import Any, Literal, Self
+from weakref import WeakValueDictionary
+
+from msgspec.structs import replace as changed
+
+from godwit.broker.effects import (
+    Close,
+    Closed,
+    Effect,
+    Heard,
+    Notify,
+    Opened,
+    StartTimer,
+    StopTimer,
+    Tell,
+    TimerDue,
+    TimerKey,
+    Trace,
+)
+from godwit.broker.messages import Accepted, Attached, Bye, Delivery, QueueRules, Receipt, Received
+from godwit.broker.messages import Refused as RefusedMessage
+from godwit.client.client import Client, ClientConfig
+from godwit.client.request_outbox import CONTEXT, LINGER, Topic
+from godwit.errors import GodwitError, NotConnected, Refused, SubscriptionError
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.filters.values import Value
+from godwit.runtime.client_transport import DIAL_S, PORT, Environment, RetryPause, Transport, address, why_unreachable
+from godwit.runtime.clock import Timer
+from godwit.runtime.pending_requests import OnState, PendingRequest, State, States, Subscription, Unclaimed, Unread
+from godwit.runtime.tcp import Address
+from godwit.runtime.wire import Intro
+
+__all__ = ["NetworkClient", "PendingRequest", "State", "Subscription", "connect"]
+
+RETRY_FIRST_S = 0.05
+RETRY_MAX_S = 5.0
+GOOD_S = 1.0  # a connection that lasted for so long was good
+LEAVE_S = 5.0  # for events that no broker has yet, when the client goes
+UNREAD_MAX = 4_096
+NEVER = 10**9
+
+
+class NetworkClient:
+    """A client that is, or is about to be, connected to one of its seeds."""
+
+    def __init__(
+        self,
+        seeds: Iterable[Address],
+        name: str,
+        config: ClientConfig,
+        *,
+        intro: Intro = Intro(),  # noqa: B008 (it is frozen)
+        tls: ssl.SSLContext | None = None,
+        on_state: OnState | None = None,
+        stays: bool = True,
+        confirms_read: bool = False,
+        surroundings: Environment = Environment(),  # noqa: B008
+    ) -> None:
+        self._clock, self._dial, self._watch = surroundings
+        self.machine = Client(name, config)
+        self.intro = intro
+        self.closed_because = ""  # the last reason why there was no connection
+        self.was_known = False  # the broker had a session of ours when it let us in
+        self._states = States(on_state, self._clock)
+        self.seeds = list(seeds)  # the brokers that it dials, in this order
+        self._tls = tls
+        self._stays = stays
+        self._subscriptions: dict[str, Subscription] = {}
+        self._asked: WeakValueDictionary[int, PendingRequest] = WeakValueDictionary()  # by the identity of a wish
+        self._wire: Transport | None = None
+        self._timers: dict[TimerKey, Timer] = {}
+        self._unsent: list[Any] = []
+        self._will_flush = False
+        self._unread = Unread()
+        self._unclaimed: Unclaimed | None = None  # rule 9; None: nothing is held
+        self._confirms_read = confirms_read
+        self._told_up_to = 0
+        self._came_up_to = 0  # the last delivery on this connection
+        self.machine.kept = 0 if confirms_read else None
+        self._changed = asyncio.Event()
+        self._moved = asyncio.Event()  # since the last connection was begun
+        self._rest = RetryPause(self._clock, self._moved, self._changed.set)
+        self._names: dict[Address, str] = {}  # of the brokers that we have been at
+        self._running: asyncio.Task[None] | None = None
+        self._made = 0
+
+    def __repr__(self) -> str:
+        return f"<client {self.name!r}, {self.state}>"
+
+    @property
+    def name(self) -> str:
+        """By which brokers know it."""
+        return self.machine.name
+
+    # ------------------------------------------------------------ coming and going
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self._run())
+        self._running.add_done_callback(self._on_run_ended)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and self.machine.unanswered():
+                await self.flushed(LEAVE_S)
+        finally:
+            await self.close(leave=not self._stays)
+
+    async def close(self, *, leave: bool = False) -> None:
+        """Go. The session stays at its broker for a while, unless we leave for good."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        if leave:
+            self._do(self.machine.leave(self._clock.time()))
+        for handle in self._timers.values():
+            handle.cancel()
+        self._flush()
+        if self._wire is not None:
+            self._wire.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DIAL_S):
+                    await self._wire.lost.wait()
+        self._over()
+
+    def _on_run_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.closed_because = f"{type(error).__name__}: {error}"
+            self._over()
+
+    def _over(self) -> None:
+        for subscription in self._subscriptions.values():
+            subscription.end()
+        for asked in list(self._asked.values()):
+            asked.settle(NotConnected("the client went before a broker had answered"))
+        self._now("closed", "")
+        self._changed.set()
+
+    async def _run(self) -> None:
+        """Dial one seed after the other, and again when a connection is lost. (rule 4)"""
+        wait_s, at = RETRY_FIRST_S, 0
+        while True:
+            if self._moved.is_set():
+                wait_s, at = RETRY_FIRST_S, 0
+                self._moved.clear()
+            if not self.seeds:
+                await self._rest.take(None)
+                continue
+            lasted_s = await self._visit(self.seeds[at % len(self.seeds)])
+            if lasted_s >= GOOD_S:
+                wait_s = RETRY_FIRST_S
+            else:
+                at += 1
+                if at % max(len(self.seeds), 1) == 0:
+                    await self._rest.take(wait_s * (0.5 + random()))
+                    wait_s = min(2 * wait_s, RETRY_MAX_S)
+
+    async def _visit(self, seed: Address) -> float:
+        """Be connected to one broker, for as long as that lasts: the seconds since it has let us in, or 0."""
+        self.closed_because = ""
+        try:
+            wire = await self._dial(self, self._names.get(seed, str(seed)), seed, self._tls)
+        except (OSError, ValueError, TimeoutError) as error:
+            self.closed_because = f"{seed}: {why_unreachable(error)}"
+            self._now("away" if self.state.broker else "connecting", self.closed_because)
+            return 0.0
+        if self._moved.is_set():  # rule 7
+            wire.abort()
+            return 0.0
+        self._wire = wire
+        self._unsent.clear()  # of another connection
+        self.handle(Opened(wire.name))
+        await wire.lost.wait()
+        was_let_in = self.machine.is_attached
+        if was_let_in:
+            self._names[seed] = self.machine.home
+        self.handle(Closed(wire.name))
+        self._wire = None
+        lasted_s = self._clock.time() - self.state.since if was_let_in else 0.0
+        reason = "it goes elsewhere" if self._moved.is_set() else self.closed_because or "the connection was lost"
+        self._now("away" if self.state.broker else "connecting", reason)
+        return lasted_s
+
+    async def move(self, *seeds: Address | str) -> None:
+        """Go to other brokers, from now on. Without any: be away until the next move."""
+        self.seeds = [address(seed) for seed in seeds]
+        self._moved.set()
+        self._rest.end()
+        if self._wire is not None:
+            self._wire.abort()
+            self.handle(Closed(self._wire.name))  # at once: who awaits `attached` next means the next broker
+
+    # ------------------------------------------------------------ what the application asks for
+
+    async def subscribe(
+        self,
+        filter: Filter | str,
+        *,
+        name: str = "",
+        sender: Filter | str | None = None,
+        expires: float | None = None,
+        queue: QueueRules | None = None,
+        retained: bool = False,
+        share: str = "",
+    ) -> Subscription:
+        """Want what `filter` matches, from publishers whose context `sender` matches.
+
+        `expires`: until then, in seconds since 1970. `queue`: what may go while we are away. `retained`: begin with the
+        events that are kept for later subscribers. `share`: of the subscriptions that
+        say so with the same filter, one gets it.
+        """
+        self._made += 1
+        name = name or f"s{self._made}-{token_hex(3)}"
+        is_new = name not in self._subscriptions
+        subscription = self._subscriptions.setdefault(name, Subscription(name, filter, self))
+        for event in self._unclaimed.claim(name) if self._unclaimed is not None else ():
+            self._unread.claimed()
+            subscription.put(event, 0)
+        try:
+            await self._subscribed(subscription, filter, sender, expires, queue, share=share, retained=retained)
+        except GodwitError:
+            if is_new:
+                self._forget(subscription)
+            raise
+        return subscription
+
+    async def replace(
+        self,
+        subscription: Subscription,
+        filter: Filter | str,
+        *,
+        sender: Filter | str | None = None,
+        expires: float | None = None,
+        queue: QueueRules | None = None,
+        share: str = "",
+    ) -> None:
+        """Want this instead, with no gap and no double. If it is refused, all stays as it was."""
+        if self._subscriptions.get(subscription.name) is not subscription:
+            raise SubscriptionError(f"there is no subscription {subscription.name!r}")
+        await self._subscribed(subscription, filter, sender, expires, queue, share=share)
+
+    async def _subscribed(self, subscription: Subscription, filter: Filter | str, *more: Any, **others: Any) -> None:
+        sender, expires, queue = more
+        effects = self.machine.subscribe(
+            subscription.name, filter, self._clock.time(), sender=sender, expires=expires, queue=queue, **others
+        )
+        await self._ask(effects, ("subscription", subscription.name))
+        subscription.filter = filter
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Want nothing more of that. What was not read is gone."""
+        effects = self.machine.unsubscribe(subscription.name, self._clock.time())
+        self._forget(subscription)
+        await self._ask(effects, ("subscription", subscription.name))
+
+    def _forget(self, subscription: Subscription) -> None:
+        self._subscriptions.pop(subscription.name, None)
+        self._unclaimed = None
+        subscription.end()
+        for number in subscription.discard():
+            self.taken(number)
+
+    async def advertise(self, filter: Filter | str, *, name: str = "all") -> None:
+        """Say that events to be published match `filter`. The same name again replaces it."""
+        await self._ask(self.machine.advertise(name, filter, self._clock.time()), ("advertisement", name))
+
+    async def unadvertise(self, name: str = "all") -> None:
+        """Say that nothing more is published under that name."""
+        await self._ask(self.machine.unadvertise(name, self._clock.time()), ("unadvertisement", name))
+
+    def publish(
+        self,
+        said: Mapping[str, Any] | Event,
+        *,
+        to: Filter | str | None = None,
+        retain: str | None = None,
+        clear: bool = False,
+        number: int | None = None,
+    ) -> PendingRequest:
+        """Publish an event, for those whose context `to` matches. Await it to know that a broker has it.
+
+        `retain`: keep it for later subscribers, by this key, in the place of the one before; `clear`: keep none.
+        `number`: of an event that may have been published before; who got it then does not get it again.
+        """
+        if number is not None:
+            self.machine.sequence = number - 1
+        effects = self.machine.publish(said, self._clock.time(), to=to, retain=retain, clear=clear)
+        return self._ask(effects, ("event", self.machine.sequence))
+
+    def set_context(self, values: Mapping[str, Any], *, part: str = "", dwell_s: float | None = None) -> PendingRequest:
+        """Say what the context is from now on, or the part of it that this component looks after."""
+        return self._ask(self.machine.set_context(values, self._clock.time(), part=part, dwell_s=dwell_s), CONTEXT)
+
+    def set_place(self, place: Value, *, dwell_s: float | None = None) -> PendingRequest:
+        """Say that we are at another place."""
+        return self._ask(self.machine.move_to(place, self._clock.time(), dwell_s=dwell_s), CONTEXT)
+
+    def linger(self, seconds: float | None) -> PendingRequest:
+        """Have the session kept for so long while we are away; None: as long as brokers like."""
+        return self._ask(self.machine.linger(seconds, self._clock.time()), LINGER)
+
+    def _ask(self, effects: list[Effect], topic: Topic) -> PendingRequest:
+        """Carry out what the machine says, and hand out the answer to come."""
+        wish = self.machine.unanswered_about(topic)
+        asked = PendingRequest(getattr(wish, "event", None))
+        if wish is None:  # nobody needs to be asked: it was never sent, or nobody wants it
+            asked.settle()
+        else:
+            self._asked[id(wish)] = asked
+        self._do(effects)
+        return asked
+
+    # ------------------------------------------------------------ waiting
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Until brokers have answered all that was asked and taken all that was published.
+
+        `NotConnected`: that has not happened in so many seconds.
+        """
+        machine = self.machine
+        await self._until(lambda: not machine.has_unanswered_changes() and not machine.unanswered(), timeout)
+
+    async def flushed(self, timeout: float | None = None) -> None:
+        """Until brokers have taken all that was published."""
+        await self._until(lambda: not self.machine.unanswered(), timeout)
+
+    async def room(self, timeout: float | None = None) -> None:
+        """Until the buffer has room for one more event: who publishes a lot awaits this before each."""
+        await self._until(lambda: self.machine.outbox.events < self.machine.config.buffer_events_max, timeout)
+
+    async def attached(self, timeout: float | None = None) -> None:
+        """Until a broker has let us in."""
+        await self._until(lambda: self.machine.is_attached, timeout)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it does nothing at present but wait: for a broker, for the application, or for its time to dial."""
+        wire = self._wire
+        is_connected = wire is not None and not wire.lost.is_set() and not self._moved.is_set()
+        return self.state.kind == "closed" or (not self._will_flush and (is_connected or self._rest.is_on))
+
+    async def idle(self) -> None:
+        """Until that is so."""
+        await self._until(lambda: self.is_idle, None)
+
+    async def _until(self, holds: Callable[[], bool], timeout: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                while not holds():
+                    if self.state.kind == "closed":
+                        raise NotConnected("the client was closed")
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise NotConnected(self._still_missing(timeout)) from None
+
+    def _still_missing(self, timeout: float | None) -> str:
+        events, because = len(self.machine.unanswered()), self.state.reason or self.closed_because
+        state = f"after {timeout:g} s the client is {self.state.kind}{f': {because}' if because else ''}"
+        return f"{state}, and no broker has {events:,} of its events" if events else state
+
+    @property
+    def state(self) -> State:
+        """Where the client is."""
+        return self._states.now
+
+    def states(self) -> AsyncIterator[State]:
+        """The state now, and each one after it, until the client is closed."""
+        return self._states.watch()
+
+    # ------------------------------------------------------------ what became of it
+
+    @property
+    def receipts(self) -> deque[Receipt]:
+        """What became of events while we were away, each time."""
+        return self.machine.receipts
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """What became of events while we were away the last time."""
+        return self.machine.receipts[-1] if self.machine.receipts else None
+
+    @property
+    def buffered(self) -> int:
+        """Events that no broker is known to have."""
+        return len(self.machine.unanswered())
+
+    @property
+    def lost(self) -> int:
+        """Events for which there was no room in the buffer."""
+        return self.machine.outbox.lost
+
+    @property
+    def quenched(self) -> int:
+        """Events that were not sent because nobody wants them."""
+        return self.machine.outbox.quenched
+
+    # ------------------------------------------------------------ the machine
+
+    def handle(self, input: Any) -> None:
+        """Something has happened."""
+        message = input.message if isinstance(input, Heard) else None
+        if isinstance(message, Bye):
+            self.closed_because = message.reason
+        refusals, session = self.machine.refusals, self.machine.session
+        last = refusals[-1] if refusals else None
+        effects = self.machine.handle(input, self._clock.time())
+        if isinstance(message, RefusedMessage | Accepted | Attached):
+            if refusals and refusals[-1] is not last:
+                wish, reason = refusals[-1].wish, refusals[-1].reason
+                if (asked := self._asked.pop(id(wish), None)) is not None:
+                    asked.settle(Refused(reason))
+            self._settle()
+            if isinstance(message, Attached) and self.machine.is_attached:
+                if self.machine.session != session:
+                    self._unclaimed = Unclaimed() if not session and not message.fresh else None
+                    self._unread.begin_anew()
+                    for subscription in self._subscriptions.values():
+                        subscription.disown()
+                    self._told_up_to = 0
+                    self.machine.kept = 0 if self._confirms_read else None
+                self._came_up_to, self.was_known = self._told_up_to, not message.fresh
+                self._now("attached", "")
+        if isinstance(message, Delivery) and self.machine.is_attached and input.connection == self.machine.connection:
+            self._came_up_to = message.number
+            self._do(effects, message.number)
+            self._unread.came_again(message.number)  # unless it has just come
+            if self._confirms_read and self._unread.read_up_to > self._told_up_to:
+                self._flush_soon()  # it came again
+        else:
+            self._do(effects)
+
+    def _settle(self) -> None:
+        """Hand out the answers that have come."""
+        if not self._asked:
+            return
+        open = self.machine.unanswered_wishes()
+        for identity in [identity for identity in self._asked if identity not in open]:
+            if (asked := self._asked.pop(identity, None)) is not None:
+                asked.settle()
+
+    def _now(self, kind: Any, reason: str) -> None:
+        """The state is this from now on."""
+        if self._states.become(kind, "" if kind in ("closed", "connecting") else self.machine.home, reason):
+            self._changed.set()
+
+    def _do(self, effects: list[Effect], number: int = 0) -> None:
+        """Carry out what the machine says; `number`: of the delivery that it was told of."""
+        wire = self._wire
+        self._watch(effects)
+        for effect in effects:
+            match effect:
+                case Tell(message=message):
+                    self._unsent.append(message)
+                case Notify(event=event, subscriptions=names):
+                    known = [self._subscriptions[name] for name in names if name in self._subscriptions]
+                    if self._unclaimed is not None:
+                        self._unclaimed.hold(event, [name for name in names if name not in self._subscriptions])
+                    self._unread.came(number, len(known))
+                    for subscription in known:
+                        subscription.put(event, number)
+                case StartTimer(key=key, at=at):
+                    self._stop(key)
+                    self._timers[key] = self._clock.call_later(max(0.0, at - self._clock.time()), self._due, key)
+                case StopTimer(key=key):
+                    self._stop(key)
+                case Trace(record=record) if record.kind in ("lost", "quenched"):
+                    self._on_discarded(record.kind, record.sequence)
+                case Close() if wire is not None:
+                    self._flush()
+                    wire.close()
+        if self._unsent:
+            self._flush_soon()
+        self._changed.set()
+        if self._unread.count > UNREAD_MAX and wire is not None:
+            wire.pause()
+
+    def _on_discarded(self, kind: str, sequence: int) -> None:
+        """An event is sent to nobody."""
+        for identity, asked in list(self._asked.items()):
+            if asked.event is not None and asked.event.sequence == sequence:
+                del self._asked[identity]
+                lost = NotConnected("the event had to go: the buffer is full, and no broker takes events")
+                asked.settle(lost if kind == "lost" else None)
+
+    def _flush_soon(self) -> None:
+        """All that is asked for in one turn is one write."""
+        if not self._will_flush:
+            self._will_flush = True
+            self._clock.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._will_flush = False
+        wire = self._wire
+        read_up_to = min(self._unread.read_up_to, self._came_up_to)
+        if self._confirms_read and self.machine.is_attached and read_up_to > self._told_up_to:
+            self._told_up_to = self.machine.kept = read_up_to
+            self._unsent.append(Received(read_up_to))
+        if self._unsent and wire is not None:
+            unsent, self._unsent = self._unsent, []
+            wire.write(unsent)
+        self._changed.set()
+
+    def taken(self, number: int) -> None:
+        """The application has taken an event of that delivery."""
+        was_full = self._unread.count > UNREAD_MAX // 2
+        self._unread.read(number)
+        wire = self._wire
+        if was_full and self._unread.count <= UNREAD_MAX // 2 and wire is not None:
+            wire.read_on()
+        if self._confirms_read and self.machine.is_attached:
+            self._flush_soon()
+
+    def _due(self, key: TimerKey) -> None:
+        self._timers.pop(key, None)
+        self.handle(TimerDue(key))
+
+    def _stop(self, key: TimerKey) -> None:
+        if (handle := self._timers.pop(key, None)) is not None:
+            handle.cancel()
+
+
+def connect(
+    *seeds: Address | str,
+    name: str = "",
+    token: str = "",
+    user: str = "",
+    password: str = "",
+    tls: ssl.SSLContext | bool | None = None,
+    quench: bool | None = None,
+    buffer: int | None = None,
+    mode: str | None = None,
+    confirm: Literal["received", "read"] = "received",
+    on_state: OnState | None = None,
+    config: ClientConfig | None = None,
+    surroundings: Environment = Environment(),  # noqa: B008
+) -> NetworkClient:
+    """A client of the network that these brokers belong to: `async with connect("127.0.0.1:7077") as client:`.
+
+    With a `name` it can come back to its session, at any of the brokers; without one, its session ends with it.
+    By a `token`, or a `user` and its `password`, a broker knows who comes.
+    `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
+    events wait for a broker. `mode`: how it moves (docs/architecture.md). `confirm`: brokers keep an event until the
+    client has received it, or until the application has read it. `on_state` is called when the state changes.
+    `config`: all else there is to say of the client's machine. `surroundings`: for tests (`godwit.testing`).
+    """
+    if config is None:
+        config = ClientConfig(sequence_start=int(surroundings.clock.time() * 1e6) if name else 0)  # rule 6
+    if confirm == "read":
+        config = changed(config, confirm_every=NEVER, confirm_after_s=float(NEVER))
+    given = {"quench": quench, "buffer_events_max": buffer, "mode": mode}
+    config = changed(config, **{key: value for key, value in given.items() if value is not None})
+    return NetworkClient(
+        [address(seed) for seed in seeds] or [Address("127.0.0.1", PORT)],
+        name or f"{user}/client-{token_hex(6)}".removeprefix("/"),  # a user's clients bear its name
+        config,
+        intro=Intro(token=token, user=user, password=password),
+        tls=ssl.create_default_context() if tls is True else tls or None,
+        on_state=on_state,
+        stays=bool(name),
+        confirms_read=confirm == "read",
+        surroundings=surroundings,
+    )

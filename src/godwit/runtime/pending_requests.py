@@ -1,0 +1,279 @@
+"""What a client's application holds in its hands: subscriptions to read from, answers to wait for, states to look at.
+
+*Rules.*
+1. Events of a subscription come in order, once.
+2. An answer is there for whoever awaits it, before or after it has come. Who does not care lets go of it.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from godwit.errors import SubscriptionError
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.runtime.clock import SYSTEM, Clock
+
+if TYPE_CHECKING:
+    from godwit.runtime.network_client import NetworkClient
+
+__all__ = ["OnState", "PendingRequest", "State", "States", "Subscription", "Unclaimed", "Unread"]
+
+STATES_KEPT = 100
+HELD_MAX = 4_096  # events of a subscription
+UNCLAIMED_MAX = 100  # subscriptions
+
+
+Kind = Literal["connecting", "attached", "away", "closed"]
+
+
+class State(msgspec.Struct, frozen=True):
+    """Where a client is."""
+
+    kind: Kind
+    since: float  # seconds since 1970
+    broker: str = ""  # attached: at which; away: where the session was last
+    reason: str = ""  # why it is not attached, as far as anybody has said
+
+    def __str__(self) -> str:
+        at = f" {'at' if self.kind == 'attached' else 'from'} {self.broker}" if self.broker else ""
+        return f"{self.kind}{at}{f': {self.reason}' if self.reason else ''}"
+
+
+OnState = Callable[[State], None]
+
+
+class States:
+    """The state of a client, and who looks at it."""
+
+    def __init__(self, on_state: OnState | None, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
+        self.now = State("connecting", clock.time())
+        self._on_state = on_state
+        self._activity: list[tuple[deque[State], asyncio.Event]] = []
+
+    def become(self, kind: Kind, broker: str, reason: str) -> bool:
+        """The state is this: whether that is news."""
+        was = self.now
+        if (kind, broker, reason) == (was.kind, was.broker, was.reason):
+            return False
+        is_same = kind == was.kind and kind != "attached"
+        self.now = State(kind, was.since if is_same else self._clock.time(), broker, reason)
+        for seen, came in self._activity:
+            seen.append(self.now)
+            came.set()
+        if self._on_state is not None:
+            self._on_state(self.now)
+        return True
+
+    async def watch(self) -> AsyncIterator[State]:
+        """The state now, and each one after it, until it is closed."""
+        seen: deque[State] = deque([self.now], maxlen=STATES_KEPT)
+        came = asyncio.Event()
+        watch = (seen, came)
+        self._activity.append(watch)
+        try:
+            while True:
+                while seen:
+                    state = seen.popleft()
+                    yield state
+                    if state.kind == "closed":
+                        return
+                came.clear()
+                await came.wait()
+        finally:
+            self._activity.remove(watch)
+
+
+class PendingRequest:
+    """Something that a broker is going to answer: await it, or let go of it. `Refused` when it says no.
+
+    `event` is the one that was published, if it was that.
+    """
+
+    __slots__ = ("__weakref__", "_fault", "_future", "event", "is_answered")
+
+    def __init__(self, event: Event | None = None) -> None:
+        self.event = event
+        self.is_answered = False
+        self._fault: Exception | None = None
+        self._future: asyncio.Future[None] | None = None
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        if not self.is_answered:
+            if self._future is None:
+                self._future = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._future)
+        if self._fault is not None:
+            raise self._fault
+
+    def settle(self, fault: Exception | None = None) -> None:
+        """The answer has come."""
+        if not self.is_answered:
+            self.is_answered, self._fault = True, fault
+            if self._future is not None and not self._future.done():
+                self._future.set_result(None)
+
+
+class Subscription:
+    """What one subscription gives: iterate over it with `async for`, or ask for the `next` event."""
+
+    def __init__(self, name: str, filter: Filter | str, owner: "NetworkClient") -> None:
+        self.name = name
+        self.filter = filter
+        self.changed = asyncio.Event()  # set whenever an event has come or was taken
+        self._owner = owner
+        self._events: deque[tuple[Event, int]] = deque()  # each with the number of its delivery
+        self._came = asyncio.Event()
+        self._is_over = False
+
+    def __repr__(self) -> str:
+        return f"<subscription {self.name!r} to {str(self.filter)!r}, {len(self._events)} unread>"
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[Event]:
+        while await self._has_one():
+            yield self._take()
+            self.changed.set()
+
+    async def next(self, timeout: float | None = None) -> Event:
+        """The next event, when there is one. `TimeoutError`: none has come in so many seconds."""
+        if not self._events:
+            async with asyncio.timeout(timeout):
+                await self._has_one()
+        if not self._events:
+            raise SubscriptionError(f"the subscription {self.name!r} is over")
+        return self._take()
+
+    async def _has_one(self) -> bool:
+        """Until there is an event, or there will be none."""
+        while not self._events and not self._is_over:
+            self._came.clear()
+            await self._came.wait()
+        return bool(self._events)
+
+    def _take(self) -> Event:
+        event, number = self._events.popleft()
+        self._owner.taken(number)
+        return event
+
+    async def waiting(self, most: int) -> list[Event]:
+        """The next events, as many as have come, when there is one. They stay here, unread, until they are taken."""
+        await self._has_one()
+        return [event for event, _ in islice(self._events, most)]
+
+    def take(self, count: int) -> None:
+        """So many of the events that wait are read."""
+        for _ in range(count):
+            self._take()
+        self.changed.set()
+
+    async def replace(self, filter: Filter | str, **more: Any) -> None:
+        """Want this instead, from now on, with no gap and no double."""
+        await self._owner.replace(self, filter, **more)
+
+    async def unsubscribe(self) -> None:
+        """Want nothing more. What was not read is gone."""
+        await self._owner.unsubscribe(self)
+
+    # ------------------------------------------------------------ for the client
+
+    def put(self, event: Event, number: int) -> None:
+        """An event has come."""
+        self._events.append((event, number))
+        self._came.set()
+        self.changed.set()
+
+    def end(self) -> None:
+        """No more will come."""
+        self._is_over = True
+        self._came.set()
+
+    def disown(self) -> None:
+        """The session is another: the numbers of what waits mean nothing any more."""
+        self._events = deque((event, 0) for event, _ in self._events)
+
+    def discard(self) -> list[int]:
+        """Forget what was not read: the numbers of the deliveries."""
+        numbers = [number for _, number in self._events]
+        self._events.clear()
+        return numbers
+
+
+class Unclaimed:
+    """Events of subscriptions that the application has not asked for yet."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, deque[Event]] = {}
+
+    def hold(self, event: Event, names: Iterable[str]) -> None:
+        """Keep an event for these, within bounds."""
+        for name in names:
+            self._held.setdefault(name, deque(maxlen=HELD_MAX)).append(event)
+        while len(self._held) > UNCLAIMED_MAX:
+            del self._held[next(iter(self._held))]
+
+    def claim(self, name: str) -> Iterable[Event]:
+        """What is kept for a subscription, which is there now."""
+        return self._held.pop(name, ())
+
+
+class Unread:
+    """What the application has not read yet: how much, and up to which delivery it has read all."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.read_up_to = 0
+        self._former = 0  # of `count`, those of another session: what is told again meanwhile may be one of them
+        self._left: OrderedDict[int, int] = OrderedDict()  # by delivery: so many subscriptions have not read it
+
+    def came(self, number: int, subscriptions: int) -> None:
+        """A delivery has come, for so many subscriptions that are there."""
+        self.count += subscriptions
+        self._left[number] = subscriptions
+        self._advance()
+
+    def came_again(self, number: int) -> None:
+        """A delivery of an event that had come before, in this session or in another."""
+        if number > self.read_up_to and number not in self._left:
+            self._left[number] = 0
+            self._advance()
+
+    def read(self, number: int) -> None:
+        """A subscription has read it."""
+        self.count -= 1
+        if number in self._left:
+            self._left[number] -= 1
+        else:
+            self._former -= 1
+        self._advance()
+
+    def begin_anew(self) -> None:
+        """The session is another: its numbers begin anew."""
+        self._left.clear()
+        self.read_up_to = 0
+        self._former = self.count
+
+    def claimed(self) -> None:
+        """A subscription has got an event whose number is not known any more."""
+        self.count += 1
+        self._former += 1
+
+    def _advance(self) -> None:
+        while not self._former and self._left and next(iter(self._left.values())) == 0:
+            self.read_up_to, _ = self._left.popitem(last=False)

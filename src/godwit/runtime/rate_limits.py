@@ -1,0 +1,118 @@
+"""How much one peer may ask for: messages a second, connections from one host, failed attempts to come in.
+
+*Theory.* A bucket holds up to `burst` tokens and gains `rate` a second. Whoever takes more than there are is told how
+long to wait; transports then stop reading, so that a peer which is too fast is slowed by its own socket and loses
+nothing. Times are handed in.
+
+*Rules.*
+1. Over any time t at most `burst + rate * t` tokens are taken, plus what one piece of the stream held more.
+2. Tables of hosts are bounded; what was longest not heard of is forgotten first.
+"""
+
+from collections import OrderedDict
+
+import msgspec
+
+from godwit.runtime.authentication import is_local
+
+__all__ = ["FailedAttempts", "HostConnections", "TokenBucket", "TrafficLimits"]
+
+INTRO_BYTES_MAX = 64 * 2**10
+HOSTS_MAX = 10_000
+FREE_PER_USER = 5
+FREE_PER_HOST = 50
+PAUSE_FIRST_S = 1.0
+PAUSE_MAX_S = 60.0
+FORGET_S = 600.0
+ANYBODY = "/"  # no user has this name
+
+
+class TrafficLimits(msgspec.Struct, frozen=True):
+    """Bounds on what comes over connections, before any machine sees it."""
+
+    connections_max: int = 10_000
+    connections_per_host_max: int = 1_000  # from other machines
+    intro_bytes_max: int = INTRO_BYTES_MAX  # of the first frame, before anybody knows who sends it
+    messages_per_s: float = 0.0  # of one client, on average; 0: no bound
+    messages_burst: int = 1_000  # that may come at once
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value < 0 or (value == 0 and name != "messages_per_s"):
+                raise ValueError(f"{name} is {value!r}: it must be above 0")
+
+
+class TokenBucket:
+    """Tokens that come back with time."""
+
+    __slots__ = ("_at", "_left", "burst", "rate")
+
+    def __init__(self, rate: float, burst: float, now: float) -> None:
+        self.rate = rate
+        self.burst = burst
+        self._left = float(burst)
+        self._at = now
+
+    def take(self, count: float, now: float) -> float:
+        """Take so many; how many seconds to wait before anything more is taken."""
+        self._left = min(self.burst, self._left + max(0.0, now - self._at) * self.rate) - count
+        self._at = max(self._at, now)
+        return max(0.0, -self._left / self.rate)
+
+
+class HostConnections:
+    """Counts the connections of each host that is not this machine."""
+
+    def __init__(self, each_max: int) -> None:
+        self.each_max = each_max
+        self._counts: dict[str, int] = {}
+
+    def enter(self, host: str) -> bool:
+        """Whether one more may come from there; if so it is counted."""
+        if is_local(host):
+            return True
+        count = self._counts.get(host, 0)
+        if count >= self.each_max:
+            return False
+        self._counts[host] = count + 1
+        return True
+
+    def leave(self, host: str) -> None:
+        """One that was counted is gone."""
+        count = self._counts.get(host, 0)
+        if count > 1:
+            self._counts[host] = count - 1
+        else:
+            self._counts.pop(host, None)
+
+
+class FailedAttempts:
+    """Failed attempts to come in: after a few, whoever tries again must wait, twice as long each time."""
+
+    def __init__(self, entries_max: int = HOSTS_MAX) -> None:
+        self._entries_max = entries_max
+        self._failed: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
+
+    def wait_s(self, host: str, user: str, now: float) -> float:
+        """How long nobody from there may try to be that user; 0: it may."""
+        return max(self._wait_s((host, user), FREE_PER_USER, now), self._wait_s((host, ANYBODY), FREE_PER_HOST, now))
+
+    def _wait_s(self, key: tuple[str, str], free: int, now: float) -> float:
+        count, at = self._failed.get(key, (0, 0.0))
+        if count < free or now - at > FORGET_S:
+            return 0.0
+        pause_s: float = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** min(count - free, 16))
+        return max(0.0, at + pause_s - now)
+
+    def failed(self, host: str, user: str, now: float) -> None:
+        """An attempt has failed."""
+        for key in ((host, user), (host, ANYBODY)):
+            count, at = self._failed.pop(key, (0, now))
+            self._failed[key] = (1 if now - at > FORGET_S else count + 1, now)
+        while len(self._failed) > self._entries_max:
+            self._failed.popitem(last=False)
+
+    def succeeded(self, host: str, user: str) -> None:
+        """That user has come in from there."""
+        self._failed.pop((host, user), None)

@@ -1,0 +1,56 @@
+"""The routing section of a scenario: how brokers route, and which combinations can work.
+
+*Rules.*
+1. A key that the routing family does not have is refused, not ignored.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from godwit.errors import ScenarioError
+from godwit.settings import Where
+from godwit.simulator.scenario.units import Least, Probability
+
+__all__ = ["RoutingSection", "check_routing"]
+
+NO_ASF = msgspec.Meta(description="ASF is the family 'tree' with routing.advertisements 'off'")
+
+
+class RoutingSection(msgspec.Struct, frozen=True, kw_only=True):
+    """How brokers route. A centralized architecture is an overlay of one broker. [mobile §3]"""
+
+    family: Literal["tree", "graph"] = "tree"
+    reduction: Literal["flooding", "simple", "identity", "covering", "merging"] = "covering"  # tree family
+    excess_max: Probability = 0.0  # merging: which share of a merged filter nobody may want; 0 is perfect merging
+    advertisements: Literal["required", "optional", "off"] = "optional"  # tree family
+    strategy: Annotated[Literal["gsf", "spcf"], NO_ASF] = (
+        "gsf"  # graph family: who hears of a subscription [spcf §3.1, §4]
+    )
+    matching: Literal["source", "hops"] = "source"  # graph family: where events are matched; hops: [spcf] by the letter
+    contexts_max: Least = 64  # spcf: contexts of its clients that a broker tells of before it sums them up
+    quenching: bool = False  # sources hold the merged OR of all subscriptions [mobile §3.2]
+
+
+def check_routing(family: str, strategy: str, matching: str, *, lose_disks: bool, roams: bool, where: Where) -> None:
+    """Raise `ScenarioError` unless brokers of that family can route so, among such faults and moves."""
+    if family != "graph":
+        for key, value, default in (("strategy", strategy, "gsf"), ("matching", matching, "source")):
+            if value != default:
+                raise ScenarioError(
+                    f"{where(('routing', key))} is {value!r}: only the family 'graph' has it, and the family is "
+                    f"{family!r}; allowed is {default!r} there"
+                )
+    if matching != "hops":
+        return
+    key = where(("routing", "matching"))
+    if lose_disks:
+        raise ScenarioError(
+            f"{key} is 'hops': tables at hops have no other copy, so no broker may lose its disk; "
+            "allowed is 'source', or a scenario without faults.crash_diskless"
+        )
+    if roams:
+        raise ScenarioError(
+            f"{key} is 'hops': clients stay at their broker there; allowed is 'source', "
+            "or a scenario without clients.roaming"
+        )
