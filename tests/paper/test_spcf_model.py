@@ -7,7 +7,7 @@ import pytest
 
 from godwit.client import Client
 from godwit.filters import event, parse
-from tests.unit.context_edge import Edge
+from tests.unit.broker.context_edge import Edge
 
 OVERLAYS = [{"family": "tree"}, {"family": "graph"}]
 

@@ -485,7 +485,13 @@ def _input(random: Random, broker: Any, step: int) -> Any:
 
 
 def _timer(random: Random, broker: Any, client: str, peer: str) -> tuple[str, ...]:
-    keys: list[tuple[str, ...]] = [("relocate", client), ("named", client), ("collect", client), ("leaving", client), ("holding", client)]
+    keys: list[tuple[str, ...]] = [
+        ("relocate", client),
+        ("named", client),
+        ("collect", client),
+        ("leaving", client),
+        ("holding", client),
+    ]
     keys += [("predicted", client), ("renew", client), ("session", client), ("resend", peer), ("ack", peer)]
     keys += [("expiry",), ("quench",), ("hold moves",), ("brokers",), ("unsent", "x")]
     if broker.component(OverlayRoutes).graph is not None:

@@ -33,7 +33,7 @@ from godwit.pipeline.arrow_columns import ColumnReader
 from godwit.pipeline.columns import Form, column_of, form_of_values, from_arrow, joined, to_arrow
 from godwit.pipeline.subscription_index import OpenIndex, SubscriptionIndex
 from tests.property import strategies as draw
-from tests.unit.random_filters import random_attributes, random_filter
+from tests.unit.filters.random_filters import random_attributes, random_filter
 
 NAMES = ("x", "sender.x", "day")
 

@@ -22,7 +22,7 @@ from godwit.filters.references import bind, references_of
 from godwit.filters.sets import NOTHING, Complement
 from godwit.mobility.relocation import Relocation
 from tests.property.strategies import many
-from tests.unit.context_edge import Edge
+from tests.unit.broker.context_edge import Edge
 
 CLIENTS = ("p", "q", "r")
 VALUES: list[Any] = [0, 1, 2, True, "m", (0, 2), (1, "m"), (True, 2)]

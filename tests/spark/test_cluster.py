@@ -20,8 +20,8 @@ import pytest
 from godwit.filters.events import event
 from godwit.filters.language import to_json
 from godwit.matching.naive_matcher import NaiveMatcher
-from tests.unit.random_filters import random_attributes, random_filter
-from tests.unit.test_table_matching import event_table
+from tests.unit.filters.random_filters import random_attributes, random_filter
+from tests.unit.pipeline.test_table_matching import event_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

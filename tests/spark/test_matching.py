@@ -20,8 +20,8 @@ from godwit.pipeline import table_matching, tables
 from godwit.pipeline.matching import count, match, pairs, save_index
 from godwit.pipeline.subscriptions import read_subscriptions
 from godwit.pipeline.table_matching import match_table
-from tests.unit.random_filters import random_attributes, random_filter
-from tests.unit.test_table_matching import event_table
+from tests.unit.filters.random_filters import random_attributes, random_filter
+from tests.unit.pipeline.test_table_matching import event_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -48,7 +48,7 @@ InputHandler = Callable[[Any, float], list[Effect]]
 """`(input, now)`: an input that brokers without this component do not know."""
 
 LocalHook = Callable[[Event, list[EntryId], list[Effect], float], list[EntryId]]
-"""`(event, subscriptions, effects, now)`: an event is about to be delivered here. Returns the subscriptions to serve."""
+"""`(event, subscriptions, effects, now)`: an event is about to be delivered here. Returns which of them to serve."""
 
 
 class RelayedHandler(msgspec.Struct, frozen=True):

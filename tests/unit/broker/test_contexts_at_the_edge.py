@@ -21,7 +21,7 @@ from godwit.mobility import MovementGraph, Movements
 from godwit.mobility.relocation import Relocation
 from godwit.testing import broker
 from tests.snapshots import reborn
-from tests.unit.context_edge import Edge
+from tests.unit.broker.context_edge import Edge
 
 
 def wishes(effects: list[Effect], kind: type = Context) -> list[Any]:

@@ -15,7 +15,7 @@ from godwit.mobility import move_messages as about_moves
 from godwit.seen import SeenData
 from tests.paper.roaming_world import Roaming
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "messages.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "messages.md"
 TYPES = [
     kind
     for kind in (

@@ -17,7 +17,7 @@ from godwit.filters.language.grammar import GRAMMAR, KEYWORDS
 from godwit.filters.language.parsing import TEXT_LENGTH_MAX
 from godwit.filters.language.scanning import WORDS_MAX
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "filter_language.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "filter_language.md").read_text(encoding="utf-8")
 SPAN = re.compile(r"`([^`]+)`")
 
 

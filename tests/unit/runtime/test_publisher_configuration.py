@@ -13,7 +13,7 @@ from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherConfig, Pub
 from godwit.runtime import configuration
 from godwit.runtime.config_sections import PublishersSection
 from godwit.runtime.configuration import Configuration, MachineSettings, load
-from tests.unit.test_configuration import faults_of
+from tests.unit.runtime.test_configuration import faults_of
 
 BROKERS = ("b1", "b2", "b3")
 MODEL = '{"transitions": {"b1": {"b2": 2, "mars": 1}, "b2": {"b3": 1}}, "pairs": {"b3": {"b1": {"b3": 4}, "b2": {}}}}'

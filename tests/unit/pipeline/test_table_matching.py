@@ -19,7 +19,7 @@ from godwit.pipeline.schemas import about
 from godwit.pipeline.subscription_index import IndexFile, SubscriptionIndex
 from godwit.pipeline.table_matching import RowRange, _as_pieces, _as_tasks, _task_sizes, learn, match_table, work_off
 from tests.property.test_arrow_laws import record_batch
-from tests.unit.random_filters import random_attributes, random_filter
+from tests.unit.filters.random_filters import random_attributes, random_filter
 
 START = datetime(2026, 11, 14, 23, tzinfo=UTC)
 QUOTED = '"a.b" > 1'

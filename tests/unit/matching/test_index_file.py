@@ -25,9 +25,9 @@ from godwit.matching.index_matcher import IndexMatcher
 from godwit.matching.labels import Constants, Slot
 from godwit.matching.matcher import SubscriptionId
 from godwit.matching.naive_matcher import NaiveMatcher
-from tests.unit.random_filters import NEW_YEAR, assert_same, columns_of, random_attributes, random_filter
+from tests.unit.filters.random_filters import NEW_YEAR, assert_same, columns_of, random_attributes, random_filter
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def reloaded(index: IndexMatcher, tmp_path: Path) -> IndexMatcher:

@@ -10,7 +10,7 @@ import pytest
 
 from godwit.matching import access_paths, kernels, masks
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 PLAIN = """
 from random import Random
@@ -20,7 +20,7 @@ from godwit.matching import kernels, masks
 from godwit.filters.language import parse
 from godwit.matching.index_matcher import TALLIED_FROM, IndexMatcher
 from godwit.matching.naive_matcher import NaiveMatcher
-from tests.unit.random_filters import assert_same, columns_of, literal, random_attributes, random_filter
+from tests.unit.filters.random_filters import assert_same, columns_of, literal, random_attributes, random_filter
 assert not kernels.COMPILED
 
 def check_batch(index, naive, rows, by_masks):

@@ -49,7 +49,7 @@ from godwit.matching.kernels import DEAD
 from godwit.matching.labels import GAP_MIN
 from godwit.matching.matcher import Matcher, SubscriptionId
 from godwit.matching.naive_matcher import NaiveMatcher
-from tests.unit.random_filters import NEW_YEAR, assert_same, columns_of, random_attributes, random_filter
+from tests.unit.filters.random_filters import NEW_YEAR, assert_same, columns_of, random_attributes, random_filter
 
 Row = Mapping[str, Any]
 
