@@ -15,6 +15,8 @@ becomes the older one.
 *Paper.* [mobile §4.3] "mechanisms to eliminate duplicates will be needed"; [mobile §5] duplicate removal.
 """
 
+from functools import cache
+
 import msgspec
 
 __all__ = ["Seen", "SeenData", "SeenState"]
@@ -33,6 +35,12 @@ class SeenState(msgspec.Struct, frozen=True, omit_defaults=True):
     recent: SeenData = ()
 
 
+@cache
+def _bounds(window: int) -> tuple[int, int]:
+    """The bits of a window; and from where on bits beyond it, which are never asked for, are cut off."""
+    return (1 << window) - 1, 1 << 2 * window  # one object each, for the many that have the same window
+
+
 class Seen:
     """The events that have come, by publisher and sequence number."""
 
@@ -42,8 +50,7 @@ class Seen:
         assert window >= 1
         assert publishers_max >= 2
         self._window = window
-        self._mask = (1 << window) - 1
-        self._trimmed_from = 1 << 2 * window  # bits beyond the window are never asked for, and cut off now and then
+        self._mask, self._trimmed_from = _bounds(window)
         self._generation_max = publishers_max // 2
         self._recent: dict[str, list[int]] = {}  # publisher: the highest number, and the bits of those up to it
         self._older: dict[str, list[int]] = {}

@@ -7,6 +7,7 @@ anew is in it twice. What counts is the rank in the dictionary beside it.
 1. Equal ranks go by the key: of numbers the lower, that is the older.
 2. After each `put` the heap is at most twice as long as there are keys, and `SPARE`. Past that it is made anew, which
    costs no more than the entries that are given up have saved.
+3. A ranking of nothing holds nothing of its own: each session has some that are never used.
 """
 
 from heapq import heapify, heappop, heappush
@@ -15,6 +16,8 @@ from typing import Any, Generic, TypeVar
 __all__ = ["Ranking"]
 
 SPARE = 64
+NO_HEAP: list[Any] = []  # shared by all that have never ranked anything, and never changed (rule 3)
+NO_RANKS: dict[Any, Any] = {}
 
 Key = TypeVar("Key", int, str, tuple[int, str], tuple[str, str])
 
@@ -25,8 +28,8 @@ class Ranking(Generic[Key]):
     __slots__ = ("_heap", "_ranks")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Any, Key]] = []
-        self._ranks: dict[Key, Any] = {}
+        self._heap: list[tuple[Any, Key]] = NO_HEAP
+        self._ranks: dict[Key, Any] = NO_RANKS
 
     def __len__(self) -> int:
         return len(self._ranks)
@@ -42,6 +45,8 @@ class Ranking(Generic[Key]):
         """Rank `key`, also when it has a rank already."""
         if self._ranks.get(key) == rank:
             return
+        if self._heap is NO_HEAP:
+            self._heap, self._ranks = [], {}
         self._ranks[key] = rank
         heappush(self._heap, (rank, key))
         if len(self._heap) > 2 * len(self._ranks) + SPARE:

@@ -388,8 +388,9 @@ class Sessions:
                     session.notes[key] = value
             case SetSessionExpiry(seconds=seconds):
                 session.linger_s = seconds
-            case Subscribe(id=(client, name)):
-                before = session.subscriptions.get(name)
+            case Subscribe(id=(_, name)):
+                client, before = session.client, session.subscriptions.get(name)
+                wish = structs.replace(wish, id=(client, name))  # one name for all of its subscriptions
                 if wish.share or (before is not None and before.share):
                     self.touched[client] = None
                 session.subscriptions[name] = wish
