@@ -21,8 +21,9 @@ def _codec(kind: type) -> tuple[type[msgspec.Struct], Snapshots]:
 
 def read_again(state: Any) -> Any:
     """A state as it comes back from a disk: equal to what it was, dicts in their order."""
-    holder, codec = _codec(type(state))
-    read = codec.decode(codec.encode({"part": holder(state)}))["part"].state  # type: ignore[call-arg]
+    kind: Any = type(state)
+    holder, codec = _codec(kind)
+    read = codec.decode(codec.encode({"part": holder(state)}))["part"].state
     assert read == state
     assert repr(read) == repr(state)
     return read

@@ -102,7 +102,7 @@ NAMES = ("ann", "bob", "cid")
 
 
 def made(random: Random, publisher: str | None = None, sequence: int | None = None, **details: Any) -> Event:
-    attributes = {"x": random.randrange(4), "y": random.randrange(3), "topic": random.choice("tuv")}
+    attributes: dict[str, Any] = {"x": random.randrange(4), "y": random.randrange(3), "topic": random.choice("tuv")}
     return Event(attributes, publisher or random.choice("pqrstu"), sequence or random.randrange(1, 12), **details)
 
 
@@ -295,7 +295,7 @@ def _channels(random: Random, channels: Any, step: int) -> Call:
     now, source = float(step), random.choice("ps")
     known = channels.incoming.get(source)
     number = (known.next if known and known.next else 1) + random.choice((0, 0, 0, 0, 1, 2, 3, -1, -2, -3))
-    carried = random.choice(
+    carried: Any = random.choice(
         [
             *[Publish(made(random))] * 4,
             Start(1),
@@ -363,7 +363,7 @@ def _sessions(random: Random, sessions: Any, step: int) -> Call:
     if session is None or session.connection is None or random.random() < 0.05:
         return _attaching(random, session, client, f"c{step}", now)
     name = random.choice("xy")
-    wishes = [
+    wishes: list[Any] = [
         Subscribe((client, name), random.choice(FILTERS), random.choice((None, now + 9)), random.choice(RULES)),
         Subscribe((client, name), random.choice(FILTERS), None, random.choice(RULES)),
         Unsubscribe((client, name)),
@@ -455,7 +455,7 @@ def _input(random: Random, broker: Any, step: int) -> Any:
         return TimerDue(_timer(random, broker, client, peer))
     if chance < 0.14:
         limits = Limits(sessions_max=random.randint(3, 9), seen_window=4, retained_max=random.randint(1, 4))
-        proxies = {"b": ("m",)} if random.random() < 0.5 else {}
+        proxies: Any = {"b": ("m",)} if random.random() < 0.5 else {}
         settings = PublisherSettings(delay_s=random.choice((3.0, 4.0)), proxies=proxies, model=MODEL.to_text())
         return Resettled({"n": 1.0, "m": random.choice((2.0, 3.0)), "k": 1.0}, limits, settings)
     if isinstance(broker.routing, TreeRouting) and peer in broker.routing.awaiting["subscriptions"] and chance < 0.4:
@@ -478,7 +478,13 @@ def _input(random: Random, broker: Any, step: int) -> Any:
 
 
 def _timer(random: Random, broker: Any, client: str, peer: str) -> tuple[str, ...]:
-    keys = [("relocate", client), ("named", client), ("collect", client), ("leaving", client), ("holding", client)]
+    keys: list[tuple[str, ...]] = [
+        ("relocate", client),
+        ("named", client),
+        ("collect", client),
+        ("leaving", client),
+        ("holding", client),
+    ]
     keys += [("predicted", client), ("renew", client), ("session", client), ("resend", peer), ("ack", peer)]
     keys += [("expiry",), ("quench",), ("hold moves",), ("brokers",), ("unsent", "x")]
     if broker.graph is not None:
@@ -527,7 +533,7 @@ def _by_client(random: Random, session: Any, client: str, step: int) -> Any:
     if random.random() < 0.2:
         received = random.randint(session.queue.confirmed_up_to(), session.queue.sent_up_to)
         return Heard(session.connection, Received(received))
-    wishes = [
+    wishes: list[Any] = [
         Subscribe((client, name), random.choice(FILTERS), random.choice((None, now + 9)), random.choice(RULES)),
         Subscribe((client, name), random.choice(FILTERS), None, None, random.choice(("", "g"))),
         Subscribe((client, name), parse("x >= 0"), None, None, "", retained=True),

@@ -269,8 +269,8 @@ def _probes(machine: Any, now: float) -> Iterator[tuple[Input, float]]:
     for peer, link in machine.links.items():
         yield LinkDown(peer), now + 1
         yield LinkUp(peer), now + 1
-        greeting = Hello(link.peer_incarnation or 1, machine.incarnation, link.first - 1, 1, True)
-        yield Arrived(peer, greeting), now + 1
+        hello = Hello(link.peer_incarnation or 1, machine.incarnation, link.first - 1, 1, True)
+        yield Arrived(peer, hello), now + 1
     for key in [("expiry",), ("quench",), ("hold",), ("hold moves",), ("brokers",), ("newborn",)]:
         yield TimerDue(key), now + 100
     for what, those in (

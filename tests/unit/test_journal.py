@@ -9,7 +9,7 @@ import pytest
 from godwit.errors import JournalError
 from godwit.runtime.journal import FILE, FORMAT, Journal, about
 from godwit.runtime.journal_events import events_in
-from godwit.runtime.node import ENTRIES
+from godwit.runtime.node import Entry
 
 
 def test_what_was_appended_is_there_again(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_journal_says_what_it_is(tmp_path: Path) -> None:
     assert (said["what"], said["format"], said["broker"]) == ("godwit journal", FORMAT, "b1")
     assert said["snapshots"] == "godwit snapshot, version 1"
     assert "{at, kind, name, data}" in said["batches"]
-    assert tuple(ENTRIES.type.__args__[0].__struct_fields__) == ("at", "kind", "name", "data")
+    assert Entry.__struct_fields__ == ("at", "kind", "name", "data")
 
 
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ from godwit.broker.effects import (
 )
 from godwit.broker.hop_messages import HopMessage
 from godwit.broker.messages import Frame, NodeId, Packet
-from godwit.codec import DriverState, pack, unpack
+from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.filters.events import Attributes
 from godwit.mobility.adhoc_messages import Beacon, Relayed
 from godwit.simulator.network import Wire, size_of
@@ -260,7 +260,7 @@ class World:
             start = node.snapshot[0]
             driver = unpack(node.snapshot[1], cast(Recoverable, node.machine))
             node.asked = dict(driver.timers)
-            node.open = {LinkDown(name) if what == "link" else Closed(name): None for what, name in driver.open}
+            node.open = gone(driver.open)
         for input, now in node.journal[start : node.durable]:
             _follow(node, input, node.machine.handle(input, now))
         for key, at in node.asked.items():
@@ -428,11 +428,7 @@ class World:
 
 def snapshot_of(node: Node, now: float) -> bytes:
     """A node's machine, the timers that it asked for and what is open, as they are on its disk."""
-    open_ends = tuple(
-        ("link", gone.peer) if isinstance(gone, LinkDown) else ("connection", cast(Closed, gone).connection)
-        for gone in node.open
-    )
-    return pack(cast(Recoverable, node.machine), DriverState(dict(node.asked), open_ends, now))
+    return pack(cast(Recoverable, node.machine), DriverState(dict(node.asked), open_ends(node.open), now))
 
 
 def _follow(node: Node, input: Input, effects: list[Effect]) -> None:
