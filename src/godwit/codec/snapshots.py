@@ -184,7 +184,7 @@ class Snapshots:
                 document = self._read.decode(data)
                 self._tables.give(document.filters, document.events)
                 return {name: self.read(raw) for name, raw in document.parts.items()}
-            except BAD as error:
+            except (*BAD, LookupError) as error:
                 if isinstance(error, SnapshotError):
                     raise
                 raise SnapshotError(f"a snapshot that cannot be read: {error}") from None

@@ -248,8 +248,8 @@ class World:
         node.alive = True
         open_connections = self._recover(node)
         self._record(name, Record("restarted"))
-        for gone in open_connections:
-            self._give(node, gone)
+        for end in open_connections:
+            self._give(node, end)
 
     def _recover(self, node: Node) -> list[Input]:
         """Handle the journal again, effects muted but for timers. Returns what was open, as gone."""
