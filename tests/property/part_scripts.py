@@ -242,5 +242,32 @@ SCRIPTS: dict[str, Script] = {
 }
 """By field."""
 
-IN_NETWORKS: set[str] = set()
+IN_NETWORKS = {
+    "ArrivalState.flushes",
+    "ArrivalState.is_superseded",
+    "ArrivalState.parts",
+    "ArrivalState.superseded_by",
+    "ArrivalState.trail",
+    "CollectingState.pause_s",
+    "ContextsState.changes",
+    "ContextsState.live",
+    "HopState.clients",
+    "HopState.contexts",
+    "HopState.last_number",
+    "HopState.local",
+    "HopState.routes",
+    "LinkEndState.unacknowledged",
+    "OtherBrokerState.described",
+    "OtherBrokerState.firsts",
+    "OtherBrokerState.places",
+    "Pair.asks",
+    "Pair.filter",
+    "Pair.subscriber",
+    "SenderClassState.reach",
+    "SpcfState.held_by",
+    "StoredSessionState.context_since",
+    "StoredSessionState.exact",
+    "TransferBarrierState.flushed",
+    "TreeState.stale",
+}
 """What neither a play nor a script tells apart, and simulated networks do (`tests/simulation/test_snapshots.py`)."""

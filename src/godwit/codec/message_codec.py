@@ -10,7 +10,7 @@
 *Speed.* On the native form an event is a row, not a table of named fields.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import msgspec
@@ -68,6 +68,8 @@ class Codec:
         self.as_json = as_json
         self._format: Any = msgspec.json if as_json else msgspec.msgpack
         self._encoder = self._format.Encoder()
+        self.value: Callable[[Any], bytes] = self._encoder.encode
+        """A plain value as bytes, to be put together with others."""
         self._packed: dict[int, tuple[Event, Raw]] = {}  # by the event's address
         self._packed_bytes = 0
         self._tops: list[Any] = []
@@ -106,10 +108,6 @@ class Codec:
         """The message of a twin."""
         back = self._raise.get(type(twin))
         return twin if back is None else back(twin)
-
-    def value(self, value: Any) -> bytes:
-        """A plain value as bytes, to be put together with others."""
-        return cast(bytes, self._encoder.encode(value))
 
     # ------------------------------------------------------------ events and contexts
 

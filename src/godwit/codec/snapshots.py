@@ -24,7 +24,9 @@ many clients. Each is written once, and is one object again after reading.
 it, raises that number.
 """
 
-from collections.abc import Iterable, Mapping
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Literal, Protocol, cast
 
@@ -33,7 +35,7 @@ from msgspec import Raw
 
 from godwit.broker import placements, reductions
 from godwit.broker.broker_state import BrokerState
-from godwit.broker.effects import TimerKey
+from godwit.broker.effects import Closed, Input, LinkDown, TimerKey
 from godwit.broker.further_entries import NoFurtherEntriesState
 from godwit.broker.gossip import GossipState
 from godwit.broker.graph import GraphState
@@ -66,6 +68,8 @@ __all__ = [
     "OpenEnd",
     "Snapshots",
     "Snapshotted",
+    "gone",
+    "open_ends",
     "pack",
     "register_states",
     "unpack",
@@ -169,7 +173,7 @@ class Snapshots:
 
     def encode(self, parts: Mapping[str, msgspec.Struct]) -> bytes:
         """States by name as bytes."""
-        with self._lock:
+        with self._lock, _without_collecting():
             try:
                 self._used = {}
                 written = {name: self.written(state) for name, state in parts.items()}
@@ -180,13 +184,13 @@ class Snapshots:
 
     def decode(self, data: bytes) -> dict[str, Any]:
         """The states that were written. `SnapshotError`: what this is, and what can be read here."""
-        with self._lock:
+        with self._lock, _without_collecting():
             try:
                 self._check(data)
                 document = self._read.decode(data)
                 self._tables.give(document.filters, document.events)
                 return {name: self.read(raw) for name, raw in document.parts.items()}
-            except BAD as error:
+            except (*BAD, LookupError) as error:
                 if isinstance(error, SnapshotError):
                     raise
                 raise SnapshotError(f"a snapshot that cannot be read: {error}") from None
@@ -296,6 +300,18 @@ class _Tables:
         )
 
 
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Hundreds of thousands of objects are made at once, and none of them is garbage: do not look for any meanwhile."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _as_table(attributes: Any) -> dict[str, Any]:
     return attributes if type(attributes) is dict else dict(attributes)
 
@@ -305,6 +321,20 @@ SNAPSHOTS = Snapshots()
 
 
 # ---------------------------------------------------------------- a machine and its driver
+
+
+def open_ends(gone: Iterable[Input]) -> tuple[OpenEnd, ...]:
+    """What is open, by the inputs that a machine would be told when it is gone."""
+    return tuple(
+        ("link", each.peer) if isinstance(each, LinkDown) else ("connection", cast(Closed, each).connection)
+        for each in gone
+    )
+
+
+def gone(ends: Iterable[OpenEnd]) -> dict[Input, None]:
+    """What a machine is to be told when all that was open is gone."""
+    return {LinkDown(name) if what == "link" else Closed(name): None for what, name in ends}
+
 
 MACHINE, DRIVER = "machine", "driver"
 
@@ -321,13 +351,15 @@ class Snapshotted(Protocol):
 
 def pack(machine: Snapshotted, driver: DriverState) -> bytes:
     """A machine and what its driver keeps for it, as bytes."""
-    return SNAPSHOTS.encode({MACHINE: machine.snapshot(), DRIVER: driver})
+    with _without_collecting():
+        return SNAPSHOTS.encode({MACHINE: machine.snapshot(), DRIVER: driver})
 
 
 def unpack(data: bytes, machine: Snapshotted) -> DriverState:
     """Have a machine that was freshly made go on from a snapshot; what its driver kept."""
-    parts = unpack_parts(data)
-    machine.restore(parts[MACHINE])
+    with _without_collecting():
+        parts = unpack_parts(data)
+        machine.restore(parts[MACHINE])
     return cast(DriverState, parts[DRIVER])
 
 

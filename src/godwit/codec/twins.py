@@ -167,10 +167,10 @@ class Twins:
 def _converter(kind: Any, fields: list[tuple[str, Convert | None]]) -> Convert:
     """A function that makes a `kind` of an object with these fields, each converted if need be."""
     converts = [(place, convert) for place, (_, convert) in enumerate(fields) if convert is not None]
-    values_of = attrgetter(*(name for name, _ in fields))
     if len(fields) == 1:
-        convert = converts[0][1] if converts else _as_it_is
-        return lambda seen: kind(convert(values_of(seen)))
+        name, convert = fields[0][0], converts[0][1] if converts else _as_it_is
+        return lambda seen: kind(convert(getattr(seen, name)))
+    values_of = attrgetter(*(name for name, _ in fields))
 
     def converted(seen: Any) -> Any:
         values = list(values_of(seen))

@@ -50,7 +50,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.codec.snapshots import DriverState, OpenEnd, pack, unpack
+from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.errors import JournalError, SnapshotError
 from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.clock import SYSTEM, Clock, Timer
@@ -324,7 +324,7 @@ class Node:
         for input, _ in self._inputs:  # due, and not heard of yet: it must come due again if we die now
             if isinstance(input, TimerDue):
                 asked.setdefault(input.key, self.now)
-        data = pack(self.machine, DriverState(asked, tuple(map(_open_end, self._open)), self.now))
+        data = pack(self.machine, DriverState(asked, open_ends(self._open), self.now))
         self._is_writing = True
         done = self._loop.run_in_executor(writer, journal.snapshot, journal.number, data)
         done.add_done_callback(self._on_snapshot)
@@ -353,7 +353,7 @@ class Node:
             except SnapshotError as error:
                 raise JournalError(f"{journal.where}: snapshot {after}: {error}. Nothing was changed") from None
             self._asked, self.now = dict(driver.timers), driver.now
-            self._open = {LinkDown(name) if what == "link" else Closed(name): None for what, name in driver.open}
+            self._open = gone(driver.open)
         for batch in journal.batches(after):
             for entry in ENTRIES.decode(batch):
                 input, self.now = _input(entry), entry.at
@@ -366,8 +366,8 @@ class Node:
                         self._open.pop(Closed(effect.peer), None)
         for key, at in self._asked.items():
             self._start(key, at)
-        for gone in list(self._open):
-            self.tell(gone)
+        for end in list(self._open):
+            self.tell(end)
 
     def _on_fault(self, input: Input | None, error: Exception, unhandled: list[tuple[Input, bytes]]) -> None:
         """The machine has a fault. (rule 3)"""
@@ -533,11 +533,6 @@ _DECODERS: dict[str, Any] = {
 def _sender(input: Input | None) -> str:
     """The link or connection that an input came over; "": it is a timer's."""
     return str(getattr(input, "connection", getattr(input, "peer", "")))
-
-
-def _open_end(gone: Input) -> OpenEnd:
-    """What is open, by what would end it."""
-    return ("link", gone.peer) if isinstance(gone, LinkDown) else ("connection", cast(Closed, gone).connection)
 
 
 def _note(input: Input, open: dict[Input, None]) -> None:

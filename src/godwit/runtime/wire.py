@@ -66,16 +66,19 @@ def _kinds() -> list[type[msgspec.Struct]]:
     return [Intro, *MESSAGES]
 
 
+_row, _value = NATIVE.row, NATIVE.value
+
+
 def delivery(message: Delivery) -> tuple[bytes, Raw, bytes]:
     """A delivery as bytes, with the length of the frame before it, in three parts."""
-    row, names = NATIVE.row(message.event), NATIVE.value(message.subscriptions)
+    row, names = _row(message.event), _value(message.subscriptions)
     after = DELIVERY_NAMES + names + (NO_PREDECESSOR if message.predecessor == -1 else _after(message))
     length = DELIVERY_BYTES + len(row) + len(after)
     return DELIVERY_HEAD.pack(length, DELIVERY_START, message.number, DELIVERY_EVENT), row, after
 
 
 def _after(message: Delivery) -> bytes:
-    return PREDECESSOR + NATIVE.value(message.predecessor)
+    return PREDECESSOR + _value(message.predecessor)
 
 
 # ---------------------------------------------------------------- frames on a stream

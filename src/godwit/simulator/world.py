@@ -43,8 +43,7 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Frame, NodeId, Packet
-from godwit.codec import DriverState, pack, unpack
-from godwit.codec.snapshots import OpenEnd
+from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.filters.events import Attributes
 from godwit.simulator.message_sizes import size_of
 from godwit.simulator.simulated_clock import SimulatedClock
@@ -244,8 +243,8 @@ class World:
         node.alive = True
         open_connections = self._recover(node)
         self._record(name, Record("restarted"))
-        for gone in open_connections:
-            self._give(node, gone)
+        for end in open_connections:
+            self._give(node, end)
 
     def _recover(self, node: Node) -> list[Input]:
         """Handle the journal again, effects muted but for timers. Returns what was open, as gone."""
@@ -256,7 +255,7 @@ class World:
             start = node.snapshot[0]
             driver = unpack(node.snapshot[1], cast(Recoverable, node.machine))
             node.asked = dict(driver.timers)
-            node.open = {LinkDown(name) if what == "link" else Closed(name): None for what, name in driver.open}
+            node.open = gone(driver.open)
         for input, now in node.journal[start : node.durable]:
             _follow(node, input, node.machine.handle(input, now))
         for key, at in node.asked.items():
@@ -424,11 +423,7 @@ class World:
 
 def snapshot_of(node: Node, now: float) -> bytes:
     """A node's machine, the timers that it asked for and what is open, as they are on its disk."""
-    open_ends: tuple[OpenEnd, ...] = tuple(
-        ("link", gone.peer) if isinstance(gone, LinkDown) else ("connection", cast(Closed, gone).connection)
-        for gone in node.open
-    )
-    return pack(cast(Recoverable, node.machine), DriverState(dict(node.asked), open_ends, now))
+    return pack(cast(Recoverable, node.machine), DriverState(dict(node.asked), open_ends(node.open), now))
 
 
 def _follow(node: Node, input: Input, effects: list[Effect]) -> None:
