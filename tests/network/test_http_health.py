@@ -118,7 +118,7 @@ async def use(running: Running, client: httpx.AsyncClient) -> None:
         assert seen["godwit_subscriptions"] == 2
         assert seen["godwit_connections"] == 1
         assert seen["godwit_match_seconds_count"] == 1
-        assert seen["godwit_turn_inputs_sum"] == seen["godwit_inputs_total"] > 20
+        assert seen["godwit_batch_inputs_sum"] == seen["godwit_inputs_total"] > 20
         assert seen["godwit_table_entries matcher"] == 2
     await until(lambda: sum(session.connection is not None for session in running.machine.sessions) <= 1)
     assert (await figures(client))["godwit_sessions attached"] == 1

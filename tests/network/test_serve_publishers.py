@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from godwit.mobility.publisher_presence import PublisherConfig
+from godwit.broker.broker import Broker
+from godwit.mobility.publisher_presence import PublisherConfig, PublisherPresence
 from godwit.runtime import connect
 from godwit.runtime.broker_server import BrokerServer
 from tests.network.serving import Served, serving
@@ -167,9 +168,9 @@ def test_proxies_hold_the_tree_of_a_publisher_and_are_told_from_wherever_it_is(t
 
 
 def moving(found: BrokerServer) -> PublisherConfig:
-    config = found.node.machine.moving  # type: ignore[attr-defined]
-    assert isinstance(config, PublisherConfig)
-    return config
+    machine = found.node.machine
+    assert isinstance(machine, Broker)
+    return machine.component(PublisherPresence).config
 
 
 def predicted(found: BrokerServer) -> str | None:

@@ -7,7 +7,7 @@ import pytest
 
 from godwit.broker.effects import Send
 from godwit.broker.messages import Frame
-from godwit.mobility import roaming
+from godwit.mobility import relocation
 from godwit.mobility.move_messages import Relocate, Superseded
 from godwit.mobility.relocation import Relocation
 from tests.paper.roaming_world import Roaming
@@ -190,9 +190,9 @@ def test_an_old_broker_that_is_gone_for_good_is_given_up_and_the_receipt_says_so
     roam.settle()
     roam.crash("B6", keeps_disk=False)
     roam.come("C", "B1")
-    roam.pass_time(roaming.RELOCATE_S / 2)
+    roam.pass_time(relocation.RELOCATE_S / 2)
     roam.publish("P", 3)
-    roam.pass_time(roaming.RELOCATE_S)
+    roam.pass_time(relocation.RELOCATE_S)
     assert roam.numbers("C", "P") == [3]  # what came since is there; what died with B6 is not
     assert roam.client("C").receipts[-1].session_lost
 

@@ -13,6 +13,7 @@ from godwit.broker.links import LinkConfig
 from godwit.broker.messages import Frame, Packet
 from godwit.mobility import relocation, transfer_barrier
 from godwit.mobility.move_messages import Relocate, SessionElsewhere, Superseded
+from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier
 from tests.paper.roaming_world import Roaming
 
@@ -172,7 +173,8 @@ def test_of_two_devices_that_claim_one_session_the_one_that_came_last_has_it(roa
     roam.come("C", "B1")
     roam.settle()
     late = Relocate("C", "B1", "B6", 3)  # another device of an older greeting asks for the session
-    [answer] = [effect for effect in roam.broker("B1").on_relocate("B6", late, 0.0) if isinstance(effect, Send)]
+    effects = roam.broker("B1").component(Relocation).on_relocate("B6", late, 0.0)
+    [answer] = [effect for effect in effects if isinstance(effect, Send)]
     assert isinstance(answer.frame, Frame)
     assert isinstance(answer.frame.message, Packet)
     assert isinstance(answer.frame.message.message, Superseded)
@@ -183,7 +185,8 @@ def test_who_asks_where_the_session_was_is_told_where_it_is(roam):
     roam.come("C", "B1")
     roam.settle()
     later = Relocate("C", "B6", "B3", 9)
-    [answer] = [effect for effect in roam.broker("B6").on_relocate("B3", later, 0.0) if isinstance(effect, Send)]
+    effects = roam.broker("B6").component(Relocation).on_relocate("B3", later, 0.0)
+    [answer] = [effect for effect in effects if isinstance(effect, Send)]
     assert isinstance(answer.frame, Frame)
     assert isinstance(answer.frame.message, Packet)
     carried: Any = answer.frame.message.message

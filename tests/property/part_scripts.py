@@ -160,7 +160,7 @@ SCRIPTS: dict[str, Script] = {
         ),
         inputs(*frames("n", REPLAY, first=4)),
     ),
-    "Predicted.before": Script(
+    "PredictedMove.before": Script(
         predicting,
         inputs(
             *OPEN,

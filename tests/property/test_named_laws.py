@@ -15,7 +15,6 @@ from godwit.broker.messages import Attach, Attached, Delivery, Publish, Received
 from godwit.broker.queues import Queue
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.mobility import whereabouts
 from godwit.mobility.relocation import Relocation
 from godwit.mobility.whereabouts import Whereabouts
 from tests.property.roaming_line import NAMES, RoamingLine
@@ -166,7 +165,7 @@ def begins_anew_when_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def announces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whereabouts, "announce", lambda *_: None)
+    monkeypatch.setattr(Whereabouts, "_announce", lambda *_: None)
 
 
 WALK = [("publish", 2), ("come", "c", True), ("cut", "ab"), ("cut", "bc"), ("come", "a", True), ("wait", 11.0)]

@@ -22,7 +22,7 @@ from godwit.broker.messages import (
 from godwit.broker.session import Session
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.mobility import ways
+from godwit.mobility import overlay_routes
 from godwit.mobility.modes import MODES
 from godwit.mobility.move_messages import MoveOut, ReachableBrokers, Relocate, Replay
 from godwit.mobility.overlay_routes import OverlayRoutes
@@ -257,8 +257,8 @@ def test_the_bytes_of_a_replay_are_bounded_by_what_a_queue_holds():
 
 
 def test_messages_to_brokers_that_do_not_exist_wait_for_a_while_and_are_bounded(monkeypatch):
-    monkeypatch.setattr(ways, "UNSENT_MAX", 20)
-    monkeypatch.setattr(ways, "UNSENT_EACH_MAX", 3)
+    monkeypatch.setattr(overlay_routes, "UNSENT_MAX", 20)
+    monkeypatch.setattr(overlay_routes, "UNSENT_EACH_MAX", 3)
     net = RoamingLine()
     for i in range(10):
         net.forge("a", "b", Relocate(f"ann{i}", "zz", "a", 1))
@@ -271,7 +271,7 @@ def test_messages_to_brokers_that_do_not_exist_wait_for_a_while_and_are_bounded(
         == 20
     )
     assert sum(record.kind == "lost" for record in net.records) == 7 + 23
-    net.pass_time(ways.UNSENT_S)
+    net.pass_time(overlay_routes.UNSENT_S)
     assert (
         net.brokers["b"].component(OverlayRoutes).unsent,
         net.brokers["b"].component(OverlayRoutes).unsent_count,
@@ -293,7 +293,7 @@ def test_what_waits_for_a_broker_is_sent_when_somebody_tells_of_it():
 def test_what_is_given_up_names_the_events_that_it_holds():
     net = RoamingLine()
     net.forge("b", "c", structs.replace(replayed("ann", net), to="zz", items=waiting(1, 2)))
-    net.pass_time(ways.UNSENT_S)
+    net.pass_time(overlay_routes.UNSENT_S)
     lost = [(record.peer, record.sequence) for record in net.records if record.kind == "lost"]
     assert lost == [("zz", -1), ("ann", 1), ("ann", 2)]
 

@@ -372,10 +372,7 @@ class Relocation:
         return moved is not None and moved.attempt >= attempt
 
     def _give_when_it_comes(self, arrival: Arrival, message: Relocate, now: float) -> list[Effect]:
-        """The client has moved on before its session has come here: keep all until then.
-
-        The next broker keeps it, too; but another may ask before the session comes, and that one's place it takes.
-        """
+        """The client has moved on before its session has come here: keep all until then, for the last that asks."""
         effects: list[Effect] = []
         if arrival.is_superseded and arrival.superseded_by not in (self.host.name, message.to):  # it may never come
             effects += self.barrier.refer(message, arrival.superseded_by, now)
@@ -555,9 +552,7 @@ class Relocation:
         return self.go_without(arrival, now)
 
     def go_without(self, arrival: Arrival, now: float) -> list[Effect]:
-        """The broker that was asked has no session: ask another that may have it, or go on without, for a client
-        that is still here.
-        """
+        """The broker that was asked has no session: ask another, or go on without if the client is still here."""
         if arrival.parts:
             return self.finish(arrival, now)
         while arrival.trail and not arrival.is_superseded:

@@ -215,9 +215,9 @@ def test_case_ii_a_context_takes_the_place_of_another_and_attracts_and_gives_bac
     sent = net.sent()
     assert sent["a"] == [ContextAdded(1, 2, {"floor": 2}, replaces=1)]
     assert sorted(type(message).__name__ for message in sent["c"]) == [
+        "DropSubscriptions",
         "Subscribe",
         *["SubscriptionsComplete"] * 4,
-        "DropSubscriptions",
     ]
     assert net.holders("a") == {"c": ["two"]}
     assert net.at("a").others["c"].described == {1: (2, {"floor": 2})}
