@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import godwit.baselines  # noqa: F401 (it has the mode naive)
 from godwit.broker.messages import Attached, NodeId
 from godwit.testing import Machines, build
 
@@ -11,7 +12,7 @@ NAMES = ("a", "b", "c")
 class RoamingLine(Machines):
     def __init__(self, **config: Any) -> None:
         super().__init__()
-        build(self, "a-b b-c", **config)
+        build(self, "a-b b-c", attach_policies=("naive",), **config)
         self.pass_time(1.0)
 
     def start_again(self, name: NodeId, *, keeps_disk: bool) -> None:

@@ -23,10 +23,13 @@ from godwit.broker.session import Session
 from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.mobility import overlay_routes
+from godwit.mobility.attach_policies.carry import Carry
 from godwit.mobility.modes import MODES
 from godwit.mobility.move_messages import MoveOut, ReachableBrokers, Relocate, Replay
 from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.publisher_presence import PublisherPresence
 from godwit.mobility.relocation import RELOCATE_S, Relocation
+from godwit.mobility.transfer_barrier import GraphBarrier
 from tests.property.roaming_line import NAMES, RoamingLine
 
 FILTER = parse("x > 1")
@@ -103,10 +106,19 @@ def act(net: RoamingLine, step: tuple[Any, ...], attempt: int) -> int:
 
 def left(net: RoamingLine) -> dict[Any, Any]:
     """What brokers keep of clients, but for the bounded memory of where they went."""
-    kept = ("arrivals", "collecting", "leaving", "flushed", "unsent", "held", "holdings", "predicted", "publishers")
+    kept: dict[type, tuple[str, ...]] = {
+        Relocation: ("arrivals",),
+        Carry: ("collecting",),
+        GraphBarrier: ("departing", "flushed"),
+        OverlayRoutes: ("unsent", "held"),
+        PublisherPresence: ("holdings", "predicted", "publishers"),
+    }
     found: dict[Any, Any] = {}
     for name, broker in net.brokers.items():
-        found |= {(name, what): getattr(broker, what) for what in kept if getattr(broker, what)}
+        for part in broker.components.values():
+            for what in kept.get(type(part), ()):
+                if getattr(part, what):
+                    found[name, what] = getattr(part, what)
         found |= {(name, table): size for table, size in broker.routing.sizes().items() if size}
         if len(broker.sessions):
             found[name, "sessions"] = [session.client for session in broker.sessions]
