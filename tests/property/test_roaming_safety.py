@@ -23,7 +23,7 @@ from godwit.broker.session import Session
 from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.mobility import overlay_routes
-from godwit.mobility.attach_policies.carry import Carry
+from godwit.mobility.attach_policies.carry import CarryPolicy
 from godwit.mobility.modes import MODES
 from godwit.mobility.move_messages import MoveOut, ReachableBrokers, Relocate, Replay
 from godwit.mobility.overlay_routes import OverlayRoutes
@@ -108,7 +108,7 @@ def left(net: RoamingLine) -> dict[Any, Any]:
     """What brokers keep of clients, but for the bounded memory of where they went."""
     kept: dict[type, tuple[str, ...]] = {
         Relocation: ("arrivals",),
-        Carry: ("collecting",),
+        CarryPolicy: ("collecting",),
         GraphBarrier: ("departing", "flushed"),
         OverlayRoutes: ("unsent", "held"),
         PublisherPresence: ("holdings", "predicted", "publishers"),
