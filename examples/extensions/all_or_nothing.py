@@ -35,8 +35,10 @@ class AllOrNothing:
         return [(self.id, TRUE)] if is_first else []
 
     def remove(self, key: Hashable) -> list[Change]:
-        was_here = self.entries.pop(key, key) is None
-        return [(self.id, None)] if was_here and not self.entries else []
+        if key not in self.entries:
+            return []
+        del self.entries[key]
+        return [] if self.entries else [(self.id, None)]
 
     def keys(self) -> Iterable[Hashable]:
         return self.entries

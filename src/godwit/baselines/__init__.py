@@ -1,7 +1,7 @@
 """Baselines: ways of routing that the papers describe and that ours are compared with. Not for production.
 
-Importing this room registers its routing families (`godwit.broker.families`): `hops`, which matches every event at
-every hop, exactly as [spcf §3.1] describes it. Pure machines.
+Importing this room registers the routing family `hops`, which matches every event at every hop, exactly as [spcf §3.1]
+describes it, and the mode of moving `naive` [rebeca §3.2]. Pure machines.
 """
 
 from collections.abc import Mapping

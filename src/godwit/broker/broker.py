@@ -29,7 +29,7 @@ from msgspec import structs
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.broker_state import BrokerState
 from godwit.broker.component import ClientHandler, Component, LocalHook, MessageHandler, RelayedHandler, TimerHandler
-from godwit.broker.dispatch import Dispatch
+from godwit.broker.dispatch import Dispatch, one_each
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -88,6 +88,7 @@ __all__ = ["EVERYTHING", "Broker"]
 EVERYTHING = ""
 """The name of the advertisement that stands for a client which never advertises: no client can use it itself."""
 
+OWN_MESSAGES = (Request, Received, Attach, Bye, FetchEvents)  # of clients, which no component may claim
 Kind = TypeVar("Kind")
 
 
@@ -115,7 +116,7 @@ class Broker:
         self.sessions = Sessions(config.limits, name, incarnation, config.advertisements, config.asserted)
         self.open_filters: OpenFilters | None = None
         parts = standard_components(name, config.limits) if components is None else components
-        self.components: dict[str, Component] = {component.label: component for component in parts}
+        self.components: dict[str, Component] = one_each([{component.label: component} for component in parts])
         self._interceptors: dict[str, LocalHook] = {}
         self._waiting_for_tables: list[Callable[[float], list[Effect]]] = []
         self._dispatch(Dispatch(component.join(self) for component in self.components.values()))
@@ -143,7 +144,6 @@ class Broker:
             Opened: self.on_opened,
             Closed: self.on_closed,
             Reconfigured: self.on_reconfigured,
-            **tables.inputs,
         }
         self._timers: dict[str, TimerHandler] = {
             "ack": self._on_ack_due,
@@ -151,8 +151,10 @@ class Broker:
             "dead": self._on_dead_due,
             "expiry": self._on_expiry_due,
             "session": self._on_session_due,
-            **tables.timers,
         }
+        self._inputs = one_each([self._inputs, tables.inputs])
+        self._timers = one_each([self._timers, tables.timers])
+        one_each([dict.fromkeys(OWN_MESSAGES), tables.client_messages])
 
     def component(self, kind: type[Kind]) -> Kind:
         """The component of this class; `LookupError` if there is none."""
@@ -295,6 +297,8 @@ class Broker:
         self.sessions.restore(state.sessions)
         self.routing.restore(state.routing)
         for label, component in reversed(self.components.items()):  # groups follow from the tables behind them
+            if label not in state.components and component.snapshot() is not None:
+                raise SnapshotError(f"the snapshot of broker {state.name!r} holds no state of {label!r}")
             component.restore(state.components.get(label))
 
     # ------------------------------------------------------------ settings

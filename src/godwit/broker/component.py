@@ -30,7 +30,17 @@ from godwit.filters.filters import Filter
 if TYPE_CHECKING:
     from godwit.broker.host import Host
 
-__all__ = ["ClientHandler", "Component", "Handlers", "LocalHook", "MessageHandler", "RelayedHandler", "TimerHandler"]
+__all__ = [
+    "ClientHandler",
+    "Component",
+    "Handlers",
+    "InputHandler",
+    "LocalHook",
+    "MessageHandler",
+    "RelayedHandler",
+    "RequestHandler",
+    "TimerHandler",
+]
 
 MessageHandler = Callable[[NodeId, Any, float], list[Effect]]
 """`(peer, message, now)`: a message came from another broker."""
@@ -61,9 +71,9 @@ class RelayedHandler(msgspec.Struct, frozen=True):
 class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     """All that a component handles, and the hooks at which it wants to be called."""
 
-    # each is handled by one component
+    # each is handled by one component, or by the broker itself
     messages: Mapping[type, MessageHandler] = {}  # from a neighbour, over its link
-    relayed: Mapping[type, RelayedHandler] = {}  # from any broker
+    relayed: Mapping[type, RelayedHandler] = {}  # from any broker; on a tree, at every hop on the way
     client_messages: Mapping[type, ClientHandler] = {}
     timers: Mapping[str, TimerHandler] = {}  # by the first part of the key
     inputs: Mapping[type, InputHandler] = {}
@@ -75,9 +85,9 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     requests: Mapping[type, RequestHandler] = {}  # by kind of request, after the broker itself
     on_attach: Callable[[Attach], None] | None = None  # a session here is about to be attached to
     on_welcome: Callable[[str, Attach], list[Effect]] | None = None  # before a client hears `Attached`
-    on_detach: Callable[[str, float], list[Effect] | None] | None = None  # a connection is gone; None: go on
     on_unlinked: Callable[[str], list[Effect]] | None = None  # a connection serves no session any more
-    on_leave: Callable[[NodeId], Callable[[float], list[Effect]] | None] | None = None  # before; what to do after
+    on_leave: Callable[[NodeId], Callable[[float], list[Effect]] | None] | None = None  # a client is about to leave for
+    # good; may return what to do when its session has ended
     on_session_ended: Callable[[NodeId], None] | None = None  # before its entries leave routing
     on_session_changed: Callable[[NodeId, list[Effect], float], None] | None = None
     on_sessions_settled: Callable[[list[Effect], float], None] | None = None  # after all of these
@@ -90,7 +100,10 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     on_broker_met: Callable[[NodeId, bool, float], list[Effect]] | None = None  # graph family; True: in another life
     on_limits: Callable[[Limits], None] | None = None  # the bounds are others from now on
 
-    # questions: the answer of the first component that has one counts
+    # questions: the first component that decides
+    on_detach: Callable[[str, float], list[Effect] | None] | None = None  # a connection is gone; None: not my affair
+
+    # questions: all answers together, or any yes
     keeps_advertisements: Callable[[NodeId], Mapping[str, Filter]] | None = None  # of a client whose session ends
     keeps_context: Callable[[NodeId], bool] | None = None  # of a client without a session
     brings_advertisements: Callable[[NodeId], bool] | None = None  # so it does not count as advertising everything

@@ -9,7 +9,7 @@ from typing import Any
 
 from godwit.broker.component import ClientHandler, Handlers, MessageHandler, RelayedHandler
 
-__all__ = ["Dispatch"]
+__all__ = ["Dispatch", "one_each"]
 
 
 class Dispatch:
@@ -17,14 +17,14 @@ class Dispatch:
 
     def __init__(self, joined: Iterable[Handlers]) -> None:
         every = list(joined)
-        self.relayed: dict[type, RelayedHandler] = _one_each([each.relayed for each in every])
-        self.messages: dict[type, MessageHandler] = _one_each([each.messages for each in every])
+        self.relayed: dict[type, RelayedHandler] = one_each([each.relayed for each in every])
+        self.messages: dict[type, MessageHandler] = one_each([each.messages for each in every])
         for relay in (each.relay for each in every if each.relay is not None):
-            self.messages = _one_each([self.messages, dict.fromkeys(self.relayed, relay)])
-        self.client_messages: dict[type, ClientHandler] = _one_each([each.client_messages for each in every])
-        self.timers = _one_each([each.timers for each in every])
-        self.inputs = _one_each([each.inputs for each in every])
-        self.facts = _one_each([each.facts for each in every])
+            self.messages = one_each([self.messages, dict.fromkeys(self.relayed, relay)])
+        self.client_messages: dict[type, ClientHandler] = one_each([each.client_messages for each in every])
+        self.timers = one_each([each.timers for each in every])
+        self.inputs = one_each([each.inputs for each in every])
+        self.facts = one_each([each.facts for each in every])
         self.attach: ClientHandler | None = _only_one([each.attach for each in every if each.attach is not None])
         self.requests = {
             kind: [each.requests[kind] for each in every if kind in each.requests]
@@ -55,14 +55,14 @@ class Dispatch:
         ]
 
 
-def _one_each(tables: list[Mapping[Any, Any]]) -> dict[Any, Any]:
+def one_each(tables: list[Mapping[Any, Any]]) -> dict[Any, Any]:
     """The tables as one; `ValueError` if two of them claim the same key."""
     merged: dict[Any, Any] = {}
     for table in tables:
         for key, handler in table.items():
             if key in merged:
                 shown = key.__name__ if isinstance(key, type) else repr(key)
-                raise ValueError(f"two components of one broker handle {shown}: one of them must not")
+                raise ValueError(f"two components of one broker claim {shown}: one of them must not")
             merged[key] = handler
     return merged
 

@@ -4,7 +4,7 @@
 classes of our own. For each type that holds such a thing a *twin* is made, once, from its type hints. A struct is
 lowered to its twin to be written, and raised from it after reading. A type that holds plain values only is its own twin
 and costs nothing. A *form* says how filters, events and contexts are written: the wire writes each where it stands, a
-snapshot writes each once (`forms.py`).
+snapshot writes each once (`plain_data.py`).
 
 *Rules.*
 1. What was lowered and is raised again is equal to what it was, and of the same types all the way down.

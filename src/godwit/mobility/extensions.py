@@ -9,7 +9,7 @@ docs/guides/extend.md shows one of each.
 *Rules.*
 1. Messages and states of a component are registered, too, before the first broker with it is made
    (`godwit.codec.register_messages`, `register_states`).
-2. A policy says what it promises (`Mode`), and checkers hold it to that.
+2. A policy says what it promises (`Mode`). No policy takes the name of a mode that is there already.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,7 @@ import msgspec
 
 from godwit.broker.component import Component
 from godwit.broker.registry import Registry
+from godwit.errors import ConfigurationError
 from godwit.mobility.attaching import AttachPolicy
 from godwit.mobility.modes import MODES, Mode
 from godwit.mobility.relocation import Relocation
@@ -78,5 +79,7 @@ def further_components(names: tuple[str, ...]) -> list[Component]:
 def attach_policies(names: tuple[str, ...], relocation: Relocation) -> dict[str, AttachPolicy]:
     """The policies of these names, made for one broker. An unknown name is a `ConfigurationError`."""
     found = {name: _POLICIES.part(name) for name in names}
-    MODES.update({name: policy.promises for name, policy in found.items()})
+    for name, policy in found.items():
+        if MODES.setdefault(name, policy.promises) is not policy.promises:
+            raise ConfigurationError(f"the attach policy {name!r} has the name of a mode that is there already")
     return {name: policy.make(relocation) for name, policy in found.items()}

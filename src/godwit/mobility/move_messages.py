@@ -199,7 +199,7 @@ class TrimConnectionLog(msgspec.Struct, frozen=True, tag=True):
     brokers: tuple[NodeId, ...]
 
 
-# ------------------------------------------------------------ publishers (publishers.py)
+# ------------------------------------------------------------ publishers (publisher_presence.py)
 
 
 class Prefetch(msgspec.Struct, frozen=True, tag=True):

@@ -22,7 +22,7 @@ predictor's answers at a chosen rate, to see what errors cost.
 1. The same question gets the same answer, in every process: no randomness, and ties are broken by name. What is equally
    likely is found to be: nothing is rounded.
 2. A predictor may be wrong, and may answer None. What a wrong answer costs is bounded by the protocol
-   (`publishers.py`), not here.
+   (`publisher_presence.py`), not here.
 3. No predictor names `here`.
 4. Without a broker before, or without a pair of it and `here`, the answer is that of first order.
 

@@ -1,12 +1,12 @@
 """The transfer barrier: knowing that everybody has sent to the old place all that was meant for it.
 
 *Theory.* In a tree a `Relocate` pushes everything before it on the one way that there is: `TreeBarrier` has nothing to
-wait for. In the graph family (`GraphBarrier`) every
-broker X has a channel of its own to the old border broker O and to the new one N, and channels know nothing of each
-other. So N, behind its subscriptions, sends a `Flush` to every X and the `Relocate` to O; each X answers O with
-`Flushed`. What X published before it knew of the client at N is on X's channel to O before that answer; what it
-publishes later goes to N too. When all have answered, O has all of the first kind and needs none of the second: it
-gives the session. N delivers the replay, then what it has kept, without what is in both.
+wait for. In the graph family (`GraphBarrier`) every broker X has a channel of its own to the old border broker O and to
+the new one N, and channels know nothing of each other. So N, behind its subscriptions, sends a `Flush` to every X and
+the `Relocate` to O; each X answers O with `Flushed`. What X published before it knew of the client at N is on X's
+channel to O before that answer; what it publishes later goes to N too. When all have answered, O has all of the first
+kind and needs none of the second: it gives the session. N delivers the replay, then what it has kept, without what is
+in both.
 
 A client that publishes must not overtake itself: its older events travel on the channels of O, its newer ones on those
 of N. When the `Relocate` comes, O closes the client's connection, so it publishes nothing more there, and sends every

@@ -26,7 +26,6 @@ from godwit.trace import TraceSink
 __all__ = ["AdHocSimulation", "WaypointWalk", "ad_hoc_run", "settle_s_least"]
 
 STEP_S = 0.5
-ROW_SHARE = 0.9  # of the range, between two who stand in a row
 TIME_LAWS = ("all of an island", "one event broker", "everything in force", "leases end")
 VIOLATIONS_MAX = 100
 

@@ -181,7 +181,7 @@ def with_mode(scenario: Scenario, mode: Any, rng: Random) -> Scenario:
 
 
 def takes_modes(scenario: Scenario) -> bool:
-    """Whether subscribers roam where every mode keeps its promises (`scenario/roaming.py`)."""
+    """Whether subscribers roam where every mode keeps its promises (`scenario/roaming_section.py`)."""
     roaming, is_tree = scenario.clients.roaming, scenario.routing.family == "tree"
     return roaming.is_on and roaming.who != "publishers" and is_tree and scenario.faults.crash_diskless is None
 

@@ -110,8 +110,29 @@ def test_two_components_that_handle_the_same_timer_are_refused() -> None:
     class Rival(Ticker):
         label = "rival"
 
-    with pytest.raises(ValueError, match="two components of one broker handle 'tick'"):
+    with pytest.raises(ValueError, match="two components of one broker claim 'tick'"):
         Broker("b", {}, BrokerConfig(), components=[Ticker(), Rival()])
+
+
+def test_two_components_with_one_label_are_refused() -> None:
+    with pytest.raises(ValueError, match="two components of one broker claim 'ticker'"):
+        Broker("b", {}, BrokerConfig(), components=[Ticker(), Ticker()])
+
+
+def test_what_a_broker_handles_itself_no_component_may_claim() -> None:
+    class Thief(Ticker):
+        label = "thief"
+
+        def join(self, host: Host) -> Handlers:
+            return Handlers(timers={"ack": self.on_tick})
+
+    with pytest.raises(ValueError, match="two components of one broker claim 'ack'"):
+        Broker("b", {}, BrokerConfig(), components=[Thief()])
+
+
+def test_a_snapshot_without_the_state_of_a_component_is_refused() -> None:
+    with pytest.raises(SnapshotError, match="holds no state of 'ticker'"):
+        ticking().restore(mobile_broker("b", {}, BrokerConfig()).snapshot())
 
 
 def test_an_unknown_component_is_refused_with_those_that_are_known() -> None:

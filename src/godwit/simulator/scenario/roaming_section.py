@@ -58,7 +58,7 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     """Clients that turn up at another broker, without a word to the one before."""
 
-    model: Literal["random", "line", "walk", "waypoint", "trace"] = "random"  # how they move (movement.py)
+    model: Literal["random", "line", "walk", "waypoint", "trace"] = "random"  # how they move (movement_models.py)
     who: Literal["subscribers", "publishers", "all"] = "all"
     per_s: PerSecond = 0.0  # random: moves, over all of them together
     away_s: Seconds = 1.0  # out of reach between two brokers; random: on average, and 0 is at once
