@@ -12,7 +12,7 @@ NAMES = ("a", "b", "c")
 class RoamingLine(Machines):
     def __init__(self, **config: Any) -> None:
         super().__init__()
-        build(self, "a-b b-c", attach_policies=("naive",), **config)
+        build(self, "a-b b-c", **{"attach_policies": ("naive",), **config})
         self.pass_time(1.0)
 
     def start_again(self, name: NodeId, *, keeps_disk: bool) -> None:
