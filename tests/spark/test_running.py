@@ -238,7 +238,7 @@ def test_control_c_while_spark_starts_leaves_with_its_status(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("module", "name", "arguments"),
     [
-        ("godwit.cli.pipeline.ingest_command", "failing_well", ["ingest", "x", "--format", "csv", "--out", "out"]),
+        ("godwit.cli.pipeline.ingest_command", "one_line_errors", ["ingest", "x", "--format", "csv", "--out", "out"]),
         ("godwit.pipeline.mobility.fix_sources", "sorted_out", ["mobility", "x", "--out", "out"]),
         ("godwit.pipeline.subscription_sources", "source_of", ["stream", ".", "--subscriptions", "x", "--out", "out"]),
     ],
