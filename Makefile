@@ -8,7 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test spark check bench swarm format lock clean
+.PHONY: help venv demo test spark check bench swarm chaos mutants format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -43,6 +43,12 @@ bench: $(READY) ## measure matching, the simulator, moves, contexts, sockets and
 
 swarm: $(READY) ## run two hundred drawn networks and look for one that breaks a law
 	@$(BIN)/godwit simulate --swarm 200 --seed 7
+
+chaos: $(READY) ## kill, stop, cut and starve real brokers for two hundred rounds, and count what was lost or doubled (half an hour)
+	@$(BIN)/python -m tests.chaos --rounds 200
+
+mutants: $(READY) ## change the code in a hundred small ways, and see whether a test notices each (an hour)
+	@$(BIN)/python -m tests.mutants --count 100
 
 format: $(READY) ## format the code and fix what lint can fix
 	@$(BIN)/ruff format --quiet .

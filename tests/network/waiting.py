@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["LIMIT_S", "PATIENCE_S", "a_turn", "answered", "new_loop", "run", "until"]
+__all__ = ["LIMIT_S", "PATIENCE_S", "a_turn", "answered", "new_loop", "pause", "run", "until"]
 
 LIMIT_S = 110.0  # below the limit of pytest, which does not say what was waited for
 PATIENCE_S = 60.0
@@ -98,7 +98,7 @@ async def until(
     assert loop in _WATCHING, "this loop looks at no conditions: use `run`, or `new_loop`"
     watching, future = _WATCHING[loop], loop.create_future()
     watching.awaited[future] = holds
-    ticking = None if every_s is None else asyncio.create_task(_tick(loop, every_s))
+    ticking = None if every_s is None else asyncio.create_task(_tick(every_s))
     try:
         async with asyncio.timeout(patience_s):
             await future
@@ -110,14 +110,15 @@ async def until(
             ticking.cancel()
 
 
-async def _tick(loop: asyncio.AbstractEventLoop, every_s: float) -> None:
+async def _tick(every_s: float) -> None:
     while True:
-        await _pause(loop, every_s)
+        await pause(every_s)
 
 
-async def _pause(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+async def pause(seconds: float) -> None:
+    """Let so much time go by: for what another process does, and for the pace of a run that is drawn."""
     over = asyncio.Event()
-    loop.call_later(seconds, over.set)
+    asyncio.get_running_loop().call_later(seconds, over.set)
     await over.wait()
 
 
@@ -128,7 +129,7 @@ async def answered(
     try:
         async with asyncio.timeout(PATIENCE_S):
             while not is_so(answer := await ask()):
-                await _pause(asyncio.get_running_loop(), every_s)
+                await pause(every_s)
             return answer
     except TimeoutError:
         raise AssertionError(f"waited in vain until {what}") from None

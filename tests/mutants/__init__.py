@@ -1,0 +1,1 @@
+"""Mutants: small changes to the code that some test must notice."""
