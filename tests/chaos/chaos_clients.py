@@ -122,7 +122,10 @@ class NativeClient:
 
 
 class MqttClient:
-    """A client of MQTT, by paho."""
+    """A client of MQTT, by paho.
+
+    It publishes one event at a time: what paho is given while it connects, it sends before what it has to send again.
+    """
 
     def __init__(self, name: str, network: Network, history: History, folder: Path, *, level: int, qos: int) -> None:
         self.name, self.at = name, ""
@@ -137,6 +140,7 @@ class MqttClient:
         self._tasks = Tasks()
         self._published = 0
         self._is_moving = asyncio.Lock()
+        self._is_publishing = asyncio.Lock()
 
     async def start(self, broker: str) -> None:
         self.at = broker
@@ -165,7 +169,8 @@ class MqttClient:
         self._history.publish(self.name, id, topic, self.promise)
 
         async def answered() -> None:
-            await self._device.publish(topic, json.dumps({"id": id}).encode(), self._qos)
+            async with self._is_publishing:
+                await self._device.publish(topic, json.dumps({"id": id}).encode(), self._qos)
             self._history.acknowledge(id)
 
         self._tasks.keep(answered())
