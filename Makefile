@@ -8,7 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test spark check bench swarm chaos mutants format lock clean
+.PHONY: help venv demo test spark check bench swarm chaos hostile mutants format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -46,6 +46,9 @@ swarm: $(READY) ## run two hundred drawn networks and look for one that breaks a
 
 chaos: $(READY) ## kill, stop, cut and starve real brokers for two hundred rounds, and count what was lost or doubled (half an hour)
 	@$(BIN)/python -m tests.chaos --rounds 200
+
+hostile: $(READY) ## attack a broker in every known way, and measure how long others wait and what memory it takes
+	@$(BIN)/python benchmarks/hostile.py
 
 mutants: $(READY) ## change the code in a hundred small ways, and see whether a test notices each (an hour)
 	@$(BIN)/python -m tests.mutants --count 100

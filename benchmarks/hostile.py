@@ -1,0 +1,385 @@
+"""How long an innocent client waits, and how much memory a broker takes, while somebody attacks it. `make hostile`.
+
+Two brokers of `godwit serve` with users. Ann publishes two hundred events a second and subscribes to them, at one of
+the brokers; the longest time from publishing to delivery is her wait. Mallory has a single grant and a process of its
+own (so that its work does not delay Ann's), and does one of the attacks below. Memory is what is resident, beside what
+was before the attack.
+"""
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.measuring import this_machine
+from godwit.errors import GodwitError
+from godwit.runtime import connect
+from godwit.runtime.network_client import NetworkClient
+from godwit.runtime.users import hashed
+
+WAIT_MS_TARGET = 50.0
+MEMORY_TARGET = 1.3
+EVENTS_PER_S = 200
+ATTACK_S_MAX = 120.0
+QUIET_S = 3.0
+GRANT = "kind = 'parking'"
+
+
+class Ports(NamedTuple):
+    """Where the attacked broker listens."""
+
+    native: int
+    mqtt: int
+    http: int
+
+
+Attack = Callable[[Ports], Awaitable[None]]
+ATTACKS: dict[str, Attack] = {}
+
+
+def attack(what: str) -> Callable[[Attack], Attack]:
+    """Name an attack, as the table shows it."""
+
+    def named(function: Attack) -> Attack:
+        ATTACKS[what] = function
+        return function
+
+    return named
+
+
+def mallory(ports: Ports, name: str = "mallory/1") -> NetworkClient:
+    return connect(f"127.0.0.1:{ports.native}", name=name, user="mallory", password="secret")
+
+
+async def refused(client: NetworkClient, filter: str, name: str = "") -> None:
+    with suppress(GodwitError):
+        async with asyncio.timeout(ATTACK_S_MAX):
+            await client.subscribe(filter, name=name)
+
+
+def any_of(count: int, form: str, salt: int = 0) -> str:
+    return " OR ".join(form.format(i=i, j=i + salt) for i in range(count))
+
+
+@attack("20 subscriptions of 900 literals that are refused")
+async def refused_subscriptions(ports: Ports) -> None:
+    async with mallory(ports) as client:
+        for salt in range(20):
+            await refused(client, f"kind != 'parking' AND ({any_of(450, '(a{i} > {j} AND b{i} < {j})', salt)})")
+
+
+@attack("14 subscriptions of 900 literals, told to a neighbour")
+async def large_subscriptions(ports: Ports) -> None:
+    async with mallory(ports) as client:
+        for salt in range(14):
+            await refused(client, f"{GRANT} AND ({any_of(449, '(a{i} > {j} AND b{i} < {j})', salt)})")
+
+
+@attack("conjunction of 300 disjunctions")
+async def product(ports: Ports) -> None:
+    async with mallory(ports) as client:
+        for salt in range(5):
+            both = " AND ".join(f"(a{i} = {i + salt} OR b{i} = {i} OR c{i} = {i})" for i in range(300))
+            await refused(client, f"{GRANT} AND {both}")
+
+
+@attack("1,000 subscriptions a LIKE '%x1_y%'")
+async def likes(ports: Ports) -> None:
+    async with mallory(ports) as client, asyncio.TaskGroup() as group:
+        for i in range(1_000):
+            group.create_task(refused(client, f"{GRANT} AND a LIKE '%x{i}_y%'"))
+
+
+@attack("20 context changes under 100 subscriptions of 900 literals")
+async def context_changes(ports: Ports) -> None:
+    async with mallory(ports) as client:
+        for salt in range(100):
+            await refused(client, f"{GRANT} AND ({any_of(899, 'a{i} = my.p', salt)})")
+        for value in range(20):
+            with suppress(GodwitError):
+                await client.set_context({"p": value})
+
+
+@attack("one event of 300 KB under 100 subscriptions a LIKE '%q1_z%'")
+async def long_text(ports: Ports) -> None:
+    async with mallory(ports) as client:
+        for i in range(100):
+            await refused(client, f"{GRANT} AND a LIKE '%q{i}_z%'")
+        with suppress(GodwitError):
+            await client.publish({"kind": "parking", "a": "q1" * 150_000})
+
+
+@attack("10 filters of 1 MB as text")
+async def long_filter(ports: Ports) -> None:
+    async with mallory(ports) as client:
+        for salt in range(10):
+            await refused(client, any_of(60_000, "a = {j:012d}", salt))
+
+
+@attack("9,000 sessions of one user")
+async def many_sessions(ports: Ports) -> None:
+    for first in range(0, 9_000, 100):
+        async with AsyncExitStack() as stack:
+            for i in range(first, first + 100):
+                client = await stack.enter_async_context(mallory(ports, f"mallory/{i}"))
+                with suppress(GodwitError):
+                    await client.attached(10)
+
+
+@attack("20,000 retained events of one user")
+async def many_retained(ports: Ports) -> None:
+    async with mallory(ports) as client:
+        for i in range(20_000):
+            client.publish({"kind": "parking", "n": i}, retain=f"parking/{i}")
+            if i % 500 == 0:
+                with suppress(GodwitError):
+                    await client.flushed(60)
+
+
+@attack("64 half frames of 16 MB")
+async def half_frames(ports: Ports) -> None:
+    writers = []
+    for _ in range(64):
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", ports.native)
+            writers.append(writer)
+            writer.write((16 * 2**20 - 1).to_bytes(4, "big") + bytes(15 * 2**20))
+    for writer in writers:
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(2):
+                await writer.drain()
+    for writer in writers:
+        writer.transport.abort()
+
+
+@attack("a publisher that never waits: 30,000 events of 1 KB")
+async def flood(ports: Ports) -> None:
+    async with mallory(ports) as client:
+        for i in range(30_000):
+            client.publish({"kind": "parking", "n": i, "text": "x" * 1_000})
+            if i % 2_000 == 0:
+                with suppress(GodwitError):
+                    await client.flushed(60)
+
+
+@attack("1,001 event streams over HTTP")
+async def streams(ports: Ports) -> None:
+    writers = []
+    head = b"GET /events?filter=n%3D-1 HTTP/1.1\r\nHost: b1\r\nAuthorization: Basic bWFsbG9yeTpzZWNyZXQ=\r\n\r\n"
+    for _ in range(1_001):
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", ports.http)
+            writer.write(head)
+            writers.append(writer)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await reader.read(1)
+    for writer in writers:
+        writer.transport.abort()
+
+
+@attack("random bytes on 300 connections")
+async def noise(ports: Ports) -> None:
+    drawn = random.Random(1)
+    for port in (ports.native, ports.mqtt, ports.http):
+        for _ in range(100):
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(2):
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                    writer.write(drawn.randbytes(4_000))
+                    await writer.drain()
+                    writer.close()
+
+
+# ---------------------------------------------------------------- the innocent client
+
+
+class Wait:
+    """The waits of Ann."""
+
+    def __init__(self) -> None:
+        self.longest_ms = 0.0
+        self.count = 0
+
+    def begin(self) -> None:
+        self.longest_ms, self.count = 0.0, 0
+
+
+async def ann(port: int, wait: Wait, is_ready: asyncio.Event) -> None:
+    """Publish and receive, for as long as it is let."""
+    sent: dict[int, float] = {}
+    async with connect(f"127.0.0.1:{port}", name="ann/1", user="ann", password="secret") as client:
+        subscription = await client.subscribe("kind = 'news'")
+
+        async def read() -> None:
+            async for event in subscription:
+                since = sent.pop(int(event.attributes["n"]))  # type: ignore[arg-type]
+                wait.longest_ms = max(wait.longest_ms, (perf_counter() - since) * 1e3)
+                wait.count += 1
+                is_ready.set()
+
+        async def say() -> None:
+            n = 0
+            while True:
+                n += 1
+                sent[n] = perf_counter()
+                client.publish({"kind": "news", "n": n})
+                if n % EVENTS_PER_S == 0:  # what has not come yet waits, too
+                    wait.longest_ms = max(wait.longest_ms, (perf_counter() - min(sent.values())) * 1e3)
+                await asyncio.sleep(1 / EVENTS_PER_S)
+
+        await asyncio.gather(read(), say())
+
+
+def config(folder: Path, name: str, neighbour: str) -> Path:
+    secret = hashed("secret", rounds=1, memory_kib=8, lanes=1)
+    users = folder / "users.toml"
+    users.write_text(
+        f"[users.ann]\npassword = '{secret}'\npublish = ['*']\nsubscribe = ['*']\n\n"
+        f'[users.mallory]\npassword = \'{secret}\'\npublish = ["{GRANT}"]\nsubscribe = ["{GRANT}"]\n'
+    )
+    secret_file = folder / "links.secret"
+    secret_file.write_text("a secret of links, long enough to be one")
+    file = folder / f"{name}.toml"
+    file.write_text(
+        f'[broker]\nname = "{name}"\n\n[listen]\nnative = "127.0.0.1:0"\nmqtt = "127.0.0.1:0"\nhttp = "127.0.0.1:0"\n\n'
+        f'[neighbours]\n{neighbour}\n\n[links]\nsecret = "{secret_file}"\n\n'
+        f'[security]\nanonymous = "never"\nusers = "{users}"\n\n[journal]\nfolder = "{folder / name}"\n'
+    )
+    return file
+
+
+class Served:
+    """A broker in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process, said: dict[str, Any]) -> None:
+        self.process, self.said = process, said
+
+    def port(self, door: str) -> int:
+        return int(self.said[door].rpartition(":")[2])
+
+    def memory(self) -> int:
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * 4_096
+
+
+async def serve(folder: Path, name: str, neighbour: str) -> Served:
+    log = (folder / f"{name}.log").open("wb")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "godwit", "serve", str(config(folder, name, neighbour))),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=log,
+    )
+    log.close()
+    assert process.stdout is not None
+    line = await process.stdout.readline()
+    if not line:
+        raise RuntimeError((folder / f"{name}.log").read_text()[-2_000:])
+    return Served(process, json.loads(line))
+
+
+class Result(NamedTuple):
+    """What an attack did."""
+
+    what: str
+    wait_ms: float
+    idle_ms: float
+    memory: float  # beside the memory before
+    seconds: float
+    is_alive: bool
+
+    @property
+    def verdict(self) -> str:
+        is_good = self.is_alive and self.wait_ms <= WAIT_MS_TARGET and self.memory <= MEMORY_TARGET
+        return "reached" if is_good else "missed"
+
+
+async def measured(what: str) -> Result:
+    """One attack on fresh brokers."""
+    with tempfile.TemporaryDirectory(prefix="godwit-hostile-") as temporary:
+        folder = Path(temporary)
+        first = await serve(folder, "b1", 'b2 = ""')
+        second = await serve(folder, "b2", f'b1 = "127.0.0.1:{first.port("native")}"')
+        wait, is_ready = Wait(), asyncio.Event()
+        innocent = asyncio.create_task(ann(first.port("native"), wait, is_ready))
+        try:
+            async with asyncio.timeout(30):
+                await is_ready.wait()
+            wait.begin()
+            await asyncio.sleep(QUIET_S)
+            idle_ms, before = wait.longest_ms, first.memory()
+            wait.begin()
+            ports = Ports(first.port("native"), first.port("mqtt"), first.port("http"))
+            began, most = perf_counter(), before
+            attacker = await asyncio.create_subprocess_exec(
+                sys.executable, __file__, "--attack", what, "--ports", json.dumps(ports), stderr=subprocess.DEVNULL
+            )
+            ending = asyncio.create_task(attacker.wait())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ATTACK_S_MAX):
+                    while not ending.done():
+                        await asyncio.wait({ending}, timeout=0.02)
+                        most = max(most, first.memory())
+            if not ending.done():
+                attacker.kill()
+            await ending
+            await asyncio.sleep(QUIET_S)  # what it left behind
+            is_alive = first.process.returncode is None and wait.count > 0
+            return Result(what, wait.longest_ms, idle_ms, most / before, perf_counter() - began - QUIET_S, is_alive)
+        finally:
+            innocent.cancel()
+            await asyncio.gather(innocent, return_exceptions=True)
+            for each in (first, second):
+                with suppress(ProcessLookupError):
+                    each.process.kill()
+                await each.process.wait()
+
+
+def main(
+    only: Annotated[str, typer.Option(help="Only attacks whose name has this in it.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines, also on a terminal.")] = False,
+    attack_name: Annotated[str, typer.Option("--attack", hidden=True)] = "",
+    ports: Annotated[str, typer.Option(hidden=True)] = "",
+) -> None:
+    """Attack a broker in every known way, and measure how long others wait."""
+    if attack_name:
+        asyncio.run(ATTACKS[attack_name](Ports(*json.loads(ports))))  # type: ignore[arg-type]
+        return
+    table = Table(title="Attacks on a broker")
+    for column in ("attack", "longest wait, ms", "idle, ms", "memory, times", "took, s", "target"):
+        table.add_column(column)
+    machine = this_machine()
+    is_good = True
+    for what in [name for name in ATTACKS if only in name]:
+        result = asyncio.run(measured(what))
+        is_good = is_good and result.verdict == "reached"
+        cells = [
+            what,
+            f"{result.wait_ms:.0f}",
+            f"{result.idle_ms:.0f}",
+            f"{result.memory:.2f}",
+            f"{result.seconds:.1f}",
+        ]
+        table.add_row(*cells, result.verdict)
+        if as_json or not sys.stdout.isatty():
+            print(json.dumps({**result._asdict(), "verdict": result.verdict, "machine": asdict(machine)}), flush=True)
+    if not as_json and sys.stdout.isatty():
+        Console().print(table)
+    raise typer.Exit(0 if is_good else 1)
+
+
+if __name__ == "__main__":
+    typer.run(main)
