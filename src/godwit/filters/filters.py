@@ -17,7 +17,7 @@ event, `zip BETWEEN 1000 AND 2000` needs a single zip that does both.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from godwit.errors import FilterTooBig
 from godwit.filters.events import Attributes, Event
@@ -27,16 +27,19 @@ LITERALS_MAX = 20_000
 DEPTH_MAX = 100
 
 
+class _Holds(Protocol):
+    """The method that every class of filters has."""
+
+    def holds(self, attributes: Attributes) -> bool:
+        """Whether checked attributes meet this filter."""
+
+
 class _Node:
     """What literals and combinations share."""
 
     __slots__ = ()
 
-    def holds(self, attributes: Attributes) -> bool:
-        """Whether checked attributes meet this filter."""
-        raise NotImplementedError  # every class below answers
-
-    def matches(self, event: Event) -> bool:
+    def matches(self: _Holds, event: Event) -> bool:
         """Whether `event` meets this filter."""
         return self.holds(event.attributes)
 

@@ -13,10 +13,11 @@ routing.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import shapely
 
@@ -50,10 +51,12 @@ class Region(ValueSet):
     def kinds(self) -> Kind:
         return Kind.POINT
 
-    @property
-    def bounds(self) -> Bounds:
-        """A box around the region: it never leaves out a point of it."""
-        raise NotImplementedError  # every class below answers
+    if TYPE_CHECKING:  # see `ValueSet`
+
+        @property
+        @abstractmethod
+        def bounds(self) -> Bounds:
+            """A box around the region: it never leaves out a point of it."""
 
 
 @dataclass(frozen=True, slots=True)

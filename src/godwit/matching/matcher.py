@@ -11,6 +11,7 @@ four questions: put one in, take one out, match one event, match a batch.
 """
 
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ class Matches:
         return (self[number] for number in range(len(self)))
 
 
-class Matcher:
+class Matcher(ABC):
     """Base of all matchers: known ids and expiry. See the module's head for the rules."""
 
     def __init__(self) -> None:
@@ -63,20 +64,20 @@ class Matcher:
 
     # ------------------------------------------------------------ what a subclass answers
 
-    def _known(self, id: SubscriptionId) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _known(self, id: SubscriptionId) -> bool: ...
 
-    def _insert(self, id: SubscriptionId, filter: Filter) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _insert(self, id: SubscriptionId, filter: Filter) -> None: ...
 
-    def _delete(self, id: SubscriptionId) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _delete(self, id: SubscriptionId) -> None: ...
 
-    def _match(self, event: Event) -> list[SubscriptionId]:
-        raise NotImplementedError
+    @abstractmethod
+    def _match(self, event: Event) -> list[SubscriptionId]: ...
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     def _insert_many(self, subscriptions: list[tuple[SubscriptionId, Filter]]) -> None:
         """One by one; a matcher that can do better overrides this."""

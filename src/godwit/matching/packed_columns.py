@@ -11,6 +11,7 @@ and batches refer to it.
 2. A slice of a packed column is one, and shares its dictionary.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,20 +29,20 @@ MICROSECOND = timedelta(microseconds=1)
 Bools = npt.NDArray[np.bool_]
 
 
-class PackedColumn:
+class PackedColumn(ABC):
     """A column that is no list of values: one of the classes below."""
 
     __slots__ = ()
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def __len__(self) -> int: ...
 
-    def __getitem__(self, rows: slice) -> "PackedColumn":
-        raise NotImplementedError
+    @abstractmethod
+    def __getitem__(self, rows: slice) -> "PackedColumn": ...
 
+    @abstractmethod
     def tolist(self) -> list[Any]:
         """The column in plain values, None where nothing is."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

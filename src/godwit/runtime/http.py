@@ -366,7 +366,7 @@ class HttpServer:
         except BaseException:
             self.drop(stream)
             raise
-        return stream
+        return stream.response
 
     # ------------------------------------------------------------ a look inside
 
@@ -409,7 +409,7 @@ class HttpServer:
         last = _limit(request, "last", 0)
         stream = TraceStream(self.activity, self.server.name, listener, last, self.drop)
         self.keep(stream)
-        return stream
+        return stream.response
 
     # ------------------------------------------------------------ sockets
 

@@ -262,8 +262,8 @@ def linger_s(said: str) -> float:
     return seconds
 
 
-class EventStream(ServerSentEvents):
-    """Events of one session as server-sent events, once it is `open`."""
+class EventStream:
+    """The source of a response: the events of one session, once it is `open`."""
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ class EventStream(ServerSentEvents):
         limits: Limits,
         on_end: Callable[["EventStream"], None],
     ) -> None:
-        super().__init__()
+        self.response = ServerSentEvents(self)
         self.client = client
         self._after = after  # the session and the number that the client has seen last
         self._unconfirmed = limits.window // 2
@@ -316,10 +316,14 @@ class EventStream(ServerSentEvents):
             if seen:  # its id has come back
                 self._talk.confirm(seen[-1].number)
         self._waiting.extend(deliveries)
-        self.notice()
+        self.response.notice()
 
     def _on_closed(self, reason: str) -> None:
         self.end()
+
+    def end(self) -> None:
+        """End the response: the session has ended, or the broker stops."""
+        self.response.end()
 
     # ------------------------------------------------------------ the response
 
@@ -329,8 +333,8 @@ class EventStream(ServerSentEvents):
         told = msgspec.json.encode({"client": self.client, "session": self._session})
         return b"retry: %d\nid: %s\nevent: session\ndata: %s\n\n" % (RETRY_MS, self._id(number), told)
 
-    def taken(self) -> bytes:
-        """The events that have come."""
+    def next_part(self) -> bytes:
+        """The events since the last part."""
         deliveries, self._waiting = self._waiting, deque()
         parts: list[bytes] = []
         for delivery in deliveries:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
-from godwit.runtime.server_sent_events import ServerSentEvents
+from godwit.runtime.server_sent_events import PLAIN_GREETING, ServerSentEvents
 from godwit.trace import Record
 
 __all__ = ["TraceStream"]
@@ -14,8 +14,11 @@ __all__ = ["TraceStream"]
 TAKEN_MAX = 1_000  # records in one write
 
 
-class TraceStream(ServerSentEvents):
-    """Records of a client, of an event, or all. `last`: so many that have happened before, if they are kept."""
+class TraceStream:
+    """The source of a response: records of a client, of an event, or all.
+
+    `last`: how many earlier records to begin with, as far as they are kept.
+    """
 
     def __init__(
         self,
@@ -25,18 +28,26 @@ class TraceStream(ServerSentEvents):
         last: int,
         on_end: Callable[["TraceStream"], None],
     ) -> None:
-        super().__init__()
+        self.response = ServerSentEvents(self)
         self._activity = activity
         self._node = node
         self._listener = listener
         self._on_end = on_end
         before = [(at, record) for at, record in activity.records if listener.wants(record)] if last else []
         listener.records.extend(before[-last:] if last else ())
-        listener.notice = self.notice
+        listener.notice = self.response.notice
         activity.listeners[listener] = None
 
-    def taken(self) -> bytes:
-        """The records that have come."""
+    def end(self) -> None:
+        """End the response: the broker stops."""
+        self.response.end()
+
+    def greeting(self) -> bytes:
+        """A comment."""
+        return PLAIN_GREETING
+
+    def next_part(self) -> bytes:
+        """The records since the last part."""
         records = self._listener.records
         parts = [_line(self._node, *records.popleft()) for _ in range(min(len(records), TAKEN_MAX))]
         if self._listener.missed and not records:
@@ -44,8 +55,11 @@ class TraceStream(ServerSentEvents):
             self._listener.missed = 0
         return b"".join(parts)
 
+    def on_written(self) -> None:
+        """Nothing to do: records are not confirmed."""
+
     def on_gone(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._activity.listeners.pop(self._listener, None)
         self._on_end(self)
 
