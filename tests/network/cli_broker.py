@@ -55,7 +55,7 @@ def broker_apart() -> Iterator[tuple[Apart, Running]]:
 
 def godwit(*words: str, input: str | None = None) -> Any:
     """Run a command, as if on a pipe."""
-    return CliRunner().invoke(app, words, input=input, env={"COLUMNS": "120", "NO_COLOR": "1", "GODWIT_AT": ""})
+    return CliRunner().invoke(app, words, input=input, env={"COLUMNS": "120", "NO_COLOR": "1", "GODWIT_BROKER": ""})
 
 
 def lines(printed: str) -> list[Any]:

@@ -23,7 +23,7 @@ def place() -> Iterator[Place]:
 
 
 def at(place: Place) -> list[str]:
-    return ["--at", str(place[1].address)]
+    return ["--broker", str(place[1].address)]
 
 
 def sessions(place: Place) -> Any:
@@ -119,18 +119,18 @@ def test_bench_measures_and_says_what(place: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["pub", "n=1", "--at", "127.0.0.1:1"], "127.0.0.1:1: nobody listens there\nStart one with `godwit serve`"),
-        (["sub", "--at", "127.0.0.1:1"], "nobody listens there"),
-        (["sub", "--at", "nowhere:x"], "'nowhere:x' is no address of a broker: it must be host:port"),
+        (["pub", "n=1", "--broker", "127.0.0.1:1"], "127.0.0.1:1: connection refused\nStart one with `godwit serve`"),
+        (["sub", "--broker", "127.0.0.1:1"], "connection refused"),
+        (["sub", "--broker", "nowhere:x"], "'nowhere:x' is no address of a broker: it must be host:port"),
         (["pub", "n"], "'n' is no attribute: write name=value, or name:=JSON"),
         (["pub", "n:={"], "what stands after := must be JSON"),
         (["pub", "--json", "{"], "--json: this is no JSON"),
         (["pub", "--json", '{"attributes": {}, "x": 1}'], "'x' is nothing that an event has"),
-        (["pub", "n=1", "--json", "{}"], "and not several"),
+        (["pub", "n=1", "--json", "{}"], "use only one of"),
         (["pub", "n=1", "--clear"], "--clear needs --retain KEY"),
         (["pub", "n=1", "--payload", "@/nowhere/at-all"], "cannot read /nowhere/at-all"),
         (["pub", "n=1", "--ca", "/nowhere/at-all"], "cannot read certificates from /nowhere/at-all"),
-        (["adv"], "say a FILTER, or --remove and none"),
+        (["adv"], "give either FILTER or --remove"),
         (["ctx", "n=1"], "whose context is it?"),
         (["ctx", "--name", "x"], "say NAME=VALUE or --place"),
     ],

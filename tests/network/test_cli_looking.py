@@ -33,7 +33,7 @@ def pair() -> Iterator[Pair]:
 def events(pair: Pair) -> dict[str, str]:
     """`ann` at b2 wants one of two events of `van` at b1, and is away."""
     apart, b1, b2 = pair
-    at_1, at_2 = ["--at", str(b1.native)], ["--at", str(b2.native)]
+    at_1, at_2 = ["--broker", str(b1.native)], ["--broker", str(b2.native)]
     assert godwit("pub", "n=0", "--name", "van", *at_1).exit_code == 0  # from now on b1 has a publisher
     assert godwit("sub", "kind = 'parking' AND cost < 3", "--name", "ann", "-W", "0", *at_2).exit_code == 0
     apart.until(lambda: len(b1.node.machine.routing.matcher) >= 1)  # type: ignore[attr-defined]
@@ -98,7 +98,7 @@ def test_what_happens_is_printed_as_it_happens(pair: Pair) -> None:
     ended = in_background("trace", "--client", "car", "-C", "1", *http(b1))
     activity = b1.http.activity
     pair[0].until(lambda: bool(activity.listeners))
-    godwit("pub", "n=1", "--name", "car", "--at", str(b1.native))
+    godwit("pub", "n=1", "--name", "car", "--broker", str(b1.native))
     status, printed, _ = ended()
     assert status == 0
     [record] = lines(printed)
@@ -152,6 +152,6 @@ def test_a_cell_shows_every_kind_of_value() -> None:
 def test_a_session_is_found_whatever_its_client_is_called(pair: Pair) -> None:
     _, b1, _ = pair
     for name in ("ann/7", "a b?c#d%2F"):
-        assert godwit("ctx", "floor=2", "--name", name, "--at", str(b1.native)).exit_code == 0
+        assert godwit("ctx", "floor=2", "--name", name, "--broker", str(b1.native)).exit_code == 0
         [session] = lines(godwit("sessions", name, *http(b1)).stdout)
         assert session["client"] == name

@@ -45,7 +45,7 @@ async def captured(folder: Path, rounds: int, seed: int) -> None:
     async with nursery() as place:
         broker = Mortal(place, folder, "relaxed")
         address = await broker.start()
-        words = ("sub", "n >= 0", "--log", str(log), "--at", str(address))
+        words = ("sub", "n >= 0", "--log", str(log), "--broker", str(address))
         capture = await warm.start(*words, folder=folder, environment={})
         try:
             async with connect(address, name="p") as p:
@@ -92,7 +92,7 @@ def test_a_session_that_brokers_have_forgotten_is_said_whenever_that_is(tmp_path
         async with nursery() as place:
             broker = Mortal(place, tmp_path, "memory")
             address = await broker.start()
-            words = ("sub", "n >= 0", "--log", str(tmp_path / "log"), "--at", str(address))
+            words = ("sub", "n >= 0", "--log", str(tmp_path / "log"), "--broker", str(address))
             capture = await warm.start(*words, folder=tmp_path, environment={})
             async with connect(address, name="p") as p:
                 while not held(tmp_path / "log"):
@@ -129,10 +129,10 @@ def test_what_is_too_old_goes_while_nothing_comes(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["sub", "--keep-days", "3"], "about what a --log keeps"),
+        (["sub", "--keep-days", "3"], "--keep-bytes and --keep-days need --log"),
         (["sub", "--log", "x", "--keep-bytes", "7"], "greater than or equal to 1048576"),
         (["sub", "--log", "x", "--keep-days", "0"], "--keep-days is 0: it must be 0.01 to 36500"),
-        (["pub", "a=1", "--skip-removed"], "about what was taken away from a --log"),
+        (["pub", "a=1", "--skip-removed"], "--skip-removed needs --log"),
     ],
 )
 def test_what_cannot_be_kept_is_said(words: list[str], said: str) -> None:
@@ -293,7 +293,7 @@ async def published(folder: Path, count: int, seed: int, *, forgets: bool = Fals
     async with nursery() as place:
         broker = Mortal(place, folder, "relaxed")
         address = await broker.start()
-        words = ("pub", "--log", str(log), "--name", "archive", "--at", str(address))
+        words = ("pub", "--log", str(log), "--name", "archive", "--broker", str(address))
         async with connect(address, name="s") as s:
             subscription = await s.subscribe("n >= 0")
             for _ in range(3):
@@ -336,7 +336,7 @@ def test_events_under_their_own_name_keep_their_numbers(tmp_path: Path) -> None:
         async with connect(broker.address, name="s") as s:
             subscription = await s.subscribe("n >= 0")
             command = await warm.start(
-                *("pub", "--log", str(log), "--name", "cab", "--at", str(broker.address)),
+                *("pub", "--log", str(log), "--name", "cab", "--broker", str(broker.address)),
                 folder=tmp_path,
                 environment={},
             )
@@ -355,7 +355,7 @@ def test_who_publishes_a_log_ends_with_its_input_and_another_goes_on(tmp_path: P
     async def scene() -> None:
         broker = await start("b1", {})
         log = filled(tmp_path / "log", 3, "cab")
-        words = ("pub", "--log", str(log), "--name", "cab", "--at", str(broker.address))
+        words = ("pub", "--log", str(log), "--name", "cab", "--broker", str(broker.address))
         async with connect(broker.address, name="s") as s:
             subscription = await s.subscribe("n >= 0")
             ended = await asyncio.create_subprocess_exec(

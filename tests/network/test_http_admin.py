@@ -112,11 +112,11 @@ def test_explain_tells_at_each_broker_what_became_of_an_event(family: str) -> No
             told = await why(at_b2, got, "s")
             assert told["verdict"] == "it was delivered and confirmed"
             assert told["deliveries"][0]["number"] == 1
-            assert told["came"][0]["from"] == "b1"
+            assert told["arrivals"][0]["from"] == "b1"
             told = await why(at_b1, got, "s")
             assert told["verdict"] == "the client has no session here; the event went on to b2"
             assert told["sent_on"][0]["peer"] == "b2"
-            assert told["came"][0]["from"].startswith("http-")
+            assert told["arrivals"][0]["from"].startswith("http-")
 
             wrong = await post(kind="job", zone=4, floor=1)
             told = await why(at_b1, wrong, "s")
@@ -150,7 +150,7 @@ def test_explain_names_what_kept_an_event_from_its_client() -> None:
                 told = await why(client, await published(p, kind="job", zone=4, floor=1), "s")
                 assert told["verdict"].endswith("matches the event: zone = 3, floor > 2 does not hold")
                 assert told["subscriptions"][0]["fails"] == ["zone = 3", "floor > 2"]
-                assert told["came"][0]["from"] == "p:1"
+                assert told["arrivals"][0]["from"] == "p:1"
                 told = await why(client, await published(p, kind="job", zone=3, to="role = 'medic'"), "s")
                 assert told["verdict"].startswith("it is not to this client")
                 assert told["to_fails"] == ["role = 'medic'"]

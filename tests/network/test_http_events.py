@@ -108,8 +108,8 @@ def test_a_filter_that_is_none_is_refused_with_the_place_of_the_error() -> None:
             answer = await client.get("/events", params={"filter": "n >= "})
             assert answer.status_code == 400
             assert "^" in answer.json()["error"]
-            answer = await client.get("/events", params={"filter": "n > 1", "linger": "long"})
-            assert (answer.status_code, "linger" in answer.json()["error"]) == (400, True)
+            answer = await client.get("/events", params={"filter": "n > 1", "session_expiry_s": "long"})
+            assert (answer.status_code, "session_expiry_s" in answer.json()["error"]) == (400, True)
 
     run(scene)
 
@@ -191,10 +191,10 @@ def test_an_id_that_is_none_of_ours_begins_a_new_stream(forged: str) -> None:
     run(scene)
 
 
-def test_a_listener_that_goes_without_lingering_leaves_nothing_behind() -> None:
+def test_a_listener_that_goes_without_session_expiry_leaves_nothing_behind() -> None:
     async def scene() -> None:
         async with broker() as (running, client):
-            async with listening(client, client="screen", linger="0"):
+            async with listening(client, client="screen", session_expiry_s="0"):
                 assert running.node.machine.sessions.session("screen") is not None  # type: ignore[attr-defined]
             await until(lambda: running.node.machine.sessions.session("screen") is None)  # type: ignore[attr-defined]
 

@@ -152,8 +152,8 @@ def test_grants_decide_what_comes_through(tmp_path: Path) -> None:
             entry("ann", "publish = [\"kind = 'parking'\"]", "subscribe = [\"kind IN ('parking', 'news')\"]")
             + entry("all", "publish = ['*']", "subscribe = ['*']")
         )
-        for excess in ("refuse", "narrow"):
-            authenticator = authenticator_from(SecuritySettings(users=str(path), excess=excess))
+        for beyond_grants in ("refuse", "narrow"):
+            authenticator = authenticator_from(SecuritySettings(users=str(path), beyond_grants=beyond_grants))
             async with (
                 guarded(authenticator=authenticator) as broker,
                 as_user(broker, "ann") as ann,
@@ -161,7 +161,7 @@ def test_grants_decide_what_comes_through(tmp_path: Path) -> None:
             ):
                 theirs = await p.subscribe("n > 0")
                 covered = await ann.subscribe("kind = 'news' AND n > 1")
-                if excess == "refuse":
+                if beyond_grants == "refuse":
                     with pytest.raises(Refused, match="subscribe to that"):
                         await ann.subscribe("n > 0")
                 else:
@@ -171,7 +171,7 @@ def test_grants_decide_what_comes_through(tmp_path: Path) -> None:
                 await p.drain()
                 assert await numbers(theirs, 4) == [1, 2, 3, 4]
                 assert await numbers(covered, 1) == [2]
-                if excess == "narrow":
+                if beyond_grants == "narrow":
                     assert await numbers(wide, 3) == [1, 2, 4]
                 ann.publish({"n": 5, "kind": "fire"})
                 ann.publish({"n": 6, "kind": "parking"})

@@ -73,7 +73,7 @@ def test_a_swarm_of_200_holds() -> None:
     shown = simulate("--swarm", "200", "--seed", str(SEED))
     assert shown.exit_code == 0, shown.stderr
     outcome = json.loads(shown.stdout)
-    assert (outcome["passed"], outcome["ran"], outcome["lost"], outcome["duplicated"]) == (True, 200, 0, 0)
+    assert (outcome["passed"], outcome["runs"], outcome["lost"], outcome["duplicated"]) == (True, 200, 0, 0)
 
 
 @pytest.mark.parametrize("plant", [covers_what_it_only_meets, keeps_nothing_unconfirmed])
@@ -85,7 +85,7 @@ def test_a_swarm_stops_at_a_planted_fault_and_says_how_to_see_it_again(
     assert shown.exit_code == 1
     outcome = json.loads(shown.stdout)
     assert (outcome["passed"], outcome["broken"]["passed"]) == (False, False)
-    assert outcome["ran"] < 100
+    assert outcome["runs"] < 100
     assert outcome["broken"]["violations"][0]["law"] == "nothing lost"
     assert f"seed {SEED}; replay it with\n" in shown.stderr
     [command] = [line.strip() for line in shown.stderr.splitlines() if line.strip().startswith("godwit ")]

@@ -116,7 +116,7 @@ def expiry() -> Network:
     net.subscribe("C", "x = 8", "three")
     net.subscribe("D", "a = 1 AND b = 2 AND c = 3 AND d = 4", "big")
     net.run(0.5)
-    net.do("D", "lingers for 1 s", lambda machine, now: machine.linger(1.0, now))
+    net.do("D", "lingers for 1 s", lambda machine, now: machine.set_session_expiry(1.0, now))
     net.run(0.2)
     net.go("C")
     net.go("D")

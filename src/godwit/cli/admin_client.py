@@ -24,7 +24,7 @@ ANSWER_BYTES_MAX = 256 * 2**20
 Http = Annotated[
     str,
     typer.Option(
-        "--http", metavar="HOST:PORT", envvar="GODWIT_HTTP", help="Where the broker answers HTTP; also a URL, for TLS."
+        "--http", metavar="HOST:PORT", envvar="GODWIT_HTTP", help="HTTP address of the broker, or a URL for TLS."
     ),
 ]
 

@@ -23,7 +23,7 @@ TIMES = {"at", "since", "ends_at", "expires", "away_since", "published_at"}
 
 def sessions(
     client: Annotated[
-        str | None, typer.Argument(metavar="CLIENT", help="Tell all about the session of this client.")
+        str | None, typer.Argument(metavar="CLIENT", help="Show the session of this client in full.")
     ] = None,
     http: Http = HTTP,
     token: Token = "",
@@ -40,7 +40,7 @@ def sessions(
 
 
 def routes(
-    links: Annotated[bool, typer.Option("--links", help="The links to neighbours instead.")] = False,
+    links: Annotated[bool, typer.Option("--links", help="List the links to neighbours instead.")] = False,
     http: Http = HTTP,
     token: Token = "",
     user: User = "",
@@ -54,10 +54,10 @@ def routes(
 
 
 def trace(
-    client: Annotated[str, typer.Option(metavar="NAME", help="Only what concerns this client.")] = "",
-    event: Annotated[str, typer.Option(metavar="PUBLISHER:NUMBER", help="Only what concerns this event.")] = "",
+    client: Annotated[str, typer.Option(metavar="NAME", help="Show only records of this client.")] = "",
+    event: Annotated[str, typer.Option(metavar="PUBLISHER:NUMBER", help="Show only records of this event.")] = "",
     count: Annotated[
-        int | None, typer.Option("--count", "-C", metavar="COUNT", help="Leave after so many records.", min=1)
+        int | None, typer.Option("--count", "-C", metavar="COUNT", help="Stop after this number of records.", min=1)
     ] = None,
     http: Http = HTTP,
     token: Token = "",

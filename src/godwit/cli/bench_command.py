@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from godwit.cli.broker_connection import (
-    At,
+    BrokerAddresses,
     CaFile,
     ClientOptions,
     Password,
@@ -48,16 +48,22 @@ class Load(NamedTuple):
 
 
 def bench(
-    events: Annotated[int, typer.Option("--events", "-n", metavar="COUNT", help="At full speed.", min=1)] = 10_000,
-    publishers: Annotated[int, typer.Option(metavar="COUNT", help="Clients that publish.", min=1)] = 1,
-    receivers: Annotated[int, typer.Option(metavar="COUNT", help="Clients that get every event.", min=1)] = 5,
+    events: Annotated[
+        int, typer.Option("--events", "-n", metavar="COUNT", help="Events to publish at full speed.", min=1)
+    ] = 10_000,
+    publishers: Annotated[int, typer.Option(metavar="COUNT", help="Number of publishing clients.", min=1)] = 1,
+    receivers: Annotated[
+        int, typer.Option(metavar="COUNT", help="Number of clients that receive every event.", min=1)
+    ] = 5,
     subscriptions: Annotated[
-        int, typer.Option(metavar="COUNT", help="Besides, so many that match none of the events.", min=0)
+        int, typer.Option(metavar="COUNT", help="Number of further subscriptions, which match no event.", min=0)
     ] = 0,
-    size: Annotated[int, typer.Option(metavar="BYTES", help="Of each event's payload.", min=0)] = 120,
-    rate: Annotated[float, typer.Option(metavar="EVENTS", help="A second, while delays are measured.", min=1)] = 500.0,
-    seconds: Annotated[float, typer.Option(metavar="SECONDS", help="For so long they are measured.", min=0.1)] = 3.0,
-    at: At = None,
+    size: Annotated[int, typer.Option(metavar="BYTES", help="Payload size of each event.", min=0)] = 120,
+    rate: Annotated[
+        float, typer.Option(metavar="EVENTS", help="Events per second while delays are measured.", min=1)
+    ] = 500.0,
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", help="How long delays are measured.", min=0.1)] = 3.0,
+    brokers: BrokerAddresses = None,
     token: Token = "",
     user: User = "",
     password: Password = "",
@@ -66,10 +72,10 @@ def bench(
 ) -> None:
     """Measure a running broker: events a second at full speed, then the delay of events at a steady rate.
 
-    Publishers and receivers are clients in this process, spread over the brokers of --at, so what is measured is broker
-    and client together.
+    Publishers and receivers are clients in this process, spread over the brokers of --broker. The figures are those of
+    broker and client together.
     """
-    visitor = ClientOptions(at, token, user, password, tls, ca)
+    visitor = ClientOptions(brokers, token, user, password, tls, ca)
     run(_bench(visitor, Load(events, publishers, receivers, subscriptions, size, rate, seconds)))
 
 
@@ -101,7 +107,7 @@ async def _bench(visitor: ClientOptions, load: Load) -> None:
 
 async def _client(stack: "AsyncExitStack", visitor: ClientOptions, number: int) -> "NetworkClient":
     seeds = visitor.seeds[number % len(visitor.seeds) :] + visitor.seeds[: number % len(visitor.seeds)]
-    client = await stack.enter_async_context(visitor._replace(at=seeds).client(buffer=AT_ONCE * 10))
+    client = await stack.enter_async_context(visitor._replace(brokers=seeds).client(buffer=AT_ONCE * 10))
     await wait_until_attached(client, visitor)
     return client
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from godwit.runtime.network_client import NetworkClient
 
 __all__ = [
-    "At",
+    "BrokerAddresses",
     "CaFile",
     "ClientOptions",
     "Password",
@@ -34,34 +34,42 @@ __all__ = [
     "wait_until_attached",
 ]
 
-AT = "127.0.0.1:7077"
+DEFAULT_BROKER = "127.0.0.1:7077"
 LET_IN_S = 10.0
 READ_BYTES = 65_536
 
-At = Annotated[
+BrokerAddresses = Annotated[
     list[str] | None,
     typer.Option(
-        "--at", metavar="HOST:PORT", envvar="GODWIT_AT", help=f"A broker to start from; may be repeated. Else {AT}."
+        "--broker",
+        metavar="HOST:PORT",
+        envvar="GODWIT_BROKER",
+        help=f"Broker to connect to (default: {DEFAULT_BROKER}); repeatable.",
     ),
 ]
-Token = Annotated[str, typer.Option(metavar="TOKEN", envvar="GODWIT_TOKEN", help="By which the broker knows us.")]
-User = Annotated[str, typer.Option(metavar="NAME", envvar="GODWIT_USER", help="Or by this user and its password.")]
+Token = Annotated[str, typer.Option(metavar="TOKEN", envvar="GODWIT_TOKEN", help="Access token.")]
+User = Annotated[str, typer.Option(metavar="NAME", envvar="GODWIT_USER", help="User name, with --password.")]
 Password = Annotated[
     str,
-    typer.Option(
-        metavar="TEXT", envvar="GODWIT_PASSWORD", help="Better in the environment than where others can see it."
-    ),
+    typer.Option(metavar="TEXT", envvar="GODWIT_PASSWORD", help="Password; safer in the variable GODWIT_PASSWORD."),
 ]
-Tls = Annotated[bool, typer.Option("--tls", help="Over TLS; the broker's certificate must be one that we trust.")]
+Tls = Annotated[
+    bool, typer.Option("--tls", help="Connect over TLS and check the certificate against the system's authorities.")
+]
 CaFile = Annotated[
-    str, typer.Option("--ca", metavar="FILE", help="Over TLS, trusting the authorities in this PEM file.")
+    str,
+    typer.Option(
+        "--ca",
+        metavar="FILE",
+        help="Connect over TLS and check the certificate against the authorities in this PEM file.",
+    ),
 ]
 
 
 class ClientOptions(NamedTuple):
-    """Who comes, and where to."""
+    """The brokers to connect to, and the credentials."""
 
-    at: list[str] | None
+    brokers: list[str] | None
     token: str = ""
     user: str = ""
     password: str = ""
@@ -71,7 +79,7 @@ class ClientOptions(NamedTuple):
     @property
     def seeds(self) -> list[str]:
         """Where brokers are."""
-        return self.at or [AT]
+        return self.brokers or [DEFAULT_BROKER]
 
     def client(self, name: str = "", **more: Any) -> "NetworkClient":
         """A client for them. With a name it has no memory of what it did under it before."""
@@ -120,15 +128,15 @@ async def wait_until_attached(client: "NetworkClient", visitor: ClientOptions) -
                     break
     except TimeoutError:
         failed.append(
-            f"no broker has let us in after {LET_IN_S:g} s; "
-            "if we have a session already, the broker that holds it may be out of reach"
+            f"no broker answered in {LET_IN_S:g} s; "
+            "if this client already has a session, the broker that holds it may be unreachable"
         )
     reasons = "; ".join(dict.fromkeys(failed))
     hint = ""
-    if "listens" in reasons:
-        hint = "\nStart one with `godwit serve`, or say where one is with --at HOST:PORT."
+    if "connection refused" in reasons:
+        hint = "\nStart one with `godwit serve`, or name one with --broker HOST:PORT."
     elif "the connection was lost" in reasons and not (visitor.tls or visitor.ca):
-        hint = "\nIf the broker speaks TLS, say --tls, or --ca FILE."
+        hint = "\nIf the broker uses TLS, add --tls or --ca FILE."
     raise GodwitError(f"{reasons}{hint}")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from godwit.cli.broker_connection import (
-    At,
+    BrokerAddresses,
     CaFile,
     ClientOptions,
     Password,
@@ -24,32 +24,42 @@ __all__ = ["adv", "ctx"]
 
 def adv(
     filter: Annotated[
-        str | None, typer.Argument(metavar="FILTER", help="What all events to be published match.")
+        str | None, typer.Argument(metavar="FILTER", help="Filter that all events to be published match.")
     ] = None,
     label: Annotated[
-        str, typer.Option("--as", metavar="LABEL", help="One advertisement of several; the same again replaces it.")
+        str, typer.Option("--as", metavar="LABEL", help="Name of the advertisement; the same name replaces it.")
     ] = "all",
-    remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
-    name: Annotated[str, typer.Option(metavar="NAME", help="Of the client that is going to publish.")] = "",
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the advertisement.")] = False,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the publishing client.")] = "",
     wait: Annotated[
-        float | None, typer.Option("--wait", "-W", metavar="SECONDS", help="Without a name: for so long.", min=0)
+        float | None,
+        typer.Option(
+            "--wait",
+            "-W",
+            metavar="SECONDS",
+            help="Without --name: how long to advertise (default: until Ctrl-C).",
+            min=0,
+        ),
     ] = None,
-    at: At = None,
+    brokers: BrokerAddresses = None,
     token: Token = "",
     user: User = "",
     password: Password = "",
     tls: Tls = False,
     ca: CaFile = "",
 ) -> None:
-    """Say that a client is going to publish what FILTER matches.
+    """Advertise that a client is going to publish events that match FILTER.
 
-    With a --name it stands until it is taken back or the session ends. Without one it stands while this command runs.
+    With a --name the advertisement stays until it is removed or the session ends. Without one it ends with this
+    command.
+
+    Example: godwit adv "kind = 'parking'" --name van-7
     """
     if (filter is None) is not remove:
-        raise typer.BadParameter("say a FILTER, or --remove and none")
+        raise typer.BadParameter("give either FILTER or --remove")
     if remove and not name:
         raise typer.BadParameter("--remove needs the --name of the client that has advertised")
-    visitor = ClientOptions(at, token, user, password, tls, ca)
+    visitor = ClientOptions(brokers, token, user, password, tls, ca)
     run(_advertise(visitor, name, filter, label, wait))
 
 
@@ -73,27 +83,30 @@ async def _advertise(visitor: ClientOptions, name: str, filter: str | None, labe
 
 def ctx(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="The context; name:=JSON for any value.")
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE", help="Context of the client; NAME:=JSON for any kind of value."),
     ] = None,
-    name: Annotated[str, typer.Option(metavar="NAME", help="Whose context it is.")] = "",
-    place: Annotated[str, typer.Option(metavar="PLACE", help="Where it is: what myloc stands for.")] = "",
-    clear: Annotated[bool, typer.Option("--clear", help="It has none any more.")] = False,
-    at: At = None,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Client name.")] = "",
+    place: Annotated[str, typer.Option(metavar="PLACE", help="Client's place: the value of myloc.")] = "",
+    clear: Annotated[bool, typer.Option("--clear", help="Remove the context.")] = False,
+    brokers: BrokerAddresses = None,
     token: Token = "",
     user: User = "",
     password: Password = "",
     tls: Tls = False,
     ca: CaFile = "",
 ) -> None:
-    """Say what the context of a client is from now on: all of it.
+    """Replace the context of a client.
 
-    It stays with the client's session: filters of its own see it as my.x, those of others as sender.x of its events.
+    The context belongs to the client's session. Its own filters refer to it as my.x, filters of others as sender.x.
+
+    Example: godwit ctx role=medic floor=2 --name ann
     """
     if not name:
         raise typer.BadParameter("--name: whose context is it?")
     if bool(words or place) is clear:
         raise typer.BadParameter("say NAME=VALUE or --place, or --clear and none of them")
-    visitor = ClientOptions(at, token, user, password, tls, ca)
+    visitor = ClientOptions(brokers, token, user, password, tls, ca)
     run(_set_context(visitor, name, assigned(words or []), place))
 
 

@@ -10,13 +10,13 @@ __all__ = ["demo"]
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=5.0, help="For how long the cars drive.")] = 45.0,
-    seed: Annotated[int, typer.Option(help="Of what cars and desks happen to say.")] = 1,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the network running at the end, until Ctrl-C.")] = False,
+    seconds: Annotated[float, typer.Option(min=5.0, help="Length of the drive in seconds.")] = 45.0,
+    seed: Annotated[int, typer.Option(help="Seed of the random events.")] = 1,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the network running at the end, until Ctrl-C.")] = False,
 ) -> None:
-    """See it work: five brokers on this machine, cars that roam over them, and a broker that is killed and returns.
+    """Run a demonstration: five brokers on this machine, cars that roam, and a broker that is killed and restarts.
 
-    Half of the cars are plain MQTT clients. The last lines say what was published, delivered, lost and doubled.
+    Half of the cars are plain MQTT clients. The last lines count published, delivered, lost and duplicate events.
     """
     import asyncio
     from importlib.util import find_spec

@@ -27,16 +27,18 @@ BECAUSE_SHOWN = 3
 
 
 def explain(
-    event: Annotated[str, typer.Argument(metavar="PUBLISHER:NUMBER", help="The event, as `godwit pub` names it.")],
-    client: Annotated[str, typer.Argument(metavar="CLIENT", help="Who should have got it, or should not.")],
-    subscription: Annotated[str, typer.Option(metavar="NAME", help="Because of this subscription.")] = "",
+    event: Annotated[str, typer.Argument(metavar="PUBLISHER:NUMBER", help="Event id, as printed by `godwit pub`.")],
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help="Name of the receiving client.")],
+    subscription: Annotated[
+        str, typer.Option(metavar="NAME", help="Explain only this subscription of the client.")
+    ] = "",
     http: Http = HTTP,
     token: Token = "",
     user: User = "",
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Tell, broker by broker, why CLIENT did or did not get an event. Status 0 when it did, else 1."""
+    """Explain, broker by broker, why CLIENT did or did not receive an event. Exit status 0 if it did, else 1."""
     publisher, _, number = event.rpartition(":")
     if not publisher or not number.isdecimal():
         raise GodwitError(f"{event!r} is no event: it must be PUBLISHER:NUMBER, as `godwit pub` says it")
@@ -145,11 +147,11 @@ def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:
 
     from godwit.cli.event_display import safe
 
-    for came in hop.get("came", []):
+    for came in hop.get("arrivals", []):
         yield Text.assemble(
             ("came ", "dim"), _clock(came.get("at")), (" from ", "dim"), safe(str(came.get("from", "")))
         )
-    if hop.get("attributes") and hop.get("came"):
+    if hop.get("attributes") and hop.get("arrivals"):
         held = "  ".join(
             f"{name}={json_form.dumps(value, ensure_ascii=False)}" for name, value in hop["attributes"].items()
         )

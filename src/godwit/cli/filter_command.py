@@ -28,10 +28,10 @@ STANDARD_INPUT = "-"
 app = typer.Typer(help="Check, explain and compare filters.", no_args_is_help=True)
 
 One = Annotated[str, typer.Argument(metavar="FILTER", help="A filter, as text or JSON; - reads standard input.")]
-Wide = Annotated[str, typer.Argument(metavar="WIDE", help="The filter that may cover the other; - reads it.")]
-Narrow = Annotated[str, typer.Argument(metavar="NARROW", help="The filter that may be covered; - reads it.")]
-Left = Annotated[str, typer.Argument(metavar="A", help="One filter; - reads it.")]
-Right = Annotated[str, typer.Argument(metavar="B", help="The other filter; - reads it.")]
+Wide = Annotated[str, typer.Argument(metavar="WIDE", help="Covering filter; - reads standard input.")]
+Narrow = Annotated[str, typer.Argument(metavar="NARROW", help="Covered filter; - reads standard input.")]
+Left = Annotated[str, typer.Argument(metavar="A", help="First filter; - reads standard input.")]
+Right = Annotated[str, typer.Argument(metavar="B", help="Second filter; - reads standard input.")]
 
 Context = Annotated[
     str | None,
@@ -41,7 +41,7 @@ Context = Annotated[
 
 @app.command()
 def check(source: One) -> None:
-    """Say whether a filter is well formed; if not, where and why."""
+    """Check the syntax of a filter."""
     from godwit.filters.language import to_text
     from godwit.filters.references import references_of
 
@@ -53,7 +53,7 @@ def check(source: One) -> None:
 
 @app.command()
 def explain(source: One, context: Context = None) -> None:
-    """Take a filter apart: its tree, normal form and negation, and what it asks of the sender."""
+    """Show the tree, normal form and negation of a filter, and its conditions on the sender."""
     from godwit.filters.algebra import is_never, normal_form
     from godwit.filters.filters import all_of, attributes_of, negation
     from godwit.filters.language import to_text
@@ -78,7 +78,7 @@ def explain(source: One, context: Context = None) -> None:
 
 @app.command()
 def covers(wide: Wide, narrow: Narrow) -> None:
-    """Say whether all that matches NARROW matches WIDE, and why."""
+    """Test whether WIDE covers NARROW: every event that matches NARROW matches WIDE. Prints the reason."""
     from godwit.filters.language import to_text
     from godwit.filters.reasons import why_covers
 
@@ -100,7 +100,7 @@ def covers(wide: Wide, narrow: Narrow) -> None:
 
 @app.command()
 def intersects(left: Left, right: Right) -> None:
-    """Say whether some event could match both A and B, and why."""
+    """Test whether some event can match both A and B. Prints the reason or an example."""
     from godwit.filters.language import to_text
     from godwit.filters.reasons import why_intersects
 
@@ -122,11 +122,11 @@ def merge(
             metavar="SHARE",
             min=0.0,
             max=1.0,
-            help="Which share of what the merged filter matches may be neither A's nor B's, as an estimate.",
+            help="Largest allowed share of the merged filter's matches that match neither A nor B, as an estimate.",
         ),
     ] = 0.0,
 ) -> None:
-    """Give one filter for both A and B, if there is one."""
+    """Merge A and B into one filter, if possible."""
     from godwit.filters.language import to_text
     from godwit.filters.merging import merged
 
@@ -153,7 +153,7 @@ def json_form(source: One) -> None:
 @app.command("format")
 def format_text(
     source: One,
-    width: Annotated[int, typer.Option(metavar="CHARS", min=1, help="The width of a line in characters.")] = 100,
+    width: Annotated[int, typer.Option(metavar="CHARS", min=1, help="Line width in characters.")] = 100,
     context: Context = None,
 ) -> None:
     """Print a filter as text, on several lines where it is long."""

@@ -75,19 +75,24 @@ def match(
             "- is standard input.",
         ),
     ],
-    csv: Annotated[bool, typer.Option("--csv", help="Events are a CSV table, whatever the file is called.")] = False,
-    count: Annotated[bool, typer.Option("--count", help="Show totals and speed instead of who matches what.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Read events as CSV, whatever the file name.")] = False,
+    count: Annotated[bool, typer.Option("--count", help="Print totals and speed instead of the matches.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")] = False,
-    matcher: Annotated[MatcherName, typer.Option(help="How to match; the answers are the same.")] = MatcherName.INDEX,
+    matcher: Annotated[
+        MatcherName, typer.Option(help="Matching algorithm; all give the same answers.")
+    ] = MatcherName.INDEX,
 ) -> None:
-    """Say which subscriptions each event of a file matches.
+    """List the subscriptions that each event of a file matches.
 
     Prints {"event": 3, "subscriptions": [7, 9]} for each event, with the subscriptions in the order of their file. A
     bad line is reported with its number and skipped. In a CSV table the header names the attributes; numbers and true
     and false are recognised, an empty cell is a missing attribute, and the column id is optional.
 
-    Events may say who sends them and whom they mean, {"sender": {"battery": 80}, "to": "role = 'medic'"}; subscriptions
-    may ask about the sender and say who receives, {"sender": "battery > 20", "context": {"role": "medic"}}.
+    An event may have the sender's context and a filter on the receiver's, {"sender": {"battery": 80}, "to": "role =
+    'medic'"}; a subscription may have a filter on the sender's context and its own context, {"sender": "battery > 20",
+    "context": {"role": "medic"}}.
+
+    Example: godwit match --subscriptions filters.jsonl --events events.csv
     """
     from godwit.cli import input_files
     from godwit.filters.events import Event

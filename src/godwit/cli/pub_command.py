@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from godwit.cli.broker_connection import (
-    At,
+    BrokerAddresses,
     CaFile,
     ClientOptions,
     Password,
@@ -36,41 +36,52 @@ HAND_OVER_S = 30.0  # after the last event, for brokers to take what they have n
 
 def pub(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="The event's attributes; name:=JSON for any value.")
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE", help="Attributes of the event; NAME:=JSON for any kind of value."),
     ] = None,
-    json: Annotated[str, typer.Option("--json", metavar="JSON", help="The event as a JSON object.")] = "",
+    json: Annotated[str, typer.Option("--json", metavar="JSON", help="Event as a JSON object.")] = "",
     file: Annotated[
         str, typer.Option("--file", "-f", metavar="FILE", help="Events as JSON lines; - is standard input.")
     ] = "",
     payload: Annotated[
-        str, typer.Option(metavar="TEXT", help="What the event carries; @FILE is a file's content.")
+        str, typer.Option(metavar="TEXT", help="Payload of the event; @FILE for the content of a file.")
     ] = "",
-    content_type: Annotated[str, typer.Option(metavar="TYPE", help="What the payload is, such as text/plain.")] = "",
-    to: Annotated[str, typer.Option(metavar="FILTER", help="For those whose context it matches.")] = "",
+    content_type: Annotated[
+        str, typer.Option(metavar="TYPE", help="Media type of the payload, such as text/plain.")
+    ] = "",
+    to: Annotated[str, typer.Option(metavar="FILTER", help="Filter on the receivers' contexts.")] = "",
     context: Annotated[
-        list[str] | None, typer.Option("--context", metavar="NAME=VALUE", help="Of ours, which others' filters see.")
+        list[str] | None,
+        typer.Option(
+            "--context", metavar="NAME=VALUE", help="Publisher's context, visible to filters as sender.x; repeatable."
+        ),
     ] = None,
     expires: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="After which nobody needs it.", min=0)
+        float | None, typer.Option(metavar="SECONDS", help="Event lifetime in seconds (default: unlimited).", min=0)
     ] = None,
     retain: Annotated[
-        str, typer.Option(metavar="KEY", help="Keep it for later subscribers: the last one with this key.")
+        str, typer.Option(metavar="KEY", help="Retain the event under this key for later subscribers.")
     ] = "",
-    clear: Annotated[bool, typer.Option("--clear", help="With --retain: keep none with this key any more.")] = False,
-    name: Annotated[str, typer.Option(metavar="NAME", help="Ours, as a client; else one is made up.")] = "",
+    clear: Annotated[
+        bool, typer.Option("--clear", help="With --retain: remove the retained event of this key.")
+    ] = False,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Client name (default: generated).")] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")] = False,
     log: Annotated[
-        str, typer.Option("--log", metavar="DIR", help="Publish what an event log holds, each event once.")
+        str, typer.Option("--log", metavar="DIR", help="Publish the events of an event log, each once.")
     ] = "",
     skip_removed: Annotated[
         bool,
-        typer.Option("--skip-removed", help="With --log: go on though some was taken away before it was published."),
+        typer.Option(
+            "--skip-removed",
+            help="With --log: continue if events were removed from the log before they were published.",
+        ),
     ] = False,
     until_eof: Annotated[
         bool,
-        typer.Option("--until-eof", help="With --log: stop when standard input ends, as it does with who started us."),
+        typer.Option("--until-eof", help="With --log: stop when standard input is closed."),
     ] = False,
-    at: At = None,
+    brokers: BrokerAddresses = None,
     token: Token = "",
     user: User = "",
     password: Password = "",
@@ -79,28 +90,28 @@ def pub(
 ) -> None:
     """Publish events, and return when a broker has them.
 
-    The event is what is said as NAME=VALUE, or by --json; many are read from a file or a pipe, one a line, as `godwit
-    sub` prints them: {"kind": "parking", "cost": 2}, or {"attributes": {…}, "payload": …, "to": …, "expires_in": …}.
+    Give one event as NAME=VALUE or with --json, or many as JSON lines in a file or on a pipe, as `godwit sub` prints
+    them: {"kind": "parking", "cost": 2}, or {"attributes": {…}, "payload": …, "to": …, "expires_in": …}.
+
+    Example: godwit pub kind=parking cost=2 --name van-7
     """
     if not words and not json and not file and not clear and not log:
         if sys.stdin.isatty():
-            raise typer.BadParameter("say what to publish: NAME=VALUE, --json or --file")
+            raise typer.BadParameter("no event given: use NAME=VALUE, --json or --file")
         file = PIPE
     if bool(words) + bool(json) + bool(file) + bool(log) > 1:
-        raise typer.BadParameter("one of NAME=VALUE, --json, --file and --log says what to publish, and not several")
+        raise typer.BadParameter("use only one of NAME=VALUE, --json, --file and --log")
     if clear and not retain:
-        raise typer.BadParameter("--clear needs --retain KEY, to say what is kept no more")
+        raise typer.BadParameter("--clear needs --retain KEY")
     if (file or log) and payload:
-        raise typer.BadParameter("--payload goes with one event; in a file each line has its own")
+        raise typer.BadParameter("--payload is for one event: in a file each line has its own payload")
     if log and (retain or expires is not None):
-        raise typer.BadParameter(
-            "--retain and --expires do not go with --log: events are published as they stand there"
-        )
+        raise typer.BadParameter("--retain and --expires cannot be used with --log: events are published as logged")
     if until_eof and not log:
-        raise typer.BadParameter("--until-eof goes with --log: else standard input may be what is published")
+        raise typer.BadParameter("--until-eof needs --log: otherwise standard input may contain the events")
     if skip_removed and not log:
-        raise typer.BadParameter("--skip-removed is about what was taken away from a --log")
-    visitor = ClientOptions(at, token, user, password, tls, ca)
+        raise typer.BadParameter("--skip-removed needs --log")
+    visitor = ClientOptions(brokers, token, user, password, tls, ca)
     ours = assigned(context or [])
     said: dict[str, Any] = {"to": to or None, "retain": retain or None, "clear": clear}
     if log:

@@ -23,27 +23,27 @@ SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStop
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="pubmob, rebeca, mobile or spcf.")],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small runs, in under two minutes; so it is unless told otherwise.")
-    ] = False,
-    full: Annotated[bool, typer.Option("--full", help="The paper's parameters, in 4 to 16 minutes.")] = False,
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper: pubmob, rebeca, mobile or spcf.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Small runs, in under two minutes (default).")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Runs with the paper's parameters, in 4 to 16 minutes.")] = False,
     out: Annotated[
-        str, typer.Option(metavar="DIR", help="Where figures and traces go, in a folder named after the paper.")
+        str, typer.Option(metavar="DIR", help="Folder for figures and traces; each paper has a subfolder.")
     ] = "reproduced",
-    seed: Annotated[int, typer.Option(metavar="N", help="What chance is drawn from.", min=0)] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.", min=0)] = 1,
 ) -> None:
-    """Run the experiments of a paper with our own brokers, and hold its claims against what comes out.
+    """Run the experiments of a paper and compare its claims with the results.
 
-    Each claim is shown with the paper's figures, ours, and whether it holds. The figures are drawn as PNG and SVG, and
-    every number is what Spark reads in the traces that lie beside them (spcf: from measured.json). Exit status 0 means
-    that every claim holds, 1 that one does not.
+    Prints each claim with the paper's numbers, the measured ones, and whether it holds. Figures are written as PNG and
+    SVG. All numbers are computed by Spark from the traces, which are kept beside them (spcf: from measured.json). Exit
+    status 0 means that every claim holds, 1 that one does not.
+
+    Example: godwit reproduce pubmob --quick
     """
     from godwit.cli.match_command import progress
     from godwit.reproduce import Setting, check_paper, claims_of
 
     if quick and full:
-        raise typer.BadParameter("say one of --quick and --full")
+        raise typer.BadParameter("use only one of --quick and --full")
     check_paper(paper)
     folder = _made(Path(out) / paper)
     found: list[Claim] = []

@@ -22,46 +22,52 @@ STATUS_INTERRUPTED = 130
 SET = "--set"
 OWN_FILES = 200  # that a broker has open besides connections, at most
 
-File = Annotated[str | None, typer.Argument(metavar="FILE", help="The configuration, as TOML.")]
+File = Annotated[str | None, typer.Argument(metavar="FILE", help="Configuration file in TOML.")]
 Changes = Annotated[
     list[str] | None,
-    typer.Option(SET, metavar="KEY=VALUE", help="Change any key, as in limits.window=16; repeatable."),
+    typer.Option(SET, metavar="KEY=VALUE", help="Set a configuration key, as in limits.window=16; repeatable."),
 ]
 
 
 def serve(
     file: File = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The broker's name; b1 unless told otherwise.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Broker name (default: b1).")] = None,
     native: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where brokers and native clients come; '' for nowhere.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address for brokers and native clients; '' for none.")
     ] = None,
-    mqtt: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where MQTT clients come.")] = None,
+    mqtt: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Address for MQTT clients; '' for none.")
+    ] = None,
     http: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where HTTP and WebSocket clients come.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address for HTTP and WebSocket clients; '' for none.")
     ] = None,
     neighbours: Annotated[
         list[str] | None,
         typer.Option(
             "--neighbour",
             metavar="NAME[=HOST:PORT]",
-            help="A broker to have a link with; without an address it dials us.",
+            help="Neighbour broker; without an address it connects to this one. Repeatable.",
         ),
     ] = None,
-    folder: Annotated[str | None, typer.Option(metavar="DIR", help="Where the journal is.")] = None,
+    folder: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder of the journal (default: godwit-data/NAME).")
+    ] = None,
     durability: Annotated[
         str | None,
-        typer.Option(metavar="memory|relaxed|full", help="What a crash may cost; relaxed unless told otherwise."),
+        typer.Option(metavar="memory|relaxed|full", help="Which crashes the journal survives (default: relaxed)."),
     ] = None,
-    log_level: Annotated[str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")] = None,
-    log_format: Annotated[str | None, typer.Option(metavar="FORMAT", help="auto, text or json.")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="Least severe level to log: debug, info, warning or error.")
+    ] = None,
+    log_format: Annotated[str | None, typer.Option(metavar="FORMAT", help="Log format: auto, text or json.")] = None,
     changes: Changes = None,
 ) -> None:
     """Run a broker until it is stopped.
 
-    Without a file it serves this machine alone. Flags go before variables of the environment (GODWIT_SECTION__KEY),
-    which go before the file. SIGTERM and Ctrl-C stop it in good order; a second Ctrl-C stops it at once.
+    Without a file it listens on this machine only. Flags override environment variables (GODWIT_SECTION__KEY), which
+    override the file. SIGTERM and Ctrl-C stop it cleanly; a second Ctrl-C stops it at once.
+
+    Example: godwit serve broker.toml --name b7
     """
     from godwit.runtime.configuration import load
 
@@ -83,9 +89,9 @@ def serve(
 
 
 def check_config(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The configuration, as TOML.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Configuration file in TOML.")],
     printed: Annotated[
-        bool, typer.Option("--print", help="Show what would be in force, defaults too, as TOML.")
+        bool, typer.Option("--print", help="Print the resulting configuration with its defaults, as TOML.")
     ] = False,
     changes: Changes = None,
 ) -> None:
@@ -252,7 +258,7 @@ def _show(broker_server: "BrokerServer") -> None:
 
 
 HOW = {
-    "native": ("native", 'godwit sub "price < 10" --at {address}'),
+    "native": ("native", 'godwit sub "price < 10" --broker {address}'),
     "mqtt": ("MQTT", "mosquitto_sub -h {host} -p {port} -t '#'"),
     "http": ("HTTP", "curl http://{address}/healthz"),
 }

@@ -32,34 +32,36 @@ def simulate(
     scenario: Annotated[
         str | None, typer.Argument(metavar="SCENARIO", help="A TOML file, or one of the names that --list shows.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="What chance is drawn from.", min=0)] = SEED_DEFAULT,
-    trace: Annotated[str | None, typer.Option(metavar="DIR", help="Write what happens to DIR/trace.parquet.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.", min=0)] = SEED_DEFAULT,
+    trace: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Write the trace of the run to DIR/trace.parquet.")
+    ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change the scenario, as in clients.publishers=20; repeatable."
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a scenario key, as in clients.publishers=20; repeatable."),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Show the scenarios that come with Godwit.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the scenarios that come with Godwit.")] = False,
     swarm: Annotated[
         int | None, typer.Option(metavar="N", help="Run N small scenarios drawn from the seed.", min=1)
     ] = None,
     swarm_number: Annotated[
-        int | None, typer.Option(metavar="K", help="Run number K of the swarm alone, from 0.", min=0)
+        int | None, typer.Option(metavar="K", help="Run only scenario K of the swarm, counted from 0.", min=0)
     ] = None,
 ) -> None:
     """Run a network of brokers and clients in a simulator, and check every delivery.
 
-    Exit status 0 means that every law held: nothing was lost, doubled or out of order that the ways in which clients
-    move promise, and nothing was left over. Otherwise it is 1, and the command that replays the run is shown.
+    Exit status 0 means that no law was broken: no event was lost, duplicated or out of order contrary to what the
+    clients' modes promise, and no state was left over. Otherwise it is 1 and the replay command is printed.
+
+    Example: godwit simulate city --seed 1
     """
     if sum((scenario is not None, listed, swarm is not None, swarm_number is not None)) != 1:
-        raise typer.BadParameter("say one of: a scenario, --list, --swarm or --swarm-number")
+        raise typer.BadParameter("give one of: a scenario, --list, --swarm or --swarm-number")
     if listed:
         _show_list()
     elif swarm is not None:
         if trace is not None:
-            raise typer.BadParameter("a whole swarm has no trace: replay one of it with --swarm-number")
+            raise typer.BadParameter("--trace cannot be used with --swarm: replay one run with --swarm-number")
         _run_swarm(swarm, seed, changes or [])
     else:
         _run_one(scenario, swarm_number, seed, changes or [], trace)
@@ -160,7 +162,7 @@ def _run_swarm(size: int, seed: int, changes: list[str]) -> None:
                 broken = summary, replay
                 break
     rounded = {field: round(total, 3) if isinstance(total, float) else total for field, total in totals.items()}
-    data = {"passed": broken is None, "swarm": size, "seed": seed, "ran": number + 1, **rounded}
+    data = {"passed": broken is None, "swarm": size, "seed": seed, "runs": number + 1, **rounded}
     if broken is not None:
         data["broken"] = {**broken[0].to_data(), "replay": broken[1]}
     _answer(data, lambda: _show_rows(f"swarm of {size}, seed {seed}", {k: v for k, v in data.items() if k != "broken"}))

@@ -7,7 +7,7 @@ import typer
 
 from godwit.cli.broker_connection import (
     LET_IN_S,
-    At,
+    BrokerAddresses,
     CaFile,
     ClientOptions,
     Password,
@@ -40,68 +40,84 @@ def sub(
         str, typer.Argument(metavar="FILTER", help="What is wanted, such as \"kind = 'parking' AND cost < 3\".")
     ] = "TRUE",
     count: Annotated[
-        int | None, typer.Option("--count", "-C", metavar="COUNT", help="Leave after so many events.", min=1)
+        int | None, typer.Option("--count", "-C", metavar="COUNT", help="Stop after this number of events.", min=1)
     ] = None,
     wait: Annotated[
         float | None,
         typer.Option(
-            "--wait", "-W", metavar="SECONDS", help="Leave after so many seconds; status 1 if -C were not there.", min=0
+            "--wait",
+            "-W",
+            metavar="SECONDS",
+            help="Stop after this time; exit status 1 if fewer than --count events arrived.",
+            min=0,
         ),
     ] = None,
-    sender: Annotated[str, typer.Option(metavar="FILTER", help="From publishers whose context it matches.")] = "",
+    sender: Annotated[str, typer.Option(metavar="FILTER", help="Filter on the publishers' contexts.")] = "",
     context: Annotated[
         list[str] | None,
-        typer.Option("--context", metavar="NAME=VALUE", help="Of ours: what my.x stands for, and others' --to."),
+        typer.Option(
+            "--context",
+            metavar="NAME=VALUE",
+            help="Client's context: the values of my.x, and what --to of publishers is matched with; repeatable.",
+        ),
     ] = None,
-    place: Annotated[str, typer.Option(metavar="PLACE", help="Where we are: what myloc stands for.")] = "",
+    place: Annotated[str, typer.Option(metavar="PLACE", help="Client's place: the value of myloc.")] = "",
     name: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Ours, as a client: what comes while we are away waits for who has it."),
+        typer.Option(metavar="NAME", help="Client name. A named session collects events while no client is connected."),
     ] = "",
-    retained: Annotated[bool, typer.Option("--retained", help="Begin with the events that are kept.")] = False,
+    retained: Annotated[bool, typer.Option("--retained", help="Begin with the retained events that match.")] = False,
     share: Annotated[
-        str, typer.Option(metavar="GROUP", help="Of a group with the same filter, one gets each event.")
+        str,
+        typer.Option(metavar="GROUP", help="Share the subscription with this group: each event goes to one member."),
     ] = "",
     log: Annotated[
-        str, typer.Option("--log", metavar="DIR", help="Write the events to an event log, each once, and print none.")
+        str,
+        typer.Option(
+            "--log", metavar="DIR", help="Write the events to an event log, each once, instead of printing them."
+        ),
     ] = "",
     keep_bytes: Annotated[
         int | None,
-        typer.Option(metavar="BYTES", min=2**20, help="With --log: take its oldest away when it has more."),
+        typer.Option(
+            metavar="BYTES", min=2**20, help="With --log: remove the oldest events when the log is larger than this."
+        ),
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(metavar="DAYS", help="With --log: take away what was written before that.")
+        float | None, typer.Option(metavar="DAYS", help="With --log: remove events that were written longer ago.")
     ] = None,
-    until_eof: Annotated[
-        bool, typer.Option("--until-eof", help="Leave when standard input ends, as it does with who started us.")
-    ] = False,
-    at: At = None,
+    until_eof: Annotated[bool, typer.Option("--until-eof", help="Stop when standard input is closed.")] = False,
+    brokers: BrokerAddresses = None,
     token: Token = "",
     user: User = "",
     password: Password = "",
     tls: Tls = False,
     ca: CaFile = "",
 ) -> None:
-    """Print the events that FILTER matches, as they come, until Ctrl-C.
+    """Print the events that match FILTER as they arrive, until Ctrl-C.
 
-    On a pipe each is a line of JSON that `godwit pub` reads again. With a --name the session stays when we leave: the
-    next `godwit sub` with it gets what has come since, at any broker of the network. With a --log it always does: the
-    name is kept there, and a broker is told of an event when it is on the disk.
+    On a pipe each event is a line of JSON that `godwit pub` can read. A session with a --name continues after the
+    command ends: the next `godwit sub` with this name receives the events since then, at any broker of the network. A
+    --log stores the client name and confirms an event to the broker only when it is on disk.
+
+    Example: godwit sub "kind = 'parking' AND cost < 3" --name ann
     """
     from godwit.client.own_context import asked
 
     asked(filter, sender or None)  # what is no filter needs no broker to be told so
     wanted = {"sender": sender or None, "retained": retained, "share": share}
     ours = assigned(context or [])
-    visitor = ClientOptions(at, token, user, password, tls, ca)
+    visitor = ClientOptions(brokers, token, user, password, tls, ca)
     came = EventCount(count)
     if not log and (keep_bytes is not None or keep_days is not None):
-        raise typer.BadParameter("--keep-bytes and --keep-days are about what a --log keeps")
+        raise typer.BadParameter("--keep-bytes and --keep-days need --log")
     if keep_days is not None and not KEEP_DAYS_MIN <= keep_days <= KEEP_DAYS_MAX:
         raise typer.BadParameter(f"--keep-days is {keep_days:g}: it must be {KEEP_DAYS_MIN:g} to {KEEP_DAYS_MAX:g}")
     if log:
         if retained:
-            raise typer.BadParameter("--retained would be written each time we come: a --log holds what is published")
+            raise typer.BadParameter(
+                "--retained cannot be used with --log: retained events would be written at every start"
+            )
         from godwit.cli.event_logs import capturing
         from godwit.event_log import Retention
 

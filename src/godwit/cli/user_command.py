@@ -18,11 +18,11 @@ __all__ = ["app"]
 
 STATUS_NO = 1
 
-app = typer.Typer(help="Say who may come in, and what each may do.", no_args_is_help=True)
+app = typer.Typer(help="Manage users and their rights.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="User name.")]
 File = Annotated[
-    Path, typer.Option("--file", metavar="FILE", envvar="GODWIT_SECURITY__USERS", help="The user file, in TOML.")
+    Path, typer.Option("--file", metavar="FILE", envvar="GODWIT_SECURITY__USERS", help="User file in TOML.")
 ]
 DEFAULT_FILE = Path("users.toml")
 
@@ -32,24 +32,28 @@ def add(
     name: Name,
     file: File = DEFAULT_FILE,
     publish: Annotated[
-        list[str] | None, typer.Option(metavar="FILTER", help="What it may publish; * is everything. May be repeated.")
+        list[str] | None,
+        typer.Option(metavar="FILTER", help="Filter on events the user may publish; * is everything. Repeatable."),
     ] = None,
     subscribe: Annotated[
-        list[str] | None, typer.Option(metavar="FILTER", help="What it may subscribe to; * is everything. Likewise.")
+        list[str] | None,
+        typer.Option(metavar="FILTER", help="Filter the user may subscribe within; * is everything. Repeatable."),
     ] = None,
     client: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A client's name besides those that begin with the user's. Likewise."),
+        typer.Option(
+            metavar="NAME", help="Further client name, besides those that begin with the user's name. Repeatable."
+        ),
     ] = None,
     context: Annotated[
         str, typer.Option(metavar="JSON", help='What the server asserts of its context, as {"role": "medic"}.')
     ] = "{}",
-    admin: Annotated[bool, typer.Option("--admin", help="It may look into the broker.")] = False,
+    admin: Annotated[bool, typer.Option("--admin", help="Allow administration requests over HTTP.")] = False,
     certificate: Annotated[
-        bool, typer.Option("--certificate", help="A trusted certificate with its name is enough.")
+        bool, typer.Option("--certificate", help="Accept a trusted certificate with this name instead of a password.")
     ] = False,
     no_password: Annotated[
-        bool, typer.Option("--no-password", help="It has no password: it comes by token or certificate.")
+        bool, typer.Option("--no-password", help="No password: the user authenticates by token or certificate.")
     ] = False,
 ) -> None:
     """Add a user, or replace one. The password is asked for, or read from standard input."""
@@ -86,7 +90,7 @@ def add(
 
 @app.command()
 def remove(name: Name, file: File = DEFAULT_FILE) -> None:
-    """Remove a user. Exit status 1: there is none of that name."""
+    """Remove a user. Exit status 1 if there is no such user."""
     from godwit.runtime.users import with_user, write_private
 
     users = _users(file)
@@ -121,7 +125,7 @@ def list_users(file: File = DEFAULT_FILE) -> None:
 
 @app.command()
 def check(name: Name, file: File = DEFAULT_FILE) -> None:
-    """Say whether a password is right. Exit status 1: it is not."""
+    """Check a password. Exit status 1 if it is wrong."""
     from godwit.runtime.users import is_right
 
     user = _users(file).get(name)

@@ -74,7 +74,7 @@ from godwit.client.broker_message_checks import CHECKS
 from godwit.client.client_config import ClientConfig, Refusal
 from godwit.client.connection_log import ConnectionLog
 from godwit.client.own_context import OwnContext, asked, written
-from godwit.client.request_outbox import CONTEXT, LINGER, Control, RequestOutbox, Topic, Wish, topic_of
+from godwit.client.request_outbox import CONTEXT, SESSION_EXPIRY, Control, RequestOutbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
@@ -243,7 +243,7 @@ class Client:
         dwell_s = self.own.dwell_s(LOCATION) if dwell_s is None else dwell_s
         return self.set_context({LOCATION: place}, now, part=LOCATION, dwell_s=dwell_s)
 
-    def linger(self, seconds: float | None, now: float) -> list[Effect]:
+    def set_session_expiry(self, seconds: float | None, now: float) -> list[Effect]:
         """Have the session kept for so long while it is away; None: as long as brokers like."""
         return self._say(SetSessionExpiry(seconds))
 
@@ -514,7 +514,7 @@ class Client:
                 self._granted[CONTEXT] = wish
                 self.own.on_accepted(wish)
             case SetSessionExpiry():
-                self._granted[LINGER] = wish
+                self._granted[SESSION_EXPIRY] = wish
             case Unsubscribe(id=(_, name)):
                 self._granted.pop(("subscription", name), None)
             case Unadvertise(id=(_, name)):

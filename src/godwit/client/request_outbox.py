@@ -43,12 +43,14 @@ from godwit.broker.messages import (
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 
-__all__ = ["CONTEXT", "LINGER", "Control", "RequestOutbox", "Topic", "Wish", "topic_of"]
+__all__ = ["CONTEXT", "SESSION_EXPIRY", "Control", "RequestOutbox", "Topic", "Wish", "topic_of"]
 
 Control = Subscribe | Unsubscribe | Advertise | Unadvertise | Context | SetSessionExpiry
 Wish = Control | Publish | Retain
 
-Topic = tuple[Literal["subscription", "advertisement", "unadvertisement", "event", "context", "linger"], str | int]
+Topic = tuple[
+    Literal["subscription", "advertisement", "unadvertisement", "event", "context", "session_expiry"], str | int
+]
 """What a wish is about: the name of a subscription or advertisement, the number of an event, the client's context,
 or for how long its session is kept.
 
@@ -57,7 +59,7 @@ To take an advertisement back is a topic of its own, because it must stay behind
 
 
 CONTEXT: Topic = ("context", "")
-LINGER: Topic = ("linger", "")
+SESSION_EXPIRY: Topic = ("session_expiry", "")
 
 
 def topic_of(wish: Wish) -> Topic:
@@ -67,7 +69,7 @@ def topic_of(wish: Wish) -> Topic:
     if isinstance(wish, Context):
         return CONTEXT
     if isinstance(wish, SetSessionExpiry):
-        return LINGER
+        return SESSION_EXPIRY
     if isinstance(wish, Subscribe | Unsubscribe):
         return ("subscription", wish.id[1])
     return ("advertisement" if isinstance(wish, Advertise) else "unadvertisement", wish.id[1])

@@ -207,7 +207,7 @@ class MqttSession:
             connect.level,
             min(said("receive_maximum", 65_535), settings.in_flight_max),
             size_max,
-            min(said("topic_alias_maximum", 0), settings.alias_out_max),
+            min(said("topic_alias_maximum", 0), settings.topic_aliases_out_max),
             settings.queue_max,
             input.doubtful if is_present else 0,
         )
@@ -350,7 +350,7 @@ class MqttSession:
         if candidate is None:
             return []
         candidate.early.append(input)
-        if len(candidate.early) > self._settings.early_packets_max:
+        if len(candidate.early) > self._settings.packets_before_connack_max:
             del self._candidates[input.connection]
             return [Close(input.connection, "too many packets before CONNACK")]
         return []

@@ -160,7 +160,7 @@ class _Options:
         """A command of `godwit` about the log and its broker."""
         found = [sys.executable, "-m", "godwit", word, "--log", str(self.folder)]
         for at in self.broker.split(","):
-            found += ["--at", at.strip()]
+            found += ["--broker", at.strip()]
         for option, value in (("--name", self.name), ("--ca", self.ca)):
             if value:
                 found += [option, value]

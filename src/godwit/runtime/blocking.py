@@ -174,9 +174,9 @@ class BlockingClient:
         """Say that we are at another place."""
         self.call(_answer(lambda: self.client.set_place(place, dwell_s=dwell_s)))
 
-    def linger(self, seconds: float | None) -> None:
+    def set_session_expiry(self, seconds: float | None) -> None:
         """Have the session kept for so long while we are away; None: as long as brokers like."""
-        self.call(_answer(lambda: self.client.linger(seconds)))
+        self.call(_answer(lambda: self.client.set_session_expiry(seconds)))
 
     def move(self, *seeds: Address | str) -> None:
         """Go to other brokers, from now on."""

@@ -215,7 +215,7 @@ def address(seed: Address | str) -> Address:
 def why_unreachable(error: Exception) -> str:
     """Why a broker cannot be reached, in a few words."""
     if isinstance(error, ConnectionRefusedError):
-        return "nobody listens there"
+        return "connection refused"
     if isinstance(error, socket.gaierror):
         return "there is no such host"
     if isinstance(error, TimeoutError):

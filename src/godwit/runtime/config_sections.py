@@ -69,7 +69,7 @@ class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
     matching: Literal["source", "hops"] = "source"
     contexts_max: Count = CONTEXTS_MAX
     overlay: tuple[Edge, ...] = ()
-    steps: Literal["bound", "paper", "anything"] = "bound"
+    movement_rule: Literal["bound", "paper", "anything"] = "bound"
     components: tuple[Text, ...] = ()
     attach_policies: tuple[Text, ...] = ()
 
@@ -128,7 +128,7 @@ class SecuritySection(msgspec.Struct, frozen=True, kw_only=True):
     token_algorithms: tuple[Text, ...] = ()
     token_issuer: str = ""
     token_audience: str = ""
-    excess: Literal["refuse", "narrow"] = "refuse"
+    beyond_grants: Literal["refuse", "narrow"] = "refuse"
     asserted: tuple[Text, ...] = ()
 
 
@@ -165,9 +165,9 @@ class MqttSection(msgspec.Struct, frozen=True, kw_only=True):
     topic_alias_maximum: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.topic_alias_maximum
     maximum_packet_size: Annotated[int, msgspec.Meta(ge=1_024, le=268_435_460)] = _MQTT.maximum_packet_size
     in_flight_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = _MQTT.in_flight_max
-    alias_out_max: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.alias_out_max
+    topic_aliases_out_max: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.topic_aliases_out_max
     queue_max: Count = _MQTT.queue_max
-    early_packets_max: Count = _MQTT.early_packets_max
+    packets_before_connack_max: Count = _MQTT.packets_before_connack_max
     subscriptions_max: Count = _MQTT.subscriptions_max
     keep_alive_max_s: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.keep_alive_max_s
     session_expiry_max_s: Annotated[int, msgspec.Meta(ge=0, le=4_294_967_295)] = _MQTT.session_expiry_max_s

@@ -79,12 +79,12 @@ class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
     neighbours: dict[str, float]
     config: BrokerConfig
     places: dict[str, str | float]
-    steps: Literal["bound", "paper", "anything"]
+    movement_rule: Literal["bound", "paper", "anything"]
     publishers: PublisherSettings = PublisherSettings()  # journals of before have none, and this held
 
     def movements(self) -> Movements:
         """How the attributes of clients can change from one moment to the next."""
-        return Movements({name: _movement(said) for name, said in self.places.items()}, rule=self.steps)
+        return Movements({name: _movement(said) for name, said in self.places.items()}, rule=self.movement_rule)
 
     def changes(self, other: "MachineSettings") -> list[str]:
         """What of `other` cannot be put in force in a machine that was made of this, in words. (`broker_server.py`)"""
@@ -97,8 +97,8 @@ class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
                 found.append(f"{shown}{was}")
         if self.places != other.places:
             found.append("places")
-        if self.steps != other.steps:
-            found.append(f"broker.steps, which was {self.steps!r}")
+        if self.movement_rule != other.movement_rule:
+            found.append(f"broker.movement_rule, which was {self.movement_rule!r}")
         return found
 
 
@@ -159,7 +159,7 @@ class Configuration:
             neighbours={name: neighbour.cost for name, neighbour in self.neighbours().items()},
             config=self.broker_config(),
             places={name: _ground(said) for name, said in self.settled.places.items()},
-            steps=self.settled.broker.steps,
+            movement_rule=self.settled.broker.movement_rule,
             publishers=_moving(self.settled.publishers, self.name),
         )
 

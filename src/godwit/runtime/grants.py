@@ -38,7 +38,7 @@ from godwit.filters.filters import FALSE, TRUE, Filter, all_of, any_of, attribut
 from godwit.filters.language import parse, to_text
 from godwit.filters.references import bind
 
-__all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "Excess", "Grants", "granted"]
+__all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "BeyondGrants", "Grants", "granted"]
 
 ALL = "*"
 LITERALS_MAX = 1_000  # of a filter that is held against grants: comparing takes time
@@ -46,7 +46,7 @@ SHOWN_CHARS_MAX = 200
 CHOICES_MAX = 1_000
 TOPIC = "topic"
 
-Excess = Literal["refuse", "narrow"]
+BeyondGrants = Literal["refuse", "narrow"]
 """What becomes of a wish that goes beyond its grants."""
 
 
@@ -67,7 +67,7 @@ class Grants:
 
     publish: Filter = FALSE
     subscribe: Filter = FALSE
-    excess: Excess = "refuse"
+    beyond_grants: BeyondGrants = "refuse"
     stamps: Mapping[str, Any] | None = None  # with the asserted value of each; None: nothing is asserted of it
     literals_max: int = LITERALS_MAX
 
@@ -75,7 +75,7 @@ class Grants:
     def of(
         publish: Iterable[str],
         subscribe: Iterable[str],
-        excess: Excess = "refuse",
+        beyond_grants: BeyondGrants = "refuse",
         asserted: Attributes | None = None,
         names: Iterable[str] = (),
         literals_max: int = LITERALS_MAX,
@@ -83,7 +83,7 @@ class Grants:
         """The grants that these texts stand for. `names`: what of contexts this broker's server alone says."""
         held = {} if asserted is None else asserted
         stamps = {SENDER + name: held.get(name) for name in names}
-        return Grants(granted(publish, held), granted(subscribe, held), excess, stamps or None, literals_max)
+        return Grants(granted(publish, held), granted(subscribe, held), beyond_grants, stamps or None, literals_max)
 
     @property
     def is_everything(self) -> bool:
@@ -149,7 +149,7 @@ class Grants:
         """The filter, if the grant covers it; else what is left of it, when that is wanted; None: nothing. (rule 2)"""
         if grant == TRUE or (grant != FALSE and grant.covers(filter)):
             return filter
-        if self.excess == "refuse" or not grant.intersects(filter):
+        if self.beyond_grants == "refuse" or not grant.intersects(filter):
             return None
         try:
             left = all_of(filter, grant)

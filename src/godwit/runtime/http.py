@@ -47,12 +47,12 @@ from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
 from godwit.runtime.authentication import Authenticator, Credentials, Principal, is_local
 from godwit.runtime.http_events import (
-    LINGER_S,
+    SESSION_EXPIRY_S,
     BadBody,
     EventStream,
     Publishers,
+    checked_session_expiry,
     events_in,
-    linger_s,
     resume_position,
     subscription,
 )
@@ -352,7 +352,7 @@ class HttpServer:
         if len(client) > NAME_LENGTH_MAX:
             raise Problem(400, f"a client's name of {len(client)} characters: at most {NAME_LENGTH_MAX} are allowed")
         wanted = subscription(client, asked.get("filter", ""), asked.get("sender"), retained="retained" in asked)
-        linger = linger_s(asked.get("linger", str(LINGER_S)))
+        expiry_s = checked_session_expiry(asked.get("session_expiry_s", str(SESSION_EXPIRY_S)))
         limits = self.node.machine.config.limits  # type: ignore[attr-defined]
         after = None if was is None else was[1:]
         stream = EventStream(self.node, principal, client, after, limits=limits, on_end=self.drop)
@@ -360,7 +360,7 @@ class HttpServer:
         if principal.until is not None:
             asyncio.get_running_loop().call_later(max(0.0, principal.until - time()), stream.end)
         try:
-            refused = await stream.open(wanted, linger)
+            refused = await stream.open(wanted, expiry_s)
             if refused is not None:
                 raise Problem(403, refused)
         except BaseException:

@@ -46,21 +46,21 @@ from godwit.runtime.server_sent_events import ServerSentEvents
 from godwit.runtime.wire import JSON
 
 __all__ = [
-    "LINGER_S",
+    "SESSION_EXPIRY_S",
     "BadBody",
     "EventStream",
     "Publishers",
+    "checked_session_expiry",
     "events_in",
-    "linger_s",
     "resume_position",
     "subscription",
 ]
 
 EVENTS_MAX = 10_000  # in one post
 PUBLISHERS_MAX = 256
-PUBLISHER_LINGER_S = 60.0
-LINGER_S = 300.0
-LINGER_S_MAX = 86_400.0
+PUBLISHER_SESSION_EXPIRY_S = 60.0
+SESSION_EXPIRY_S = 300.0
+SESSION_EXPIRY_S_MAX = 86_400.0
 RETRY_MS = 1_000
 SUBSCRIPTION = "events"
 MODE = "named"  # a listener brings its name alone, and finds its session wherever that is
@@ -180,7 +180,7 @@ class Publisher:
 
     async def _attach(self) -> None:
         await self.talk.attach()
-        wishes: list[Wish] = [SetSessionExpiry(PUBLISHER_LINGER_S)]  # nobody comes back for it after a crash
+        wishes: list[Wish] = [SetSessionExpiry(PUBLISHER_SESSION_EXPIRY_S)]  # nobody comes back for it after a crash
         if self._advertises:
             wishes.append(Advertise((self.name, "all"), self._granted))  # more would be refused
         await self.talk.ask(wishes)
@@ -251,14 +251,16 @@ def subscription(client: str, filter: str, sender: str | None, *, retained: bool
     return Subscribe((client, SUBSCRIPTION), wanted, retained=retained)
 
 
-def linger_s(said: str) -> float:
+def checked_session_expiry(said: str) -> float:
     """For how long a session stays; FilterError when that is no time."""
     try:
         seconds = float(said)
     except ValueError:
         seconds = -1.0
-    if not 0 <= seconds <= LINGER_S_MAX:
-        raise FilterError(f"linger is {said!r}: it must be a number of seconds, at most {LINGER_S_MAX:.0f}")
+    if not 0 <= seconds <= SESSION_EXPIRY_S_MAX:
+        raise FilterError(
+            f"session_expiry_s is {said!r}: it must be a number of seconds, at most {SESSION_EXPIRY_S_MAX:.0f}"
+        )
     return seconds
 
 
@@ -289,7 +291,7 @@ class EventStream:
         )
         self._session = ""
 
-    async def open(self, wanted: Subscribe, linger: float) -> str | None:
+    async def open(self, wanted: Subscribe, expiry_s: float) -> str | None:
         """Subscribe; why that was refused, or None."""
         try:
             attached = await self._talk.attach()
@@ -298,7 +300,7 @@ class EventStream:
                 self._after = None  # its numbers count in another session
             if not attached.fresh:  # it has begun with what was retained then
                 wanted = structs.replace(wanted, retained=False)
-            reasons = await self._talk.ask([SetSessionExpiry(linger), wanted])
+            reasons = await self._talk.ask([SetSessionExpiry(expiry_s), wanted])
         except BaseException:
             self._talk.hang_up()
             raise
@@ -354,7 +356,7 @@ class EventStream:
             self._talk.confirm(confirmed)
 
     def on_gone(self) -> None:
-        """Go; the session stays for as long as it lingers."""
+        """Go; the session stays until it expires."""
         self._talk.hang_up()
         self._on_end(self)
 

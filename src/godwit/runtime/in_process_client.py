@@ -99,7 +99,7 @@ class InProcessClient:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Go; the session stays for as long as it lingers."""
+        """Go; the session stays until it expires."""
         self.inner.hang_up()
         self._fail("the client is gone")
 

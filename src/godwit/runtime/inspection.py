@@ -156,7 +156,7 @@ class Inspection:
             "broker": self._machine.name,
             "event": f"{id[0]}:{id[1]}",
             "client": client,
-            "came": [{"at": at, "from": self._name_of(source)} for at, source, _ in arrivals],
+            "arrivals": [{"at": at, "from": self._name_of(source)} for at, source, _ in arrivals],
             "session": None if session is None else _in_short(session),
             "records": [
                 {"at": at, "kind": record.kind, "client": record.peer, "detail": record.detail}
@@ -209,7 +209,7 @@ class Inspection:
         if client in getattr(self._machine, "arrivals", {}):
             return "the client is here, and its session is still on its way"
         where = "" if moved is None else f" (it went to {moved.to})"
-        if not told["came"]:
+        if not told["arrivals"]:
             return f"neither the event has come here, nor has the client a session here{where}"
         on = [row["peer"] for row in told.get("sent_on", [])]
         goes = f"the event went on to {', '.join(on)}" if on else "nobody further on wants the event"
@@ -300,7 +300,7 @@ def _in_short(session: Any) -> dict[str, Any]:
         "advertisements": len(session.advertisements),
         "queued": len(session.queue),
         "ends_at": session.ends_at,
-        "lingers_s": session.linger_s,
+        "session_expiry_s": session.linger_s,
     }
 
 

@@ -282,7 +282,7 @@ class MqttConnection:
         )
         if OUT in notes:
             wishes.keep(OUT, None)
-        wishes.linger(attach.expiry_s)
+        wishes.set_session_expiry(attach.expiry_s)
         if context is not None:
             wishes.set_context(context)
         doubtful = message.receipt.replayed if is_present and OUT not in notes else 0
@@ -534,7 +534,7 @@ class MqttConnection:
         self._say_confirmed()
         self._is_over = True
         if self._wishes is not None:
-            self._wishes.linger(self._session.expiry_s)
+            self._wishes.set_session_expiry(self._session.expiry_s)
             self._wishes.keep(OUT, out_note(self._session.kept))
         if ("will",) not in self._timers:
             self._let_go()
@@ -549,7 +549,7 @@ class MqttConnection:
         if self._inner is not None:
             attach = self._attach
             if not self._is_attached and attach is not None and attach.is_clean and not attach.expiry_s:
-                self._say(said.Bye("the client has gone before it was let in"))  # nobody has said how long it lingers
+                self._say(said.Bye("the client has gone before it was let in"))  # it has set no session expiry
             self._inner.hang_up()
         if self.gateway.clients.get(self.client) is self:
             del self.gateway.clients[self.client]

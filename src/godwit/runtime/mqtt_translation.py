@@ -56,7 +56,7 @@ class MqttTranslator:
         self.requests = Requests(inner, attached.accepted, self._on_all_published, self._on_unpublished)
         self._gateway, self._client = gateway, client
         self._kept, self._tell, self._break_off = kept, tell, break_off
-        self._linger_s: float | None = -1.0
+        self._expiry_s: float | None = -1.0
         self._base = _whole(attached.notes.get(SEQUENCE))
         self._know_context(_context(attached.notes))
         if gateway.node.machine.config.advertisements == "required":  # type: ignore[attr-defined]
@@ -75,12 +75,12 @@ class MqttTranslator:
         """Write something down with the session; None: it is over."""
         self._ask(said.Note(key, value))
 
-    def linger(self, seconds: int) -> None:
+    def set_session_expiry(self, seconds: int) -> None:
         """When the client is away, let its session stay for so long."""
-        linger_s = None if seconds >= NEVER else float(seconds)
-        if linger_s != self._linger_s:
-            self._linger_s = linger_s
-            self._ask(said.SetSessionExpiry(linger_s))
+        expiry_s = None if seconds >= NEVER else float(seconds)
+        if expiry_s != self._expiry_s:
+            self._expiry_s = expiry_s
+            self._ask(said.SetSessionExpiry(expiry_s))
 
     def set_context(self, context: Attributes, on_answer: OnAnswer | None = None) -> None:
         """Say that the client's context is this from now on."""

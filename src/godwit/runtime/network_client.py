@@ -54,7 +54,7 @@ from godwit.broker.effects import (
 from godwit.broker.messages import Accepted, Attached, Bye, Delivery, QueueRules, Receipt, Received
 from godwit.broker.messages import Refused as RefusedMessage
 from godwit.client.client import Client, ClientConfig
-from godwit.client.request_outbox import CONTEXT, LINGER, Topic
+from godwit.client.request_outbox import CONTEXT, SESSION_EXPIRY, Topic
 from godwit.errors import GodwitError, NotConnected, Refused, SubscriptionError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
@@ -332,9 +332,9 @@ class NetworkClient:
         """Say that we are at another place."""
         return self._ask(self.machine.move_to(place, self._clock.time(), dwell_s=dwell_s), CONTEXT)
 
-    def linger(self, seconds: float | None) -> PendingRequest:
+    def set_session_expiry(self, seconds: float | None) -> PendingRequest:
         """Have the session kept for so long while we are away; None: as long as brokers like."""
-        return self._ask(self.machine.linger(seconds, self._clock.time()), LINGER)
+        return self._ask(self.machine.set_session_expiry(seconds, self._clock.time()), SESSION_EXPIRY)
 
     def _ask(self, effects: list[Effect], topic: Topic) -> PendingRequest:
         """Carry out what the machine says, and hand out the answer to come."""

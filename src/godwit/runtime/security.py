@@ -20,7 +20,7 @@ import msgspec
 
 from godwit.errors import GodwitError, PeerFault, SecurityError
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
-from godwit.runtime.grants import LITERALS_MAX, Excess
+from godwit.runtime.grants import LITERALS_MAX, BeyondGrants
 from godwit.runtime.rate_limits import FailedAttempts
 from godwit.runtime.tokens import TokenKeys, looks_like_a_token
 from godwit.runtime.users import USER_CHARS_MAX, Passwords, User, Users, principal_of
@@ -39,7 +39,7 @@ class SecuritySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token_algorithms: tuple[str, ...] = ()  # none: HS256, RS256, ES256, EdDSA, as the key is
     token_issuer: str = ""  # that tokens must name; "": any
     token_audience: str = ""  # that tokens must be for; "": they must name none
-    excess: Excess = "refuse"  # what becomes of a wish beyond the grants
+    beyond_grants: BeyondGrants = "refuse"  # what becomes of a wish beyond the grants
     asserted: tuple[str, ...] = ()  # the attributes of contexts that users and tokens say, and no client
 
 
@@ -59,7 +59,7 @@ def authenticator_from(
             raise SecurityError(f"{key} needs {package}, which is not installed: it comes with godwit[server]")
     users = None
     if settings.users:
-        users = Users(Path(settings.users), settings.asserted, settings.excess, literals_max, on_trouble)
+        users = Users(Path(settings.users), settings.asserted, settings.beyond_grants, literals_max, on_trouble)
     tokens = None
     if settings.token_key:
         tokens = TokenKeys(
@@ -116,7 +116,7 @@ class ConfiguredAuthenticator:
             rights = entry[0]
         try:
             return principal_of(
-                claims.user, rights, settings.asserted, settings.excess, self._literals_max, claims.until
+                claims.user, rights, settings.asserted, settings.beyond_grants, self._literals_max, claims.until
             )
         except GodwitError as error:
             raise PeerFault(f"the token is not accepted: {error}") from None

@@ -30,7 +30,7 @@ from godwit.errors import GodwitError, PeerFault, SecurityError
 from godwit.filters.contexts import checked_context, why_too_large
 from godwit.filters.events import Attributes, flattened
 from godwit.runtime.authentication import Principal
-from godwit.runtime.grants import LITERALS_MAX, Excess, Grants
+from godwit.runtime.grants import LITERALS_MAX, BeyondGrants, Grants
 
 __all__ = ["Passwords", "Rights", "User", "Users", "hashed", "is_right", "principal_of", "read_users", "with_user"]
 
@@ -84,7 +84,7 @@ def principal_of(
     user: str,
     rights: Rights,
     names: tuple[str, ...],
-    excess: Excess = "refuse",
+    beyond_grants: BeyondGrants = "refuse",
     literals_max: int = LITERALS_MAX,
     until: float | None = None,
 ) -> Principal:
@@ -103,7 +103,7 @@ def principal_of(
         raise SecurityError(f"context says {', '.join(strange)}; of contexts this broker asserts: {allowed}")
     if (reason := why_too_large(asserted)) is not None:
         raise SecurityError(f"context: {reason}")
-    grants = Grants.of(rights.publish, rights.subscribe, excess, asserted, names, literals_max)
+    grants = Grants.of(rights.publish, rights.subscribe, beyond_grants, asserted, names, literals_max)
     return Principal(user, asserted, grants, clients=rights.clients, is_admin=rights.admin, until=until)
 
 
@@ -133,12 +133,12 @@ class Users:
         self,
         path: Path,
         names: tuple[str, ...] = (),
-        excess: Excess = "refuse",
+        beyond_grants: BeyondGrants = "refuse",
         literals_max: int = LITERALS_MAX,
         on_trouble: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.path = path
-        self._names, self._excess, self._literals_max = names, excess, literals_max
+        self._names, self._beyond_grants, self._literals_max = names, beyond_grants, literals_max
         self._on_trouble = on_trouble
         self._state: tuple[int, ...] = ()
         self._entries: Mapping[str, tuple[User, Principal]] = {}
@@ -169,7 +169,7 @@ class Users:
         entries = {}
         for name, user in read_users(text, str(self.path)).items():
             try:
-                entries[name] = (user, principal_of(name, user, self._names, self._excess, self._literals_max))
+                entries[name] = (user, principal_of(name, user, self._names, self._beyond_grants, self._literals_max))
             except GodwitError as error:
                 raise SecurityError(f"{self.path}: users.{name}: {error}") from None
         self._entries = entries

@@ -178,7 +178,7 @@ def test_a_swarm_runs_what_is_drawn_and_adds_it_up(put: Callable[[StandIn], Stan
     stand_in = put(StandIn())
     shown = simulate("--swarm", "4", "--seed", "7")
     data = json.loads(shown.stdout)
-    assert (shown.exit_code, data["passed"], data["ran"], data["published"], data["messages_sent"]) == (
+    assert (shown.exit_code, data["passed"], data["runs"], data["published"], data["messages_sent"]) == (
         0,
         True,
         4,
@@ -195,7 +195,7 @@ def test_a_swarm_stops_at_the_first_that_breaks_a_law_and_says_how_to_replay_it(
     stand_in = put(StandIn(lambda scenario: scenario.name == "swarm-2"))
     shown = simulate("--swarm", "9", "--seed", "7", "--set", "run.settle_s=9")
     data = json.loads(shown.stdout)
-    assert (shown.exit_code, data["passed"], data["ran"], len(stand_in.ran)) == (1, False, 3, 3)
+    assert (shown.exit_code, data["passed"], data["runs"], len(stand_in.ran)) == (1, False, 3, 3)
     replay = "godwit simulate --swarm-number 2 --seed 7 --set run.settle_s=9"
     assert data["broken"]["replay"] == replay
     assert shown.stderr.endswith(f"seed 7; replay it with\n  {replay}\n")

@@ -519,7 +519,7 @@ def test_an_event_to_be_kept_is_numbered_and_never_quenched() -> None:
 def test_an_event_to_be_kept_is_said_again_to_a_session_that_knows_nothing() -> None:
     client = there()
     client.publish({"n": 1}, 0.0, retain="k")
-    client.linger(5.0, 0.0)
+    client.set_session_expiry(5.0, 0.0)
     client.handle(Closed("b"), 1.0)
     said = wishes(welcome(client, session="b/2/1", number=1))
     assert [type(wish).__name__ for wish in said] == ["SetSessionExpiry", "Retain"]

@@ -285,11 +285,11 @@ def test_of_two_sessions_that_began_apart_the_later_one_stays():
     assert {value.home for value in net.known()} == {"c"}
 
 
-@pytest.mark.parametrize("ends", ["bye", "linger"])
+@pytest.mark.parametrize("ends", ["bye", "expiry"])
 def test_a_session_that_has_ended_is_forgotten_everywhere(ends):
     net = Net()
     net.come("a", "k1")
-    if ends == "linger":
+    if ends == "expiry":
         net.say("a", "k1", Request(1, SetSessionExpiry(5.0)))
         net.hang_up("a", "k1")
         net.pass_time(6.0)

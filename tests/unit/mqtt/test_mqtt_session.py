@@ -171,7 +171,7 @@ def test_a_client_that_may_not_come_in_is_told_why_in_the_words_of_its_level():
 
 
 def test_packets_before_connack_wait_for_it_and_are_bounded():
-    talk = Talk(MqttSettings(early_packets_max=2))
+    talk = Talk(MqttSettings(packets_before_connack_max=2))
     talk.tell(Opened("l", Connect("me", 5), "me"))
     assert talk.say(Pingreq()) == []
     assert talk.tell(Attached("l", False))[-1] == Pingresp()
@@ -525,7 +525,7 @@ def test_the_bytes_of_an_event_are_shared_among_clients():
 
 
 def test_topic_aliases_of_the_server():
-    talk = connected(settings=MqttSettings(alias_out_max=1), topic_alias_maximum=5)
+    talk = connected(settings=MqttSettings(topic_aliases_out_max=1), topic_alias_maximum=5)
     talk.subscribe(Subscription("#"))
     alias = {"topic_alias": 1}
     assert talk.tell(Deliver(1, "t", b"", ("#",)))[0] == Publish("t", b"", properties=alias)

@@ -90,9 +90,8 @@ def test_a_variable_is_read_as_what_is_wanted_there(
 
 
 def test_variables_of_others_are_left_alone() -> None:
-    assert (
-        load(None, {"GODWIT_NUMBA": "0", "GODWIT_AT": "x", "PATH": "y", "OTHER__KEY": "z"}).settled == BrokerSettings()
-    )
+    variables = {"GODWIT_NUMBA": "0", "GODWIT_BROKER": "x", "PATH": "y", "OTHER__KEY": "z"}
+    assert load(None, variables).settled == BrokerSettings()
 
 
 def test_paths_in_a_file_are_meant_from_its_folder(tmp_path: Path) -> None:
@@ -221,7 +220,7 @@ def test_what_is_printed_is_read_as_the_same(tmp_path: Path) -> None:
         (LimitsSection, Limits, {"frame_bytes_max", *TrafficLimits.__struct_fields__}),
         (LinksSection, LinkConfig, {"tls", "secret"}),
         (MqttSection, MqttSettings, set()),
-        (BrokerSection, BrokerConfig, {"name", "steps"}),
+        (BrokerSection, BrokerConfig, {"name", "movement_rule"}),
     ],
 )
 def test_every_setting_of_a_machine_can_be_made(

@@ -219,7 +219,7 @@ def test_the_command_line_adds_lists_checks_and_removes_users(tmp_path: Path) ->
 
 def test_what_is_no_filter_is_said_without_asking_a_broker() -> None:
     for words in (["((("], ["x = 1", "--sender", "(("]):
-        result = CliRunner().invoke(app, ["sub", *words, "--at", "127.0.0.1:1"])
+        result = CliRunner().invoke(app, ["sub", *words, "--broker", "127.0.0.1:1"])
         assert result.exit_code == 2
         assert result.output.startswith("error: line 1, column")
 

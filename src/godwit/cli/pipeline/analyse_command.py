@@ -37,19 +37,20 @@ SHOWN = {
 
 def analyse(
     traces: Annotated[
-        list[str], typer.Argument(metavar="TRACE", help="Folders with traces in them or below, or a table of traces.")
+        list[str],
+        typer.Argument(metavar="TRACE", help="Folders that contain traces at any depth, or a table of traces."),
     ],
     out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Write deliveries, runs.json and figures there.")
+        str | None, typer.Option(metavar="DIR", help="Folder for deliveries, runs.json and figures.")
     ] = None,
     from_s: Annotated[
         float | None,
-        typer.Option("--from", metavar="SECONDS", help="Measure from then on, not from the warm-up's end."),
+        typer.Option("--from", metavar="SECONDS", help="Start of the measurement (default: end of the warm-up)."),
     ] = None,
     master: spark_runner.Master = "local[*]",
     debug: spark_runner.Debug = False,
 ) -> None:
-    """Reckon from traces what was delivered, how fast, and what it cost: all runs in one go.
+    """Compute deliveries, delays and costs of runs from their traces.
 
     For each run: deliveries, those that came twice or out of order, how long they took; the share of probes that
     arrived; moves, and messages of control for each; entries in brokers' tables; events that came in vain.

@@ -24,14 +24,14 @@ EXAMPLES = {"location": {"lon": 8.54, "lat": 47.378}}  # of what a context may h
 
 
 def dryrun(
-    events: Annotated[str, typer.Argument(metavar="EVENTS", help="The folder of a table of events.")],
-    filter: Annotated[str, typer.Option(metavar="FILTER", help="What is wanted, as text or JSON.")],
-    sample: Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="How many to show, the first.")] = 5,
+    events: Annotated[str, typer.Argument(metavar="EVENTS", help="Folder of a table of events.")],
+    filter: Annotated[str, typer.Option(metavar="FILTER", help="Filter, as text or JSON.")],
+    sample: Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Number of matching events to show.")] = 5,
     context: Annotated[
-        str | None, typer.Option(metavar="JSON", help="The subscriber's context: what my.x stands for.")
+        str | None, typer.Option(metavar="JSON", help="Subscriber's context: the values of my.x.")
     ] = None,
-    out: Annotated[str, typer.Option(metavar="TABLE", help="Make a table of the events that match.")] = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table that is there.")] = False,
+    out: Annotated[str, typer.Option(metavar="TABLE", help="Folder for a table of the events that match.")] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:

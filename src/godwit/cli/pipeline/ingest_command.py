@@ -40,30 +40,30 @@ class Table(StrEnum):
 
 def ingest(
     sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, or folders of files.")],
-    format: Annotated[Format, typer.Option(help="What the files are.")],
+    format: Annotated[Format, typer.Option(help="Format of the files.")],
     out: Annotated[str, typer.Option(metavar="TABLE", help="The folder of the table.")],
     table: Annotated[
-        Table | None, typer.Option(help="What rows become: jsonl, csv, xml, padres and log may become fixes.")
+        Table | None, typer.Option(help="Kind of table: events or, for jsonl, csv, xml, padres and log, fixes.")
     ] = None,
-    time: Annotated[str, typer.Option(metavar="ATTRIBUTE", help="What says when an event was published.")] = "",
+    time: Annotated[str, typer.Option(metavar="ATTRIBUTE", help="Attribute with the time of publication.")] = "",
     time_format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="Of that: as strptime has it, or s, ms, us, ns since 1970.")
+        str, typer.Option(metavar="FORMAT", help="Format of that time: a strptime format, or s, ms, us, ns since 1970.")
     ] = "",
     map: Annotated[
-        list[str] | None, typer.Option(metavar="OLD=NEW", help="Another name for an attribute; OLD= leaves it out.")
+        list[str] | None, typer.Option(metavar="OLD=NEW", help="Rename an attribute; OLD= removes it. Repeatable.")
     ] = None,
     point: Annotated[
-        list[str] | None, typer.Option(metavar="LON,LAT=NAME", help="Two attributes that are one point.")
+        list[str] | None, typer.Option(metavar="LON,LAT=NAME", help="Combine two attributes to one point; repeatable.")
     ] = None,
-    row: Annotated[str, typer.Option(metavar="ELEMENT", help="XML: the element that is a row.")] = "",
-    delimiter: Annotated[str, typer.Option(metavar="CHAR", help="CSV: what is between cells.")] = ",",
-    append: Annotated[bool, typer.Option("--append", help="Add to the table that is there.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table that is there.")] = False,
+    row: Annotated[str, typer.Option(metavar="ELEMENT", help="XML: name of the element that is a row.")] = "",
+    delimiter: Annotated[str, typer.Option(metavar="CHAR", help="CSV: delimiter between cells.")] = ",",
+    append: Annotated[bool, typer.Option("--append", help="Add to an existing table.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad row, and write nothing.")] = False,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Make a table of files, or add them to one.
+    """Convert files to a table, or add them to one.
 
     Rows that cannot be read go to TABLE/_quarantine, with file, line and reason.
     """

@@ -19,17 +19,17 @@ __all__ = ["match"]
 
 
 def match(
-    events: Annotated[str, typer.Option(metavar="TABLE", help="The events: a table that `ingest` has made.")],
+    events: Annotated[str, typer.Option(metavar="TABLE", help="Table of events, made by `ingest`.")],
     subscriptions: Annotated[
-        str, typer.Option(metavar="FILE", help="JSON lines, PADRES filters, or the folder of a table of subscriptions.")
+        str, typer.Option(metavar="FILE", help="Subscriptions: JSON lines, PADRES filters, or the folder of a table.")
     ],
-    out: Annotated[str, typer.Option(metavar="TABLE", help="Where the table of matches goes.")] = "",
-    count: Annotated[bool, typer.Option("--count", help="Only count the pairs; nothing is written.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table of matches that is there.")] = False,
+    out: Annotated[str, typer.Option(metavar="TABLE", help="Folder for the table of matches.")] = "",
+    count: Annotated[bool, typer.Option("--count", help="Count the pairs and write nothing.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table of matches.")] = False,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Which subscriptions does each event of a table match?
+    """Match the events of a table against subscriptions.
 
     Without --out the pairs are counted, which takes a fraction of the time.
     """

@@ -20,33 +20,34 @@ def mobility(
             help="Tables of fixes, CSV files with time, id, lon and lat, cabspotting's text, or folders of these.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")],
-    cells: Annotated[
-        str, typer.Option(metavar="KIND", help="What places are: h3:8, or grid:0.01 in degrees.")
-    ] = "h3:8",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")],
+    cells: Annotated[str, typer.Option(metavar="KIND", help="Kind of place: h3:8, or grid:0.01 in degrees.")] = "h3:8",
     brokers: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="A placement to judge: CSV with broker, lon, lat and perhaps radius_m."),
+        typer.Option(
+            metavar="FILE", help="Broker placement to evaluate: CSV with broker, lon, lat and optionally radius_m."
+        ),
     ] = None,
-    radius: Annotated[
-        float | None, typer.Option(metavar="METRES", help="How far brokers reach for which the file does not say it.")
-    ] = None,
+    radius: Annotated[float | None, typer.Option(metavar="METRES", help="Range of brokers without radius_m.")] = None,
     speed_max: Annotated[
-        float, typer.Option(metavar="KMH", help="Positions that nobody can have got to at this speed are left out.")
+        float,
+        typer.Option(metavar="KMH", help="Highest plausible speed; positions that imply a higher one are dropped."),
     ] = 200.0,
-    gap: Annotated[float, typer.Option(metavar="SECONDS", help="A longer silence ends a trip.")] = 300.0,
-    stay_radius: Annotated[float, typer.Option(metavar="METRES", help="Who keeps within this stays.")] = 200.0,
-    stay: Annotated[float, typer.Option(metavar="SECONDS", help="How long, to be a stay point.")] = 1_200.0,
+    gap: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Longest gap between two positions of one trip.")
+    ] = 300.0,
+    stay_radius: Annotated[float, typer.Option(metavar="METRES", help="Radius of a stay point.")] = 200.0,
+    stay: Annotated[float, typer.Option(metavar="SECONDS", help="Shortest duration of a stay point.")] = 1_200.0,
     steps_min: Annotated[
-        int, typer.Option(metavar="NUMBER", help="A step seen fewer times is no edge of the movement graph.")
+        int, typer.Option(metavar="NUMBER", help="Least number of observations for an edge of the movement graph.")
     ] = 3,
     proxy_share: Annotated[
-        float, typer.Option(metavar="SHARE", help="Of a client's time, which its proxy set shall hold.")
+        float, typer.Option(metavar="SHARE", help="Share of a client's time that its proxy set must cover.")
     ] = 0.9,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Mine where clients go.
+    """Mine the movements of clients.
 
     Writes a movement graph, a model of the next place, dwell times, proxy sets and their tables to a folder, and says
     how well the model predicts the last 30 % of each client's steps from the first 70 %, beside a first-order model.

@@ -37,11 +37,9 @@ TAIL = re.compile(r"\s*(?:SQLSTATE: \w+|Consider setting '|SQLSTATE)[^\n]*$")
 
 Master = Annotated[
     str,
-    typer.Option(
-        metavar="URL", envvar="GODWIT_SPARK_MASTER", help="Where Spark runs: local[2], spark://host:7077, yarn."
-    ),
+    typer.Option(metavar="URL", envvar="GODWIT_SPARK_MASTER", help="Spark master: local[2], spark://host:7077, yarn."),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show errors whole, with every stack trace.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Print errors with their stack traces.")]
 
 
 @contextmanager

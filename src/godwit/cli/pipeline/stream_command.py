@@ -30,40 +30,48 @@ LOOK_EVERY_S = 0.2
 
 
 def stream(
-    source: Annotated[str, typer.Argument(metavar="EVENTS", help="The folder of a table of events, or an event log.")],
+    source: Annotated[str, typer.Argument(metavar="EVENTS", help="Folder of a table of events, or an event log.")],
     subscriptions: Annotated[
-        str, typer.Option(metavar="FILE|TABLE|URL", help="Who wants what; http://host:port asks a broker.")
+        str,
+        typer.Option(metavar="FILE|TABLE|URL", help="Subscriptions: a file, a table, or http://host:port of a broker."),
     ],
-    out: Annotated[str, typer.Option(metavar="TABLE", help="The folder for the matches.")],
-    checkpoint: Annotated[str, typer.Option(metavar="DIR", help="Where Spark notes how far it is.")] = "",
-    once: Annotated[bool, typer.Option("--once", help="End when all that is there is matched.")] = False,
+    out: Annotated[str, typer.Option(metavar="TABLE", help="Folder for the matches.")],
+    checkpoint: Annotated[str, typer.Option(metavar="DIR", help="Folder of Spark's checkpoint.")] = "",
+    once: Annotated[bool, typer.Option("--once", help="Stop when all present events are matched.")] = False,
     late: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Put events aside that are so much older than the newest."),
+        typer.Option(
+            metavar="SECONDS", min=0, help="Set events aside that are older than the newest by more than this."
+        ),
     ] = None,
-    every: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Begin batches at least so far apart.")] = 0.0,
-    files: Annotated[int, typer.Option(metavar="N", min=1, help="Of a table: files in a batch at most.")] = 100,
-    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Of a log: events in a batch at most.")] = 100_000,
-    broker: Annotated[str, typer.Option(metavar="HOST:PORT", help="Fill the log with what this broker delivers.")] = "",
-    filter: Annotated[str, typer.Option(metavar="FILTER", help="What to subscribe to at the broker.")] = "TRUE",
-    name: Annotated[str, typer.Option(metavar="NAME", help="The name of the client at the broker.")] = "",
+    every: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="Shortest time between the starts of two batches.")
+    ] = 0.0,
+    files: Annotated[int, typer.Option(metavar="N", min=1, help="Table: largest number of files in a batch.")] = 100,
+    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Log: largest number of events in a batch.")] = 100_000,
+    broker: Annotated[str, typer.Option(metavar="HOST:PORT", help="Fill the log with events from this broker.")] = "",
+    filter: Annotated[str, typer.Option(metavar="FILTER", help="Filter of the subscription at the broker.")] = "TRUE",
+    name: Annotated[str, typer.Option(metavar="NAME", help="Client name at the broker.")] = "",
     keep_bytes: Annotated[
         int | None,
-        typer.Option(metavar="BYTES", min=2**20, help="With --broker: take the oldest of a longer log away."),
+        typer.Option(
+            metavar="BYTES", min=2**20, help="With --broker: remove the oldest events when the log is larger than this."
+        ),
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(metavar="DAYS", help="With --broker: take away what was logged before that.")
+        float | None, typer.Option(metavar="DAYS", help="With --broker: remove events that were logged longer ago.")
     ] = None,
     skip_removed: Annotated[
-        bool, typer.Option("--skip-removed", help="Of a log: go on though some was taken away before it was matched.")
+        bool, typer.Option("--skip-removed", help="Log: continue if events were removed before they were matched.")
     ] = False,
     attributes: Annotated[
-        str, typer.Option(metavar="FORMS", help="Of a log: what attributes hold, 'price float, sym text'; faster.")
+        str,
+        typer.Option(metavar="FORMS", help="Log: attributes and their kinds, as in 'price float, sym text'; faster."),
     ] = "",
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Match events as they come, against subscriptions that may change.
+    """Match events as they arrive against subscriptions that may change.
 
     Start it again with the same folders, and it goes on where it was; however it ended, each match is there once.
     """
