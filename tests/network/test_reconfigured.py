@@ -18,7 +18,9 @@ LIMIT_S = 60.0
 
 
 @asynccontextmanager
-async def station(folder: Path, name: str, **changes: str) -> AsyncIterator[BrokerServer]:
+async def station(
+    folder: Path, name: str, *, log: io.StringIO | None = None, **changes: str
+) -> AsyncIterator[BrokerServer]:
     """A broker in this process; keys with two underscores for the dot."""
     said = {
         "broker__name": name,
@@ -29,7 +31,7 @@ async def station(folder: Path, name: str, **changes: str) -> AsyncIterator[Brok
         **changes,
     }
     flags = [Override(f"--set {key}", tuple(key.split("__")), text) for key, text in said.items()]
-    found = BrokerServer(load(None, None, flags), make_log(format="json", to=io.StringIO()))
+    found = BrokerServer(load(None, None, flags), make_log(format="json", to=log or io.StringIO()))
     await found.start()
     try:
         yield found

@@ -1,5 +1,6 @@
-"""Publishers that move between real brokers, which predict where they go by the file that the pipeline writes."""
+"""Publishers that move between brokers on sockets, which predict where they go by the file that the pipeline writes."""
 
+import io
 import json
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -7,50 +8,79 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from godwit.broker.broker import Broker
 from godwit.mobility.publisher_presence import PublisherConfig, PublisherPresence
-from godwit.runtime import connect
+from godwit.runtime import Address, connect
+from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.broker_server import BrokerServer
-from tests.network.serving import Served, serving
+from godwit.runtime.inspection import Inspection
 from tests.network.test_reconfigured import station
-from tests.network.waiting import answered, run
+from tests.network.waiting import run, until
 
 LIMIT_S = 100.0
-WORDS = ("--native", "127.0.0.1:0", "--mqtt", "", "--http", "127.0.0.1:0", "--set", "broker.advertisements=required")
 TO_B2 = {"transitions": {"b1": {"b2": 3, "b9": 2}}}
 BACK_TO_B2 = {"transitions": {"b1": {"b3": 1}}, "pairs": {"b2": {"b1": {"b2": 90}}}}
-
-
-@asynccontextmanager
-async def row(folder: Path, *more: str) -> AsyncIterator[tuple[Served, Served, Served]]:
-    """Three brokers in a row, each a process."""
-    words = (*WORDS, *more)
-    async with (
-        serving(*words, "--name", "b1", "--neighbour", "b2", folder=folder) as b1,
-        serving(*words, "--name", "b2", "--neighbour", f"b1={b1.native}", "--neighbour", "b3", folder=folder) as b2,
-        serving(*words, "--name", "b3", "--neighbour", f"b2={b2.native}", folder=folder) as b3,
-    ):
-        await b1.log("link up", peer="b2")
-        await b2.log("link up", peer="b3")
-        yield b1, b2, b3
-
-
 Entry = tuple[str, str]
 
 
-async def routes(broker: Served, until: Callable[[set[Entry]], bool]) -> set[Entry]:
-    """The entries of a broker's tables, as table and source (a client here, or a neighbour), once they are so."""
-    async with httpx.AsyncClient(base_url=f"http://{broker.said['http']}", timeout=LIMIT_S, trust_env=False) as client:
+class Served:
+    """One broker of a row, with its log."""
 
-        async def ask() -> tuple[bool, set[Entry]]:
-            told = (await client.get("/routes")).json()
-            return told["settled"], {(entry["table"], entry["from"] or entry["owner"]) for entry in told["entries"]}
+    def __init__(self, server: BrokerServer, log: io.StringIO) -> None:
+        self.server = server
+        self.log = log
+        self.inspection = Inspection(server.node, server.server, ActivityMonitor(server.node))
 
-        _, found = await answered(ask, lambda told: told[0] and until(told[1]), "the tables are so")
-        return found
+    @property
+    def native(self) -> Address:
+        """The address for native clients."""
+        return self.server.listening["native"]
+
+    def logged(self) -> list[dict[str, Any]]:
+        """The lines of the log."""
+        return [json.loads(line) for line in self.log.getvalue().splitlines()]
+
+    def entries(self) -> set[Entry] | None:
+        """The entries of its tables, as table and source (a client here, or a neighbour); None while they change."""
+        told = self.inspection.routes()
+        if not told["settled"]:
+            return None
+        return {(entry["table"], entry["from"] or entry["owner"]) for entry in told["entries"]}
+
+    def is_up(self, peer: str) -> bool:
+        """Whether the link to a neighbour is open."""
+        return any(link["up"] for link in self.inspection.links() if link["peer"] == peer)
+
+
+@asynccontextmanager
+async def row(folder: Path, **settings: str) -> AsyncIterator[tuple[Served, Served, Served]]:
+    """Three brokers in a row, each with its own sockets and journal."""
+    alike = {"broker__advertisements": "required", **settings}
+    logs = [io.StringIO() for _ in range(3)]
+    async with station(folder, "b1", log=logs[0], neighbours__b2="", **alike) as one:
+        there = {"neighbours__b1": str(one.listening["native"]), "neighbours__b3": ""}
+        async with station(folder, "b2", log=logs[1], **there, **alike) as two:
+            there = {"neighbours__b2": str(two.listening["native"])}
+            async with station(folder, "b3", log=logs[2], **there, **alike) as three:
+                b1, b2, b3 = (Served(*each) for each in zip((one, two, three), logs, strict=True))
+                await until(lambda: b1.is_up("b2") and b2.is_up("b1") and b2.is_up("b3") and b3.is_up("b2"))
+                yield b1, b2, b3
+
+
+async def routes(broker: Served, are_so: Callable[[set[Entry]], bool]) -> set[Entry]:
+    """The entries of a broker's tables, once they are so."""
+    found: set[Entry] = set()
+
+    def holds() -> bool:
+        nonlocal found
+        entries = broker.entries()
+        found = entries or set()
+        return entries is not None and are_so(entries)
+
+    await until(holds, "the tables are so")
+    return found
 
 
 HELD = ("advertisements", "van")
@@ -70,7 +100,7 @@ def test_the_next_broker_has_the_tree_of_a_publisher_before_it_comes(
 
     async def scene() -> None:
         async with (
-            row(tmp_path, "--set", "publishers.model=model.json") as (b1, b2, b3),
+            row(tmp_path, publishers__model=str(tmp_path / "model.json")) as (b1, b2, b3),
             connect(b3.native, name="ann") as ann,
             connect((b1 if begins == "b1" else b2).native, name="van", mode="prefetching") as van,
         ):
@@ -124,30 +154,29 @@ def test_a_broker_that_a_model_names_and_nobody_knows_is_left_alone(tmp_path: Pa
 
     async def scene() -> None:
         async with (
-            row(tmp_path, "--set", "publishers.model=model.json") as (b1, b2, _),
+            row(tmp_path, publishers__model=str(tmp_path / "model.json")) as (b1, b2, _),
             connect(b1.native, name="van", mode="prefetching") as van,
         ):
-            [said] = [line["reason"] for line in b2.logged if line["event"] == "no model"]
-            assert said == "model.json does not say where clients go from b2"
+            [said] = [line["reason"] for line in b2.logged() if line["event"] == "no model"]
+            assert said.endswith("model.json does not say where clients go from b2")
             await van.advertise("n >= 0")
             await routes(b2, lambda found: ("advertisements", "b1") in found)
             await van.move()
             await routes(b2, lambda found: not advertised(found))
             await van.move(b1.native)
             await van.attached()
-            assert await b1.stop() == 0
-            assert not [line for line in b1.logged if line["level"] in ("warning", "error")]
+            assert not [line for line in b1.logged() if line["level"] in ("warning", "error")]
 
     run(scene())
 
 
 def test_proxies_hold_the_tree_of_a_publisher_and_are_told_from_wherever_it_is(tmp_path: Path) -> None:
     """A proxy that its broker had not heard of yet is told when the lease is renewed, which is soon here."""
-    words = ("--set", "publishers.proxies.b1=['b3', 'b2']", "--set", "publishers.lease_s=3")
+    settings = {"publishers__proxies__b1": "['b3', 'b2']", "publishers__lease_s": "3"}
 
     async def scene() -> None:
         async with (
-            row(tmp_path, *words) as (b1, b2, b3),
+            row(tmp_path, **settings) as (b1, b2, b3),
             connect(b1.native, name="van", mode="proxy") as van,
         ):
             await van.advertise("n >= 0")

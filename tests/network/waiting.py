@@ -4,17 +4,17 @@
 the loop: bytes have come, a timer was due, a thread has finished. So the loop of `run` looks at the conditions each
 time it has done what was due, just before it would wait for the next thing to happen. In between it sleeps.
 
-Of what goes on in another process nobody tells the loop. A condition on that is looked at every so often (`every_s`),
-and a question to it is asked again (`answered`).
+The loop does not learn what goes on in another process. There, a test waits for a line that the process prints, for its
+end, or for a message from it.
 """
 
 import asyncio
 import selectors
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["LIMIT_S", "PATIENCE_S", "a_turn", "answered", "new_loop", "pause", "run", "until"]
+__all__ = ["LIMIT_S", "PATIENCE_S", "a_turn", "new_loop", "pause", "run", "until"]
 
 LIMIT_S = 110.0  # below the limit of pytest, which does not say what was waited for
 PATIENCE_S = 60.0
@@ -90,15 +90,12 @@ def run(scene: Callable[[], Coroutine[Any, Any, T]] | Coroutine[Any, Any, T], li
         return runner.run(limited())
 
 
-async def until(
-    holds: Callable[[], Any], what: str = "that is so", patience_s: float = PATIENCE_S, every_s: float | None = None
-) -> None:
-    """Until that is so; if it never is, say so. `every_s`: look so often, at what goes on in another process."""
+async def until(holds: Callable[[], Any], what: str = "that is so", patience_s: float = PATIENCE_S) -> None:
+    """Until that is so; if it never is, say so."""
     loop = asyncio.get_running_loop()
     assert loop in _WATCHING, "this loop looks at no conditions: use `run`, or `new_loop`"
     watching, future = _WATCHING[loop], loop.create_future()
     watching.awaited[future] = holds
-    ticking = None if every_s is None else asyncio.create_task(_tick(every_s))
     try:
         async with asyncio.timeout(patience_s):
             await future
@@ -106,33 +103,13 @@ async def until(
         raise AssertionError(f"waited in vain until {what}") from None
     finally:
         del watching.awaited[future]
-        if ticking is not None:
-            ticking.cancel()
-
-
-async def _tick(every_s: float) -> None:
-    while True:
-        await pause(every_s)
 
 
 async def pause(seconds: float) -> None:
-    """Let so much time go by: for what another process does, and for the pace of a run that is drawn."""
+    """Let so much time go by: for the pace of a run that is drawn."""
     over = asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, over.set)
     await over.wait()
-
-
-async def answered(
-    ask: Callable[[], Awaitable[T]], is_so: Callable[[T], Any], what: str = "it answers so", every_s: float = 0.02
-) -> T:
-    """Ask another process again and again until its answer is so: that answer."""
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not is_so(answer := await ask()):
-                await pause(every_s)
-            return answer
-    except TimeoutError:
-        raise AssertionError(f"waited in vain until {what}") from None
 
 
 async def a_turn() -> None:
