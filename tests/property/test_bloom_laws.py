@@ -66,9 +66,7 @@ def test_the_bytes_are_the_same_in_every_process():
     assert BloomFilter.of(["1/a", "2/b"]).wire().hex() == "074d0a7c"
 
 
-@pytest.mark.parametrize(
-    "nonsense", [None, "1/a", b"", b"\0", b"\0abc", bytes([HASHES_MAX + 1, 1]), b"\x01" + bytes(BYTES_MAX + 1), [1, 2]]
-)
+@pytest.mark.parametrize("nonsense", [b"", b"\0", b"\0abc", bytes([HASHES_MAX + 1, 1]), b"\x01" + bytes(BYTES_MAX + 1)])
 def test_nonsense_is_a_peers_fault(nonsense):
     with pytest.raises(PeerFault, match="Bloom filter"):
         check_bloom(nonsense)

@@ -91,12 +91,11 @@ class BloomFilter:
         return bytes([self._hashes]) + self._bits.to_bytes(self._count // 8, "little")
 
 
-def check_bloom(wire: object) -> None:
+def check_bloom(wire: bytes) -> None:
     """`PeerFault` unless this is a Bloom filter in its wire form."""
-    if type(wire) is not bytes or not 0 < len(wire) <= BYTES_MAX + 1 or not 0 < wire[0] <= HASHES_MAX:
-        what = f"{len(wire)} bytes" if type(wire) is bytes else f"a {type(wire).__name__}"
+    if not 0 < len(wire) <= BYTES_MAX + 1 or not 0 < wire[0] <= HASHES_MAX:
         raise PeerFault(
-            f"{what} for a Bloom filter: it takes a byte from 1 to {HASHES_MAX}, and at most {BYTES_MAX:,} more"
+            f"a Bloom filter of {len(wire)} bytes: allowed are a byte from 1 to {HASHES_MAX} and {BYTES_MAX:,} more"
         )
 
 

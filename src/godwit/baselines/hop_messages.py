@@ -94,17 +94,17 @@ def check_hop_message(message: Any) -> None:
                 if is_open(filter):
                     raise PeerFault(f"a filter that cannot be routed: {shown(filter)}")
             _check_number(message.context, 1)
-            if type(targets) is not dict or not targets:
-                raise PeerFault("SubscribePacket.targets must be a table of brokers, and not empty")
+            if not targets:
+                raise PeerFault("SubscribePacket.targets names no broker")
             for changes in targets.values():
                 _check_number(changes, 0)
         case UnsubscribePacket(targets=targets):
-            if type(targets) is not tuple or not targets:
-                raise PeerFault("UnsubscribePacket.targets must be a tuple of brokers, and not empty")
+            if not targets:
+                raise PeerFault("UnsubscribePacket.targets names no broker")
         case ContextBegins(values=values):
             _check_number(message.number, 1)
             try:
-                if type(values) is not dict or checked_context(values, authors=AUTHORS) != values:
+                if checked_context(values, authors=AUTHORS) != values:
                     raise PeerFault(f"ContextBegins.values is no context: {shown(values)}")
             except BadValue as error:
                 raise PeerFault(str(error)) from None

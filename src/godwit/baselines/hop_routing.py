@@ -447,16 +447,16 @@ class HopRouting:
             return None
         return Demand(message.filter) if type(message) is SubscribePacket else Demand()
 
-    def _check_down(self, peer: NodeId, source: Any) -> None:
+    def _check_down(self, peer: NodeId, source: NodeId) -> None:
         """`PeerFault` when this does not come from where the tree of `source` has it come from."""
-        tree = self._trees.get(source) if type(source) is str else None
+        tree = self._trees.get(source)
         if tree is None or tree.get(self.broker) != peer:
             raise PeerFault(f"what comes from {source!r} along its tree does not come by {peer}")
 
-    def _check_up(self, peer: NodeId, home: Any, targets: Iterable[Any]) -> None:
+    def _check_up(self, peer: NodeId, home: NodeId, targets: Iterable[NodeId]) -> None:
         """`PeerFault` when `home` does not lie behind `peer` in the trees of all targets."""
         for target in targets:
-            if type(home) is not str or type(target) is not str or self._ways(target).get(home) != peer:
+            if self._ways(target).get(home) != peer:
                 raise PeerFault(f"a subscription of {home!r} for {target!r} does not come by {peer}")
 
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:

@@ -30,7 +30,7 @@ from godwit.errors import BadValue, PeerFault
 from godwit.filters.contexts import AUTHORS, CONTEXT_MAX, LISTED_MAX, Bound, checked_context
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.filters.references import is_open
-from godwit.filters.sets import OneOf, Places, ValueSet
+from godwit.filters.sets import OneOf, Places
 
 __all__ = ["CONTEXT_CHECKS", "NACK_MAX", "Further", "check_packet"]
 
@@ -44,12 +44,12 @@ Further = Mapping[type, Callable[[Any], None]]
 
 def check_packet(packet: Packet, targets_max: int, further: Further | None = None) -> None:
     """`PeerFault` when no honest broker sends this packet."""
-    if type(packet.source) is not str or not packet.source or not _is_number(packet.incarnation):
+    if not packet.source or not _is_number(packet.incarnation):
         raise PeerFault(f"a packet of life {packet.incarnation!r} of {packet.source!r}")
-    if type(packet.targets) is not dict or not 0 < len(packet.targets) <= targets_max:
+    if not 0 < len(packet.targets) <= targets_max:
         raise PeerFault(f"a packet of {packet.source} with no targets, or too many")
     for target, number in packet.targets.items():
-        if type(target) is not str or not _is_number(number):
+        if not _is_number(number):
             raise PeerFault(f"a packet of {packet.source} to {target!r} numbered {number!r}")
     if packet.source in packet.targets:
         raise PeerFault(f"a packet of {packet.source} to itself")
@@ -60,9 +60,9 @@ def check_packet(packet: Packet, targets_max: int, further: Further | None = Non
         raise PeerFault(f"a packet of {packet.source} that carries {fault}")
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: int) -> bool:
     """Whether a packet or a life can have this number."""
-    return type(value) is int and 0 < value <= INCARNATION_MAX
+    return 0 < value <= INCARNATION_MAX
 
 
 def _fault(message: Any) -> str | None:
@@ -77,7 +77,7 @@ def _fault(message: Any) -> str | None:
             return None if _is_number(message.incarnation) else f"a life numbered {message.incarnation!r}"
         case Nack() | LostNumbers():
             numbers = message.numbers
-            well = type(numbers) is tuple and len(numbers) <= NACK_MAX and all(map(_is_number, numbers))
+            well = len(numbers) <= NACK_MAX and all(map(_is_number, numbers))
             return None if well and _is_number(message.incarnation) else f"a {type(message).__name__} of {numbers!r}"
         case Unsubscribe() | Synced() | ChannelTail():
             return None
@@ -94,28 +94,25 @@ def check_context_added(message: ContextAdded) -> None:
     replaces = message.replaces
     if replaces != 0 and not (_is_number(replaces) and replaces < message.number):
         raise PeerFault(f"a context numbered {message.number} instead of {shown(replaces)}")
-    described: Any = message.described
-    if type(described) is dict:
+    described = message.described
+    if isinstance(described, dict):
         try:
-            well = all(type(name) is str for name in described)
-            well = well and checked_context(described, authors=AUTHORS) == described
+            well = checked_context(described, authors=AUTHORS) == described
         except BadValue as error:
             raise PeerFault(f"a broker's context: {error}") from None
         if not well:
             raise PeerFault(f"a broker's context is {shown(described)}: it must be a flat table of values")
         return
-    if type(described) is not tuple or len(described) > CONTEXT_MAX or not all(map(_is_bound, described)):
+    if len(described) > CONTEXT_MAX or not all(map(_is_bound, described)):
         raise PeerFault(f"bounds of contexts are {shown(described)}: {CONTEXT_MAX} at most, each of one attribute")
     names = [bound.attribute for bound in described]
     if names != sorted(set(names)):
         raise PeerFault(f"bounds of contexts must be sorted, one for each attribute: {shown(names)}")
 
 
-def _is_bound(bound: Any) -> bool:
-    if type(bound) is not Bound or type(bound.attribute) is not str or type(bound.optional) is not bool:
-        return False
-    values: Any = bound.values
-    if not isinstance(values, ValueSet) or values.is_open or not 0 < len(bound.attribute) <= NAME_LENGTH_MAX:
+def _is_bound(bound: Bound) -> bool:
+    values = bound.values
+    if values.is_open or not 0 < len(bound.attribute) <= NAME_LENGTH_MAX:
         return False
     return not isinstance(values, OneOf | Places) or len(values.members) <= LISTED_MAX
 
@@ -127,8 +124,8 @@ def check_context_removed(message: ContextRemoved) -> None:
 
 
 def check_in_context(message: InContext) -> None:
-    """`PeerFault` unless this names a client and a context, or none."""
-    if type(message.client) is not str or not (_is_number(message.number) or message.number == 0):
+    """`PeerFault` unless this names a context, or none."""
+    if not (_is_number(message.number) or message.number == 0):
         raise PeerFault(f"a client {shown(message.client)} in a context numbered {shown(message.number)}")
 
 

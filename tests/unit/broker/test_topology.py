@@ -163,8 +163,8 @@ def test_a_broker_that_cannot_be_reached_stays_in_the_database() -> None:
     assert "d" in topology.states
 
 
-@pytest.mark.parametrize("cost", [0, -1.0, math.nan, math.inf, True, "1", None, COST_MIN / 2, COST_MAX * 2, 10**400])
-def test_a_cost_that_is_none_is_a_fault(cost: Any) -> None:
+@pytest.mark.parametrize("cost", [0, -1.0, math.nan, math.inf, COST_MIN / 2, COST_MAX * 2, 10**400])
+def test_a_cost_that_is_none_is_a_fault(cost: float) -> None:
     topology = Topology("a")
     with pytest.raises(PeerFault):
         topology.check(LinkState("b", 1, 1, {"c": cost}))
@@ -176,15 +176,11 @@ def test_a_cost_that_is_none_is_a_fault(cost: Any) -> None:
     "state",
     [
         LinkState("", 1, 1, {}),
-        LinkState(7, 1, 1, {}),  # type: ignore[arg-type]
         LinkState("b", 0, 1, {}),
         LinkState("b", 1, 0, {}),
-        LinkState("b", 1, True, {}),
         LinkState("b", 1, INCARNATION_MAX + 1, {}),
         LinkState("b", 1, 1, {"b": 1.0}),
         LinkState("b", 1, 1, {"": 1.0}),
-        LinkState("b", 1, 1, {3: 1.0}),  # type: ignore[dict-item]
-        LinkState("b", 1, 1, [("c", 1.0)]),  # type: ignore[arg-type]
         LinkState("a", INCARNATION_MAX, 1, {}),
     ],
 )
