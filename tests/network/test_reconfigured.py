@@ -19,7 +19,7 @@ LIMIT_S = 60.0
 
 @asynccontextmanager
 async def station(
-    folder: Path, name: str, *, log: io.StringIO | None = None, **changes: str
+    folder: Path, name: str, log: io.StringIO | None = None, /, **changes: str
 ) -> AsyncIterator[BrokerServer]:
     """A broker in this process; keys with two underscores for the dot."""
     said = {

@@ -59,11 +59,11 @@ async def row(folder: Path, **settings: str) -> AsyncIterator[tuple[Served, Serv
     """Three brokers in a row, each with its own sockets and journal."""
     alike = {"broker__advertisements": "required", **settings}
     logs = [io.StringIO() for _ in range(3)]
-    async with station(folder, "b1", log=logs[0], neighbours__b2="", **alike) as one:
+    async with station(folder, "b1", logs[0], neighbours__b2="", **alike) as one:
         there = {"neighbours__b1": str(one.listening["native"]), "neighbours__b3": ""}
-        async with station(folder, "b2", log=logs[1], **there, **alike) as two:
+        async with station(folder, "b2", logs[1], **there, **alike) as two:
             there = {"neighbours__b2": str(two.listening["native"])}
-            async with station(folder, "b3", log=logs[2], **there, **alike) as three:
+            async with station(folder, "b3", logs[2], **there, **alike) as three:
                 b1, b2, b3 = (Served(*each) for each in zip((one, two, three), logs, strict=True))
                 await until(lambda: b1.is_up("b2") and b2.is_up("b1") and b2.is_up("b3") and b3.is_up("b2"))
                 yield b1, b2, b3
