@@ -8,11 +8,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from godwit.errors import JournalError, PeerFault
+from godwit.errors import PeerFault
 from godwit.runtime.authentication import Credentials, Principal
-from godwit.runtime.journal import Journal
 from godwit.runtime.metrics import METRICS
 from godwit.runtime.network_client import connect
+from tests.network.full_disk import FullDisk
 from tests.network.http_broker import LIMIT_S, Running, broker, listening, start
 from tests.network.waiting import run, until
 
@@ -59,17 +59,6 @@ def test_a_broker_is_not_ready_while_a_neighbour_is_away() -> None:
             assert (await client.get("/readyz")).status_code == 503
 
     run(scene)
-
-
-class FullDisk(Journal):
-    """Writes only when there is room."""
-
-    is_full = False
-
-    def append(self, data: bytes) -> int:
-        if self.is_full:
-            raise JournalError("there is no room on the disk")
-        return super().append(data)
 
 
 def test_while_the_disk_fails_a_broker_is_not_ready_takes_nothing_and_says_why(

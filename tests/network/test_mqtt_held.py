@@ -5,26 +5,14 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from godwit.errors import JournalError
-from godwit.runtime.journal import Journal
 from godwit.runtime.mqtt_connection import UNANSWERED_MAX
 from tests.network import mqtt_devices
+from tests.network.full_disk import FullDisk
 from tests.network.mqtt_devices import CONFIG, Device, one_broker, start
 from tests.network.waiting import a_turn, run, until
 
 EVENTS = 20
 MORE = b"more" * 500  # so long that a few of them fill what is read at once
-
-
-class FullDisk(Journal):
-    """A journal on a disk that is full for a while."""
-
-    is_full = False
-
-    def append(self, data: bytes) -> int:
-        if self.is_full:
-            raise JournalError("there is no room on the disk")
-        return super().append(data)
 
 
 def test_while_the_disk_fails_clients_are_not_read_and_nothing_is_lost(

@@ -97,3 +97,24 @@ class Roaming(Machines):
 
 def _said(value: int, machine: Client, now: float) -> list[Effect]:
     return machine.publish({"x": value}, now)
+
+
+def check_that_a_lost_trail_is_found(roam: Roaming) -> None:
+    """The session went from B6 to B1, the client never heard of that, and B6 forgot where it went."""
+    roam.leave("C")
+    roam.publish("P", 1, 2)
+    roam.settle()
+    roam.come("C", "B1")
+    roam.pass_time(0.015)  # it has greeted B1
+    roam.leave("C")
+    roam.settle()
+    assert roam.broker("B1").sessions.session("C") is not None
+    roam.crash("B6", keeps_disk=False)
+    roam.restart("B6")
+    roam.join("B5", "B6")
+    roam.settle()
+    roam.come("C", "B3")
+    roam.settle()
+    assert roam.numbers("C", "P") == [1, 2]
+    assert not roam.client("C").receipts[-1].session_lost
+    assert roam.holds_nothing_of("B1", "C")

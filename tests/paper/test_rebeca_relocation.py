@@ -10,7 +10,7 @@ from godwit.broker.messages import Frame
 from godwit.mobility import relocation
 from godwit.mobility.move_messages import Relocate, Superseded
 from godwit.mobility.relocation import Relocation
-from tests.paper.roaming_world import Roaming
+from tests.paper.roaming_world import Roaming, check_that_a_lost_trail_is_found
 
 FIG_5 = "B1-B2 B2-B3 B3-B4 B4-B5 B5-B6 B4-B7"
 REDUCTIONS = ("flooding", "simple", "identity", "covering", "merging")
@@ -215,24 +215,7 @@ def test_an_old_broker_that_has_lost_its_disk_says_so_at_once(roam):
 
 
 def test_a_session_whose_trail_died_with_a_disk_is_found_where_the_client_has_been(roam):
-    """It went to B1, the client never heard of that, and B6 forgot where it went."""
-    roam.leave("C")
-    roam.publish("P", 1, 2)
-    roam.settle()
-    roam.come("C", "B1")
-    roam.pass_time(0.015)  # it has greeted B1
-    roam.leave("C")
-    roam.settle()
-    assert roam.broker("B1").sessions.session("C") is not None
-    roam.crash("B6", keeps_disk=False)
-    roam.restart("B6")
-    roam.join("B5", "B6")
-    roam.settle()
-    roam.come("C", "B3")
-    roam.settle()
-    assert roam.numbers("C", "P") == [1, 2]
-    assert not roam.client("C").receipts[-1].session_lost
-    assert roam.holds_nothing_of("B1", "C")
+    check_that_a_lost_trail_is_found(roam)
 
 
 def test_no_session_is_begun_for_a_client_that_has_gone_again(roam):

@@ -15,7 +15,7 @@ from godwit.mobility import relocation, transfer_barrier
 from godwit.mobility.move_messages import Relocate, SessionElsewhere, Superseded
 from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier
-from tests.paper.roaming_world import Roaming
+from tests.paper.roaming_world import Roaming, check_that_a_lost_trail_is_found
 
 FIG_5_WITH_CYCLES = "B1-B2 B2-B3 B3-B4 B4-B5 B5-B6 B4-B7 B1-B7 B2-B5"
 BROKERS = [f"B{n}" for n in range(1, 8)]
@@ -269,24 +269,7 @@ def test_a_broker_elsewhere_that_is_gone_for_good_delays_one_relocation_and_no_o
 
 
 def test_a_session_that_nobody_can_find_any_more_is_found_by_the_trail_of_its_client(roam):
-    """It went to B1, the client never heard of that, and B6 forgot where it went."""
-    roam.leave("C")
-    roam.publish("P", 1, 2)
-    roam.settle()
-    roam.come("C", "B1")
-    roam.pass_time(0.015)  # it has greeted B1
-    roam.leave("C")
-    roam.settle()
-    assert roam.broker("B1").sessions.session("C") is not None
-    roam.crash("B6", keeps_disk=False)
-    roam.restart("B6")
-    roam.join("B5", "B6")
-    roam.settle()
-    roam.come("C", "B3")
-    roam.settle()
-    assert roam.numbers("C", "P") == [1, 2]
-    assert not roam.client("C").receipts[-1].session_lost
-    assert roam.holds_nothing_of("B1", "C")
+    check_that_a_lost_trail_is_found(roam)
 
 
 @pytest.mark.parametrize("brokers", [8, 16])

@@ -37,14 +37,21 @@ SUBSCRIBER_MODES = ("relocate", "ask", "named", "carry", "explicit", "naive")
 PUBLISHER_MODES = ("standard", "delayed", "prefetching", "prefetching+delayed", "proxy")
 
 
+def begin(
+    net: Network, source: str, home: str, mode: str = "relocate", *, start_s: float = 1.0, run_s: float = 1.0
+) -> None:
+    """Let a publisher come to its broker, and a subscriber to its own."""
+    net.start(start_s)
+    net.come("P", source)
+    net.come("C", home, mode)
+    net.subscribe("C")
+    net.run(run_s)
+
+
 def subscriber(mode: str, family: str) -> Network:
     """A subscriber moves twice, the first time while events are under way, and leaves."""
     net = Network(FAMILIES[family], family=family)
-    net.start(1.0)
-    net.come("P", SOURCE[family])
-    net.come("C", "b1", mode)
-    net.subscribe("C")
-    net.run(1.0)
+    begin(net, SOURCE[family], "b1", mode)
     net.publish("P", 1, 2)
     net.run(0.5)
     net.publish("P", 3)
@@ -151,11 +158,7 @@ def superseded(family: str) -> Network:
     """A client moves on before its session has come, twice, and comes back to where it was."""
     net = Network(STAR if family == "tree" else RING4, family=family)
     net.latency["b2", "b3"] = net.latency["b1", "b2"] = 0.2
-    net.start(3.0)
-    net.come("P", "b4")
-    net.come("C", "b1")
-    net.subscribe("C")
-    net.run(1.0)
+    begin(net, "b4", "b1", start_s=3.0)
     net.publish("P", 1)
     net.come("C", "b3")
     net.run(0.25)
@@ -178,11 +181,7 @@ def superseded(family: str) -> Network:
 def asked_again(family: str) -> Network:
     """The old broker is down while its client comes elsewhere: asked again, it answers from its journal."""
     net = Network(FAMILIES[family], family=family)
-    net.start(1.0)
-    net.come("P", SOURCE[family])
-    net.come("C", "b1")
-    net.subscribe("C")
-    net.run(1.0)
+    begin(net, SOURCE[family], "b1")
     net.go("C")
     net.publish("P", 1)
     net.run(0.5)
@@ -199,11 +198,7 @@ def asked_again(family: str) -> Network:
 def session_lost(mode: str, family: str) -> Network:
     """The old broker has lost its disk: the client goes on without its session."""
     net = Network(FAMILIES[family], family=family)
-    net.start(1.0)
-    net.come("P", SOURCE[family])
-    net.come("C", "b1", mode)
-    net.subscribe("C")
-    net.run(1.0)
+    begin(net, SOURCE[family], "b1", mode)
     net.go("C")
     net.publish("P", 1)
     net.run(0.5)
@@ -221,11 +216,7 @@ def session_lost(mode: str, family: str) -> Network:
 def given_up(mode: str) -> Network:
     """The old broker never comes back: after a time the client goes on without its session."""
     net = Network(STAR, limits=Limits(session_expiry_s=300.0))
-    net.start(1.0)
-    net.come("P", "b4")
-    net.come("C", "b1", mode)
-    net.subscribe("C")
-    net.run(1.0)
+    begin(net, "b4", "b1", mode)
     net.crash("b1")
     net.come("C", "b3")
     net.run(1.0)
@@ -240,11 +231,7 @@ def trail() -> Network:
     """The session is with a broker that the client has greeted in vain; who knew that has lost its disk."""
     net = Network(STAR)
     net.latency["b2", "b3"] = 0.1
-    net.start(2.0)
-    net.come("P", "b4")
-    net.come("C", "b1")
-    net.subscribe("C")
-    net.run(1.0)
+    begin(net, "b4", "b1", start_s=2.0)
     net.come("C", "b3")
     net.run(0.15)
     net.go("C")
@@ -264,11 +251,7 @@ def waiting_for_each_other(family: str) -> Network:
     """Two brokers ask each other for a session that died with a disk, then a third asks them."""
     net = Network(STAR if family == "tree" else RING4, family=family)
     net.latency["b2", "b3"] = net.latency["b3", "b4"] = 0.2
-    net.start(3.0)
-    net.come("P", "b1")
-    net.come("C", "b3")
-    net.subscribe("C")
-    net.run(1.0)
+    begin(net, "b1", "b3", start_s=3.0)
     net.come("C", "b4")
     net.run(0.1)
     net.crash("b3")
@@ -321,11 +304,7 @@ def held_back() -> Network:
     """A broker whose neighbours have not told all yet holds back what it has to ask."""
     net = Network(STAR)
     net.latency["b2", "b4"] = 0.5
-    net.start(5.0)
-    net.come("P", "b4")
-    net.come("C", "b1")
-    net.subscribe("C")
-    net.run(3.0)
+    begin(net, "b4", "b1", start_s=5.0, run_s=3.0)
     net.crash("b2")
     net.restart("b2", keeps_disk=False)
     net.run(0.1)
@@ -368,11 +347,7 @@ def two_devices(mode: str, family: str) -> Network:
 def long_queue() -> Network:
     """A queue that takes several replays."""
     net = Network("b1-b2")
-    net.start(0.5)
-    net.come("P", "b1")
-    net.come("C", "b1")
-    net.subscribe("C")
-    net.run(0.5)
+    begin(net, "b1", "b1", start_s=0.5, run_s=0.5)
     net.go("C")
     net.publish("P", *range(70))
     net.run(0.5)

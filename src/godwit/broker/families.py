@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from godwit.broker.broker_config import BrokerConfig
+from godwit.broker.further_entries import FurtherEntries
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId
 from godwit.broker.registry import Registry
@@ -16,7 +17,7 @@ from godwit.broker.routing import Routing
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
 
-__all__ = ["Checks", "MakeRouting", "families", "family_name", "register_family", "routing_of"]
+__all__ = ["Checks", "MakeRouting", "families", "family_name", "register_family", "routing_of", "tree_of"]
 
 Checks = Mapping[type, Callable[[Any], None]]
 MakeRouting = Callable[[NodeId, int, Mapping[NodeId, float], BrokerConfig, Checks], Routing]
@@ -51,9 +52,14 @@ def routing_of(
     return _FAMILIES.part(family_name(config))(name, incarnation, neighbours, config, checks)
 
 
-def _tree(
-    name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
+def tree_of(
+    name: NodeId,
+    incarnation: int,
+    neighbours: Mapping[NodeId, float],
+    config: BrokerConfig,
+    further: FurtherEntries | None = None,
 ) -> Routing:
+    """The tree family; `further` are entries besides those of subscriptions."""
     return TreeRouting(
         name,
         neighbours,
@@ -61,7 +67,14 @@ def _tree(
         reduction=config.reduction,
         advertised=config.advertisements != "off",
         excess_max=config.excess_max,
+        further=further,
     )
+
+
+def _tree(
+    name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
+) -> Routing:
+    return tree_of(name, incarnation, neighbours, config)
 
 
 def _graph(

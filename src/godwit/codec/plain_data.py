@@ -19,6 +19,7 @@ __all__ = [
     "bounds_data",
     "described_of",
     "event_of",
+    "event_to",
     "filter_of",
     "json_value",
     "value_of",
@@ -65,6 +66,11 @@ def _parsed(text: str) -> Filter:
 
 def event_of(seen: EventRow | EventTable) -> Event:
     """The event that was written so."""
+    return event_to(seen, None if seen.to is None else filter_of(seen.to))
+
+
+def event_to(seen: EventRow | EventTable, to: Filter | None) -> Event:
+    """The event that was written so, with this filter on its receivers."""
     return Event(
         attributes_of(seen.attributes),
         seen.publisher,
@@ -73,7 +79,7 @@ def event_of(seen: EventRow | EventTable) -> Event:
         seen.content_type,
         seen.published_at,
         seen.expires_at,
-        None if seen.to is None else filter_of(seen.to),
+        to,
     )
 
 

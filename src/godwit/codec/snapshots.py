@@ -45,7 +45,7 @@ from godwit.broker.quenching import QuenchingState
 from godwit.broker.spcf import SpcfState
 from godwit.broker.tree import TreeState
 from godwit.codec.message_codec import BAD, MESSAGES
-from godwit.codec.plain_data import EventTable, attributes_of, bounds_data, described_of, value_of
+from godwit.codec.plain_data import EventTable, attributes_of, bounds_data, described_of, event_to, value_of
 from godwit.codec.twins import Shape, Twins, any_of
 from godwit.codec.type_registry import TypeRegistry, version_of
 from godwit.errors import SnapshotError
@@ -288,16 +288,7 @@ class _Tables:
         )
 
     def _event(self, seen: EventTable) -> Event:
-        return Event(
-            attributes_of(seen.attributes),
-            seen.publisher,
-            seen.sequence,
-            seen.payload,
-            seen.content_type,
-            seen.published_at,
-            seen.expires_at,
-            None if seen.to is None else self._filters[seen.to],
-        )
+        return event_to(seen, None if seen.to is None else self._filters[seen.to])
 
 
 @contextmanager

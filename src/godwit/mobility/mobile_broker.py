@@ -8,11 +8,10 @@ from functools import partial
 
 from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
-from godwit.broker.families import Checks, routing_of
+from godwit.broker.families import Checks, routing_of, tree_of
 from godwit.broker.messages import NodeId
 from godwit.broker.routing import Routing
 from godwit.broker.standard_components import standard_components
-from godwit.broker.tree import TreeRouting
 from godwit.mobility.attach_policies.ask import AskPolicy
 from godwit.mobility.attach_policies.carry import CarryPolicy
 from godwit.mobility.attach_policies.explicit import ExplicitPolicy
@@ -101,12 +100,4 @@ def _routing_of(
     """The family that `config` names; its tree follows the states of clients."""
     if followed is None:
         return routing_of(name, incarnation, neighbours, config, checks)
-    return TreeRouting(
-        name,
-        neighbours,
-        incarnation=incarnation,
-        reduction=config.reduction,
-        advertised=config.advertisements != "off",
-        excess_max=config.excess_max,
-        further=followed,
-    )
+    return tree_of(name, incarnation, neighbours, config, followed)

@@ -1,8 +1,6 @@
 """The rules of the one interface, for every matcher."""
 
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +17,7 @@ from godwit.matching.bdd_matcher import BddMatcher, plain_manager
 from godwit.matching.index_matcher import IndexMatcher
 from godwit.matching.matcher import Columns
 from godwit.matching.naive_matcher import NaiveMatcher
+from tests.hash_seeds import outputs
 
 MATCHERS: dict[str, Callable[[], Matcher]] = {
     "naive": NaiveMatcher,
@@ -266,17 +265,7 @@ def test_the_order_of_ids_does_not_depend_on_hashing() -> None:
                 matcher.remove(f"id{n}")
             print(matcher.match(event({"x": 20, "y": "1"})), list(matcher.match_batch({"x": [1, 2], "y": ["1", "2"]})))
     """
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(printed) == 1
+    assert len(outputs(program)) == 1
 
 
 def test_a_subscription_renewed_again_and_again_leaves_nothing_behind(matcher: Matcher) -> None:

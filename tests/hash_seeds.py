@@ -1,0 +1,25 @@
+"""Runs a program under several hash seeds: what it prints must not depend on how a process hashes texts."""
+
+import os
+import subprocess
+import sys
+
+from tests.conventions.repository import ROOT
+
+__all__ = ["outputs"]
+
+
+def outputs(program: str, seeds: tuple[str, ...] = ("1", "2")) -> set[str]:
+    """What the program prints, one text for each seed; equal ones are one."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**environment, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in seeds
+    }

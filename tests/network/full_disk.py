@@ -1,0 +1,17 @@
+"""A journal on a disk that a test can fill."""
+
+from godwit.errors import JournalError
+from godwit.runtime.journal import Journal
+
+__all__ = ["FullDisk"]
+
+
+class FullDisk(Journal):
+    """Writes only while there is room."""
+
+    is_full = False
+
+    def append(self, data: bytes) -> int:
+        if self.is_full:
+            raise JournalError("there is no room on the disk")
+        return super().append(data)
