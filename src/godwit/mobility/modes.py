@@ -41,7 +41,7 @@ class Mode(msgspec.Struct, frozen=True, kw_only=True):
 MODES: dict[str, Mode] = {
     "relocate": Mode(
         paper="rebeca §4",
-        what="the session follows its client, without a good-bye",
+        what="the session follows its client, without a clean disconnect",
         complete=True,
         unique=True,
         ordered=True,
@@ -81,7 +81,7 @@ MODES: dict[str, Mode] = {
     ),
     "standard": Mode(
         paper="pubmob §3",
-        what="advertisements are taken back when the publisher goes and made anew where it comes",
+        what="advertisements are taken back when the publisher goes and made again at the next broker",
         complete=False,
         unique=True,
         ordered=True,
