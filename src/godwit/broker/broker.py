@@ -575,8 +575,7 @@ class Broker:
                         ids = intercept(event, ids, effects, now)
                 effects += self.sessions.deliver(event, ids, now)
             elif kind is RelayedMessage:
-                message = answer.message  # type: ignore[union-attr]
-                effects += self.relayed[type(message)].handler(answer.source, message, now)  # type: ignore[union-attr]
+                effects += self._tables.relay_packet(answer.source, answer.message, now)  # type: ignore[union-attr]
             elif kind is BrokerMet:
                 for on_broker_met in self._tables.on_broker_met:
                     effects += on_broker_met(answer.broker, answer.again, now)  # type: ignore[union-attr]

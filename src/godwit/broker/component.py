@@ -26,6 +26,7 @@ from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach, EntryId, NodeId
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
+from godwit.trace import Record
 
 if TYPE_CHECKING:
     from godwit.broker.host import Host
@@ -61,11 +62,21 @@ LocalHook = Callable[[Event, list[EntryId], list[Effect], float], list[EntryId]]
 """`(event, subscriptions, effects, now)`: an event is about to be delivered here. Returns which of them to serve."""
 
 
+def _no_records(message: Any, detail: str) -> list[Record]:
+    return []
+
+
 class RelayedHandler(msgspec.Struct, frozen=True):
-    """How a message is handled that any broker may send to any other: its check, which raises `PeerFault`, first."""
+    """How a message is handled that any broker may send to any other.
+
+    A handler sees only messages for its own broker: others go on to their targets before (`overlay_routes.py`).
+    """
 
     handler: MessageHandler
-    check: Callable[[Any], None]
+    check: Callable[[Any], None]  # raises `PeerFault`; called before anything else
+    target: Callable[[Any], NodeId] | None  # the broker that a message is for; None: each that its packet names
+    lost_events: Callable[[Any, str], list[Record]] = _no_records
+    """`(message, detail)`: records of the events that are lost when a message is given up."""
 
 
 class Handlers(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,12 +84,13 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
 
     # each is handled by one component, or by the broker itself
     messages: Mapping[type, MessageHandler] = {}  # from a neighbour, over its link
-    relayed: Mapping[type, RelayedHandler] = {}  # from any broker; on a tree, at every hop on the way
+    relayed: Mapping[type, RelayedHandler] = {}  # from any broker, for this one
     client_messages: Mapping[type, ClientHandler] = {}
     timers: Mapping[str, TimerHandler] = {}  # by the first part of the key
     inputs: Mapping[type, InputHandler] = {}
     facts: Mapping[str, Callable[[Fact, list[Effect], float], None]] = {}  # by shared table: another broker's entry
-    relay: MessageHandler | None = None  # relayed messages that come over a link
+    relay: MessageHandler | None = None  # relayed messages that come over a link, for any broker
+    relay_packet: MessageHandler | None = None  # the same in packets; without it, the handlers of `relayed` get them
     attach: ClientHandler | None = None  # a client greets; without it, `Host.attach`
 
     # hooks: every component that wants one is called, in the order of the components

@@ -49,7 +49,7 @@ unsubscribing move the way, in an order that leaves no gap, and work under every
 was; the paper finds out by flooding towards the producers.
 """
 
-from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -77,7 +77,7 @@ from godwit.mobility.move_messages import (
     SessionUnknown,
     Superseded,
 )
-from godwit.mobility.overlay_routes import HOLD_S, OverlayRoutes
+from godwit.mobility.overlay_routes import HOLD_S, OverlayRoutes, lost_items
 from godwit.mobility.transfer_barrier import FLUSH_S, Barrier
 from godwit.trace import Record
 
@@ -123,15 +123,15 @@ class Relocation:
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
-        handlers: dict[type, Callable[[NodeId, Any, float], list[Effect]]] = {
-            Relocate: self.on_relocate,
-            Replay: self.on_replay,
-            Superseded: self.on_superseded,
-            SessionUnknown: self.on_session_unknown,
-            EndOlderSession: self.on_end_older_session,
-        }
+        to = attrgetter("to")
         return Handlers(
-            relayed={kind: RelayedHandler(handler, check_move) for kind, handler in handlers.items()},
+            relayed={
+                Relocate: RelayedHandler(self.on_relocate, check_move, attrgetter("home")),
+                Replay: RelayedHandler(self.on_replay, check_move, to, lost_items),
+                Superseded: RelayedHandler(self.on_superseded, check_move, to),
+                SessionUnknown: RelayedHandler(self.on_session_unknown, check_move, to),
+                EndOlderSession: RelayedHandler(self.on_end_older_session, check_move, to),
+            },
             timers={"relocate": self._on_relocate_due},
             on_detach=self._on_detach,
         )
@@ -310,8 +310,6 @@ class Relocation:
 
     def on_relocate(self, peer: NodeId, message: Relocate, now: float) -> list[Effect]:
         """A broker asks for a session: give it, pass the question on, or say that it is elsewhere or lost."""
-        if message.home != self.host.name:
-            return self.routes.send_to(message.home, message, now)
         client, attempt = message.client, message.attempt
         arrival, session = self.arrivals.get(client), self.host.sessions.session(client)
         moved = self.moved.get(client)
@@ -394,8 +392,6 @@ class Relocation:
 
     def on_replay(self, peer: NodeId, message: Replay, now: float) -> list[Effect]:
         """A part of a session: when it is whole, go on with it. Old events before new ones. [rebeca §4.1]"""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         client = message.client
         arrival = self.arrivals.get(client)
         if message.attempt <= self.had.get(client, -1):  # it has been here, and was sent again since
@@ -510,8 +506,6 @@ class Relocation:
 
     def on_superseded(self, peer: NodeId, message: Superseded, now: float) -> list[Effect]:
         """The client is elsewhere: forget that we wait for it."""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         arrival = self.awaited(message)
         if arrival is None:
             return []
@@ -542,8 +536,6 @@ class Relocation:
 
     def on_session_unknown(self, peer: NodeId, message: SessionUnknown, now: float) -> list[Effect]:
         """The session is lost."""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         arrival = self.awaited(message)
         if arrival is None or arrival.flushes is not None:
             return []
@@ -578,8 +570,6 @@ class Relocation:
     def on_end_older_session(self, peer: NodeId, message: EndOlderSession, now: float) -> list[Effect]:
         """A session that the client never heard of, or has given up, ends."""
         host, client = self.host, message.client
-        if message.to != host.name:
-            return self.routes.send_to(message.to, message, now)
         session = host.sessions.session(client)
         if session is None or session.attempt >= message.attempt or client in self.arrivals:
             return []

@@ -35,6 +35,7 @@ graphs of degree 3 the relocation of a subscriber, with its subscriptions, took 
 *Paper.* [rebeca §4] has trees only; [spcf §3.1] has the overlay, and clients that stay. This is ours.
 """
 
+from operator import attrgetter
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -214,9 +215,9 @@ class GraphBarrier:
         self.host = host
         return Handlers(
             relayed={
-                SessionElsewhere: RelayedHandler(self.on_session_elsewhere, check_move),
-                Flush: RelayedHandler(self.on_flush, check_move),
-                Flushed: RelayedHandler(self.on_flushed, check_move),
+                SessionElsewhere: RelayedHandler(self.on_session_elsewhere, check_move, attrgetter("to")),
+                Flush: RelayedHandler(self.on_flush, check_move, None),
+                Flushed: RelayedHandler(self.on_flushed, check_move, None),
             },
             timers={"leaving": self._on_leaving_due, "flushed": self._on_flushed_due},
             on_broker_met=self._on_broker_met,

@@ -5,6 +5,8 @@ session as in the mode `relocate`. Nothing is lost: the question for the session
 link.
 """
 
+from operator import attrgetter
+
 from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Effect
 from godwit.broker.host import Host
@@ -33,8 +35,8 @@ class AskPolicy:
         self.host = host
         return Handlers(
             relayed={
-                AskInterests: RelayedHandler(self.on_ask_interests, check_move),
-                Interests: RelayedHandler(self.on_interests, check_move),
+                AskInterests: RelayedHandler(self.on_ask_interests, check_move, attrgetter("home")),
+                Interests: RelayedHandler(self.on_interests, check_move, attrgetter("to")),
             }
         )
 
@@ -50,8 +52,6 @@ class AskPolicy:
 
     def on_ask_interests(self, peer: NodeId, message: AskInterests, now: float) -> list[Effect]:
         """Say what the client wants, or send the question to where that is known. [mobile §4.3]"""
-        if message.home != self.host.name:
-            return self.routes.send_to(message.home, message, now)
         client, to, attempt = message.client, message.to, message.attempt
         relocation, session = self.relocation, self.host.sessions.session(client)
         arrival, moved = relocation.arrivals.get(client), relocation.moved.get(client)
@@ -74,8 +74,6 @@ class AskPolicy:
 
     def on_interests(self, peer: NodeId, message: Interests, now: float) -> list[Effect]:
         """Now it is known what the client wants: subscribe, and ask for its session."""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         arrival = self.relocation.awaited(message)
         if arrival is None or arrival.knows_wishes:
             return []

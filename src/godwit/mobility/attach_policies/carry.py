@@ -25,6 +25,7 @@ the ids of events and not by times: clocks differ.
 """
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import msgspec
@@ -39,6 +40,7 @@ from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.mobility.move_checks import check_move
 from godwit.mobility.move_messages import Collect, Collected, Relocate, TrimConnectionLog
+from godwit.mobility.overlay_routes import lost_items
 from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
 from godwit.trace import Record
@@ -93,8 +95,8 @@ class CarryPolicy:
         self.host = host
         return Handlers(
             relayed={
-                Collect: RelayedHandler(self.on_collect, check_move),
-                Collected: RelayedHandler(self.on_collected, check_move),
+                Collect: RelayedHandler(self.on_collect, check_move, attrgetter("home")),
+                Collected: RelayedHandler(self.on_collected, check_move, attrgetter("to"), lost_items),
             },
             timers={"collect": self._on_collect_due},
         )
@@ -226,8 +228,6 @@ class CarryPolicy:
     def on_collect(self, peer: NodeId, message: Collect, now: float) -> list[Effect]:
         """The client has a session elsewhere: end the one here, and send what it kept."""
         host = self.host
-        if message.home != host.name:
-            return self.routes.send_to(message.home, message, now)
         client, to, attempt = message.client, message.to, message.attempt
         session = host.sessions.session(client)
         if session is None:
@@ -259,8 +259,6 @@ class CarryPolicy:
 
     def on_collected(self, peer: NodeId, message: Collected, now: float) -> list[Effect]:
         """What an old session kept has come: deliver it, or send it after the client (rule 3)."""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         client = message.client
         session, moved = self.host.sessions.session(client), self.relocation.moved.get(client)
         effects: list[Effect] = []
