@@ -244,7 +244,6 @@ SCRIPTS: dict[str, Script] = {
 
 IN_NETWORKS = {
     "ArrivalState.flushes",
-    "ArrivalState.is_superseded",
     "ArrivalState.parts",
     "ArrivalState.superseded_by",
     "ArrivalState.trail",

@@ -13,7 +13,10 @@ new one (`lost`); or the client is elsewhere and nothing stays here (`superseded
 3. Of what is replayed, as much is kept as a queue may hold. What is left out is recorded.
 4. A client that was let in elsewhere while it was looked for here, and comes again, is looked for anew: what is left of
    the time for the old search is not that of this one, and the session would be given up too early.
-5. Every change of phase is in `TRANSITIONS`; any other is a fault of this program.
+5. Every change of phase is in `TRANSITIONS`; any other is a fault of this program. What can be done with an arrival is
+   asked of the same table (`may`): its client is let in with the session exactly where `FINISH` is allowed.
+6. A broker may be superseded in any phase, while a session is still on its way to it: `superseded_by` is no phase.
+   Nor is `knows_wishes`: a part of the session may come before anybody has said what the client wants.
 """
 
 from enum import StrEnum
@@ -81,7 +84,8 @@ TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
         Step.FORGET: Phase.SUPERSEDED,
     },
     Phase.FLUSHING: {
-        Step.PART: Phase.RECEIVING,
+        Step.PART: Phase.FLUSHING,
+        Step.WHOLE: Phase.FLUSHING,
         Step.FINISH: Phase.DONE,
         Step.FORGET: Phase.SUPERSEDED,
     },
@@ -118,8 +122,7 @@ class ArrivalState(msgspec.Struct, frozen=True, omit_defaults=True):
     gives_up_at: float = 0.0
     asks: int = 0
     trail: tuple[NodeId, ...] = ()
-    is_superseded: bool = False
-    superseded_by: NodeId = ""
+    superseded_by: NodeId | None = None
     flushes: FlushKey | None = None
     knows_wishes: bool = True
 
@@ -141,9 +144,8 @@ class Arrival:
         self.gives_up_at = 0.0
         self.asks = 0
         self.trail = list(attach.tried)  # who else may have it, the likeliest last
-        self.is_superseded = False
-        self.superseded_by: NodeId = ""  # who has told us so
-        self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
+        self.superseded_by: NodeId | None = None  # who has told us that the client is elsewhere
+        self.flushes: FlushKey | None = None  # flushing: which `Flush` must be answered before its client comes in
         self.knows_wishes = attach.mode not in ASKING
         self.phase = Phase.ASKING_SESSION if self.knows_wishes else Phase.ASKING_WISHES
 
@@ -162,7 +164,6 @@ class Arrival:
             gives_up_at=self.gives_up_at,
             asks=self.asks,
             trail=tuple(self.trail),
-            is_superseded=self.is_superseded,
             superseded_by=self.superseded_by,
             flushes=self.flushes,
             knows_wishes=self.knows_wishes,
@@ -179,9 +180,18 @@ class Arrival:
         sizes = [event_size(item.event) for part in state.parts for item in part.items]
         arrival.events, arrival.bytes = len(sizes), sum(sizes)
         arrival.next, arrival.gives_up_at, arrival.asks = state.next, state.gives_up_at, state.asks
-        arrival.is_superseded, arrival.superseded_by = state.is_superseded, state.superseded_by
-        arrival.flushes, arrival.knows_wishes = state.flushes, state.knows_wishes
+        arrival.superseded_by, arrival.flushes = state.superseded_by, state.flushes
+        arrival.knows_wishes = state.knows_wishes
         return arrival
+
+    def may(self, step: Step) -> bool:
+        """Whether the phase allows this step. (rule 5)"""
+        return step in TRANSITIONS[self.phase]
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether a part of the session is here, so that its client can be let in with it."""
+        return self.may(Step.FINISH)
 
     def step(self, step: Step) -> None:
         """Go on to the next phase. (rule 5)"""
@@ -200,13 +210,19 @@ class Arrival:
         """What the client wants is known now."""
         self.attach = structs.replace(self.attach, wanted=wanted)
         self.knows_wishes = True
-        if self.phase is Phase.ASKING_WISHES:
+        if self.may(Step.WISHES):
             self.step(Step.WISHES)
+
+    def flush(self, flushes: FlushKey, gives_up_at: float) -> None:
+        """The session is whole: its client comes in when this `Flush` is answered, or at that time."""
+        self.step(Step.WHOLE)
+        self.flushes, self.gives_up_at = flushes, gives_up_at
 
     def come_again(self, attach: Attach, connection: str, gives_up_at: float) -> bool:
         """The client has come over another connection. Whether it was let in elsewhere since: rule 4."""
-        is_another = attach.mode != "named" and attach.since != self.attach.since and self.flushes is None
-        self.attach, self.connection, self.is_superseded, self.trail = attach, connection, False, list(attach.tried)
+        is_another = attach.mode != "named" and attach.since != self.attach.since
+        is_another = is_another and self.phase is not Phase.FLUSHING
+        self.attach, self.connection, self.superseded_by, self.trail = attach, connection, None, list(attach.tried)
         if is_another:
             self.gives_up_at = gives_up_at
         return is_another

@@ -60,11 +60,11 @@ from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.groups import Groups
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
+from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId, SessionState
 from godwit.broker.session import Session
 from godwit.broker.sessions import not_addressed
 from godwit.filters.events import Event
-from godwit.mobility.arrival import Arrival, ArrivalState, ArrivalVariant, Step
+from godwit.mobility.arrival import Arrival, ArrivalState, ArrivalVariant, Phase, Step
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.move_checks import check_move
 from godwit.mobility.move_messages import (
@@ -95,7 +95,7 @@ ELSEWHERE = "the client is elsewhere"
 class RelocationState(msgspec.Struct, frozen=True, tag=True):
     """Sessions that are awaited, those that went elsewhere, and those that have come."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     arrivals: dict[NodeId, ArrivalState]
     moved: dict[NodeId, Relocate]
     had: dict[NodeId, int]
@@ -162,7 +162,7 @@ class Relocation:
         """Ask for a session, and again after a while."""
         attach = arrival.attach
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
-        if not self.routes.knows(attach.home) or arrival.is_superseded:
+        if not self.routes.knows(attach.home) or arrival.superseded_by is not None:
             return effects
         message = arrival.question(self.host.name, self.host.incarnation)
         arrival.asks += type(message) is Relocate
@@ -302,7 +302,7 @@ class Relocation:
             return self.ask(arrival, now)
         if arrival.flushes is not None:
             self.barrier.stop_waiting(arrival.flushes)
-        elif not arrival.parts and (variant := self._variants.get(arrival.attach.mode)) is not None:
+        elif not arrival.is_coming and (variant := self._variants.get(arrival.attach.mode)) is not None:
             return variant.on_no_answer(arrival, now)
         return self.go_without(arrival, now)
 
@@ -372,8 +372,9 @@ class Relocation:
     def _give_when_it_comes(self, arrival: Arrival, message: Relocate, now: float) -> list[Effect]:
         """The client has moved on before its session has come here: keep all until then, for the last that asks."""
         effects: list[Effect] = []
-        if arrival.is_superseded and arrival.superseded_by not in (self.host.name, message.to):  # it may never come
-            effects += self.barrier.refer(message, arrival.superseded_by, now)
+        by = arrival.superseded_by
+        if by is not None and by not in (self.host.name, message.to):  # it may never come
+            effects += self.barrier.refer(message, by, now)
         if arrival.next == message:  # it asks again
             return effects
         if arrival.next is not None:
@@ -399,7 +400,7 @@ class Relocation:
         if arrival is None and self.host.sessions.session(client) is not None:
             ids = [item.event.id for item in message.items]
             return [Trace(Record("lost", client, "", *id, detail="came too late")) for id in ids]
-        is_first = arrival is None or not arrival.parts
+        is_first = arrival is None or not arrival.is_coming
         if is_first != (message.state is not None):  # not raised: it may have been held, and its link be another's now
             return [Trace(Record("fault", peer, "Replay", detail="parts that do not follow each other"))]
         effects: list[Effect] = []
@@ -418,8 +419,7 @@ class Relocation:
         flushes = (client, message.attempt, peer)
         if not message.has_published or self.barrier.has_flushed(flushes):
             return [*effects, *self.barrier.drop(flushes), *self.finish(arrival, now)]
-        arrival.step(Step.WHOLE)
-        arrival.flushes, arrival.gives_up_at = flushes, now + FLUSH_S
+        arrival.flush(flushes, now + FLUSH_S)
         return [*effects, StartTimer(("relocate", client), now + ASK_AGAIN_S)]
 
     def awaited(self, message: Superseded | SessionUnknown | SessionElsewhere | Interests) -> Arrival | None:
@@ -430,8 +430,9 @@ class Relocation:
     def finish(self, arrival: Arrival, now: float) -> list[Effect]:
         """Go on with the session that has come; with none, begin a new one, whose receipt says that the old is lost."""
         attach, host = arrival.attach, self.host
-        if arrival.parts and (state := arrival.parts[0].state) is not None:  # if not whole, the rest is lost
+        if arrival.is_coming:  # if not whole, the rest is lost
             arrival.step(Step.FINISH)
+            state = cast(SessionState, arrival.parts[0].state)  # `on_replay` has seen to it
             items = [item for part in arrival.parts for item in part.items]
             session = Session.restored(state, items, host.config.limits, now)
             if arrival.parts[0].life != host.incarnation:  # a past life may have gone on with it: numbers do not count
@@ -516,8 +517,8 @@ class Relocation:
         if arrival.connection is not None:
             effects += [Tell(arrival.connection, Bye(ELSEWHERE)), Close(arrival.connection, ELSEWHERE)]
             arrival.connection = None
-        if arrival.asks > 1 or arrival.parts:  # another of our questions may have set the session going to us
-            arrival.is_superseded, arrival.superseded_by = True, message.by
+        if arrival.asks > 1 or arrival.is_coming:  # another of our questions may have set the session going to us
+            arrival.superseded_by = message.by
             after = arrival.next
             is_known = after is None or message.by in (self.host.name, after.to)
             return effects if is_known else effects + self.barrier.refer(cast(Relocate, after), message.by, now)
@@ -537,7 +538,7 @@ class Relocation:
     def on_session_unknown(self, peer: NodeId, message: SessionUnknown, now: float) -> list[Effect]:
         """The session is lost."""
         arrival = self.awaited(message)
-        if arrival is None or arrival.flushes is not None:
+        if arrival is None or arrival.phase is Phase.FLUSHING:
             return []
         if arrival.attach.attempt > message.attempt:  # it has come here again since, perhaps from elsewhere
             return self.ask(arrival, now)
@@ -545,15 +546,15 @@ class Relocation:
 
     def go_without(self, arrival: Arrival, now: float) -> list[Effect]:
         """The broker that was asked has no session: ask another, or go on without if the client is still here."""
-        if arrival.parts:
+        if arrival.is_coming:
             return self.finish(arrival, now)
-        while arrival.trail and not arrival.is_superseded:
+        while arrival.trail and arrival.superseded_by is None:
             home = arrival.trail.pop()
             if home not in (self.host.name, arrival.attach.home) and self.routes.knows(home):
                 arrival.attach = structs.replace(arrival.attach, home=home)
                 arrival.gives_up_at = max(arrival.gives_up_at, now + HOLD_S)
                 return self.ask(arrival, now)
-        is_idle = arrival.is_superseded or arrival.connection is None
+        is_idle = arrival.superseded_by is not None or arrival.connection is None
         return self.forget(arrival, now) if is_idle else self.finish(arrival, now)
 
     # ------------------------------------------------------------ other sessions of the same client

@@ -385,7 +385,7 @@ class GraphBarrier:
     def on_session_elsewhere(self, peer: NodeId, message: SessionElsewhere, now: float) -> list[Effect]:
         """Ask again, at the right place. (rule 5)"""
         arrival = self.transit.awaited(message)
-        if arrival is None or arrival.parts or arrival.attach.attempt != message.attempt:
+        if arrival is None or arrival.is_coming or arrival.attach.attempt != message.attempt:
             return []
         if message.home == self.host.name:  # the trail ends where it began
             return self.transit.go_without(arrival, now)

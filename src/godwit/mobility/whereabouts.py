@@ -160,7 +160,7 @@ class Whereabouts:
         arrival = self.relocation.arrivals.get(key[1])
         if arrival is None or arrival.attach.mode != "named" or arrival.connection is None:
             return []
-        if arrival.parts:  # it is coming
+        if arrival.is_coming:
             return [StartTimer((WAIT_TIMER, key[1]), now + NAMED_WAIT_S)]
         return self._send_away(arrival, now, waits_on=arrival.asks > 0)
 
@@ -179,7 +179,7 @@ class Whereabouts:
         if waits_on:
             return effects
         is_over = expiry_s is not None and stamp_of(now) - arrival.attach.attempt > stamp_of(expiry_s)
-        if not arrival.asks or arrival.is_superseded or is_over:
+        if not arrival.asks or arrival.superseded_by is not None or is_over:
             return effects + self.relocation.forget(arrival, now)
         arrival.gives_up_at = now + ASK_RARELY_S  # what came for it meanwhile is kept: the session may still come
         effects += self.relocation.ask(arrival, now)
