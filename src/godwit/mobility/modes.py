@@ -19,10 +19,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["ASKING", "MODES", "Mode", "table"]
-
-ASKING = ("ask", "named")
-"""In these the new broker has to ask the old one what the client wants."""
+__all__ = ["MODES", "Mode", "table"]
 
 
 class Mode(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,6 +49,7 @@ unsubscribing move the way, in an order that leaves no gap, and work under every
 was; the paper finds out by flooding towards the producers.
 """
 
+from collections.abc import Container
 from operator import attrgetter
 from typing import Any, ClassVar, cast
 
@@ -87,7 +88,6 @@ RELOCATE_S = 120.0
 ASK_AGAIN_S = 10.0
 REPLAY_ITEMS = 64  # in one message, so that a long queue does not block a link
 MOVED_MAX = 10_000
-BUFFER_MAX = 10_000
 
 ELSEWHERE = "the client is elsewhere"
 
@@ -105,6 +105,8 @@ class Relocation:
     """Sessions that follow their clients: those that come here, and those that have gone."""
 
     label = "relocation"
+    asks_wishes = False
+    says_when_let_in = True
     host: Host
 
     def __init__(self, routes: OverlayRoutes, barrier: Barrier, following: ContextFollowing, groups: Groups) -> None:
@@ -115,7 +117,7 @@ class Relocation:
         self.arrivals: dict[NodeId, Arrival] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
         self.had: dict[NodeId, int] = {}  # clients whose session has come, and the attempt it came for
-        self._variants: dict[str, ArrivalVariant] = {}  # by mode
+        self._variants: dict[str, ArrivalVariant] = {}  # by mode; for the others, this
         barrier.serve(self)
         routes.watch(self._on_reached)
         following.also_ask(self._context_of)
@@ -151,6 +153,9 @@ class Relocation:
         """Clients of this mode want it otherwise."""
         self._variants[mode] = variant
 
+    def _variant(self, attach: Attach) -> ArrivalVariant:
+        return self._variants.get(attach.mode, self)
+
     # ------------------------------------------------------------ questions
 
     def _on_reached(self, brokers: tuple[NodeId, ...], now: float) -> list[Effect]:
@@ -164,8 +169,8 @@ class Relocation:
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
         if not self.routes.knows(attach.home) or arrival.superseded_by is not None:
             return effects
-        message = arrival.question(self.host.name, self.host.incarnation)
-        arrival.asks += type(message) is Relocate
+        asks_wishes = self._variant(attach).asks_wishes
+        message = arrival.question(self.host.name, self.host.incarnation, asks_wishes=asks_wishes)
         return effects + self.barrier.send_question(arrival, message, now)
 
     # ------------------------------------------------------------ a client comes
@@ -198,10 +203,10 @@ class Relocation:
             effects += self.barrier.stay(client, message.attempt, now)
             ended = host.sessions.end(client, now, "its client has another session")
             effects += host.withdraw(ended, now, client)
-        arrival = Arrival(message, connection, host.sessions.vouched(connection))
+        vouched, knows_wishes = host.sessions.vouched(connection), not self._variant(message).asks_wishes
+        arrival = Arrival(message, connection, vouched, gives_up_at=now + RELOCATE_S, knows_wishes=knows_wishes)
         self._put_arrival(arrival)
         self.expect(arrival, effects, now)
-        arrival.gives_up_at = now + RELOCATE_S
         effects.append(Trace(Record("relocating", client, detail=f"{message.home} to {host.name}")))
         return effects + self.ask(arrival, now)
 
@@ -211,14 +216,13 @@ class Relocation:
         effects: list[Effect] = []
         if arrival.next is not None and arrival.next.attempt >= message.attempt:
             return [Tell(connection, Bye(ELSEWHERE)), Close(connection, ELSEWHERE)]
-        if arrival.connection is not None:
-            reason = "the client has come over another connection"
-            effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
+        effects += arrival.hang_up("the client has come over another connection")
         if arrival.next is not None:  # it was on its way elsewhere, and has come back before the session came
             effects += self.supersede(arrival.next, message.attempt, now)
-            arrival.next = None
-        is_another = arrival.come_again(message, connection, now + RELOCATE_S)
-        arrival.asserted = self.host.sessions.vouched(connection)
+        is_another = self._variant(message).says_when_let_in and arrival.was_elsewhere(message)
+        if is_another:
+            arrival.wait_until(now + RELOCATE_S)
+        arrival.come_again(message, connection, self.host.sessions.vouched(connection))
         self.expect(arrival, effects, now)
         return effects + self.ask(arrival, now) if is_another or not arrival.asks else effects
 
@@ -278,19 +282,15 @@ class Relocation:
             if client in self.arrivals:
                 names[client] = (*names.get(client, ()), name)
         for client, wanting in names.items():
-            arrival = self.arrivals[client]
-            if len(arrival.buffer) >= BUFFER_MAX:
+            if not self.arrivals[client].keep(event, wanting):
                 detail = "too many events came before the session"
                 effects.append(Trace(Record("lost", client, "", *event.id, detail=detail)))
-            else:
-                arrival.buffer.append((event, wanting))
         return ids
 
     def _on_detach(self, connection: str, now: float) -> list[Effect] | None:
         """A client that we wait for may have gone again; its session will find it away."""
         for arrival in self.arrivals.values():
-            if arrival.connection == connection:
-                arrival.connection = None
+            arrival.on_closed(connection)
         return None
 
     def _on_relocate_due(self, key: TimerKey, now: float) -> list[Effect]:
@@ -302,8 +302,8 @@ class Relocation:
             return self.ask(arrival, now)
         if arrival.flushes is not None:
             self.barrier.stop_waiting(arrival.flushes)
-        elif not arrival.is_coming and (variant := self._variants.get(arrival.attach.mode)) is not None:
-            return variant.on_no_answer(arrival, now)
+        elif not arrival.is_coming:
+            return self._variant(arrival.attach).on_no_answer(arrival, now)
         return self.go_without(arrival, now)
 
     # ------------------------------------------------------------ its session goes
@@ -382,11 +382,8 @@ class Relocation:
                 return self.supersede(message, arrival.next.attempt, now)
             if arrival.next.to != message.to:
                 effects += self.supersede(arrival.next, message.attempt, now)
-        if arrival.connection is not None:
-            reason = f"the client has moved to {message.to}"
-            effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
-            arrival.connection = None
-        arrival.next = message
+        effects += arrival.hang_up(f"the client has moved to {message.to}")
+        arrival.send_on(message)
         return effects
 
     # ------------------------------------------------------------ its session comes
@@ -407,9 +404,8 @@ class Relocation:
         if arrival is None:  # rule 7
             if not self.has_room():
                 return [Trace(Record("lost", client, "Replay", detail="no room for one more session"))]
-            arrival = Arrival(Attach(client, attempt=message.attempt), None)
+            arrival = Arrival(Attach(client, attempt=message.attempt), None, gives_up_at=now + RELOCATE_S)
             self._put_arrival(arrival)
-            arrival.gives_up_at = now + RELOCATE_S
             effects += self.ask(arrival, now)
         for event in arrival.take(message, self.host.config.limits):
             effects.append(Trace(Record("lost", client, "", *event.id, detail="no room in the queue")))
@@ -438,13 +434,26 @@ class Relocation:
             if arrival.parts[0].life != host.incarnation:  # a past life may have gone on with it: numbers do not count
                 session.name = host.sessions.new_name()
             return self._go_on(arrival, session, now)
-        if (variant := self._variants.get(attach.mode)) is not None:
-            return variant.begin_without(arrival, now)
+        return self._variant(attach).begin_without(arrival, now)
+
+    def resume(self, attach: Attach, session: Session) -> Attach:
+        """The client has said itself what it knows of its session."""
+        return attach
+
+    def on_no_answer(self, arrival: Arrival, now: float) -> list[Effect]:
+        """No part of the session has come in time."""
+        return self.go_without(arrival, now)
+
+    def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
+        """The session is lost. A client that has come twice may want less by now, as its last greeting says."""
+        return self.begin_new(arrival, {wish.id[1] for wish in arrival.attach.wanted}, now)
+
+    def begin_new(self, arrival: Arrival, wanted: Container[str], now: float) -> list[Effect]:
+        """Begin a new session with these subscriptions of those that the old one may have held."""
         arrival.step(Step.GIVE_UP)
-        session = host.sessions.new(attach.client)
-        wanted = arrival.subscriptions if attach.mode == "ask" else {wish.id[1] for wish in attach.wanted}
+        session = self.host.sessions.new(arrival.attach.client)
         for name, subscribe in arrival.subscriptions.items():
-            if name in wanted:  # it may have come twice, and want less by now: what it takes back nobody hears any more
+            if name in wanted:
                 session.subscriptions[name] = subscribe
                 session.queue.set_rules(name, subscribe.queue, now)
         session.advertisements = dict(arrival.advertisements)
@@ -458,9 +467,7 @@ class Relocation:
         if arrival.flushes is not None:
             effects += self.barrier.drop(arrival.flushes)
         host.sessions.welcome(session, arrival.attach.context, arrival.asserted, now)
-        variant = self._variants.get(arrival.attach.mode)
-        attach = arrival.attach if variant is None else variant.resume(arrival.attach, session)
-        attach = arrival.attach = structs.replace(attach, context=session.context)
+        attach = arrival.resume(self._variant(arrival.attach).resume(arrival.attach, session), session)
         self.forget_moved(client)
         if following is None or not self.barrier.is_tree:
             self.settle_entries(arrival, session, effects, now)
@@ -513,12 +520,9 @@ class Relocation:
         if arrival.attach.attempt >= message.latest and arrival.attach.attempt > message.attempt:
             # it has come here again since; of two devices with equal attempts the one that came first goes on
             return self.ask(arrival, now)
-        effects: list[Effect] = []
-        if arrival.connection is not None:
-            effects += [Tell(arrival.connection, Bye(ELSEWHERE)), Close(arrival.connection, ELSEWHERE)]
-            arrival.connection = None
+        effects = arrival.hang_up(ELSEWHERE)
         if arrival.asks > 1 or arrival.is_coming:  # another of our questions may have set the session going to us
-            arrival.superseded_by = message.by
+            arrival.supersede(message.by)
             after = arrival.next
             is_known = after is None or message.by in (self.host.name, after.to)
             return effects if is_known else effects + self.barrier.refer(cast(Relocate, after), message.by, now)
@@ -551,8 +555,8 @@ class Relocation:
         while arrival.trail and arrival.superseded_by is None:
             home = arrival.trail.pop()
             if home not in (self.host.name, arrival.attach.home) and self.routes.knows(home):
-                arrival.attach = structs.replace(arrival.attach, home=home)
-                arrival.gives_up_at = max(arrival.gives_up_at, now + HOLD_S)
+                arrival.look_at(home)
+                arrival.wait_until(max(arrival.gives_up_at, now + HOLD_S))
                 return self.ask(arrival, now)
         is_idle = arrival.superseded_by is not None or arrival.connection is None
         return self.forget(arrival, now) if is_idle else self.finish(arrival, now)

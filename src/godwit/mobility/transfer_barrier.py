@@ -39,7 +39,6 @@ from operator import attrgetter
 from typing import Any, ClassVar, Protocol
 
 import msgspec
-from msgspec import structs
 
 from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey
@@ -389,7 +388,7 @@ class GraphBarrier:
             return []
         if message.home == self.host.name:  # the trail ends where it began
             return self.transit.go_without(arrival, now)
-        arrival.attach = structs.replace(arrival.attach, home=message.home)
+        arrival.look_at(message.home)
         return self.transit.ask(arrival, now) if arrival.asks < ASKS_MAX else []
 
     def _on_broker_met(self, broker: NodeId, again: bool, now: float) -> list[Effect]:

@@ -31,11 +31,11 @@ from typing import Protocol
 from msgspec import structs
 
 from godwit.broker.component import Handlers
-from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
+from godwit.broker.effects import Effect, StartTimer, StopTimer, TimerKey, Trace
 from godwit.broker.gossip import WHEREABOUTS, Gossip, stamp_of
 from godwit.broker.gossip_messages import Fact, SessionLocation
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, Bye, NodeId
+from godwit.broker.messages import Attach, NodeId
 from godwit.broker.session import Session
 from godwit.mobility.arrival import Arrival, Step
 from godwit.mobility.relocation import Relocation
@@ -59,6 +59,8 @@ class Whereabouts:
     """Knows where the sessions of clients are that bring their name alone."""
 
     label = "whereabouts"
+    asks_wishes = True
+    says_when_let_in = False  # a new attempt is made up for each greeting
     host: Host
     desk: AttachPoint
 
@@ -139,7 +141,7 @@ class Whereabouts:
         effects: list[Effect] = []
         arrival, session = self.relocation.arrivals.get(client), host.sessions.session(client)
         if arrival is not None:
-            effects += _hang_up(arrival, reason)
+            effects += self._hang_up(arrival, reason)
             effects += self.relocation.forget(arrival, now)
         if session is not None:
             if session.connection is not None:
@@ -175,15 +177,18 @@ class Whereabouts:
         is_old = fact is not None and expiry_s is not None and stamp_of(now) - fact.stamp // 2 > stamp_of(expiry_s)
         if is_old and arrival.connection is not None:
             return self.begin_without(arrival, now)
-        effects = _hang_up(arrival, f"the session of {client} is at {home}, which does not answer")
+        effects = self._hang_up(arrival, f"the session of {client} is at {home}, which does not answer")
         if waits_on:
             return effects
         is_over = expiry_s is not None and stamp_of(now) - arrival.attach.attempt > stamp_of(expiry_s)
         if not arrival.asks or arrival.superseded_by is not None or is_over:
             return effects + self.relocation.forget(arrival, now)
-        arrival.gives_up_at = now + ASK_RARELY_S  # what came for it meanwhile is kept: the session may still come
+        arrival.wait_until(now + ASK_RARELY_S)  # what came for it meanwhile is kept: the session may still come
         effects += self.relocation.ask(arrival, now)
         return [*effects, StartTimer(("relocate", client), arrival.gives_up_at)]
+
+    def _hang_up(self, arrival: Arrival, reason: str) -> list[Effect]:
+        return [StopTimer((WAIT_TIMER, arrival.attach.client)), *arrival.hang_up(reason)]
 
     def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
         """The session is lost: begin another. (rule 4)"""
@@ -243,9 +248,3 @@ class Whereabouts:
         where = f" at {fact.value.home}" if isinstance(fact.value, SessionLocation) else ""
         ended = host.sessions.end(session.client, now, f"the client has a later session{where}")
         return effects + host.withdraw(ended, now, session.client)
-
-
-def _hang_up(arrival: Arrival, reason: str) -> list[Effect]:
-    connection, arrival.connection = arrival.connection, None
-    effects: list[Effect] = [StopTimer((WAIT_TIMER, arrival.attach.client))]
-    return effects if connection is None else [*effects, Tell(connection, Bye(reason)), Close(connection, reason)]

@@ -6,7 +6,7 @@ from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach
 from godwit.broker.session import Session
 from godwit.mobility.arrival import TRANSITIONS, Arrival, Phase, Step
-from godwit.mobility.move_messages import Replay
+from godwit.mobility.move_messages import Relocate, Replay
 from tests.snapshots import read_again
 
 KEY = ("ann", 2, "old")
@@ -67,7 +67,8 @@ def test_a_step_that_the_phase_does_not_allow_is_refused(step: Step) -> None:
 
 def test_a_client_that_comes_again_is_not_superseded_any_more() -> None:
     made = arrival(Step.PART)
-    made.superseded_by = "other"
-    made.come_again(Attach("ann", home="old", attempt=3), "d", 120.0)
-    assert made.superseded_by is None
+    made.supersede("other")
+    made.send_on(Relocate("ann", "new", "other", 3))
+    made.come_again(Attach("ann", home="old", attempt=4), "d", {})
+    assert (made.superseded_by, made.next) == (None, None)
     assert made.phase is Phase.RECEIVING

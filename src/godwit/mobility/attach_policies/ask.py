@@ -24,11 +24,14 @@ class AskPolicy:
     """Asks, and says, what a client wants."""
 
     label = "ask"
+    asks_wishes = True
+    says_when_let_in = True
     host: Host
 
     def __init__(self, relocation: Relocation) -> None:
         self.relocation = relocation
         self.routes = relocation.routes
+        relocation.vary("ask", self)
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
@@ -81,6 +84,20 @@ class AskPolicy:
         effects: list[Effect] = []
         self.relocation.expect(arrival, effects, now)
         return effects + self.relocation.ask(arrival, now)
+
+    # ------------------------------------------------------------ its session
+
+    def resume(self, attach: Attach, session: Session) -> Attach:
+        """As in the mode `relocate`."""
+        return self.relocation.resume(attach, session)
+
+    def on_no_answer(self, arrival: Arrival, now: float) -> list[Effect]:
+        """As in the mode `relocate`."""
+        return self.relocation.on_no_answer(arrival, now)
+
+    def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
+        """The session is lost: the client brought nothing, so all that is known of it goes on."""
+        return self.relocation.begin_new(arrival, arrival.subscriptions, now)
 
 
 def _wishes_of(client: NodeId, holder: Session | Arrival) -> tuple[Subscribe | Advertise, ...]:
