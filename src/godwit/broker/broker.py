@@ -49,7 +49,6 @@ from godwit.broker.effects import (
 )
 from godwit.broker.families import MakeRouting, routing_of
 from godwit.broker.gossip_messages import Fact
-from godwit.broker.host import OpenFilters
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link
 from godwit.broker.message_checks import check_attach
@@ -114,7 +113,6 @@ class Broker:
         self.incarnation = incarnation
         self.links = {peer: self._new_link(peer) for peer in neighbours}
         self.sessions = Sessions(config.limits, name, incarnation, config.advertisements, config.asserted)
-        self.open_filters: OpenFilters | None = None
         parts = standard_components(name, config.limits) if components is None else components
         self.components: dict[str, Component] = one_each([{component.label: component} for component in parts])
         self._interceptors: dict[str, LocalHook] = {}
@@ -132,6 +130,8 @@ class Broker:
     def _dispatch(self, tables: Dispatch) -> None:
         """Take over what the components handle."""
         self._tables = tables
+        self.open_filters = tables.open_filters
+        self.sessions.binding, self.sessions.retained = tables.binding, tables.retaining
         self.relayed: Mapping[type, RelayedHandler] = tables.relayed
         self.facts: Mapping[str, Callable[[Fact, list[Effect], float], None]] = tables.facts
         self._messages: dict[type, MessageHandler] = tables.messages

@@ -24,6 +24,7 @@ from godwit.broker.effects import Effect, TimerKey
 from godwit.broker.gossip_messages import Fact
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach, EntryId, NodeId
+from godwit.broker.session import Binding, Retaining
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.trace import Record
@@ -38,6 +39,7 @@ __all__ = [
     "InputHandler",
     "LocalHook",
     "MessageHandler",
+    "OpenFilters",
     "RelayedHandler",
     "RequestHandler",
     "TimerHandler",
@@ -79,6 +81,16 @@ class RelayedHandler(msgspec.Struct, frozen=True):
     """`(message, detail)`: records of the events that are lost when a message is given up."""
 
 
+class OpenFilters(Protocol):
+    """Knows how filters on a client's own state are routed. (`mobility/context_following.py`)"""
+
+    def subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
+        """Let routing know what a client here wants, by an open filter."""
+
+    def weakest(self, filter: Filter) -> Filter:
+        """What a filter matches in any state of its client."""
+
+
 class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     """All that a component handles, and the hooks at which it wants to be called."""
 
@@ -92,6 +104,11 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     relay: MessageHandler | None = None  # relayed messages that come over a link, for any broker
     relay_packet: MessageHandler | None = None  # the same in packets; without it, the handlers of `relayed` get them
     attach: ClientHandler | None = None  # a client greets; without it, `Host.attach`
+
+    # what the sessions of the broker, or the broker itself, ask: one component knows it, or none
+    binding: Binding | None = None  # what filters on a client's context mean; without it, nothing
+    retaining: Retaining | None = None  # which events there is room for
+    open_filters: OpenFilters | None = None  # how filters on a client's context are routed
 
     # hooks: every component that wants one is called, in the order of the components
     requests: Mapping[type, RequestHandler] = {}  # by kind of request, after the broker itself

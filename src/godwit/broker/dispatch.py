@@ -7,9 +7,10 @@ components.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from godwit.broker.component import ClientHandler, Handlers, MessageHandler, RelayedHandler
+from godwit.broker.component import ClientHandler, Handlers, MessageHandler, OpenFilters, RelayedHandler
 from godwit.broker.effects import Effect
 from godwit.broker.messages import NodeId
+from godwit.broker.session import Binding, Retaining
 
 __all__ = ["Dispatch", "one_each"]
 
@@ -31,6 +32,15 @@ class Dispatch:
         self.facts = one_each([each.facts for each in every])
         self.attach: ClientHandler | None = _only_one(
             [each.attach for each in every if each.attach is not None], "attach clients"
+        )
+        self.binding: Binding | None = _only_one(
+            [each.binding for each in every if each.binding is not None], "bind filters"
+        )
+        self.retaining: Retaining | None = _only_one(
+            [each.retaining for each in every if each.retaining is not None], "retain events"
+        )
+        self.open_filters: OpenFilters | None = _only_one(
+            [each.open_filters for each in every if each.open_filters is not None], "route open filters"
         )
         self.requests = {
             kind: [each.requests[kind] for each in every if kind in each.requests]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from godwit.broker.broker_config import BrokerConfig
+from godwit.broker.further_entries import FurtherEntries
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId
 from godwit.broker.registry import Registry
@@ -16,7 +17,7 @@ from godwit.broker.routing import Routing
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
 
-__all__ = ["Checks", "MakeRouting", "families", "family_name", "register_family", "routing_of"]
+__all__ = ["Checks", "MakeRouting", "families", "family_name", "register_family", "routing_of", "tree_family"]
 
 Checks = Mapping[type, Callable[[Any], None]]
 MakeRouting = Callable[[NodeId, int, Mapping[NodeId, float], BrokerConfig, Checks], Routing]
@@ -51,9 +52,15 @@ def routing_of(
     return _FAMILIES.part(family_name(config))(name, incarnation, neighbours, config, checks)
 
 
-def _tree(
-    name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
+def tree_family(
+    name: NodeId,
+    incarnation: int,
+    neighbours: Mapping[NodeId, float],
+    config: BrokerConfig,
+    checks: Checks,
+    further: FurtherEntries | None = None,
 ) -> Routing:
+    """The tree family; `further`: entries of another kind that it routes besides (`further_entries.py`)."""
     return TreeRouting(
         name,
         neighbours,
@@ -61,6 +68,7 @@ def _tree(
         reduction=config.reduction,
         advertised=config.advertisements != "off",
         excess_max=config.excess_max,
+        further=further,
     )
 
 
@@ -77,6 +85,6 @@ def _spcf(
     return GraphRouting(name, incarnation, neighbours, further=checks, forwarding=forwarding)
 
 
-register_family("tree", _tree)
+register_family("tree", tree_family)
 register_family("graph", _graph)
 register_family("spcf", _spcf)

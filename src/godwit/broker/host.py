@@ -15,19 +15,9 @@ from godwit.broker.sessions import RemovedEntries, Sessions
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
 
-__all__ = ["Host", "OpenFilters"]
+__all__ = ["Host"]
 
 Kind = TypeVar("Kind")
-
-
-class OpenFilters(Protocol):
-    """Knows how filters on a client's own state are routed. (`mobility/context_following.py`)"""
-
-    def subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
-        """Let routing know what a client here wants, by an open filter."""
-
-    def weakest(self, filter: Filter) -> Filter:
-        """What a filter matches in any state of its client."""
 
 
 class Host(Protocol):
@@ -41,7 +31,6 @@ class Host(Protocol):
     routing: Routing
     relayed: Mapping[type, RelayedHandler]
     facts: Mapping[str, Callable[[Fact, list[Effect], float], None]]
-    open_filters: OpenFilters | None
 
     # ------------------------------------------------------------ routing
 

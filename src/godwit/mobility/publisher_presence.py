@@ -310,11 +310,10 @@ class PublisherPresence:
         host, limits = self.host, self.host.config.limits
         if not brought or len(brought) > limits.advertisements_max:
             return
-        for name, filter in brought.items():
-            if filter.size <= limits.filter_literals_max:
-                session.advertisements[name] = filter
-                host.carry_out(host.routing.advertise((session.client, name), filter, now), effects, now)
-        session.has_advertised = True
+        fitting = {name: filter for name, filter in brought.items() if filter.size <= limits.filter_literals_max}
+        session.adopt_advertisements(fitting)
+        for name, filter in fitting.items():
+            host.carry_out(host.routing.advertise((session.client, name), filter, now), effects, now)
         host.carry_out(host.routing.unadvertise((session.client, EVERYTHING), now), effects, now)
 
     def _brings_advertisements(self, client: NodeId) -> bool:

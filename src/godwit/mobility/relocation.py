@@ -351,8 +351,9 @@ class Relocation:
         for number, part in enumerate(parts):
             state = session.state() if number == 0 else None
             is_last = number == len(parts) - 1
-            published = not self.barrier.is_tree and session.has_published
-            replay = Replay(client, to, attempt, state, part, is_last, published, message.life)
+            replay = Replay(
+                client, to, attempt, state, part, is_last, self.barrier.flushes_behind(session), message.life
+            )
             effects += self.routes.send_to(to, replay, now)
         return effects
 
@@ -456,8 +457,8 @@ class Relocation:
             if name in wanted:
                 session.subscriptions[name] = subscribe
                 session.queue.set_rules(name, subscribe.queue, now)
-        session.advertisements = dict(arrival.advertisements)
-        session.has_advertised = bool(arrival.advertisements)
+        if arrival.advertisements:
+            session.adopt_advertisements(arrival.advertisements)
         return self._go_on(arrival, session, now)
 
     def _go_on(self, arrival: Arrival, session: Session, now: float) -> list[Effect]:
@@ -469,7 +470,8 @@ class Relocation:
         host.sessions.welcome(session, arrival.attach.context, arrival.asserted, now)
         attach = arrival.resume(self._variant(arrival.attach).resume(arrival.attach, session), session)
         self.forget_moved(client)
-        if following is None or not self.barrier.is_tree:
+        lets_in = following is None or self.barrier.lets_in_first()
+        if lets_in:
             self.settle_entries(arrival, session, effects, now)
         else:
             self._forget_expected(arrival, effects, now)
@@ -482,7 +484,7 @@ class Relocation:
             elif wanting and session.seen.add(event.publisher, event.sequence):
                 session.queue.put(event, wanting, now)
         effects += session.gone()
-        if following is not None and self.barrier.is_tree:
+        if following is not None and not lets_in:
             return effects + self._replay(session, following, now)
         effects.append(Trace(Record("relocated", client, number=len(session.queue), detail=host.name)))
         if arrival.connection is not None:

@@ -90,8 +90,6 @@ class InTransit(Protocol):
 class Barrier(Protocol):
     """What differs between the families when a session goes from broker to broker."""
 
-    is_tree: bool
-
     def serve(self, transit: InTransit) -> None:
         """Work for these sessions from now on."""
 
@@ -103,6 +101,12 @@ class Barrier(Protocol):
 
     def depart(self, session: Session, message: Relocate, now: float) -> list[Effect]:
         """Give a session as soon as all that was meant for it is here."""
+
+    def lets_in_first(self) -> bool:
+        """Whether a session that has come, and that another broker asks for, is let in here before it goes there."""
+
+    def flushes_behind(self, session: Session) -> bool:
+        """Whether others must flush before the client of a session that goes may publish again."""
 
     def stay(self, client: NodeId, latest: int | None, now: float) -> list[Effect]:
         """A session that was about to go does not; `latest`: say so to the broker that asked for it."""
@@ -127,7 +131,6 @@ class TreeBarrier:
     """On a tree a question pushes before it all that was sent to the old place. Nothing is kept."""
 
     label = "transfer barrier"
-    is_tree = True
     transit: InTransit
 
     def __init__(self, routes: OverlayRoutes) -> None:
@@ -161,6 +164,14 @@ class TreeBarrier:
     def depart(self, session: Session, message: Relocate, now: float) -> list[Effect]:
         """The question has pushed everything before it."""
         return self.transit.give(session, message, now)
+
+    def lets_in_first(self) -> bool:
+        """The question of the other broker has pushed everything before it, too."""
+        return False
+
+    def flushes_behind(self, session: Session) -> bool:
+        """The session follows what its client has published on the only way that there is."""
+        return False
 
     def stay(self, client: NodeId, latest: int | None, now: float) -> list[Effect]:
         """Sessions go at once."""
@@ -199,7 +210,6 @@ class GraphBarrier:
     """Knows which brokers have flushed, and which sessions wait for it."""
 
     label = "transfer barrier"
-    is_tree = False
     host: Host
     transit: InTransit
 
@@ -335,6 +345,14 @@ class GraphBarrier:
             self.departing[client] = message
             effects.append(StartTimer(("leaving", client), now + FLUSH_S))
         return effects + self._after_flushed(client, now)
+
+    def lets_in_first(self) -> bool:
+        """It departs from here as from any broker: when everybody has flushed."""
+        return True
+
+    def flushes_behind(self, session: Session) -> bool:
+        """What its client has published here is on other channels than what it will publish there."""
+        return session.has_published
 
     def stay(self, client: NodeId, latest: int | None, now: float) -> list[Effect]:
         """A session that was about to go does not; `latest`: say so to the broker that asked for it."""

@@ -26,8 +26,6 @@ the client has not confirmed.
 *Paper.* [mobile §4.3] the old broker is asked what the client wants. *Departures.* There the client says where it was.
 """
 
-from typing import Protocol
-
 from msgspec import structs
 
 from godwit.broker.component import Handlers
@@ -38,21 +36,15 @@ from godwit.broker.host import Host
 from godwit.broker.messages import Attach, NodeId
 from godwit.broker.session import Session
 from godwit.mobility.arrival import Arrival, Step
+from godwit.mobility.attaching import admit
 from godwit.mobility.relocation import Relocation
 from godwit.trace import Record
 
-__all__ = ["NAMED_WAIT_S", "AttachPoint", "Whereabouts"]
+__all__ = ["NAMED_WAIT_S", "Whereabouts"]
 
 NAMED_WAIT_S = 10.0
 ASK_RARELY_S = 120.0  # for a session that was asked for, when its client has gone
 WAIT_TIMER = "named"
-
-
-class AttachPoint(Protocol):
-    """Where clients attach. (`attaching.py`)"""
-
-    def come(self, connection: str, message: Attach, now: float) -> list[Effect]:
-        """A client that says where its session is comes, or one for which that is known."""
 
 
 class Whereabouts:
@@ -62,7 +54,6 @@ class Whereabouts:
     asks_wishes = True
     says_when_let_in = False  # a new attempt is made up for each greeting
     host: Host
-    desk: AttachPoint
 
     def __init__(self, relocation: Relocation, gossip: Gossip) -> None:
         self.relocation = relocation
@@ -94,7 +85,7 @@ class Whereabouts:
         if message.fresh_start:
             effects += self._end_here(filled, now)
             filled = structs.replace(filled, home="", session="", since=filled.attempt)
-        effects += self.desk.come(connection, filled, now)
+        effects += admit(self.relocation, self, connection, filled, now)
         if client in self.relocation.arrivals:
             effects.append(StartTimer((WAIT_TIMER, client), now + NAMED_WAIT_S))
         return effects
@@ -199,7 +190,7 @@ class Whereabouts:
             return effects
         self.host.sessions.vouch(connection, arrival.asserted or {})
         began = structs.replace(attach, home="", since=attach.attempt, session=attach.session or "unknown")
-        return effects + self.desk.come(connection, began, now)
+        return effects + admit(self.relocation, self, connection, began, now)
 
     # ------------------------------------------------------------ the table
 

@@ -158,8 +158,7 @@ class CarryPolicy:
                 session.subscriptions[wish.id[1]] = wish
                 session.queue.set_rules(wish.id[1], wish.queue, now)
             else:
-                session.advertisements[wish.id[1]] = wish.filter
-                session.has_advertised = True
+                session.adopt_advertisements({wish.id[1]: wish.filter})
         effects: list[Effect] = []
         if old is not None:
             if old.connection is not None:
@@ -305,10 +304,7 @@ class CarryPolicy:
             event = item.event
             names = self._still_wanting(session, item) or _wanting(session, session.subscriptions, event, now)
             if not names or not session.seen.add(event.publisher, event.sequence):
-                reason = "" if names else "its subscription has ended"
-                session.suppressed += 1
-                record = Record("suppressed", session.client, "", event.publisher, event.sequence, detail=reason)
-                effects.append(Trace(record))
+                effects.append(session.suppress(event, "" if names else "its subscription has ended"))
                 continue
             if session.chain is not None:
                 session.chain.link(session.queue.taken + 1, event)
