@@ -84,7 +84,7 @@ def scenario_of(way: str, *, full: bool, old_broker_down: bool = False) -> Scena
         who="subscribers",
         per_s=0 if way == "" else 2 if full else 1,
         away_s=2,
-        subscriber_mode=mode,  # type: ignore[arg-type]
+        subscriber_mode=mode,
         announced=announced,
         session_s=SESSION_S if mode == "naive" else None,
     )
