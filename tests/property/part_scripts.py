@@ -148,7 +148,7 @@ CLIENTS = [
 ]
 
 SCRIPTS: dict[str, Script] = {
-    "RelocationState.had": Script(
+    "RelocationState.received": Script(
         tree,
         inputs(
             *OPEN,

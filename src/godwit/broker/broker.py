@@ -92,7 +92,7 @@ Kind = TypeVar("Kind")
 
 
 class Broker:
-    """The machine of one broker, and the `Host` of its components.
+    """The machine of one broker. Implements `Host` for its components.
 
     `neighbours` maps the name of each to the cost of the link. Without `components` it has those that every broker has;
     `make_routing` replaces the family that `config` names.
@@ -468,13 +468,13 @@ class Broker:
             self.carry_out(self.routing.advertise((client, EVERYTHING), TRUE, now), effects, now)
 
     def tell_context(self, client: NodeId, effects: list[Effect], now: float) -> None:
-        """Let routing know the context of a client with a session here, or that it has none any more."""
+        """Let routing know the context of a client as its session has it; without one, a component may keep it."""
         session = self.sessions.session(client)
         if session is not None or not any(keeps(client) for keeps in self._tables.keeps_context):
             self.set_context(client, None if session is None else session.whole_context(), effects, now)
 
     def set_context(self, client: NodeId, context: Attributes | None, effects: list[Effect], now: float) -> None:
-        """The same for a context that is known otherwise; None: not here, or not known."""
+        """Let routing know the context of a client; None: it is not here, or its context is not known."""
         answers = self.routing.set_context(client, context, now)
         self.carry_out(answers, effects, now)
         if answers and not self.routing.is_settled():  # somebody may want what we have not heard of

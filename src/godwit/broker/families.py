@@ -17,7 +17,7 @@ from godwit.broker.routing import Routing
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
 
-__all__ = ["Checks", "MakeRouting", "families", "family_name", "register_family", "routing_of", "tree_family"]
+__all__ = ["Checks", "MakeRouting", "family_name", "register_family", "routing_of", "tree_family"]
 
 Checks = Mapping[type, Callable[[Any], None]]
 MakeRouting = Callable[[NodeId, int, Mapping[NodeId, float], BrokerConfig, Checks], Routing]
@@ -29,11 +29,6 @@ _FAMILIES: Registry[MakeRouting] = Registry("routing family", "godwit.routing_fa
 def register_family(name: str, make: MakeRouting) -> None:
     """Let settings choose a routing family by this name."""
     _FAMILIES.register(name, make)
-
-
-def families() -> tuple[str, ...]:
-    """The names of all routing families."""
-    return _FAMILIES.names()
 
 
 def family_name(config: BrokerConfig) -> str:

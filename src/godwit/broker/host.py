@@ -1,4 +1,8 @@
-"""Host: all that a component may touch of the broker that it is part of."""
+"""Host: what a broker offers to its components, and all that they may use of it.
+
+`Broker` (`broker.py`) implements it. What each method does to links, routing and sessions is said here; the methods of
+`Broker` say how.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
@@ -50,7 +54,7 @@ class Host(Protocol):
         """Let routing know the context of a client; None: it is not here, or its context is not known."""
 
     def tell_context(self, client: NodeId, effects: list[Effect], now: float) -> None:
-        """The same for a client with a session here, or whose session has ended."""
+        """Let routing know the context of a client as its session has it; without a session, that it is not here."""
 
     # ------------------------------------------------------------ sessions
 

@@ -269,16 +269,6 @@ class ContextForwarding:
         placed = sum(len(other.places) for other in self.others.values())
         return {"contexts": contexts, "placed": placed, "classes": len(self.classes)}
 
-    def in_vain(self) -> int:
-        """How many subscriptions of others are here that match no client's context: summaries have attracted them."""
-        exact = list(self.own.exact.values())
-        return sum(
-            len(ids)
-            for other in self.others.values()
-            for asked, ids in other.classes.items()
-            if not any(asked.holds(context) for context in exact)
-        )
-
     # ------------------------------------------------------------ what other brokers say
 
     def on_message(self, source: NodeId, message: Any) -> list[Answer]:

@@ -98,7 +98,7 @@ class RelocationState(msgspec.Struct, frozen=True, tag=True):
     version: ClassVar[int] = 2
     arrivals: dict[NodeId, ArrivalState]
     moved: dict[NodeId, Relocate]
-    had: dict[NodeId, int]
+    received: dict[NodeId, int]
 
 
 class Relocation:
@@ -116,7 +116,7 @@ class Relocation:
         self.groups = groups
         self.arrivals: dict[NodeId, Arrival] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
-        self.had: dict[NodeId, int] = {}  # clients whose session has come, and the attempt it came for
+        self.received: dict[NodeId, int] = {}  # clients whose session has come, and the attempt it came for
         self._variants: dict[str, ArrivalVariant] = {}  # by mode; for the others, this
         barrier.serve(self)
         routes.watch(self._on_reached)
@@ -141,13 +141,13 @@ class Relocation:
     def snapshot(self) -> RelocationState:
         """All state."""
         arrivals = {client: arrival.snapshot() for client, arrival in self.arrivals.items()}
-        return RelocationState(arrivals, dict(self.moved), dict(self.had))
+        return RelocationState(arrivals, dict(self.moved), dict(self.received))
 
     def restore(self, state: RelocationState) -> None:
         """Take over a snapshot."""
         for arrival in state.arrivals.values():
             self._put_arrival(Arrival.restored(arrival))
-        self.moved, self.had = dict(state.moved), dict(state.had)
+        self.moved, self.received = dict(state.moved), dict(state.received)
 
     def vary(self, mode: str, variant: ArrivalVariant) -> None:
         """Clients of this mode want it otherwise."""
@@ -393,7 +393,7 @@ class Relocation:
         """A part of a session: when it is whole, go on with it. Old events before new ones. [rebeca §4.1]"""
         client = message.client
         arrival = self.arrivals.get(client)
-        if message.attempt <= self.had.get(client, -1):  # it has been here, and was sent again since
+        if message.attempt <= self.received.get(client, -1):  # it has been here, and was sent again since
             return []
         if arrival is None and self.host.sessions.session(client) is not None:
             ids = [item.event.id for item in message.items]
@@ -412,7 +412,7 @@ class Relocation:
             effects.append(Trace(Record("lost", client, "", *event.id, detail="no room in the queue")))
         if not message.is_last:
             return effects
-        _remember(self.had, client, message.attempt)
+        _remember(self.received, client, message.attempt)
         flushes = (client, message.attempt, peer)
         if not message.has_published or self.barrier.has_flushed(flushes):
             return [*effects, *self.barrier.drop(flushes), *self.finish(arrival, now)]

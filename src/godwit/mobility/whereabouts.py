@@ -114,7 +114,7 @@ class Whereabouts:
         relocation = self.relocation
         session, arrival = self.host.sessions.session(client), relocation.arrivals.get(client)
         fact = self.gossip.fact(WHEREABOUTS, client)
-        found = [stamp_of(now), 1, relocation.had.get(client, 0) + 1]
+        found = [stamp_of(now), 1, relocation.received.get(client, 0) + 1]
         if fact is not None:
             found.append(fact.stamp // 2 + 1)
         if session is not None:

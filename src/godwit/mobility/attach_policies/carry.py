@@ -272,10 +272,10 @@ class CarryPolicy:
             detail = "its client had left before this came"
             effects.append(Trace(Record("session_ended", client, number=len(message.items), detail=detail)))
         if message.is_last:
-            effects += self._strike(message, session)
+            effects += self._on_answered(message, session)
         return effects
 
-    def _strike(self, message: Collected, session: Session | None) -> list[Effect]:
+    def _on_answered(self, message: Collected, session: Session | None) -> list[Effect]:
         """A broker has answered: do not ask it again, and let the client forget it."""
         client, home, effects = message.client, message.home, list[Effect]()
         collecting = self.collecting.get(client)
