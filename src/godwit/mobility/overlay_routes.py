@@ -102,11 +102,12 @@ class OverlayRoutes:
 
     def knows(self, broker: NodeId) -> bool:
         """Whether there is a route to a broker, or will be when it can be reached."""
-        return broker in (self.routes if self.graph is None else self.graph.channels.lives)
+        return broker in (self.routes if self.graph is None else self.graph.channels.incarnations)
 
     def others(self, besides: NodeId) -> list[NodeId]:
         """Graph family: every broker that is known, without this one and another."""
-        return [] if self.graph is None else [name for name in sorted(self.graph.channels.lives) if name != besides]
+        known = {} if self.graph is None else self.graph.channels.incarnations
+        return [name for name in sorted(known) if name != besides]
 
     def watch(self, on_reached: Callable[[tuple[NodeId, ...], float], list[Effect]]) -> None:
         """Call this when routes to new brokers are known. Tree family."""

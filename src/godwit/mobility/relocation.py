@@ -352,7 +352,7 @@ class Relocation:
             state = session.state() if number == 0 else None
             is_last = number == len(parts) - 1
             replay = Replay(
-                client, to, attempt, state, part, is_last, self.barrier.flushes_behind(session), message.life
+                client, to, attempt, state, part, is_last, self.barrier.flushes_behind(session), message.to_incarnation
             )
             effects += self.routes.send_to(to, replay, now)
         return effects
@@ -432,7 +432,7 @@ class Relocation:
             state = cast(SessionState, arrival.parts[0].state)  # `on_replay` has seen to it
             items = [item for part in arrival.parts for item in part.items]
             session = Session.restored(state, items, host.config.limits, now)
-            if arrival.parts[0].life != host.incarnation:  # a past life may have gone on with it: numbers do not count
+            if arrival.parts[0].to_incarnation != host.incarnation:  # the past one may have gone on with it
                 session.name = host.sessions.new_name()
             return self._go_on(arrival, session, now)
         return self._variant(attach).begin_without(arrival, now)

@@ -159,7 +159,7 @@ class TreeBarrier:
         client, to, attempt = message.client, message.to, message.attempt
         if home == to:  # the trail ends where it began
             return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
-        return self.routes.send_to(home, Relocate(client, home, to, attempt, message.life), now)
+        return self.routes.send_to(home, Relocate(client, home, to, attempt, message.to_incarnation), now)
 
     def depart(self, session: Session, message: Relocate, now: float) -> list[Effect]:
         """The question has pushed everything before it."""
