@@ -222,7 +222,7 @@ def blackouts(setting: Setting, reduction: str = "simple", latency_ms: float = 5
     scenario = Scenario(
         name=f"blackout-{reduction}",
         overlay=OverlaySpec(kind="line", brokers=brokers, latency_ms=latency_ms, client_latency_ms=0.1),
-        routing=RoutingSection(reduction=reduction, advertisements="off"),  # type: ignore[arg-type]
+        routing=RoutingSection(reduction=reduction, advertisements="off"),
         clients=Clients(
             publishers=1,
             subscribers=1,
