@@ -346,7 +346,7 @@ class PlayedChannels(Channels):
         self.topology.learn(LinkState(peer, 1, 1 if known is None else known.number + 1, neighbours))
 
     def send_known(self, message: Any) -> Any:
-        return self.send(sorted(self.lives), message) if self.lives else []
+        return self.send(sorted(self.incarnations), message) if self.incarnations else []
 
     def snapshot(self) -> Any:
         return ChannelsAndTopology(self.topology.snapshot(), super().snapshot())

@@ -148,7 +148,7 @@ CLIENTS = [
 ]
 
 SCRIPTS: dict[str, Script] = {
-    "RelocationState.had": Script(
+    "RelocationState.received": Script(
         tree,
         inputs(
             *OPEN,
@@ -244,7 +244,6 @@ SCRIPTS: dict[str, Script] = {
 
 IN_NETWORKS = {
     "ArrivalState.flushes",
-    "ArrivalState.is_superseded",
     "ArrivalState.parts",
     "ArrivalState.superseded_by",
     "ArrivalState.trail",

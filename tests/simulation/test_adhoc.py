@@ -9,8 +9,7 @@ from godwit.adhoc.event_broker import EventBroker
 from godwit.client.client import Client
 from godwit.errors import ScenarioError
 from godwit.filters.filters import TRUE
-from godwit.simulator.adhoc_simulation import settle_s_least
-from godwit.simulator.adhoc_world import AdHocWorld
+from godwit.simulator.adhoc_world import AdHocWorld, converge_s
 from godwit.simulator.run import run
 from godwit.simulator.scenario import named, with_changes
 
@@ -54,7 +53,8 @@ def test_messages_that_get_lost_over_the_air_lose_double_and_overtake_no_event(s
 
 def test_the_shipped_scenario_rests_long_enough_at_its_end():
     scenario = named("adhoc")
-    assert scenario.run.settle_s >= settle_s_least(scenario.radio.lease_s)
+    lease_s = scenario.radio.lease_s
+    assert scenario.run.settle_s >= converge_s(AdHocConfig(lease_s=lease_s, poll_s=min(2.0, lease_s / 3))) + 5.0
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from typer.testing import CliRunner, Result
 
 from godwit.cli import main
 from godwit.simulator import world
-from godwit.simulator.random_scenarios import STRATEGIES, drawn, without_contexts
+from godwit.simulator.random_scenarios import STRATEGIES, drawn
 from godwit.simulator.run import run
 from godwit.simulator.scenario import Roaming
+from tests.simulation.contextless import without_contexts
 from tests.simulation.test_planted_faults import Plant, covers_what_it_only_meets, keeps_nothing_unconfirmed
 
 SEED = 7

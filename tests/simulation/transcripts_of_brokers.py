@@ -64,7 +64,7 @@ def recorded(scenario: Scenario, seed: int, every: int, snapshots_max: int = 400
 RARE: dict[str, Callable[[Any], Any]] = {
     "a replay is coming": lambda broker: any(arrival.parts for arrival in broker.arrivals.values()),
     "a barrier is up": lambda broker: any(arrival.flushes for arrival in broker.arrivals.values()),
-    "superseded": lambda broker: any(arrival.is_superseded for arrival in broker.arrivals.values()),
+    "superseded": lambda broker: any(arrival.superseded_by for arrival in broker.arrivals.values()),
     "asked for again": lambda broker: any(arrival.next for arrival in broker.arrivals.values()),
     "vouched for": lambda broker: any(arrival.asserted for arrival in broker.arrivals.values()),
     "trail": lambda broker: any(arrival.trail for arrival in broker.arrivals.values()),

@@ -49,7 +49,6 @@ from godwit.broker.effects import (
 )
 from godwit.broker.families import MakeRouting, routing_of
 from godwit.broker.gossip_messages import Fact
-from godwit.broker.host import OpenFilters
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link
 from godwit.broker.message_checks import check_attach
@@ -93,7 +92,7 @@ Kind = TypeVar("Kind")
 
 
 class Broker:
-    """The machine of one broker, and the `Host` of its components.
+    """The machine of one broker. Implements `Host` for its components.
 
     `neighbours` maps the name of each to the cost of the link. Without `components` it has those that every broker has;
     `make_routing` replaces the family that `config` names.
@@ -114,7 +113,6 @@ class Broker:
         self.incarnation = incarnation
         self.links = {peer: self._new_link(peer) for peer in neighbours}
         self.sessions = Sessions(config.limits, name, incarnation, config.advertisements, config.asserted)
-        self.open_filters: OpenFilters | None = None
         parts = standard_components(name, config.limits) if components is None else components
         self.components: dict[str, Component] = one_each([{component.label: component} for component in parts])
         self._interceptors: dict[str, LocalHook] = {}
@@ -132,6 +130,8 @@ class Broker:
     def _dispatch(self, tables: Dispatch) -> None:
         """Take over what the components handle."""
         self._tables = tables
+        self.open_filters = tables.open_filters
+        self.sessions.binding, self.sessions.retained = tables.binding, tables.retaining
         self.relayed: Mapping[type, RelayedHandler] = tables.relayed
         self.facts: Mapping[str, Callable[[Fact, list[Effect], float], None]] = tables.facts
         self._messages: dict[type, MessageHandler] = tables.messages
@@ -468,13 +468,13 @@ class Broker:
             self.carry_out(self.routing.advertise((client, EVERYTHING), TRUE, now), effects, now)
 
     def tell_context(self, client: NodeId, effects: list[Effect], now: float) -> None:
-        """Let routing know the context of a client with a session here, or that it has none any more."""
+        """Let routing know the context of a client as its session has it; without one, a component may keep it."""
         session = self.sessions.session(client)
         if session is not None or not any(keeps(client) for keeps in self._tables.keeps_context):
             self.set_context(client, None if session is None else session.whole_context(), effects, now)
 
     def set_context(self, client: NodeId, context: Attributes | None, effects: list[Effect], now: float) -> None:
-        """The same for a context that is known otherwise; None: not here, or not known."""
+        """Let routing know the context of a client; None: it is not here, or its context is not known."""
         answers = self.routing.set_context(client, context, now)
         self.carry_out(answers, effects, now)
         if answers and not self.routing.is_settled():  # somebody may want what we have not heard of
@@ -575,8 +575,7 @@ class Broker:
                         ids = intercept(event, ids, effects, now)
                 effects += self.sessions.deliver(event, ids, now)
             elif kind is RelayedMessage:
-                message = answer.message  # type: ignore[union-attr]
-                effects += self.relayed[type(message)].handler(answer.source, message, now)  # type: ignore[union-attr]
+                effects += self._tables.relay_packet(answer.source, answer.message, now)  # type: ignore[union-attr]
             elif kind is BrokerMet:
                 for on_broker_met in self._tables.on_broker_met:
                     effects += on_broker_met(answer.broker, answer.again, now)  # type: ignore[union-attr]

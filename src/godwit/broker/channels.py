@@ -84,7 +84,7 @@ class ChannelsState(msgspec.Struct, frozen=True):
     """The channels that begin, pass or end at one broker."""
 
     incarnation: int
-    lives: dict[NodeId, int]
+    incarnations: dict[NodeId, int]
     starts: dict[NodeId, int]
     numbers: dict[NodeId, int]
     history: tuple[Packet, ...]
@@ -172,7 +172,7 @@ class Channels:
         self.gap_wait_s = gap_wait_s
         self.parked_max = parked_max
         self.held_max = held_max
-        self.lives: dict[NodeId, int] = {}  # of every target, for which the channel to it was started last
+        self.incarnations: dict[NodeId, int] = {}  # of every target, for which the channel to it was started last
         self.starts: dict[NodeId, int] = {}  # the number of that Start
         self.numbers: dict[NodeId, int] = {}  # the last one used
         self.history: deque[Packet] = deque(maxlen=history_max)
@@ -185,7 +185,7 @@ class Channels:
         """The channels as they are now."""
         return ChannelsState(
             self.incarnation,
-            dict(self.lives),
+            dict(self.incarnations),
             dict(self.starts),
             dict(self.numbers),
             tuple(self.history),
@@ -196,7 +196,7 @@ class Channels:
     def restore(self, state: ChannelsState) -> None:
         """Have these channels."""
         self.incarnation = state.incarnation
-        self.lives, self.starts, self.numbers = dict(state.lives), dict(state.starts), dict(state.numbers)
+        self.incarnations, self.starts, self.numbers = dict(state.incarnations), dict(state.starts), dict(state.numbers)
         self.history.extend(state.history)
         self.incoming = {source: Incoming.restored(each) for source, each in state.incoming.items()}
         self.parked = {target: deque(waiting) for target, waiting in state.parked.items()}
@@ -206,8 +206,8 @@ class Channels:
     def start(self, target: NodeId, incarnation: int) -> list[Answer]:
         """Start the channel to a life of `target`, or tell the same life all once more."""
         answers = self.send((target,), ChannelStart(incarnation))
-        if self.lives.get(target) != incarnation:
-            self.lives[target] = incarnation
+        if self.incarnations.get(target) != incarnation:
+            self.incarnations[target] = incarnation
             self.starts[target] = self.numbers[target]
         return answers
 
@@ -270,7 +270,7 @@ class Channels:
         """This broker starts another life: all channels from it start again. Returns what the past one still had."""
         past = list(self.history)
         self.incarnation = incarnation
-        self.lives, self.starts, self.numbers = {}, {}, {}
+        self.incarnations, self.starts, self.numbers = {}, {}, {}
         self.history.clear()
         others = {
             target: deque(packet for packet in waiting if packet.source != self.broker)
@@ -317,7 +317,7 @@ class Channels:
                     handed_on.append((packet.source, message))
         if incoming.waits_for >= 0 or incoming.has_gap:
             self._watch(packet.source, incoming, now, answers)
-        if incoming.doubts and not incoming.has_gap and packet.source in self.lives:
+        if incoming.doubts and not incoming.has_gap and packet.source in self.incarnations:
             incoming.doubts = False
             handed_on.append(
                 (packet.source, LostNumbers(incoming.incarnation, ()))
@@ -369,7 +369,7 @@ class Channels:
             return
         start = self.starts[target]
         if min(numbers) <= start:
-            answers += self._resend(target, start, ChannelStart(self.lives[target]))
+            answers += self._resend(target, start, ChannelStart(self.incarnations[target]))
         asked = {number for number in numbers if start < number <= self.numbers[target]}
         kept: dict[int, Carried] = {}
         for packet in self.history:
@@ -436,7 +436,7 @@ class Channels:
         answers: list[Answer] = []
         if incoming.has_gap and self.topology.next_hop(source) is not None:
             self._watch(source, incoming, now, answers)
-            if incoming.next == waited_for and source in self.lives:
+            if incoming.next == waited_for and source in self.incarnations:
                 answers += self.send((source,), Nack(incoming.incarnation, incoming.missing()))
         return answers
 

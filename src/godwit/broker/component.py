@@ -24,8 +24,10 @@ from godwit.broker.effects import Effect, TimerKey
 from godwit.broker.gossip_messages import Fact
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach, EntryId, NodeId
+from godwit.broker.session import Binding, Retaining
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
+from godwit.trace import Record
 
 if TYPE_CHECKING:
     from godwit.broker.host import Host
@@ -37,6 +39,7 @@ __all__ = [
     "InputHandler",
     "LocalHook",
     "MessageHandler",
+    "OpenFilters",
     "RelayedHandler",
     "RequestHandler",
     "TimerHandler",
@@ -61,11 +64,31 @@ LocalHook = Callable[[Event, list[EntryId], list[Effect], float], list[EntryId]]
 """`(event, subscriptions, effects, now)`: an event is about to be delivered here. Returns which of them to serve."""
 
 
+def _no_records(message: Any, detail: str) -> list[Record]:
+    return []
+
+
 class RelayedHandler(msgspec.Struct, frozen=True):
-    """How a message is handled that any broker may send to any other: its check, which raises `PeerFault`, first."""
+    """How a message is handled that any broker may send to any other.
+
+    A handler sees only messages for its own broker: others go on to their targets before (`overlay_routes.py`).
+    """
 
     handler: MessageHandler
-    check: Callable[[Any], None]
+    check: Callable[[Any], None]  # raises `PeerFault`; called before anything else
+    target: Callable[[Any], NodeId] | None  # the broker that a message is for; None: each that its packet names
+    lost_events: Callable[[Any, str], list[Record]] = _no_records
+    """`(message, detail)`: records of the events that are lost when a message is given up."""
+
+
+class OpenFilters(Protocol):
+    """Knows how filters on a client's own state are routed. (`mobility/context_following.py`)"""
+
+    def subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
+        """Let routing know what a client here wants, by an open filter."""
+
+    def weakest(self, filter: Filter) -> Filter:
+        """What a filter matches in any state of its client."""
 
 
 class Handlers(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,13 +96,19 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
 
     # each is handled by one component, or by the broker itself
     messages: Mapping[type, MessageHandler] = {}  # from a neighbour, over its link
-    relayed: Mapping[type, RelayedHandler] = {}  # from any broker; on a tree, at every hop on the way
+    relayed: Mapping[type, RelayedHandler] = {}  # from any broker, for this one
     client_messages: Mapping[type, ClientHandler] = {}
     timers: Mapping[str, TimerHandler] = {}  # by the first part of the key
     inputs: Mapping[type, InputHandler] = {}
     facts: Mapping[str, Callable[[Fact, list[Effect], float], None]] = {}  # by shared table: another broker's entry
-    relay: MessageHandler | None = None  # relayed messages that come over a link
+    relay: MessageHandler | None = None  # relayed messages that come over a link, for any broker
+    relay_packet: MessageHandler | None = None  # the same in packets; without it, the handlers of `relayed` get them
     attach: ClientHandler | None = None  # a client greets; without it, `Host.attach`
+
+    # what the sessions of the broker, or the broker itself, ask: one component knows it, or none
+    binding: Binding | None = None  # what filters on a client's context mean; without it, nothing
+    retaining: Retaining | None = None  # which events there is room for
+    open_filters: OpenFilters | None = None  # how filters on a client's context are routed
 
     # hooks: every component that wants one is called, in the order of the components
     requests: Mapping[type, RequestHandler] = {}  # by kind of request, after the broker itself

@@ -7,7 +7,10 @@ components.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from godwit.broker.component import ClientHandler, Handlers, MessageHandler, RelayedHandler
+from godwit.broker.component import ClientHandler, Handlers, MessageHandler, OpenFilters, RelayedHandler
+from godwit.broker.effects import Effect
+from godwit.broker.messages import NodeId
+from godwit.broker.session import Binding, Retaining
 
 __all__ = ["Dispatch", "one_each"]
 
@@ -21,11 +24,24 @@ class Dispatch:
         self.messages: dict[type, MessageHandler] = one_each([each.messages for each in every])
         for relay in (each.relay for each in every if each.relay is not None):
             self.messages = one_each([self.messages, dict.fromkeys(self.relayed, relay)])
+        packets = [each.relay_packet for each in every if each.relay_packet is not None]
+        self.relay_packet: MessageHandler = _only_one(packets, "relay packets") or self._handle_relayed
         self.client_messages: dict[type, ClientHandler] = one_each([each.client_messages for each in every])
         self.timers = one_each([each.timers for each in every])
         self.inputs = one_each([each.inputs for each in every])
         self.facts = one_each([each.facts for each in every])
-        self.attach: ClientHandler | None = _only_one([each.attach for each in every if each.attach is not None])
+        self.attach: ClientHandler | None = _only_one(
+            [each.attach for each in every if each.attach is not None], "attach clients"
+        )
+        self.binding: Binding | None = _only_one(
+            [each.binding for each in every if each.binding is not None], "bind filters"
+        )
+        self.retaining: Retaining | None = _only_one(
+            [each.retaining for each in every if each.retaining is not None], "retain events"
+        )
+        self.open_filters: OpenFilters | None = _only_one(
+            [each.open_filters for each in every if each.open_filters is not None], "route open filters"
+        )
         self.requests = {
             kind: [each.requests[kind] for each in every if kind in each.requests]
             for kind in dict.fromkeys(kind for each in every for kind in each.requests)
@@ -54,6 +70,9 @@ class Dispatch:
             each.brings_advertisements for each in every if each.brings_advertisements is not None
         ]
 
+    def _handle_relayed(self, source: NodeId, message: Any, now: float) -> list[Effect]:
+        return self.relayed[type(message)].handler(source, message, now)
+
 
 def one_each(tables: list[Mapping[Any, Any]]) -> dict[Any, Any]:
     """The tables as one; `ValueError` if two of them claim the same key."""
@@ -67,7 +86,7 @@ def one_each(tables: list[Mapping[Any, Any]]) -> dict[Any, Any]:
     return merged
 
 
-def _only_one(handlers: list[Any]) -> Any:
+def _only_one(handlers: list[Any], what: str) -> Any:
     if len(handlers) > 1:
-        raise ValueError("two components of one broker attach clients: one of them must not")
+        raise ValueError(f"two components of one broker {what}: one of them must not")
     return handlers[0] if handlers else None

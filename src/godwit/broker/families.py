@@ -17,7 +17,7 @@ from godwit.broker.routing import Routing
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
 
-__all__ = ["Checks", "MakeRouting", "families", "family_name", "register_family", "routing_of", "tree_of"]
+__all__ = ["Checks", "MakeRouting", "family_name", "register_family", "routing_of", "tree_family"]
 
 Checks = Mapping[type, Callable[[Any], None]]
 MakeRouting = Callable[[NodeId, int, Mapping[NodeId, float], BrokerConfig, Checks], Routing]
@@ -29,11 +29,6 @@ _FAMILIES: Registry[MakeRouting] = Registry("routing family", "godwit.routing_fa
 def register_family(name: str, make: MakeRouting) -> None:
     """Let settings choose a routing family by this name."""
     _FAMILIES.register(name, make)
-
-
-def families() -> tuple[str, ...]:
-    """The names of all routing families."""
-    return _FAMILIES.names()
 
 
 def family_name(config: BrokerConfig) -> str:
@@ -52,14 +47,15 @@ def routing_of(
     return _FAMILIES.part(family_name(config))(name, incarnation, neighbours, config, checks)
 
 
-def tree_of(
+def tree_family(
     name: NodeId,
     incarnation: int,
     neighbours: Mapping[NodeId, float],
     config: BrokerConfig,
+    checks: Checks,
     further: FurtherEntries | None = None,
 ) -> Routing:
-    """The tree family; `further` are entries besides those of subscriptions."""
+    """The tree family; `further`: entries of another kind that it routes besides (`further_entries.py`)."""
     return TreeRouting(
         name,
         neighbours,
@@ -69,12 +65,6 @@ def tree_of(
         excess_max=config.excess_max,
         further=further,
     )
-
-
-def _tree(
-    name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
-) -> Routing:
-    return tree_of(name, incarnation, neighbours, config)
 
 
 def _graph(
@@ -90,6 +80,6 @@ def _spcf(
     return GraphRouting(name, incarnation, neighbours, further=checks, forwarding=forwarding)
 
 
-register_family("tree", _tree)
+register_family("tree", tree_family)
 register_family("graph", _graph)
 register_family("spcf", _spcf)

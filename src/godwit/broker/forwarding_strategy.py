@@ -31,7 +31,7 @@ class GraphTables(Protocol):
         """The number of this broker's life."""
 
     @property
-    def lives(self) -> Mapping[NodeId, int]:
+    def incarnations(self) -> Mapping[NodeId, int]:
         """The brokers that are known, and the number of the life of each."""
 
     @property

@@ -88,7 +88,7 @@ ENTRIES_MAX = 1_000_000  # from one broker
 class GraphState(msgspec.Struct, frozen=True, tag=True):
     """The tables of one broker. The indexes follow from them."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     topology: TopologyState
     channels: ChannelsState
     open: tuple[NodeId, ...]
@@ -143,9 +143,9 @@ class GraphRouting:
         return self.channels.incarnation
 
     @property
-    def lives(self) -> Mapping[NodeId, int]:
+    def incarnations(self) -> Mapping[NodeId, int]:
         """The brokers that are known, and the number of the life of each."""
-        return self.channels.lives
+        return self.channels.incarnations
 
     # ------------------------------------------------------------ clients here
 
@@ -188,7 +188,7 @@ class GraphRouting:
             self.early.append(event)
             if len(self.early) > EARLY_MAX:
                 publisher, sequence = self.early.popleft().id
-                if not self.channels.lives:
+                if not self.channels.incarnations:
                     why = "a newborn broker that knows nobody keeps no more"
                     answers.append(Trace(Record("lost", "", "Publish", publisher, sequence, detail=why)))
         return answers
@@ -368,7 +368,7 @@ class GraphRouting:
             case LostNumbers():  # what is lost may have been a subscription
                 self.untold[source] = None
             case Nack():  # rule 7
-                return self._tell_everything(source, self.channels.lives[source])
+                return self._tell_everything(source, self.channels.incarnations[source])
             case _ if type(message) in self.forwarding.checks:
                 return self.forwarding.on_message(source, message)
             case _ if type(message) in self.further:
@@ -404,7 +404,7 @@ class GraphRouting:
 
     def _meet(self, broker: NodeId, incarnation: int) -> list[Answer]:
         """Whoever is new, or starts a new life, is told everything. (rules 3 to 6)"""
-        known = self.channels.lives.get(broker, 0)
+        known = self.channels.incarnations.get(broker, 0)
         if incarnation <= known:
             return []
         self.forwarding.on_meet(broker)
@@ -426,10 +426,10 @@ class GraphRouting:
     def _begin_life(self, incarnation: int) -> list[Answer]:
         """A life that this broker has forgotten had its number: go on as another, and tell everyone everything."""
         answers = self._flood(self.topology.own, besides="")
-        lives = self.channels.lives
+        incarnations = self.channels.incarnations
         past = self.channels.begin_life(incarnation)
-        for broker in sorted(lives):
-            answers += self._meet(broker, lives[broker])
+        for broker in sorted(incarnations):
+            answers += self._meet(broker, incarnations[broker])
         told = {event.id for event in self.early or ()}
         for packet in past:  # sent under the wrong number: its targets have dropped it
             message: Any = packet.message
@@ -448,11 +448,11 @@ class GraphRouting:
 
     def _check(self, packet: Packet) -> None:
         """`PeerFault` when no honest neighbour passes this packet on."""
-        lives, brokers_max = self.channels.lives, self.topology.brokers_max
+        incarnations, brokers_max = self.channels.incarnations, self.topology.brokers_max
         check_packet(packet, brokers_max, self.checks)
         if packet.source == self.broker and packet.incarnation > self.channels.incarnation:
             raise PeerFault(f"a packet of this broker in a life {packet.incarnation} that it never had")
-        if self.broker in packet.targets and packet.source not in lives and len(lives) >= brokers_max:
+        if self.broker in packet.targets and packet.source not in incarnations and len(incarnations) >= brokers_max:
             raise PeerFault(f"{packet.source} is one broker more than the {brokers_max} that are allowed")
 
     def snapshot(self) -> GraphState:

@@ -37,12 +37,12 @@ class SubscriptionForwarding:
 
     def on_subscribe(self, id: EntryId, filter: Filter) -> list[Answer]:
         """Find D, send it towards D. [spcf §3.1.2] GSF: D is everyone."""
-        receivers = sorted(self.tables.lives)  # step 2
+        receivers = sorted(self.tables.incarnations)  # step 2
         return self.tables.tell(receivers, Subscribe(id, filter))  # steps 3, 4
 
     def on_unsubscribe(self, id: EntryId) -> list[Answer]:
         """The same with the filter removed. [spcf §3.1.2]"""
-        return self.tables.tell(sorted(self.tables.lives), Unsubscribe(id))
+        return self.tables.tell(sorted(self.tables.incarnations), Unsubscribe(id))
 
     def set_context(self, client: NodeId, context: Attributes | None) -> list[Answer]:
         """A context is matched where an event is delivered, and nowhere else. [spcf §4]"""

@@ -1,4 +1,8 @@
-"""Host: all that a component may touch of the broker that it is part of."""
+"""Host: what a broker offers to its components, and all that they may use of it.
+
+`Broker` (`broker.py`) implements it. What each method does to links, routing and sessions is said here; the methods of
+`Broker` say how.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
@@ -15,19 +19,9 @@ from godwit.broker.sessions import RemovedEntries, Sessions
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
 
-__all__ = ["Host", "OpenFilters"]
+__all__ = ["Host"]
 
 Kind = TypeVar("Kind")
-
-
-class OpenFilters(Protocol):
-    """Knows how filters on a client's own state are routed. (`mobility/context_following.py`)"""
-
-    def subscribe(self, id: EntryId, filter: Filter, effects: list[Effect], now: float) -> None:
-        """Let routing know what a client here wants, by an open filter."""
-
-    def weakest(self, filter: Filter) -> Filter:
-        """What a filter matches in any state of its client."""
 
 
 class Host(Protocol):
@@ -41,7 +35,6 @@ class Host(Protocol):
     routing: Routing
     relayed: Mapping[type, RelayedHandler]
     facts: Mapping[str, Callable[[Fact, list[Effect], float], None]]
-    open_filters: OpenFilters | None
 
     # ------------------------------------------------------------ routing
 
@@ -61,7 +54,7 @@ class Host(Protocol):
         """Let routing know the context of a client; None: it is not here, or its context is not known."""
 
     def tell_context(self, client: NodeId, effects: list[Effect], now: float) -> None:
-        """The same for a client with a session here, or whose session has ended."""
+        """Let routing know the context of a client as its session has it; without a session, that it is not here."""
 
     # ------------------------------------------------------------ sessions
 

@@ -55,8 +55,8 @@ class Retained:
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
-        host.sessions.retained = self
         return Handlers(
+            retaining=self,
             requests={Retain: self._on_retain, Subscribe: self._on_subscribe},
             facts={RETAINED: lambda fact, effects, now: self.on_fact(fact, now)},
             on_limits=self._on_limits,

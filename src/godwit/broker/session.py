@@ -14,7 +14,7 @@ figures of that one settled.
 *Paper.* [mobile §4.3] queue purging: the receipt is ours.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -151,6 +151,16 @@ class Session:
         self._settled = NO_RECEIPT  # all that receipts which came have said, added up
         self._told = NO_RECEIPT  # the same with the last receipt, which may have come or not
         self._accepted_then = 0  # when the last receipt was written
+
+    def adopt_advertisements(self, advertisements: Mapping[str, Filter]) -> None:
+        """The client says from now on what it publishes: this, besides what it has said before."""
+        self.advertisements.update(advertisements)
+        self.has_advertised = True
+
+    def suppress(self, event: Event, reason: str) -> Trace:
+        """Leave out an event that the session has had, or that its client does not want any more."""
+        self.suppressed += 1
+        return Trace(Record("suppressed", self.client, "", event.publisher, event.sequence, detail=reason))
 
     # ------------------------------------------------------------ the client's context
 

@@ -212,7 +212,7 @@ class ContextForwarding:
 
     def set_context(self, client: NodeId, context: Attributes | None) -> list[Answer]:
         """The three cases of [spcf §3.1.2]: nothing to add, one to add and one to remove, one to add."""
-        before, everyone = self.own.number_of_client(client), sorted(self.tables.lives)
+        before, everyone = self.own.number_of_client(client), sorted(self.tables.incarnations)
         steps = self.own.put(client, context)
         after = self.own.number_of_client(client)
         answers: list[Answer] = []
@@ -238,7 +238,7 @@ class ContextForwarding:
         """Whoever has a subscription that matches, of a client that may be meant; and whom rule 3 adds."""
         number = self.own.number_of(context_of(event))
         if not number:
-            return set(self.tables.lives)
+            return set(self.tables.incarnations)
         homes = set(self.awaiting.get(number, ()))
         if event.to is None or event.to == TRUE:
             homes.update(home for home, _ in found)
@@ -268,16 +268,6 @@ class ContextForwarding:
         contexts = len(self.own) + sum(len(other.described) for other in self.others.values())
         placed = sum(len(other.places) for other in self.others.values())
         return {"contexts": contexts, "placed": placed, "classes": len(self.classes)}
-
-    def in_vain(self) -> int:
-        """How many subscriptions of others are here that match no client's context: summaries have attracted them."""
-        exact = list(self.own.exact.values())
-        return sum(
-            len(ids)
-            for other in self.others.values()
-            for asked, ids in other.classes.items()
-            if not any(asked.holds(context) for context in exact)
-        )
 
     # ------------------------------------------------------------ what other brokers say
 
@@ -312,7 +302,7 @@ class ContextForwarding:
     def _on_context_added(self, source: NodeId, other: OtherBroker, message: ContextAdded) -> list[Answer]:
         """A context attracts the subscriptions that may match it. [spcf §3.1.2]"""
         number, described = message.number, message.described
-        if message.incarnation != self.tables.lives[source]:  # rule 6
+        if message.incarnation != self.tables.incarnations[source]:  # rule 6
             return []
         if (
             number not in other.firsts
@@ -385,7 +375,7 @@ class ContextForwarding:
                 yield InContext(client, number)
         if broker in self.others:
             yield from (
-                SubscriptionsComplete(self.tables.lives[broker], number) for number in self.others[broker].firsts
+                SubscriptionsComplete(self.tables.incarnations[broker], number) for number in self.others[broker].firsts
             )
 
 

@@ -82,7 +82,7 @@ from godwit.filters.language import as_filter
 from godwit.filters.references import LOCATION, is_open
 from godwit.filters.values import Value
 from godwit.mobility.attach_policies.carry import SEEN_WINDOW
-from godwit.mobility.modes import ASKING, MODES
+from godwit.mobility.modes import MODES
 from godwit.mobility.move_messages import MoveOut, TrimConnectionLog
 from godwit.seen import Seen
 from godwit.trace import Record
@@ -374,7 +374,7 @@ class Client:
 
         In the mode `carry` the new broker begins with what is wanted now; in `naive`, `ask`, `named` it hears nothing.
         """
-        if self.config.mode in ("naive", *ASKING):
+        if self.config.mode in ("naive", "ask", "named"):
             return ()
         if self.config.mode == "carry":
             return tuple(wish for wish in self.wanted.values() if isinstance(wish, Subscribe | Advertise))

@@ -1,7 +1,8 @@
 """A client that is here and whose session is not yet: what its new border broker keeps of it, and its phases.
 
-*Theory.* `TRANSITIONS` is the life of an arrival. An arrival begins by asking: in the modes that bring nothing, first
-what the client wants, then for the session itself. The session comes in parts. In the graph family it may have to wait
+*Theory.* `TRANSITIONS` is the life of an arrival. An arrival begins by asking: of a client that brings nothing, first
+what it wants, then for the session itself. What else differs between modes is asked of the mode's policy
+(`ArrivalVariant`). The session comes in parts. In the graph family it may have to wait
 until all brokers have flushed (`transfer_barrier.py`). Then the client is let in, with its session (`done`) or with a
 new one (`lost`); or the client is elsewhere and nothing stays here (`superseded`).
 
@@ -13,7 +14,10 @@ new one (`lost`); or the client is elsewhere and nothing stays here (`superseded
 3. Of what is replayed, as much is kept as a queue may hold. What is left out is recorded.
 4. A client that was let in elsewhere while it was looked for here, and comes again, is looked for anew: what is left of
    the time for the old search is not that of this one, and the session would be given up too early.
-5. Every change of phase is in `TRANSITIONS`; any other is a fault of this program.
+5. Every change of phase is in `TRANSITIONS`; any other is a fault of this program. What can be done with an arrival is
+   asked of the same table (`may`): its client is let in with the session exactly where `FINISH` is allowed.
+6. A broker may be superseded in any phase, while a session is still on its way to it: `superseded_by` is no phase.
+   Nor is `knows_wishes`: a part of the session may come before anybody has said what the client wants.
 """
 
 from enum import StrEnum
@@ -22,18 +26,19 @@ from typing import Protocol
 import msgspec
 from msgspec import structs
 
-from godwit.broker.effects import Effect
+from godwit.broker.effects import Close, Effect, Tell
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Advertise, Attach, NodeId, Subscribe
+from godwit.broker.messages import Advertise, Attach, Bye, NodeId, Subscribe
 from godwit.broker.queues import event_size
 from godwit.broker.session import Binding, Session
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, any_of
 from godwit.filters.references import is_open
-from godwit.mobility.modes import ASKING
 from godwit.mobility.move_messages import AskInterests, Relocate, Replay
 
 __all__ = ["TRANSITIONS", "Arrival", "ArrivalState", "ArrivalVariant", "FlushKey", "Phase", "Step", "diagram"]
+
+BUFFER_MAX = 10_000
 
 FlushKey = tuple[NodeId, int, NodeId]
 """Client, attempt, and the broker whose `Flush` it is."""
@@ -81,7 +86,8 @@ TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
         Step.FORGET: Phase.SUPERSEDED,
     },
     Phase.FLUSHING: {
-        Step.PART: Phase.RECEIVING,
+        Step.PART: Phase.FLUSHING,
+        Step.WHOLE: Phase.FLUSHING,
         Step.FINISH: Phase.DONE,
         Step.FORGET: Phase.SUPERSEDED,
     },
@@ -95,7 +101,8 @@ TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
 def diagram() -> str:
     """The life of an arrival, as a Mermaid state diagram."""
     name = {phase: str(phase).replace(" ", "_") for phase in Phase}
-    lines = ["stateDiagram-v2", "    [*] --> asking_wishes: ask, named", "    [*] --> asking_session: other modes"]
+    lines = ["stateDiagram-v2", "    [*] --> asking_wishes: the client brings nothing"]
+    lines.append("    [*] --> asking_session: the client brings what it wants")
     for phase, steps in TRANSITIONS.items():
         lines += [f"    {name[phase]} --> {name[after]}: {step}" for step, after in steps.items()]
         if not steps:
@@ -118,8 +125,7 @@ class ArrivalState(msgspec.Struct, frozen=True, omit_defaults=True):
     gives_up_at: float = 0.0
     asks: int = 0
     trail: tuple[NodeId, ...] = ()
-    is_superseded: bool = False
-    superseded_by: NodeId = ""
+    superseded_by: NodeId | None = None
     flushes: FlushKey | None = None
     knows_wishes: bool = True
 
@@ -127,7 +133,15 @@ class ArrivalState(msgspec.Struct, frozen=True, omit_defaults=True):
 class Arrival:
     """A client that is here and whose session is not yet."""
 
-    def __init__(self, attach: Attach, connection: str | None, asserted: Attributes | None = None) -> None:
+    def __init__(
+        self,
+        attach: Attach,
+        connection: str | None,
+        asserted: Attributes | None = None,
+        *,
+        gives_up_at: float = 0.0,
+        knows_wishes: bool = True,
+    ) -> None:
         self.attach = attach
         self.connection = connection
         self.asserted = asserted  # what is vouched for of its context; None: it has not come itself
@@ -138,14 +152,13 @@ class Arrival:
         self.events = 0  # in these
         self.bytes = 0
         self.next: Relocate | None = None  # who has asked for it since
-        self.gives_up_at = 0.0
+        self.gives_up_at = gives_up_at
         self.asks = 0
         self.trail = list(attach.tried)  # who else may have it, the likeliest last
-        self.is_superseded = False
-        self.superseded_by: NodeId = ""  # who has told us so
-        self.flushes: FlushKey | None = None  # the session is whole; these must flush before its client comes in
-        self.knows_wishes = attach.mode not in ASKING
-        self.phase = Phase.ASKING_SESSION if self.knows_wishes else Phase.ASKING_WISHES
+        self.superseded_by: NodeId | None = None  # who has told us that the client is elsewhere
+        self.flushes: FlushKey | None = None  # flushing: which `Flush` must be answered before its client comes in
+        self.knows_wishes = knows_wishes
+        self.phase = Phase.ASKING_SESSION if knows_wishes else Phase.ASKING_WISHES
 
     def snapshot(self) -> ArrivalState:
         """All of it."""
@@ -162,7 +175,6 @@ class Arrival:
             gives_up_at=self.gives_up_at,
             asks=self.asks,
             trail=tuple(self.trail),
-            is_superseded=self.is_superseded,
             superseded_by=self.superseded_by,
             flushes=self.flushes,
             knows_wishes=self.knows_wishes,
@@ -171,17 +183,31 @@ class Arrival:
     @classmethod
     def restored(cls, state: ArrivalState) -> "Arrival":
         """The arrival that was written down."""
-        arrival = cls(state.attach, state.connection, state.asserted)
+        arrival = cls(
+            state.attach,
+            state.connection,
+            state.asserted,
+            gives_up_at=state.gives_up_at,
+            knows_wishes=state.knows_wishes,
+        )
         arrival.phase = Phase(state.phase)
         arrival.subscriptions = {subscribe.id[1]: subscribe for subscribe in state.subscriptions}
         arrival.advertisements = dict(state.advertisements)
         arrival.buffer, arrival.parts, arrival.trail = list(state.buffer), list(state.parts), list(state.trail)
         sizes = [event_size(item.event) for part in state.parts for item in part.items]
         arrival.events, arrival.bytes = len(sizes), sum(sizes)
-        arrival.next, arrival.gives_up_at, arrival.asks = state.next, state.gives_up_at, state.asks
-        arrival.is_superseded, arrival.superseded_by = state.is_superseded, state.superseded_by
-        arrival.flushes, arrival.knows_wishes = state.flushes, state.knows_wishes
+        arrival.next, arrival.asks = state.next, state.asks
+        arrival.superseded_by, arrival.flushes = state.superseded_by, state.flushes
         return arrival
+
+    def may(self, step: Step) -> bool:
+        """Whether the phase allows this step. (rule 5)"""
+        return step in TRANSITIONS[self.phase]
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether a part of the session is here, so that its client can be let in with it."""
+        return self.may(Step.FINISH)
 
     def step(self, step: Step) -> None:
         """Go on to the next phase. (rule 5)"""
@@ -189,27 +215,74 @@ class Arrival:
         assert after is not None, f"an arrival that is {self.phase}, and {step}"
         self.phase = after
 
-    def question(self, broker: NodeId, incarnation: int) -> AskInterests | Relocate:
-        """What this broker asks next: what the client wants, or for its session."""
+    def question(self, broker: NodeId, incarnation: int, *, asks_wishes: bool) -> AskInterests | Relocate:
+        """What this broker asks next: what the client wants, if its mode asks that and it is not known; or for its
+        session.
+        """
         attach = self.attach
-        if attach.mode in ASKING and not self.knows_wishes:
+        if asks_wishes and not self.knows_wishes:
             return AskInterests(attach.client, attach.home, broker, attach.attempt)
+        self.asks += 1
         return Relocate(attach.client, attach.home, broker, attach.attempt, incarnation)
 
     def learn(self, wanted: tuple[Subscribe | Advertise, ...]) -> None:
         """What the client wants is known now."""
         self.attach = structs.replace(self.attach, wanted=wanted)
         self.knows_wishes = True
-        if self.phase is Phase.ASKING_WISHES:
+        if self.may(Step.WISHES):
             self.step(Step.WISHES)
 
-    def come_again(self, attach: Attach, connection: str, gives_up_at: float) -> bool:
-        """The client has come over another connection. Whether it was let in elsewhere since: rule 4."""
-        is_another = attach.mode != "named" and attach.since != self.attach.since and self.flushes is None
-        self.attach, self.connection, self.is_superseded, self.trail = attach, connection, False, list(attach.tried)
-        if is_another:
-            self.gives_up_at = gives_up_at
-        return is_another
+    def flush(self, flushes: FlushKey, gives_up_at: float) -> None:
+        """The session is whole: its client comes in when this `Flush` is answered, or at that time."""
+        self.step(Step.WHOLE)
+        self.flushes, self.gives_up_at = flushes, gives_up_at
+
+    def was_elsewhere(self, attach: Attach) -> bool:
+        """Whether a client that comes again was let in elsewhere since, as its greeting says."""
+        return attach.since != self.attach.since and self.phase is not Phase.FLUSHING
+
+    def come_again(self, attach: Attach, connection: str, asserted: Attributes) -> None:
+        """The client has come over another connection."""
+        self.attach, self.connection, self.asserted = attach, connection, asserted
+        self.next, self.superseded_by, self.trail = None, None, list(attach.tried)
+
+    def on_closed(self, connection: str) -> None:
+        """A connection is gone, perhaps the client's."""
+        if self.connection == connection:
+            self.connection = None
+
+    def hang_up(self, reason: str) -> list[Effect]:
+        """Close the client's connection, if there is one."""
+        connection, self.connection = self.connection, None
+        return [] if connection is None else [Tell(connection, Bye(reason)), Close(connection, reason)]
+
+    def send_on(self, message: Relocate) -> None:
+        """The session goes on to the broker that has asked for it, when it has come."""
+        self.next = message
+
+    def supersede(self, by: NodeId) -> None:
+        """The client is elsewhere, as the broker `by` says."""
+        self.superseded_by = by
+
+    def keep(self, event: Event, names: tuple[str, ...]) -> bool:
+        """Keep what has come for these subscriptions; False: there is no room."""
+        if len(self.buffer) >= BUFFER_MAX:
+            return False
+        self.buffer.append((event, names))
+        return True
+
+    def wait_until(self, gives_up_at: float) -> None:
+        """The session is given up at that time, and not as was said before. (rule 4)"""
+        self.gives_up_at = gives_up_at
+
+    def look_at(self, home: NodeId) -> None:
+        """The session may be at this broker."""
+        self.attach = structs.replace(self.attach, home=home)
+
+    def resume(self, attach: Attach, session: Session) -> Attach:
+        """The session has come, and knows the client's context; the greeting with it."""
+        self.attach = structs.replace(attach, context=session.context)
+        return self.attach
 
     def want(self, wish: Subscribe | Advertise, limits: Limits, binding: Binding) -> None:
         """Its session may hold this, too. Rules 1, 2."""
@@ -247,7 +320,13 @@ class Arrival:
 
 
 class ArrivalVariant(Protocol):
-    """What a mode does otherwise for a client that has turned up here."""
+    """What differs between modes for a client that has turned up here."""
+
+    asks_wishes: bool
+    """Whether the client brings nothing with it, so that its old broker is asked first what it wants."""
+
+    says_when_let_in: bool
+    """Whether `Attach.since` says when the client was last let in anywhere."""
 
     def resume(self, attach: Attach, session: Session) -> Attach:
         """The greeting for a session that has come."""

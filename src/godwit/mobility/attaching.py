@@ -21,7 +21,7 @@ from godwit.errors import PeerFault
 from godwit.mobility.move_checks import check_wanted
 from godwit.mobility.relocation import Relocation
 
-__all__ = ["AttachPolicy", "Attaching", "Greet"]
+__all__ = ["AttachPolicy", "Attaching", "Greet", "admit"]
 
 Greet = Callable[[str, Attach, float], list[Effect]]
 """`(connection, message, now)`: a client greets."""
@@ -35,7 +35,7 @@ class AttachPolicy(Component, Protocol):
 
 
 class Attaching:
-    """The desk where clients greet."""
+    """Where clients greet."""
 
     label = "attaching"
     host: Host
@@ -48,7 +48,7 @@ class Attaching:
     ) -> None:
         self.relocation = relocation
         self.policies = dict(policies)
-        self._greeters = dict(greeters or {})  # by mode: what completes a greeting before it comes to the desk
+        self._greeters = dict(greeters or {})  # by mode: what completes a greeting before the client is admitted
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
@@ -70,15 +70,22 @@ class Attaching:
         waiting = (arrival.connection for arrival in self.relocation.arrivals.values())
         if self.host.sessions.client_of(connection) is not None or connection in waiting:
             raise PeerFault("Attach for the second time on one connection")
-        return self._greeters.get(message.mode, self.come)(connection, message, now)
+        greet = self._greeters.get(message.mode)
+        if greet is not None:
+            return greet(connection, message, now)
+        return admit(self.relocation, self.policies[message.mode], connection, message, now)
 
-    def come(self, connection: str, message: Attach, now: float) -> list[Effect]:
-        """A client that says where its session is comes, or one for which that is known. (rule 2)"""
-        client = message.client
-        arrival = self.relocation.arrivals.get(client)
-        if arrival is not None:
-            return self.relocation.attach_again(arrival, connection, message, now)
-        if self.host.sessions.session(client) is None and not self.relocation.has_room():
-            reason = f"this broker has no room for more than {self.host.config.limits.sessions_max} sessions"
-            return [Tell(connection, Bye(reason)), Close(connection, reason)]
-        return self.policies[message.mode].attach(connection, message, now)
+
+def admit(relocation: Relocation, policy: AttachPolicy, connection: str, message: Attach, now: float) -> list[Effect]:
+    """Let a client go on waiting for its session, or attach it by its policy. (rule 2)
+
+    The greeting says where the session is, as far as anybody knows.
+    """
+    client, host = message.client, relocation.host
+    arrival = relocation.arrivals.get(client)
+    if arrival is not None:
+        return relocation.attach_again(arrival, connection, message, now)
+    if host.sessions.session(client) is None and not relocation.has_room():
+        reason = f"this broker has no room for more than {host.config.limits.sessions_max} sessions"
+        return [Tell(connection, Bye(reason)), Close(connection, reason)]
+    return policy.attach(connection, message, now)

@@ -47,9 +47,12 @@ class ContextFollowing:
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
-        host.sessions.binding = self.movements
-        host.open_filters = self
-        return Handlers(on_context=self._on_context, on_round_trip=self._on_round_trip)
+        return Handlers(
+            binding=self.movements,
+            open_filters=self,
+            on_context=self._on_context,
+            on_round_trip=self._on_round_trip,
+        )
 
     def snapshot(self) -> None:
         """Nothing: states are the sessions', and what routing knows of them is routing's."""

@@ -29,6 +29,8 @@ __all__ = [
     "attach_policy_names",
     "component_names",
     "further_components",
+    "mode_names",
+    "mode_of",
     "register_attach_policy",
     "register_component",
 ]
@@ -69,6 +71,18 @@ def component_names() -> tuple[str, ...]:
 def attach_policy_names() -> tuple[str, ...]:
     """Every name that `BrokerConfig.attach_policies` may hold."""
     return _POLICIES.names()
+
+
+def mode_names() -> tuple[str, ...]:
+    """Every mode that a client may move in: those of every broker, and the attach policies from outside."""
+    return tuple(dict.fromkeys((*MODES, *_POLICIES.names())))
+
+
+def mode_of(name: str) -> Mode:
+    """What the mode of that name promises; an attach policy is loaded. An unknown name is a `ConfigurationError`."""
+    if name not in MODES:
+        MODES[name] = _POLICIES.part(name).promises
+    return MODES[name]
 
 
 def further_components(names: tuple[str, ...]) -> list[Component]:

@@ -8,9 +8,8 @@ from functools import partial
 
 from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
-from godwit.broker.families import Checks, routing_of, tree_of
+from godwit.broker.families import tree_family
 from godwit.broker.messages import NodeId
-from godwit.broker.routing import Routing
 from godwit.broker.standard_components import standard_components
 from godwit.mobility.attach_policies.ask import AskPolicy
 from godwit.mobility.attach_policies.carry import CarryPolicy
@@ -61,7 +60,6 @@ def mobile_broker(
         **others,
     }
     attaching = Attaching(relocation, policies, {"named": whereabouts.greet})
-    whereabouts.desk = attaching
     return Broker(
         name,
         neighbours,
@@ -85,19 +83,5 @@ def mobile_broker(
             *further_components(config.components),
             standard.gossip,
         ],
-        make_routing=partial(_routing_of, followed),
+        make_routing=None if followed is None else partial(tree_family, further=followed),
     )
-
-
-def _routing_of(
-    followed: FollowedFilters | None,
-    name: NodeId,
-    incarnation: int,
-    neighbours: Mapping[NodeId, float],
-    config: BrokerConfig,
-    checks: Checks,
-) -> Routing:
-    """The family that `config` names; its tree follows the states of clients."""
-    if followed is None:
-        return routing_of(name, incarnation, neighbours, config, checks)
-    return tree_of(name, incarnation, neighbours, config, followed)

@@ -16,13 +16,13 @@ events, some deliver twice or out of order, and a checker may hold each only to 
 """
 
 from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 
-__all__ = ["ASKING", "MODES", "Mode", "table"]
+__all__ = ["MODES", "NOTHING", "Mode", "table"]
 
-ASKING = ("ask", "named")
-"""In these the new broker has to ask the old one what the client wants."""
+NOTHING = "nothing"
 
 
 class Mode(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,8 +34,13 @@ class Mode(msgspec.Struct, frozen=True, kw_only=True):
     unique: bool  # nothing comes twice
     ordered: bool  # one publisher's events come in their order
     cost: str  # control messages of a move over a distance of d hops in a network of n brokers
-    leaves: str = "nothing"  # what stays at a broker after a move, besides a bounded memory of where the client went
+    leaves: str = NOTHING  # what stays at a broker after a move, besides a bounded memory of where the client went
     for_publishers: bool = False  # a way for who publishes; events that others receive from it are what it promises
+    for_all: bool = False  # publishers may use it as subscribers do
+
+    def suits(self, who: Literal["subscribers", "publishers"]) -> bool:
+        """Whether such clients can move in this mode."""
+        return self.for_all or self.for_publishers == (who == "publishers")
 
 
 MODES: dict[str, Mode] = {
@@ -46,6 +51,7 @@ MODES: dict[str, Mode] = {
         unique=True,
         ordered=True,
         cost="O(d)",
+        for_all=True,
     ),
     "ask": Mode(
         paper="mobile §4.3",
@@ -62,6 +68,7 @@ MODES: dict[str, Mode] = {
         unique=True,
         ordered=True,
         cost="O(d), one round trip more, and O(n) to tell where the session is",
+        for_all=True,
     ),
     "carry": Mode(
         paper="mobile §4.3",
@@ -134,7 +141,7 @@ def table(names: Iterable[str]) -> str:
     lines.append("|---" * 9 + "|")
     for name in names:
         mode = MODES[name]
-        of = "publishers" if mode.for_publishers else "all" if name in ("relocate", "named") else "subscribers"
+        of = "all" if mode.for_all else "publishers" if mode.for_publishers else "subscribers"
         promises = (mode.complete, mode.unique, mode.ordered)
         said = " | ".join("yes" if promise else "no" for promise in promises)
         lines.append(f"| `{name}` | {of} | {mode.what} | {said} | {mode.cost} | {mode.leaves} | [{mode.paper}] |")

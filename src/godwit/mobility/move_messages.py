@@ -47,7 +47,7 @@ class Relocate(msgspec.Struct, frozen=True, tag=True):
     home: NodeId
     to: NodeId
     attempt: int
-    life: int = 1  # of `to`, which loses count of a session's numbers when it loses its memory
+    to_incarnation: int = 1  # of `to`, which loses count of a session's numbers when it loses its memory
 
 
 class Replay(msgspec.Struct, frozen=True, tag=True):
@@ -60,7 +60,7 @@ class Replay(msgspec.Struct, frozen=True, tag=True):
     items: tuple[QueuedEvent, ...]
     is_last: bool
     has_published: bool = False  # graph family: its client has, here; let it publish when all have `Flushed`
-    life: int = 1  # of `to`, that asked for it
+    to_incarnation: int = 1  # of `to`, when it asked for it
 
 
 class Superseded(msgspec.Struct, frozen=True, tag=True):

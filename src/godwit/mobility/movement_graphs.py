@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from godwit.errors import BadValue
-from godwit.filters.regions import distance_m
 from godwit.filters.values import Point, Value, checked_value, identity
 
 __all__ = ["Drift", "Movement", "MovementGraph", "from_edges", "grid", "line", "parse", "road_network"]
@@ -82,12 +81,6 @@ class MovementGraph:
         for place in places:
             found.update(self._reached(self._number(place), steps))
         return tuple(self.places[number] for number in sorted(found))
-
-    def place_at(self, point: Point) -> str:
-        """The place that lies nearest; of several, the first."""
-        if not self.positions:
-            raise BadValue("no place of the movement graph has a position")
-        return min(self.positions, key=lambda name: distance_m(self.positions[name], point))
 
     def _number(self, place: Value) -> int:
         number = self._numbers.get(identity(place))

@@ -3,7 +3,7 @@
 *Theory.* On a tree neighbours tell each other which brokers they lead to (`ReachableBrokers`), and a message goes from
 hop to hop; every hop may hold it back, so that it does not overtake subscriptions. In the graph family the channels
 lead everywhere, and a message travels in a packet, behind all that was sent to the same broker before. Other components
-declare the messages that travel so (`Handlers.relayed`); this one brings them.
+declare the messages that travel so (`Handlers.relayed`), and which broker each is for; this one brings them there.
 
 *Rules.*
 1. A broker whose tables are not whole yet holds these messages back as it holds events, for `HOLD_S` at most.
@@ -12,6 +12,7 @@ declare the messages that travel so (`Handlers.relayed`); this one brings them.
 3. Names are gathered for `GATHER_S` before they are passed on: when a network of n brokers starts, each link bears a
    few messages of many names, and not n of one.
 4. What no honest broker sends is a `PeerFault`, before anything is changed.
+5. A message that is not for this broker goes on to its target, and no other component sees it.
 """
 
 from collections.abc import Callable
@@ -26,10 +27,10 @@ from godwit.broker.host import Host
 from godwit.broker.messages import NodeId
 from godwit.broker.state_types import AnyMessage
 from godwit.errors import PeerFault
-from godwit.mobility.move_messages import ReachableBrokers
+from godwit.mobility.move_messages import Collected, ReachableBrokers, Replay
 from godwit.trace import Record
 
-__all__ = ["HOLD_S", "OverlayRoutes", "OverlayRoutesState"]
+__all__ = ["HOLD_S", "OverlayRoutes", "OverlayRoutesState", "lost_items"]
 
 HOLD_S = 30.0
 HOLD_TIMER = "hold moves"
@@ -40,6 +41,7 @@ UNSENT_MAX = 10_000
 UNSENT_EACH_MAX = 1_000
 UNSENT_S = 120.0  # a broker that asks for a session waits no longer, either
 UNSENT_TIMER = "unsent"
+NO_ROUTE = "no way to this broker"
 
 
 class OverlayRoutesState(msgspec.Struct, frozen=True, tag=True):
@@ -73,6 +75,7 @@ class OverlayRoutes:
         return Handlers(
             messages={ReachableBrokers: self.on_reachable_brokers},
             relay=self.on_relayed,
+            relay_packet=self._bring,
             timers={NEWS_TIMER: self._on_news_due, UNSENT_TIMER: self._on_unsent_due, HOLD_TIMER: self._on_hold_due},
             on_link_open=self._on_link_open,
             on_broker_met=lambda broker, again, now: self._send_waiting(broker, now),
@@ -99,11 +102,12 @@ class OverlayRoutes:
 
     def knows(self, broker: NodeId) -> bool:
         """Whether there is a route to a broker, or will be when it can be reached."""
-        return broker in (self.routes if self.graph is None else self.graph.channels.lives)
+        return broker in (self.routes if self.graph is None else self.graph.channels.incarnations)
 
     def others(self, besides: NodeId) -> list[NodeId]:
         """Graph family: every broker that is known, without this one and another."""
-        return [] if self.graph is None else [name for name in sorted(self.graph.channels.lives) if name != besides]
+        known = {} if self.graph is None else self.graph.channels.incarnations
+        return [name for name in sorted(known) if name != besides]
 
     def watch(self, on_reached: Callable[[tuple[NodeId, ...], float], list[Effect]]) -> None:
         """Call this when routes to new brokers are known. Tree family."""
@@ -149,21 +153,29 @@ class OverlayRoutes:
     # ------------------------------------------------------------ messages that come
 
     def on_relayed(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
-        """A relayed message: handled at once, or when the tables are whole."""
+        """A relayed message: brought to its target at once, or when the tables are whole."""
         if self.graph is not None:
             raise PeerFault(f"a {type(message).__name__} beside a packet: brokers of a graph put it into one")
         self.host.relayed[type(message)].check(message)
         if not self.host.routing.is_whole():
             return self._hold(peer, message, now)
-        return self._handled(peer, message, now)
+        return self._bring(peer, message, now)
+
+    def _bring(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
+        """A message that came from `peer`, or from here: pass it on, or let it be handled. (rule 5)"""
+        target = self._target(message)
+        return self._handled(peer, message, now) if target == self.host.name else self.send_to(target, message, now)
+
+    def _target(self, message: Any) -> NodeId:
+        target = self.host.relayed[type(message)].target
+        return self.host.name if target is None else target(message)
 
     def _handled(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
         return self.host.relayed[type(message)].handler(peer, message, now)
 
     def _hold(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
         if len(self.held) >= UNSENT_MAX:
-            detail = "too many before the tables are whole"
-            return [Trace(Record("lost", message.client, type(message).__name__, detail=detail))]
+            return self._not_sent(self._target(message), message, "too many before the tables are whole")
         self.held.append((peer, message))
         self._wait_for_tables()
         return [StartTimer((HOLD_TIMER,), now + HOLD_S)] if len(self.held) == 1 else []
@@ -185,10 +197,7 @@ class OverlayRoutes:
         held, self.held = self.held, []
         effects: list[Effect] = [StopTimer((HOLD_TIMER,))]
         for peer, message in held:
-            if peer == self.host.name:
-                effects += self.send_to(message.home, message, now)
-            else:
-                effects += self._handled(peer, message, now)
+            effects += self._bring(peer, message, now)
         return effects
 
     # ------------------------------------------------------------ messages that go
@@ -215,7 +224,7 @@ class OverlayRoutes:
             self.unsent[broker].append(message)
             self.unsent_count += 1
         else:
-            effects += _not_sent(broker, message)
+            effects += self._not_sent(broker, message, NO_ROUTE)
         return effects
 
     def tell(self, targets: list[NodeId], message: Any, now: float) -> list[Effect]:
@@ -241,12 +250,17 @@ class OverlayRoutes:
 
     def _on_unsent_due(self, key: TimerKey, now: float) -> list[Effect]:
         """Keep no message that cannot be sent."""
-        return [effect for message in self._take_unsent(key[1]) for effect in _not_sent(key[1], message)]
+        broker = key[1]
+        return [effect for message in self._take_unsent(broker) for effect in self._not_sent(broker, message, NO_ROUTE)]
+
+    def _not_sent(self, target: NodeId, message: Any, detail: str) -> list[Effect]:
+        """A message is given up; it and the events that it holds are recorded."""
+        kind = type(message)
+        lost = Record("lost", target, kind.__name__, detail=detail)
+        return [Trace(record) for record in (lost, *self.host.relayed[kind].lost_events(message, detail))]
 
 
-def _not_sent(broker: NodeId, message: Any) -> list[Effect]:
-    """A message is given up; it and the events that it holds are recorded."""
-    name, detail = type(message).__name__, "no way to this broker"
-    ids = [item.event.id for item in getattr(message, "items", ())]
-    records = [Record("lost", message.client, name, id[0], id[1], detail=detail) for id in ids]
-    return [Trace(record) for record in (Record("lost", broker, name, detail=detail), *records)]
+def lost_items(message: Replay | Collected, detail: str) -> list[Record]:
+    """Records of the events in a part of a session that is given up."""
+    name = type(message).__name__
+    return [Record("lost", message.client, name, *item.event.id, detail=detail) for item in message.items]

@@ -44,6 +44,7 @@ It does not say what a wrong prediction comes to; here it is withdrawn.
 """
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import msgspec
@@ -203,11 +204,12 @@ class PublisherPresence:
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
+        to = attrgetter("to")
         return Handlers(
             relayed={
-                Prefetch: RelayedHandler(self.on_prefetch, check_move),
-                Proxy: RelayedHandler(self.on_proxy, check_move),
-                WithdrawPrefetch: RelayedHandler(self.on_withdraw_prefetch, check_move),
+                Prefetch: RelayedHandler(self.on_prefetch, check_move, to),
+                Proxy: RelayedHandler(self.on_proxy, check_move, to),
+                WithdrawPrefetch: RelayedHandler(self.on_withdraw_prefetch, check_move, to),
             },
             inputs={PublisherReconfigured: self.on_resettled},
             timers={
@@ -308,11 +310,10 @@ class PublisherPresence:
         host, limits = self.host, self.host.config.limits
         if not brought or len(brought) > limits.advertisements_max:
             return
-        for name, filter in brought.items():
-            if filter.size <= limits.filter_literals_max:
-                session.advertisements[name] = filter
-                host.carry_out(host.routing.advertise((session.client, name), filter, now), effects, now)
-        session.has_advertised = True
+        fitting = {name: filter for name, filter in brought.items() if filter.size <= limits.filter_literals_max}
+        session.adopt_advertisements(fitting)
+        for name, filter in fitting.items():
+            host.carry_out(host.routing.advertise((session.client, name), filter, now), effects, now)
         host.carry_out(host.routing.unadvertise((session.client, EVERYTHING), now), effects, now)
 
     def _brings_advertisements(self, client: NodeId) -> bool:
@@ -429,8 +430,6 @@ class PublisherPresence:
 
     def on_proxy(self, peer: NodeId, message: Proxy, now: float) -> list[Effect]:
         """Keep a tree for a publisher, wherever it is; or keep it no longer."""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         client, held = message.client, self.holdings.get(message.client)
         if held is not None and message.attempt < held.attempt:  # rule 3
             return []
@@ -457,8 +456,6 @@ class PublisherPresence:
 
     def on_prefetch(self, peer: NodeId, message: Prefetch, now: float) -> list[Effect]:
         """A publisher is on its way here: build its tree. [pubmob §3: Prefetching]"""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         session, held = self.host.sessions.session(message.client), self.holdings.get(message.client)
         if max(session.attempt if session else -1, held.attempt if held else -1) > message.attempt:  # rule 3
             return []
@@ -470,8 +467,6 @@ class PublisherPresence:
 
     def on_withdraw_prefetch(self, peer: NodeId, message: WithdrawPrefetch, now: float) -> list[Effect]:
         """A publisher is elsewhere: tell the broker that expects it, or stop waiting for it. Rule 5."""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         client, attempt = message.client, message.attempt
         effects = self._withdraw(client, attempt, now)
         held = self.holdings.get(client)

@@ -49,7 +49,8 @@ unsubscribing move the way, in an order that leaves no gap, and work under every
 was; the paper finds out by flooding towards the producers.
 """
 
-from collections.abc import Callable
+from collections.abc import Container
+from operator import attrgetter
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -60,11 +61,11 @@ from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.groups import Groups
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
+from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId, SessionState
 from godwit.broker.session import Session
 from godwit.broker.sessions import not_addressed
 from godwit.filters.events import Event
-from godwit.mobility.arrival import Arrival, ArrivalState, ArrivalVariant, Step
+from godwit.mobility.arrival import Arrival, ArrivalState, ArrivalVariant, Phase, Step
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.move_checks import check_move
 from godwit.mobility.move_messages import (
@@ -77,7 +78,7 @@ from godwit.mobility.move_messages import (
     SessionUnknown,
     Superseded,
 )
-from godwit.mobility.overlay_routes import HOLD_S, OverlayRoutes
+from godwit.mobility.overlay_routes import HOLD_S, OverlayRoutes, lost_items
 from godwit.mobility.transfer_barrier import FLUSH_S, Barrier
 from godwit.trace import Record
 
@@ -87,7 +88,6 @@ RELOCATE_S = 120.0
 ASK_AGAIN_S = 10.0
 REPLAY_ITEMS = 64  # in one message, so that a long queue does not block a link
 MOVED_MAX = 10_000
-BUFFER_MAX = 10_000
 
 ELSEWHERE = "the client is elsewhere"
 
@@ -95,16 +95,18 @@ ELSEWHERE = "the client is elsewhere"
 class RelocationState(msgspec.Struct, frozen=True, tag=True):
     """Sessions that are awaited, those that went elsewhere, and those that have come."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     arrivals: dict[NodeId, ArrivalState]
     moved: dict[NodeId, Relocate]
-    had: dict[NodeId, int]
+    received: dict[NodeId, int]
 
 
 class Relocation:
     """Sessions that follow their clients: those that come here, and those that have gone."""
 
     label = "relocation"
+    asks_wishes = False
+    says_when_let_in = True
     host: Host
 
     def __init__(self, routes: OverlayRoutes, barrier: Barrier, following: ContextFollowing, groups: Groups) -> None:
@@ -114,8 +116,8 @@ class Relocation:
         self.groups = groups
         self.arrivals: dict[NodeId, Arrival] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
-        self.had: dict[NodeId, int] = {}  # clients whose session has come, and the attempt it came for
-        self._variants: dict[str, ArrivalVariant] = {}  # by mode
+        self.received: dict[NodeId, int] = {}  # clients whose session has come, and the attempt it came for
+        self._variants: dict[str, ArrivalVariant] = {}  # by mode; for the others, this
         barrier.serve(self)
         routes.watch(self._on_reached)
         following.also_ask(self._context_of)
@@ -123,15 +125,15 @@ class Relocation:
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
-        handlers: dict[type, Callable[[NodeId, Any, float], list[Effect]]] = {
-            Relocate: self.on_relocate,
-            Replay: self.on_replay,
-            Superseded: self.on_superseded,
-            SessionUnknown: self.on_session_unknown,
-            EndOlderSession: self.on_end_older_session,
-        }
+        to = attrgetter("to")
         return Handlers(
-            relayed={kind: RelayedHandler(handler, check_move) for kind, handler in handlers.items()},
+            relayed={
+                Relocate: RelayedHandler(self.on_relocate, check_move, attrgetter("home")),
+                Replay: RelayedHandler(self.on_replay, check_move, to, lost_items),
+                Superseded: RelayedHandler(self.on_superseded, check_move, to),
+                SessionUnknown: RelayedHandler(self.on_session_unknown, check_move, to),
+                EndOlderSession: RelayedHandler(self.on_end_older_session, check_move, to),
+            },
             timers={"relocate": self._on_relocate_due},
             on_detach=self._on_detach,
         )
@@ -139,17 +141,20 @@ class Relocation:
     def snapshot(self) -> RelocationState:
         """All state."""
         arrivals = {client: arrival.snapshot() for client, arrival in self.arrivals.items()}
-        return RelocationState(arrivals, dict(self.moved), dict(self.had))
+        return RelocationState(arrivals, dict(self.moved), dict(self.received))
 
     def restore(self, state: RelocationState) -> None:
         """Take over a snapshot."""
         for arrival in state.arrivals.values():
             self._put_arrival(Arrival.restored(arrival))
-        self.moved, self.had = dict(state.moved), dict(state.had)
+        self.moved, self.received = dict(state.moved), dict(state.received)
 
     def vary(self, mode: str, variant: ArrivalVariant) -> None:
         """Clients of this mode want it otherwise."""
         self._variants[mode] = variant
+
+    def _variant(self, attach: Attach) -> ArrivalVariant:
+        return self._variants.get(attach.mode, self)
 
     # ------------------------------------------------------------ questions
 
@@ -162,10 +167,10 @@ class Relocation:
         """Ask for a session, and again after a while."""
         attach = arrival.attach
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
-        if not self.routes.knows(attach.home) or arrival.is_superseded:
+        if not self.routes.knows(attach.home) or arrival.superseded_by is not None:
             return effects
-        message = arrival.question(self.host.name, self.host.incarnation)
-        arrival.asks += type(message) is Relocate
+        asks_wishes = self._variant(attach).asks_wishes
+        message = arrival.question(self.host.name, self.host.incarnation, asks_wishes=asks_wishes)
         return effects + self.barrier.send_question(arrival, message, now)
 
     # ------------------------------------------------------------ a client comes
@@ -198,10 +203,10 @@ class Relocation:
             effects += self.barrier.stay(client, message.attempt, now)
             ended = host.sessions.end(client, now, "its client has another session")
             effects += host.withdraw(ended, now, client)
-        arrival = Arrival(message, connection, host.sessions.vouched(connection))
+        vouched, knows_wishes = host.sessions.vouched(connection), not self._variant(message).asks_wishes
+        arrival = Arrival(message, connection, vouched, gives_up_at=now + RELOCATE_S, knows_wishes=knows_wishes)
         self._put_arrival(arrival)
         self.expect(arrival, effects, now)
-        arrival.gives_up_at = now + RELOCATE_S
         effects.append(Trace(Record("relocating", client, detail=f"{message.home} to {host.name}")))
         return effects + self.ask(arrival, now)
 
@@ -211,14 +216,13 @@ class Relocation:
         effects: list[Effect] = []
         if arrival.next is not None and arrival.next.attempt >= message.attempt:
             return [Tell(connection, Bye(ELSEWHERE)), Close(connection, ELSEWHERE)]
-        if arrival.connection is not None:
-            reason = "the client has come over another connection"
-            effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
+        effects += arrival.hang_up("the client has come over another connection")
         if arrival.next is not None:  # it was on its way elsewhere, and has come back before the session came
             effects += self.supersede(arrival.next, message.attempt, now)
-            arrival.next = None
-        is_another = arrival.come_again(message, connection, now + RELOCATE_S)
-        arrival.asserted = self.host.sessions.vouched(connection)
+        is_another = self._variant(message).says_when_let_in and arrival.was_elsewhere(message)
+        if is_another:
+            arrival.wait_until(now + RELOCATE_S)
+        arrival.come_again(message, connection, self.host.sessions.vouched(connection))
         self.expect(arrival, effects, now)
         return effects + self.ask(arrival, now) if is_another or not arrival.asks else effects
 
@@ -278,19 +282,15 @@ class Relocation:
             if client in self.arrivals:
                 names[client] = (*names.get(client, ()), name)
         for client, wanting in names.items():
-            arrival = self.arrivals[client]
-            if len(arrival.buffer) >= BUFFER_MAX:
+            if not self.arrivals[client].keep(event, wanting):
                 detail = "too many events came before the session"
                 effects.append(Trace(Record("lost", client, "", *event.id, detail=detail)))
-            else:
-                arrival.buffer.append((event, wanting))
         return ids
 
     def _on_detach(self, connection: str, now: float) -> list[Effect] | None:
         """A client that we wait for may have gone again; its session will find it away."""
         for arrival in self.arrivals.values():
-            if arrival.connection == connection:
-                arrival.connection = None
+            arrival.on_closed(connection)
         return None
 
     def _on_relocate_due(self, key: TimerKey, now: float) -> list[Effect]:
@@ -302,16 +302,14 @@ class Relocation:
             return self.ask(arrival, now)
         if arrival.flushes is not None:
             self.barrier.stop_waiting(arrival.flushes)
-        elif not arrival.parts and (variant := self._variants.get(arrival.attach.mode)) is not None:
-            return variant.on_no_answer(arrival, now)
+        elif not arrival.is_coming:
+            return self._variant(arrival.attach).on_no_answer(arrival, now)
         return self.go_without(arrival, now)
 
     # ------------------------------------------------------------ its session goes
 
     def on_relocate(self, peer: NodeId, message: Relocate, now: float) -> list[Effect]:
         """A broker asks for a session: give it, pass the question on, or say that it is elsewhere or lost."""
-        if message.home != self.host.name:
-            return self.routes.send_to(message.home, message, now)
         client, attempt = message.client, message.attempt
         arrival, session = self.arrivals.get(client), self.host.sessions.session(client)
         moved = self.moved.get(client)
@@ -353,8 +351,9 @@ class Relocation:
         for number, part in enumerate(parts):
             state = session.state() if number == 0 else None
             is_last = number == len(parts) - 1
-            published = not self.barrier.is_tree and session.has_published
-            replay = Replay(client, to, attempt, state, part, is_last, published, message.life)
+            replay = Replay(
+                client, to, attempt, state, part, is_last, self.barrier.flushes_behind(session), message.to_incarnation
+            )
             effects += self.routes.send_to(to, replay, now)
         return effects
 
@@ -374,8 +373,9 @@ class Relocation:
     def _give_when_it_comes(self, arrival: Arrival, message: Relocate, now: float) -> list[Effect]:
         """The client has moved on before its session has come here: keep all until then, for the last that asks."""
         effects: list[Effect] = []
-        if arrival.is_superseded and arrival.superseded_by not in (self.host.name, message.to):  # it may never come
-            effects += self.barrier.refer(message, arrival.superseded_by, now)
+        by = arrival.superseded_by
+        if by is not None and by not in (self.host.name, message.to):  # it may never come
+            effects += self.barrier.refer(message, by, now)
         if arrival.next == message:  # it asks again
             return effects
         if arrival.next is not None:
@@ -383,47 +383,40 @@ class Relocation:
                 return self.supersede(message, arrival.next.attempt, now)
             if arrival.next.to != message.to:
                 effects += self.supersede(arrival.next, message.attempt, now)
-        if arrival.connection is not None:
-            reason = f"the client has moved to {message.to}"
-            effects += [Tell(arrival.connection, Bye(reason)), Close(arrival.connection, reason)]
-            arrival.connection = None
-        arrival.next = message
+        effects += arrival.hang_up(f"the client has moved to {message.to}")
+        arrival.send_on(message)
         return effects
 
     # ------------------------------------------------------------ its session comes
 
     def on_replay(self, peer: NodeId, message: Replay, now: float) -> list[Effect]:
         """A part of a session: when it is whole, go on with it. Old events before new ones. [rebeca §4.1]"""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         client = message.client
         arrival = self.arrivals.get(client)
-        if message.attempt <= self.had.get(client, -1):  # it has been here, and was sent again since
+        if message.attempt <= self.received.get(client, -1):  # it has been here, and was sent again since
             return []
         if arrival is None and self.host.sessions.session(client) is not None:
             ids = [item.event.id for item in message.items]
             return [Trace(Record("lost", client, "", *id, detail="came too late")) for id in ids]
-        is_first = arrival is None or not arrival.parts
+        is_first = arrival is None or not arrival.is_coming
         if is_first != (message.state is not None):  # not raised: it may have been held, and its link be another's now
             return [Trace(Record("fault", peer, "Replay", detail="parts that do not follow each other"))]
         effects: list[Effect] = []
         if arrival is None:  # rule 7
             if not self.has_room():
                 return [Trace(Record("lost", client, "Replay", detail="no room for one more session"))]
-            arrival = Arrival(Attach(client, attempt=message.attempt), None)
+            arrival = Arrival(Attach(client, attempt=message.attempt), None, gives_up_at=now + RELOCATE_S)
             self._put_arrival(arrival)
-            arrival.gives_up_at = now + RELOCATE_S
             effects += self.ask(arrival, now)
         for event in arrival.take(message, self.host.config.limits):
             effects.append(Trace(Record("lost", client, "", *event.id, detail="no room in the queue")))
         if not message.is_last:
             return effects
-        _remember(self.had, client, message.attempt)
+        _remember(self.received, client, message.attempt)
         flushes = (client, message.attempt, peer)
         if not message.has_published or self.barrier.has_flushed(flushes):
             return [*effects, *self.barrier.drop(flushes), *self.finish(arrival, now)]
-        arrival.step(Step.WHOLE)
-        arrival.flushes, arrival.gives_up_at = flushes, now + FLUSH_S
+        arrival.flush(flushes, now + FLUSH_S)
         return [*effects, StartTimer(("relocate", client), now + ASK_AGAIN_S)]
 
     def awaited(self, message: Superseded | SessionUnknown | SessionElsewhere | Interests) -> Arrival | None:
@@ -434,24 +427,38 @@ class Relocation:
     def finish(self, arrival: Arrival, now: float) -> list[Effect]:
         """Go on with the session that has come; with none, begin a new one, whose receipt says that the old is lost."""
         attach, host = arrival.attach, self.host
-        if arrival.parts and (state := arrival.parts[0].state) is not None:  # if not whole, the rest is lost
+        if arrival.is_coming:  # if not whole, the rest is lost
             arrival.step(Step.FINISH)
+            state = cast(SessionState, arrival.parts[0].state)  # `on_replay` has seen to it
             items = [item for part in arrival.parts for item in part.items]
             session = Session.restored(state, items, host.config.limits, now)
-            if arrival.parts[0].life != host.incarnation:  # a past life may have gone on with it: numbers do not count
+            if arrival.parts[0].to_incarnation != host.incarnation:  # the past one may have gone on with it
                 session.name = host.sessions.new_name()
             return self._go_on(arrival, session, now)
-        if (variant := self._variants.get(attach.mode)) is not None:
-            return variant.begin_without(arrival, now)
+        return self._variant(attach).begin_without(arrival, now)
+
+    def resume(self, attach: Attach, session: Session) -> Attach:
+        """The client has said itself what it knows of its session."""
+        return attach
+
+    def on_no_answer(self, arrival: Arrival, now: float) -> list[Effect]:
+        """No part of the session has come in time."""
+        return self.go_without(arrival, now)
+
+    def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
+        """The session is lost. A client that has come twice may want less by now, as its last greeting says."""
+        return self.begin_new(arrival, {wish.id[1] for wish in arrival.attach.wanted}, now)
+
+    def begin_new(self, arrival: Arrival, wanted: Container[str], now: float) -> list[Effect]:
+        """Begin a new session with these subscriptions of those that the old one may have held."""
         arrival.step(Step.GIVE_UP)
-        session = host.sessions.new(attach.client)
-        wanted = arrival.subscriptions if attach.mode == "ask" else {wish.id[1] for wish in attach.wanted}
+        session = self.host.sessions.new(arrival.attach.client)
         for name, subscribe in arrival.subscriptions.items():
-            if name in wanted:  # it may have come twice, and want less by now: what it takes back nobody hears any more
+            if name in wanted:
                 session.subscriptions[name] = subscribe
                 session.queue.set_rules(name, subscribe.queue, now)
-        session.advertisements = dict(arrival.advertisements)
-        session.has_advertised = bool(arrival.advertisements)
+        if arrival.advertisements:
+            session.adopt_advertisements(arrival.advertisements)
         return self._go_on(arrival, session, now)
 
     def _go_on(self, arrival: Arrival, session: Session, now: float) -> list[Effect]:
@@ -461,11 +468,10 @@ class Relocation:
         if arrival.flushes is not None:
             effects += self.barrier.drop(arrival.flushes)
         host.sessions.welcome(session, arrival.attach.context, arrival.asserted, now)
-        variant = self._variants.get(arrival.attach.mode)
-        attach = arrival.attach if variant is None else variant.resume(arrival.attach, session)
-        attach = arrival.attach = structs.replace(attach, context=session.context)
+        attach = arrival.resume(self._variant(arrival.attach).resume(arrival.attach, session), session)
         self.forget_moved(client)
-        if following is None or not self.barrier.is_tree:
+        lets_in = following is None or self.barrier.lets_in_first()
+        if lets_in:
             self.settle_entries(arrival, session, effects, now)
         else:
             self._forget_expected(arrival, effects, now)
@@ -478,7 +484,7 @@ class Relocation:
             elif wanting and session.seen.add(event.publisher, event.sequence):
                 session.queue.put(event, wanting, now)
         effects += session.gone()
-        if following is not None and self.barrier.is_tree:
+        if following is not None and not lets_in:
             return effects + self._replay(session, following, now)
         effects.append(Trace(Record("relocated", client, number=len(session.queue), detail=host.name)))
         if arrival.connection is not None:
@@ -510,20 +516,15 @@ class Relocation:
 
     def on_superseded(self, peer: NodeId, message: Superseded, now: float) -> list[Effect]:
         """The client is elsewhere: forget that we wait for it."""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         arrival = self.awaited(message)
         if arrival is None:
             return []
         if arrival.attach.attempt >= message.latest and arrival.attach.attempt > message.attempt:
             # it has come here again since; of two devices with equal attempts the one that came first goes on
             return self.ask(arrival, now)
-        effects: list[Effect] = []
-        if arrival.connection is not None:
-            effects += [Tell(arrival.connection, Bye(ELSEWHERE)), Close(arrival.connection, ELSEWHERE)]
-            arrival.connection = None
-        if arrival.asks > 1 or arrival.parts:  # another of our questions may have set the session going to us
-            arrival.is_superseded, arrival.superseded_by = True, message.by
+        effects = arrival.hang_up(ELSEWHERE)
+        if arrival.asks > 1 or arrival.is_coming:  # another of our questions may have set the session going to us
+            arrival.supersede(message.by)
             after = arrival.next
             is_known = after is None or message.by in (self.host.name, after.to)
             return effects if is_known else effects + self.barrier.refer(cast(Relocate, after), message.by, now)
@@ -542,10 +543,8 @@ class Relocation:
 
     def on_session_unknown(self, peer: NodeId, message: SessionUnknown, now: float) -> list[Effect]:
         """The session is lost."""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         arrival = self.awaited(message)
-        if arrival is None or arrival.flushes is not None:
+        if arrival is None or arrival.phase is Phase.FLUSHING:
             return []
         if arrival.attach.attempt > message.attempt:  # it has come here again since, perhaps from elsewhere
             return self.ask(arrival, now)
@@ -553,15 +552,15 @@ class Relocation:
 
     def go_without(self, arrival: Arrival, now: float) -> list[Effect]:
         """The broker that was asked has no session: ask another, or go on without if the client is still here."""
-        if arrival.parts:
+        if arrival.is_coming:
             return self.finish(arrival, now)
-        while arrival.trail and not arrival.is_superseded:
+        while arrival.trail and arrival.superseded_by is None:
             home = arrival.trail.pop()
             if home not in (self.host.name, arrival.attach.home) and self.routes.knows(home):
-                arrival.attach = structs.replace(arrival.attach, home=home)
-                arrival.gives_up_at = max(arrival.gives_up_at, now + HOLD_S)
+                arrival.look_at(home)
+                arrival.wait_until(max(arrival.gives_up_at, now + HOLD_S))
                 return self.ask(arrival, now)
-        is_idle = arrival.is_superseded or arrival.connection is None
+        is_idle = arrival.superseded_by is not None or arrival.connection is None
         return self.forget(arrival, now) if is_idle else self.finish(arrival, now)
 
     # ------------------------------------------------------------ other sessions of the same client
@@ -578,8 +577,6 @@ class Relocation:
     def on_end_older_session(self, peer: NodeId, message: EndOlderSession, now: float) -> list[Effect]:
         """A session that the client never heard of, or has given up, ends."""
         host, client = self.host, message.client
-        if message.to != host.name:
-            return self.routes.send_to(message.to, message, now)
         session = host.sessions.session(client)
         if session is None or session.attempt >= message.attempt or client in self.arrivals:
             return []

@@ -35,10 +35,10 @@ graphs of degree 3 the relocation of a subscriber, with its subscriptions, took 
 *Paper.* [rebeca §4] has trees only; [spcf §3.1] has the overlay, and clients that stay. This is ours.
 """
 
+from operator import attrgetter
 from typing import Any, ClassVar, Protocol
 
 import msgspec
-from msgspec import structs
 
 from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey
@@ -90,8 +90,6 @@ class InTransit(Protocol):
 class Barrier(Protocol):
     """What differs between the families when a session goes from broker to broker."""
 
-    is_tree: bool
-
     def serve(self, transit: InTransit) -> None:
         """Work for these sessions from now on."""
 
@@ -103,6 +101,12 @@ class Barrier(Protocol):
 
     def depart(self, session: Session, message: Relocate, now: float) -> list[Effect]:
         """Give a session as soon as all that was meant for it is here."""
+
+    def lets_in_first(self) -> bool:
+        """Whether a session that has come, and that another broker asks for, is let in here before it goes there."""
+
+    def flushes_behind(self, session: Session) -> bool:
+        """Whether others must flush before the client of a session that goes may publish again."""
 
     def stay(self, client: NodeId, latest: int | None, now: float) -> list[Effect]:
         """A session that was about to go does not; `latest`: say so to the broker that asked for it."""
@@ -127,7 +131,6 @@ class TreeBarrier:
     """On a tree a question pushes before it all that was sent to the old place. Nothing is kept."""
 
     label = "transfer barrier"
-    is_tree = True
     transit: InTransit
 
     def __init__(self, routes: OverlayRoutes) -> None:
@@ -156,11 +159,19 @@ class TreeBarrier:
         client, to, attempt = message.client, message.to, message.attempt
         if home == to:  # the trail ends where it began
             return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
-        return self.routes.send_to(home, Relocate(client, home, to, attempt, message.life), now)
+        return self.routes.send_to(home, Relocate(client, home, to, attempt, message.to_incarnation), now)
 
     def depart(self, session: Session, message: Relocate, now: float) -> list[Effect]:
         """The question has pushed everything before it."""
         return self.transit.give(session, message, now)
+
+    def lets_in_first(self) -> bool:
+        """The question of the other broker has pushed everything before it, too."""
+        return False
+
+    def flushes_behind(self, session: Session) -> bool:
+        """The session follows what its client has published on the only way that there is."""
+        return False
 
     def stay(self, client: NodeId, latest: int | None, now: float) -> list[Effect]:
         """Sessions go at once."""
@@ -199,7 +210,6 @@ class GraphBarrier:
     """Knows which brokers have flushed, and which sessions wait for it."""
 
     label = "transfer barrier"
-    is_tree = False
     host: Host
     transit: InTransit
 
@@ -214,9 +224,9 @@ class GraphBarrier:
         self.host = host
         return Handlers(
             relayed={
-                SessionElsewhere: RelayedHandler(self.on_session_elsewhere, check_move),
-                Flush: RelayedHandler(self.on_flush, check_move),
-                Flushed: RelayedHandler(self.on_flushed, check_move),
+                SessionElsewhere: RelayedHandler(self.on_session_elsewhere, check_move, attrgetter("to")),
+                Flush: RelayedHandler(self.on_flush, check_move, None),
+                Flushed: RelayedHandler(self.on_flushed, check_move, None),
             },
             timers={"leaving": self._on_leaving_due, "flushed": self._on_flushed_due},
             on_broker_met=self._on_broker_met,
@@ -336,6 +346,14 @@ class GraphBarrier:
             effects.append(StartTimer(("leaving", client), now + FLUSH_S))
         return effects + self._after_flushed(client, now)
 
+    def lets_in_first(self) -> bool:
+        """It departs from here as from any broker: when everybody has flushed."""
+        return True
+
+    def flushes_behind(self, session: Session) -> bool:
+        """What its client has published here is on other channels than what it will publish there."""
+        return session.has_published
+
     def stay(self, client: NodeId, latest: int | None, now: float) -> list[Effect]:
         """A session that was about to go does not; `latest`: say so to the broker that asked for it."""
         message = self.departing.pop(client, None)
@@ -384,11 +402,11 @@ class GraphBarrier:
     def on_session_elsewhere(self, peer: NodeId, message: SessionElsewhere, now: float) -> list[Effect]:
         """Ask again, at the right place. (rule 5)"""
         arrival = self.transit.awaited(message)
-        if arrival is None or arrival.parts or arrival.attach.attempt != message.attempt:
+        if arrival is None or arrival.is_coming or arrival.attach.attempt != message.attempt:
             return []
         if message.home == self.host.name:  # the trail ends where it began
             return self.transit.go_without(arrival, now)
-        arrival.attach = structs.replace(arrival.attach, home=message.home)
+        arrival.look_at(message.home)
         return self.transit.ask(arrival, now) if arrival.asks < ASKS_MAX else []
 
     def _on_broker_met(self, broker: NodeId, again: bool, now: float) -> list[Effect]:

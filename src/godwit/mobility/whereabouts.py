@@ -26,41 +26,34 @@ the client has not confirmed.
 *Paper.* [mobile §4.3] the old broker is asked what the client wants. *Departures.* There the client says where it was.
 """
 
-from typing import Protocol
-
 from msgspec import structs
 
 from godwit.broker.component import Handlers
-from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
+from godwit.broker.effects import Effect, StartTimer, StopTimer, TimerKey, Trace
 from godwit.broker.gossip import WHEREABOUTS, Gossip, stamp_of
 from godwit.broker.gossip_messages import Fact, SessionLocation
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, Bye, NodeId
+from godwit.broker.messages import Attach, NodeId
 from godwit.broker.session import Session
 from godwit.mobility.arrival import Arrival, Step
+from godwit.mobility.attaching import admit
 from godwit.mobility.relocation import Relocation
 from godwit.trace import Record
 
-__all__ = ["NAMED_WAIT_S", "AttachPoint", "Whereabouts"]
+__all__ = ["NAMED_WAIT_S", "Whereabouts"]
 
 NAMED_WAIT_S = 10.0
 ASK_RARELY_S = 120.0  # for a session that was asked for, when its client has gone
 WAIT_TIMER = "named"
 
 
-class AttachPoint(Protocol):
-    """Where clients attach. (`attaching.py`)"""
-
-    def come(self, connection: str, message: Attach, now: float) -> list[Effect]:
-        """A client that says where its session is comes, or one for which that is known."""
-
-
 class Whereabouts:
     """Knows where the sessions of clients are that bring their name alone."""
 
     label = "whereabouts"
+    asks_wishes = True
+    says_when_let_in = False  # a new attempt is made up for each greeting
     host: Host
-    desk: AttachPoint
 
     def __init__(self, relocation: Relocation, gossip: Gossip) -> None:
         self.relocation = relocation
@@ -92,7 +85,7 @@ class Whereabouts:
         if message.fresh_start:
             effects += self._end_here(filled, now)
             filled = structs.replace(filled, home="", session="", since=filled.attempt)
-        effects += self.desk.come(connection, filled, now)
+        effects += admit(self.relocation, self, connection, filled, now)
         if client in self.relocation.arrivals:
             effects.append(StartTimer((WAIT_TIMER, client), now + NAMED_WAIT_S))
         return effects
@@ -121,7 +114,7 @@ class Whereabouts:
         relocation = self.relocation
         session, arrival = self.host.sessions.session(client), relocation.arrivals.get(client)
         fact = self.gossip.fact(WHEREABOUTS, client)
-        found = [stamp_of(now), 1, relocation.had.get(client, 0) + 1]
+        found = [stamp_of(now), 1, relocation.received.get(client, 0) + 1]
         if fact is not None:
             found.append(fact.stamp // 2 + 1)
         if session is not None:
@@ -139,7 +132,7 @@ class Whereabouts:
         effects: list[Effect] = []
         arrival, session = self.relocation.arrivals.get(client), host.sessions.session(client)
         if arrival is not None:
-            effects += _hang_up(arrival, reason)
+            effects += self._hang_up(arrival, reason)
             effects += self.relocation.forget(arrival, now)
         if session is not None:
             if session.connection is not None:
@@ -160,7 +153,7 @@ class Whereabouts:
         arrival = self.relocation.arrivals.get(key[1])
         if arrival is None or arrival.attach.mode != "named" or arrival.connection is None:
             return []
-        if arrival.parts:  # it is coming
+        if arrival.is_coming:
             return [StartTimer((WAIT_TIMER, key[1]), now + NAMED_WAIT_S)]
         return self._send_away(arrival, now, waits_on=arrival.asks > 0)
 
@@ -175,15 +168,18 @@ class Whereabouts:
         is_old = fact is not None and expiry_s is not None and stamp_of(now) - fact.stamp // 2 > stamp_of(expiry_s)
         if is_old and arrival.connection is not None:
             return self.begin_without(arrival, now)
-        effects = _hang_up(arrival, f"the session of {client} is at {home}, which does not answer")
+        effects = self._hang_up(arrival, f"the session of {client} is at {home}, which does not answer")
         if waits_on:
             return effects
         is_over = expiry_s is not None and stamp_of(now) - arrival.attach.attempt > stamp_of(expiry_s)
-        if not arrival.asks or arrival.is_superseded or is_over:
+        if not arrival.asks or arrival.superseded_by is not None or is_over:
             return effects + self.relocation.forget(arrival, now)
-        arrival.gives_up_at = now + ASK_RARELY_S  # what came for it meanwhile is kept: the session may still come
+        arrival.wait_until(now + ASK_RARELY_S)  # what came for it meanwhile is kept: the session may still come
         effects += self.relocation.ask(arrival, now)
         return [*effects, StartTimer(("relocate", client), arrival.gives_up_at)]
+
+    def _hang_up(self, arrival: Arrival, reason: str) -> list[Effect]:
+        return [StopTimer((WAIT_TIMER, arrival.attach.client)), *arrival.hang_up(reason)]
 
     def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
         """The session is lost: begin another. (rule 4)"""
@@ -194,7 +190,7 @@ class Whereabouts:
             return effects
         self.host.sessions.vouch(connection, arrival.asserted or {})
         began = structs.replace(attach, home="", since=attach.attempt, session=attach.session or "unknown")
-        return effects + self.desk.come(connection, began, now)
+        return effects + admit(self.relocation, self, connection, began, now)
 
     # ------------------------------------------------------------ the table
 
@@ -243,9 +239,3 @@ class Whereabouts:
         where = f" at {fact.value.home}" if isinstance(fact.value, SessionLocation) else ""
         ended = host.sessions.end(session.client, now, f"the client has a later session{where}")
         return effects + host.withdraw(ended, now, session.client)
-
-
-def _hang_up(arrival: Arrival, reason: str) -> list[Effect]:
-    connection, arrival.connection = arrival.connection, None
-    effects: list[Effect] = [StopTimer((WAIT_TIMER, arrival.attach.client))]
-    return effects if connection is None else [*effects, Tell(connection, Bye(reason)), Close(connection, reason)]

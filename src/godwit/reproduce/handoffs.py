@@ -84,7 +84,7 @@ def scenario_of(way: str, *, full: bool, old_broker_down: bool = False) -> Scena
         who="subscribers",
         per_s=0 if way == "" else 2 if full else 1,
         away_s=2,
-        subscriber_mode=mode,  # type: ignore[arg-type]
+        subscriber_mode=mode,
         announced=announced,
         session_s=SESSION_S if mode == "naive" else None,
     )
@@ -222,7 +222,7 @@ def blackouts(setting: Setting, reduction: str = "simple", latency_ms: float = 5
     scenario = Scenario(
         name=f"blackout-{reduction}",
         overlay=OverlaySpec(kind="line", brokers=brokers, latency_ms=latency_ms, client_latency_ms=0.1),
-        routing=RoutingSection(reduction=reduction, advertisements="off"),  # type: ignore[arg-type]
+        routing=RoutingSection(reduction=reduction, advertisements="off"),
         clients=Clients(
             publishers=1,
             subscribers=1,

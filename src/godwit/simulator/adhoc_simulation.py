@@ -16,14 +16,14 @@ from time import perf_counter
 from typing import Any
 
 from godwit.adhoc.device import AdHocConfig
-from godwit.simulator.adhoc_world import AdHocWorld, Pair, converge_s
+from godwit.simulator.adhoc_world import AdHocWorld, Pair
 from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.scenario import Scenario
 from godwit.simulator.summary import Summary, percentile_ms
 from godwit.simulator.workloads import workload_of
 from godwit.trace import TraceSink
 
-__all__ = ["AdHocSimulation", "WaypointWalk", "ad_hoc_run", "settle_s_least"]
+__all__ = ["AdHocSimulation", "WaypointWalk", "ad_hoc_run"]
 
 STEP_S = 0.5
 TIME_LAWS = ("all of an island", "one event broker", "everything in force", "leases end")
@@ -183,8 +183,3 @@ class AdHocSimulation:
             wall_s=wall_s,
             violations=tuple(broken[:VIOLATIONS_MAX]),
         )
-
-
-def settle_s_least(lease_s: float) -> float:
-    """How long devices must stand in a row at the end, so that every law about it can be judged."""
-    return converge_s(AdHocConfig(lease_s=lease_s, poll_s=min(2.0, lease_s / 3))) + 5.0

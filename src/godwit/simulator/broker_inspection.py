@@ -86,7 +86,7 @@ def waiting(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[tuple[st
 
 def _unmet(routing: GraphRouting, overlay: Overlay) -> list[str]:
     """The brokers that one of the graph family has never heard of."""
-    known = routing.channels.lives
+    known = routing.channels.incarnations
     return [name for name in overlay.brokers if name not in known and name != routing.broker]
 
 

@@ -38,7 +38,7 @@ from godwit.simulator.scenario import (
 )
 from godwit.simulator.workloads import WorkloadSpec
 
-__all__ = ["STRATEGIES", "draw", "drawn", "takes_modes", "with_mode", "without_contexts"]
+__all__ = ["STRATEGIES", "draw", "drawn", "takes_modes", "with_mode"]
 
 BROKERS_MAX = 8
 EVENTS_MAX = 300
@@ -184,12 +184,6 @@ def takes_modes(scenario: Scenario) -> bool:
     """Whether subscribers roam where every mode keeps its promises (`scenario/roaming_section.py`)."""
     roaming, is_tree = scenario.clients.roaming, scenario.routing.family == "tree"
     return roaming.is_on and roaming.who != "publishers" and is_tree and scenario.faults.crash_diskless is None
-
-
-def without_contexts(scenario: Scenario) -> Scenario:
-    """The scenario as it would have been drawn before there were contexts."""
-    routing = structs.replace(scenario.routing, strategy="gsf", matching="source", contexts_max=64)
-    return structs.replace(scenario, routing=routing, contexts=Contexts())
 
 
 def _with_contexts(scenario: Scenario, key: Key) -> Scenario:

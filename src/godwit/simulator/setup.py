@@ -13,8 +13,8 @@ from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.client.client import Client, ClientConfig
+from godwit.mobility.extensions import attach_policy_names, mode_of
 from godwit.mobility.mobile_broker import mobile_broker
-from godwit.mobility.modes import MODES
 from godwit.mobility.possible_values import Movements
 from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.simulator.context_generator import ContextGenerator
@@ -35,7 +35,8 @@ DEAD_AFTER_S = 2.0  # graph family
 
 def broker_config(scenario: Scenario, overlay: Overlay) -> BrokerConfig:
     """The settings of every broker."""
-    routing, session_s = scenario.routing, scenario.clients.roaming.session_s
+    routing, roaming = scenario.routing, scenario.clients.roaming
+    modes, session_s = (roaming.subscriber_mode, roaming.publisher_mode), roaming.session_s
     at_hops = routing.matching == "hops"
     dead_after_s = DEAD_AFTER_S if routing.family == "graph" and not at_hops else None
     return BrokerConfig(
@@ -47,7 +48,8 @@ def broker_config(scenario: Scenario, overlay: Overlay) -> BrokerConfig:
         matching=routing.matching,
         contexts_max=routing.contexts_max,
         overlay=tuple((link.a, link.b, link.cost) for link in overlay.links) if at_hops else (),
-        attach_policies=("naive",) if scenario.clients.roaming.subscriber_mode == "naive" else (),
+        components=routing.components,
+        attach_policies=tuple(name for name in attach_policy_names() if name in modes),
         asserted=(ROLE,) if scenario.contexts.role_share else (),
         link=LinkConfig(dead_after_s=dead_after_s),
         limits=Limits() if session_s is None else Limits(session_expiry_s=session_s),
@@ -104,6 +106,6 @@ def add_clients(
             mode=modes.get(name, "relocate"),
         )
         world.add_client(name, Client(name, config))
-        ledger.modes[name] = MODES[config.mode]
+        ledger.modes[name] = mode_of(config.mode)
         ledger.asserted[name] = world.asserted[name] = {} if contexts is None else contexts.asserted(name)
         network.wire_client(name, home)

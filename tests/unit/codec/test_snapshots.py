@@ -45,7 +45,7 @@ def test_a_snapshot_names_its_format_its_kinds_and_its_fields() -> None:
         "GroupsState": 1,
         "QuenchingState": 1,
         "OverlayRoutesState": 1,
-        "RelocationState": 1,
+        "RelocationState": 2,
         "CarryState": 1,
         "PublisherPresenceState": 1,
         "GossipState": 1,

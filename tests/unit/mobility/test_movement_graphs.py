@@ -3,7 +3,6 @@
 import pytest
 
 from godwit.errors import BadValue
-from godwit.filters.values import Point
 from godwit.mobility import Drift, from_edges, grid, line, parse
 
 TOWN = """
@@ -46,16 +45,10 @@ def test_bands_of_numbers_are_places_too() -> None:
     assert not bands.has(True)
 
 
-def test_a_place_of_a_road_network_is_the_nearest() -> None:
+def test_every_place_of_a_road_network_has_a_position() -> None:
     town = parse(TOWN)
-    assert town.place_at(Point(8.519, 47.303)) == "market"
     assert town.ploc("mill", 2) == ("mill", "bridge", "market")
     assert set(town.positions) == set(town.places)
-
-
-def test_a_graph_without_positions_has_no_nearest_place() -> None:
-    with pytest.raises(BadValue, match="no place of the movement graph has a position"):
-        grid(2, 2).place_at(Point(0, 0))
 
 
 @pytest.mark.parametrize("text", ["line 4", " grid 2x2 ", '{"edges": [["a", "b"]]}', 'edges = [["a", "b"]]'])

@@ -9,9 +9,10 @@ from godwit.filters.contexts import content_part, sender_part
 from godwit.filters.filters import TRUE, some
 from godwit.filters.sets import less_than
 from godwit.simulator.context_generator import ROLES, ContextGenerator
-from godwit.simulator.random_scenarios import drawn, without_contexts
+from godwit.simulator.random_scenarios import drawn
 from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.scenario import Contexts, Scenario, check, with_changes
+from tests.simulation.contextless import without_contexts
 from tests.simulation.scenarios import GRAPH, TREE
 
 BROKERS = [f"b{k}" for k in range(10)]

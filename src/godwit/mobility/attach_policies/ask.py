@@ -5,6 +5,8 @@ session as in the mode `relocate`. Nothing is lost: the question for the session
 link.
 """
 
+from operator import attrgetter
+
 from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Effect
 from godwit.broker.host import Host
@@ -22,19 +24,22 @@ class AskPolicy:
     """Asks, and says, what a client wants."""
 
     label = "ask"
+    asks_wishes = True
+    says_when_let_in = True
     host: Host
 
     def __init__(self, relocation: Relocation) -> None:
         self.relocation = relocation
         self.routes = relocation.routes
+        relocation.vary("ask", self)
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
         return Handlers(
             relayed={
-                AskInterests: RelayedHandler(self.on_ask_interests, check_move),
-                Interests: RelayedHandler(self.on_interests, check_move),
+                AskInterests: RelayedHandler(self.on_ask_interests, check_move, attrgetter("home")),
+                Interests: RelayedHandler(self.on_interests, check_move, attrgetter("to")),
             }
         )
 
@@ -50,8 +55,6 @@ class AskPolicy:
 
     def on_ask_interests(self, peer: NodeId, message: AskInterests, now: float) -> list[Effect]:
         """Say what the client wants, or send the question to where that is known. [mobile §4.3]"""
-        if message.home != self.host.name:
-            return self.routes.send_to(message.home, message, now)
         client, to, attempt = message.client, message.to, message.attempt
         relocation, session = self.relocation, self.host.sessions.session(client)
         arrival, moved = relocation.arrivals.get(client), relocation.moved.get(client)
@@ -74,8 +77,6 @@ class AskPolicy:
 
     def on_interests(self, peer: NodeId, message: Interests, now: float) -> list[Effect]:
         """Now it is known what the client wants: subscribe, and ask for its session."""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         arrival = self.relocation.awaited(message)
         if arrival is None or arrival.knows_wishes:
             return []
@@ -83,6 +84,20 @@ class AskPolicy:
         effects: list[Effect] = []
         self.relocation.expect(arrival, effects, now)
         return effects + self.relocation.ask(arrival, now)
+
+    # ------------------------------------------------------------ its session
+
+    def resume(self, attach: Attach, session: Session) -> Attach:
+        """As in the mode `relocate`."""
+        return self.relocation.resume(attach, session)
+
+    def on_no_answer(self, arrival: Arrival, now: float) -> list[Effect]:
+        """As in the mode `relocate`."""
+        return self.relocation.on_no_answer(arrival, now)
+
+    def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
+        """The session is lost: the client brought nothing, so all that is known of it goes on."""
+        return self.relocation.begin_new(arrival, arrival.subscriptions, now)
 
 
 def _wishes_of(client: NodeId, holder: Session | Arrival) -> tuple[Subscribe | Advertise, ...]:

@@ -25,6 +25,7 @@ the ids of events and not by times: clocks differ.
 """
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import msgspec
@@ -39,6 +40,7 @@ from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.mobility.move_checks import check_move
 from godwit.mobility.move_messages import Collect, Collected, Relocate, TrimConnectionLog
+from godwit.mobility.overlay_routes import lost_items
 from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
 from godwit.trace import Record
@@ -93,8 +95,8 @@ class CarryPolicy:
         self.host = host
         return Handlers(
             relayed={
-                Collect: RelayedHandler(self.on_collect, check_move),
-                Collected: RelayedHandler(self.on_collected, check_move),
+                Collect: RelayedHandler(self.on_collect, check_move, attrgetter("home")),
+                Collected: RelayedHandler(self.on_collected, check_move, attrgetter("to"), lost_items),
             },
             timers={"collect": self._on_collect_due},
         )
@@ -156,8 +158,7 @@ class CarryPolicy:
                 session.subscriptions[wish.id[1]] = wish
                 session.queue.set_rules(wish.id[1], wish.queue, now)
             else:
-                session.advertisements[wish.id[1]] = wish.filter
-                session.has_advertised = True
+                session.adopt_advertisements({wish.id[1]: wish.filter})
         effects: list[Effect] = []
         if old is not None:
             if old.connection is not None:
@@ -226,8 +227,6 @@ class CarryPolicy:
     def on_collect(self, peer: NodeId, message: Collect, now: float) -> list[Effect]:
         """The client has a session elsewhere: end the one here, and send what it kept."""
         host = self.host
-        if message.home != host.name:
-            return self.routes.send_to(message.home, message, now)
         client, to, attempt = message.client, message.to, message.attempt
         session = host.sessions.session(client)
         if session is None:
@@ -259,8 +258,6 @@ class CarryPolicy:
 
     def on_collected(self, peer: NodeId, message: Collected, now: float) -> list[Effect]:
         """What an old session kept has come: deliver it, or send it after the client (rule 3)."""
-        if message.to != self.host.name:
-            return self.routes.send_to(message.to, message, now)
         client = message.client
         session, moved = self.host.sessions.session(client), self.relocation.moved.get(client)
         effects: list[Effect] = []
@@ -275,10 +272,10 @@ class CarryPolicy:
             detail = "its client had left before this came"
             effects.append(Trace(Record("session_ended", client, number=len(message.items), detail=detail)))
         if message.is_last:
-            effects += self._strike(message, session)
+            effects += self._on_answered(message, session)
         return effects
 
-    def _strike(self, message: Collected, session: Session | None) -> list[Effect]:
+    def _on_answered(self, message: Collected, session: Session | None) -> list[Effect]:
         """A broker has answered: do not ask it again, and let the client forget it."""
         client, home, effects = message.client, message.home, list[Effect]()
         collecting = self.collecting.get(client)
@@ -307,10 +304,7 @@ class CarryPolicy:
             event = item.event
             names = self._still_wanting(session, item) or _wanting(session, session.subscriptions, event, now)
             if not names or not session.seen.add(event.publisher, event.sequence):
-                reason = "" if names else "its subscription has ended"
-                session.suppressed += 1
-                record = Record("suppressed", session.client, "", event.publisher, event.sequence, detail=reason)
-                effects.append(Trace(record))
+                effects.append(session.suppress(event, "" if names else "its subscription has ended"))
                 continue
             if session.chain is not None:
                 session.chain.link(session.queue.taken + 1, event)

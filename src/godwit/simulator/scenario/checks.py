@@ -20,7 +20,7 @@ from godwit.simulator.scenario.movement_checks import check_movement, check_posi
 from godwit.simulator.scenario.overlay_section import PARAMETERS
 from godwit.simulator.scenario.radio_section import Radio
 from godwit.simulator.scenario.roaming_section import check_mode, check_roaming
-from godwit.simulator.scenario.routing_section import RoutingSection, check_routing
+from godwit.simulator.scenario.routing_section import RoutingSection, check_names, check_routing
 from godwit.simulator.scenario.scenario import Scenario, overlay_of, places_of
 from godwit.simulator.scenario.unused_keys import check_unused_keys
 from godwit.simulator.scenario.walking_section import ground_of
@@ -40,6 +40,7 @@ def check_all(scenario: Scenario, where: settings.Where) -> None:
     check_contexts(scenario.contexts, where)
     check_fire(scenario.fire, scenario.run.duration_s, where)
     routing, faults, workload = scenario.routing, scenario.faults, scenario.workload
+    check_names(routing, where)
     check_routing(
         routing.family,
         routing.strategy,

@@ -2,16 +2,19 @@
 
 *Rules.*
 1. A mode is allowed only where its promises (`mobility/modes.py`) hold under the faults of the scenario.
+2. Modes are those of every broker and the attach policies that are registered or installed (`mobility/extensions.py`).
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import msgspec
 
 from godwit.errors import ScenarioError
-from godwit.mobility.modes import MODES
+from godwit.mobility.extensions import mode_names, mode_of
+from godwit.mobility.modes import NOTHING
 from godwit.settings import Where
+from godwit.simulator.scenario.extension_names import check_name
 from godwit.simulator.topologies import BROKERS_MAX
 
 __all__ = ["MOVES_MAX", "Probes", "PublisherMoves", "Roaming", "check_mode", "check_roaming"]
@@ -28,12 +31,9 @@ Speed = Annotated[float, msgspec.Meta(gt=0, le=10_000)]
 Cells = Annotated[int, msgspec.Meta(ge=1, le=BROKERS_MAX)]
 MoreCells = Annotated[int, msgspec.Meta(ge=0, le=BROKERS_MAX)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+Who = Literal["subscribers", "publishers"]
 
 MOVES_MAX = 1_000_000  # of all clients in a run; they are reckoned before it begins
-
-
-SubscriberMode = Literal["relocate", "ask", "named", "carry", "explicit", "naive"]
-PublisherMode = Literal["relocate", "named", "standard", "prefetching", "proxy", "delayed", "prefetching+delayed"]
 
 
 class PublisherMoves(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,12 +62,12 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     who: Literal["subscribers", "publishers", "all"] = "all"
     per_s: PerSecond = 0.0  # random: moves, over all of them together
     away_s: Seconds = 1.0  # out of reach between two brokers; random: on average, and 0 is at once
-    subscriber_mode: SubscriberMode = "relocate"  # (mobility/modes.py)
+    subscriber_mode: Text = "relocate"  # (mobility/modes.py, or an attach policy from outside)
     announced: Probability = 1.0  # share of moves of explicit and naive subscribers that they announce
     session_s: SomeSeconds | None = (
         None  # naive, explicit: how long a broker keeps the session of who is away; or a day
     )
-    publisher_mode: PublisherMode = "relocate"
+    publisher_mode: Text = "relocate"
     publishers: PublisherMoves = PublisherMoves()
     cell_km: Kilometres = 0.5  # line: the part of the street that each broker serves [pubmob §4.1]
     speeds_kmh: tuple[Speed, ...] = (5.0, 50.0, 100.0)  # line: each client has one of them; waypoint: a range
@@ -95,27 +95,39 @@ class Roaming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_mode(roaming: Roaming, family: str, *, lose_disks: bool, settle_s: float, where: Where) -> None:
-    """Raise `ScenarioError` unless the subscribers' mode is promised to keep the laws there."""
+    """Raise `ScenarioError` unless the modes are known, and that of subscribers is promised to keep the laws there."""
     mode, session_s = roaming.subscriber_mode, roaming.session_s
     key, time = (where(("clients", "roaming", each)) for each in ("subscriber_mode", "session_s"))
-    if session_s is not None and MODES[mode].complete:
-        weaker = ", ".join(repr(name) for name in get_args(SubscriberMode) if not MODES[name].complete)
+    _check_mode_of("subscribers", mode, key)
+    _check_mode_of("publishers", roaming.publisher_mode, where(("clients", "roaming", "publisher_mode")))
+    promised = mode_of(mode)
+    if session_s is not None and promised.complete:
+        weaker = ", ".join(repr(name) for name in _modes_for("subscribers") if not mode_of(name).complete)
         raise ScenarioError(
             f"{time} is {session_s:g}: who stays away for longer loses what waited, and the subscriber_mode {mode!r} "
             f"promises that nothing is lost; allowed are {weaker}, or no session_s"
         )
     if not roaming.is_on or roaming.who == "publishers":
         return
-    if mode == "naive" and (session_s is None or session_s >= settle_s):
+    if promised.leaves != NOTHING and (session_s is None or session_s >= settle_s):
         said = "is missing" if session_s is None else f"is {session_s:g}"
         raise ScenarioError(
-            f"{time} {said}: the subscriber_mode 'naive' leaves sessions behind that only time ends; "
+            f"{time} {said}: the subscriber_mode {mode!r} leaves sessions behind that only time ends; "
             f"allowed is less than run.settle_s, {settle_s:g}"
         )
     if mode == "carry" and family != "tree":
         raise ScenarioError(f"{key} is 'carry': it is for the tree family only, so far")
     if mode != "relocate" and lose_disks:
         raise ScenarioError(f"{key} is {mode!r}: only 'relocate' keeps the laws while brokers lose their disks")
+
+
+def _check_mode_of(who: Who, mode: str, where: str) -> None:
+    if mode not in mode_names() or not mode_of(mode).suits(who):  # what is installed is loaded only if it is named
+        check_name(mode, _modes_for(who), where)
+
+
+def _modes_for(who: Who) -> list[str]:
+    return [name for name in mode_names() if mode_of(name).suits(who)]
 
 
 def check_roaming(roaming: Roaming, places: tuple[str, ...], movers: int, lasts_s: float, where: Where) -> None:

@@ -2,17 +2,23 @@
 
 *Rules.*
 1. A key that the routing family does not have is refused, not ignored.
+2. Reductions and components are known by name: ours, and those that are registered or installed.
 """
 
 from typing import Annotated, Literal
 
 import msgspec
 
+from godwit.broker.reductions import reductions
 from godwit.errors import ScenarioError
+from godwit.mobility.extensions import component_names
 from godwit.settings import Where
+from godwit.simulator.scenario.extension_names import check_name
 from godwit.simulator.scenario.units import Least, Probability
 
-__all__ = ["RoutingSection", "check_routing"]
+__all__ = ["RoutingSection", "check_names", "check_routing"]
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 NO_ASF = msgspec.Meta(description="ASF is the family 'tree' with routing.advertisements 'off'")
 
@@ -21,7 +27,7 @@ class RoutingSection(msgspec.Struct, frozen=True, kw_only=True):
     """How brokers route. A centralized architecture is an overlay of one broker. [mobile §3]"""
 
     family: Literal["tree", "graph"] = "tree"
-    reduction: Literal["flooding", "simple", "identity", "covering", "merging"] = "covering"  # tree family
+    reduction: Text = "covering"  # tree family: one of `broker.reductions.reductions()`
     excess_max: Probability = 0.0  # merging: which share of a merged filter nobody may want; 0 is perfect merging
     advertisements: Literal["required", "optional", "off"] = "optional"  # tree family
     strategy: Annotated[Literal["gsf", "spcf"], NO_ASF] = (
@@ -30,6 +36,14 @@ class RoutingSection(msgspec.Struct, frozen=True, kw_only=True):
     matching: Literal["source", "hops"] = "source"  # graph family: where events are matched; hops: [spcf] by the letter
     contexts_max: Least = 64  # spcf: contexts of its clients that a broker tells of before it sums them up
     quenching: bool = False  # sources hold the merged OR of all subscriptions [mobile §3.2]
+    components: tuple[Text, ...] = ()  # of every broker, besides its own (mobility/extensions.py)
+
+
+def check_names(routing: RoutingSection, where: Where) -> None:
+    """Raise `ScenarioError` unless the reduction and the components are known. (rule 2)"""
+    check_name(routing.reduction, reductions(), where(("routing", "reduction")))
+    for number, name in enumerate(routing.components):
+        check_name(name, component_names(), where(("routing", "components", number)))
 
 
 def check_routing(family: str, strategy: str, matching: str, *, lose_disks: bool, roams: bool, where: Where) -> None:
