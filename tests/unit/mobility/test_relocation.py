@@ -129,7 +129,7 @@ BAD_STATES: list[dict[str, Any]] = [
     {"has_advertised": 1},
     {"accepted": HUGE},
     {"sent_up_to": 1},
-    {"taken": 1, "confirmed": 1},
+    {"taken": 1, "confirmed": 2},
 ]
 BAD: list[Any] = [
     ReachableBrokers((1,)),  # type: ignore[arg-type]
