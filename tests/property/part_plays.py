@@ -450,8 +450,7 @@ def _input(random: Random, broker: Any, step: int) -> Any:
     if not link.connected:
         return LinkUp(peer)
     if not link.open or chance < 0.03:
-        life = random.choice((link.peer_incarnation or 1,) * 6 + ((link.peer_incarnation or 1) + 1,))
-        return Arrived(peer, Hello(life, broker.incarnation, link.first - 1, 1, True))
+        return Arrived(peer, _hello(random, broker, link))
     if chance < 0.05:
         return LinkDown(peer)
     if chance < 0.12:
@@ -482,6 +481,14 @@ def _input(random: Random, broker: Any, step: int) -> Any:
             _greeting(random, broker, session, client, step),
         )
     return _by_client(random, session, client, step)
+
+
+def _hello(random: Random, broker: Any, link: Any) -> Hello:
+    """A neighbour's greeting. A new life has received nothing; one that was at fault is heard no more."""
+    life = link.peer_incarnation
+    if link.fault is not None or not random.randrange(7):
+        return Hello(life + 1, broker.incarnation, 0, 1, True)
+    return Hello(life or 1, broker.incarnation, link.first - 1, 1, True)
 
 
 def _timer(random: Random, broker: Any, client: str, peer: str) -> tuple[str, ...]:

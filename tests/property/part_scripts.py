@@ -207,6 +207,12 @@ SCRIPTS: dict[str, Script] = {
         [("on_message", ("a", SubscribePacket("a", 1, ("s", "1"), TRUE, parse("x = 1"), {"c": 1}), 0.0))],
         see=lambda routing: routing.sizes(),
     ),
+    "GraphState.remote": Script(
+        lambda: GraphRouting("b"),
+        said_by(ChannelStart(1), Subscribe(("s", "1"), TRUE), Synced()),
+        said_by(Subscribe(("s", "2"), TRUE), first=4),
+        see=lambda routing: routing.sizes(),
+    ),
     "GraphState.stale": Script(
         lambda: GraphRouting("b"),
         said_by(ChannelStart(1), Subscribe(("s", "1"), TRUE), Synced(), ChannelStart(1)),
@@ -269,4 +275,4 @@ IN_NETWORKS = {
     "TransferBarrierState.flushed",
     "TreeState.stale",
 }
-"""What neither a play nor a script tells apart, and simulated networks do (`tests/simulation/test_snapshots.py`)."""
+"""What no script tells apart, a play only by luck, and simulated networks do (`tests/simulation/test_snapshots.py`)."""

@@ -78,7 +78,7 @@ def test_a_field_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     for play in PLAYS.values():
         for seed in range(3 * SEEDS if isinstance(play.make(), Broker) else SEEDS):
             left -= noticed(play, seed, left)
-    assert set(map(named, left)) == IN_NETWORKS
+    assert set(map(named, left)) <= IN_NETWORKS
 
 
 def named(field: Field) -> str:

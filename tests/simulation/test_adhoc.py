@@ -32,12 +32,7 @@ def test_event_brokers_that_coordinate_keep_every_law(seed):
     assert summary.islands["merged"] == 0
 
 
-TWO_LEADERS = pytest.mark.xfail(
-    reason="two leaders stay in one island when devices stop in a row at 125 s: a known fault"
-)
-
-
-@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=TWO_LEADERS), 3])
+@pytest.mark.parametrize("seed", range(4))
 def test_devices_that_never_rest_keep_every_law_about_what_comes(seed):
     summary = run(with_changes(named("adhoc"), ["run.duration_s=95", "radio.move_s=95", "radio.speed_mps=25"]), seed)
     assert summary.violations == ()

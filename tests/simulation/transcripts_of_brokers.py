@@ -18,7 +18,10 @@ from godwit.codec import STATES, DriverState
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.mobility import move_messages as moving
-from godwit.mobility.publisher_presence import PublisherSettings
+from godwit.mobility.arrival import Arrival
+from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.publisher_presence import PublisherPresence, PublisherSettings
+from godwit.mobility.relocation import Relocation
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario
 
@@ -61,27 +64,36 @@ def recorded(scenario: Scenario, seed: int, every: int, snapshots_max: int = 400
     return points
 
 
+def _any_arrival(is_so: Callable[[Arrival], Any]) -> Callable[[Any], bool]:
+    return lambda broker: any(map(is_so, broker.component(Relocation).arrivals.values()))
+
+
+def _any_channel(is_so: Callable[[Any], Any]) -> Callable[[Any], bool]:
+    def found(broker: Any) -> bool:
+        graph = broker.component(OverlayRoutes).graph
+        return graph is not None and any(map(is_so, graph.channels.incoming.values()))
+
+    return found
+
+
 RARE: dict[str, Callable[[Any], Any]] = {
-    "a replay is coming": lambda broker: any(arrival.parts for arrival in broker.arrivals.values()),
-    "a barrier is up": lambda broker: any(arrival.flushes for arrival in broker.arrivals.values()),
-    "superseded": lambda broker: any(arrival.superseded_by for arrival in broker.arrivals.values()),
-    "asked for again": lambda broker: any(arrival.next for arrival in broker.arrivals.values()),
-    "vouched for": lambda broker: any(arrival.asserted for arrival in broker.arrivals.values()),
-    "trail": lambda broker: any(arrival.trail for arrival in broker.arrivals.values()),
-    "absent": lambda broker: broker.absent,
-    "held": lambda broker: broker.held,
-    "unsent": lambda broker: broker.unsent,
-    "predicted": lambda broker: broker.predicted,
-    "parked": lambda broker: broker.graph and broker.graph.channels.parked,
+    "a replay is coming": _any_arrival(lambda arrival: arrival.parts),
+    "a barrier is up": _any_arrival(lambda arrival: arrival.flushes),
+    "superseded": _any_arrival(lambda arrival: arrival.superseded_by),
+    "asked for again": _any_arrival(lambda arrival: arrival.next),
+    "vouched for": _any_arrival(lambda arrival: arrival.asserted),
+    "trail": _any_arrival(lambda arrival: arrival.trail),
+    "absent": lambda broker: getattr(broker.components["transfer barrier"], "absent", None),
+    "held": lambda broker: broker.component(OverlayRoutes).held,
+    "unsent": lambda broker: broker.component(OverlayRoutes).unsent,
+    "predicted": lambda broker: broker.component(PublisherPresence).predicted,
     "stale": lambda broker: getattr(broker.routing, "stale", None),
     "others stale": lambda broker: any(each.stale for each in getattr(broker.routing, "others", {}).values()),
-    "voided": lambda broker: broker.graph and any(each.voided for each in broker.graph.channels.incoming.values()),
-    "doubts": lambda broker: broker.graph and any(each.doubts for each in broker.graph.channels.incoming.values()),
-    "gap": lambda broker: broker.graph and any(each.held for each in broker.graph.channels.incoming.values()),
-    "missed": lambda broker: broker.quenching._missed,
+    "voided": _any_channel(lambda channel: channel.voided),
+    "doubts": _any_channel(lambda channel: channel.doubts),
+    "gap": _any_channel(lambda channel: channel.held),
     "forgot": lambda broker: getattr(broker.routing, "has_gap", False),
     "lost": lambda broker: any(session.lost for session in broker.sessions),
-    "lanes": lambda broker: any(lane.ended for session in broker.sessions for lane in session.queue._lanes.values()),
     "over": lambda broker: any(session.queue.expired or session.queue.purged for session in broker.sessions),
     "early": lambda broker: any(link.early for link in broker.links.values()),
 }

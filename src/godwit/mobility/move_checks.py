@@ -82,7 +82,8 @@ def _check_state(state: SessionState, client: str) -> None:
         raise PeerFault(f"the state in a Replay is {shown(state)}")
     if any(not is_whole(getattr(state, field)) or getattr(state, field) < 0 for field in COUNTS):
         raise PeerFault(f"the counts of a session are whole numbers: {shown(state)}")
-    if not state.confirmed <= state.sent_up_to <= state.taken:
+    # Not `confirmed <= sent_up_to`: a client that came back without its memory is sent everything from 0 on again.
+    if max(state.confirmed, state.sent_up_to) > state.taken:
         raise PeerFault(f"a session that has confirmed or sent what it has not taken in: {shown(state)}")
     check_purged(state.purged)
     check_receipt(state.settled)

@@ -129,7 +129,7 @@ BAD_STATES: list[dict[str, Any]] = [
     {"has_advertised": 1},
     {"accepted": HUGE},
     {"sent_up_to": 1},
-    {"taken": 1, "confirmed": 1},
+    {"taken": 1, "confirmed": 2},
 ]
 BAD: list[Any] = [
     ReachableBrokers((1,)),  # type: ignore[arg-type]
@@ -389,3 +389,13 @@ def test_a_client_that_comes_twice_and_wants_less_the_second_time_begins_with_th
     assert session is not None
     assert session.subscriptions == {}
     assert cast(Any, broker.routing).in_subs[""] == {}
+
+
+def test_a_question_for_what_a_client_wants_that_only_this_broker_could_answer_is_not_sent_in_circles() -> None:
+    broker = joined()
+    for connection, home, attempt in (("c1", "left", 1), ("c2", "here", 2)):
+        broker.handle(Opened(connection), 0.0)
+        broker.handle(Heard(connection, Attach("ann", mode="ask", session="left/1/1", home=home, attempt=attempt)), 0.0)
+    assert broker.component(Relocation).arrivals["ann"].attach.home == "here"
+    effects = broker.handle(Arrived("left", Frame(1, 0, AskInterests("ann", "here", "left", 3))), 1.0)
+    assert not any(isinstance(effect, Close) for effect in effects)

@@ -1,0 +1,25 @@
+"""Checks of messages about moving clients: what honest brokers send passes."""
+
+from godwit.broker.limits import Limits
+from godwit.broker.messages import Attach, Received, Request, Subscribe
+from godwit.broker.sessions import Sessions
+from godwit.filters.events import Event
+from godwit.filters.filters import TRUE
+from godwit.mobility.move_checks import check_move
+from godwit.mobility.move_messages import Replay
+
+
+def test_the_session_of_a_client_that_came_back_without_its_memory_can_move() -> None:
+    """It has confirmed three deliveries, and is sent everything from 0 on again, of which nothing waits."""
+    sessions = Sessions(Limits(), "old")
+    sessions.attach("c1", Attach("ann"), 0.0)
+    sessions.admit("c1", Request(1, Subscribe(("ann", "all"), TRUE)), 0.0)
+    for number in range(1, 4):
+        sessions.deliver(Event({"x": 1}, "p", number), [("ann", "all")], 0.0)
+    sessions.received("c1", Received(3), 0.0)
+    sessions.attach("c2", Attach("ann", attempt=1), 1.0)
+    session = sessions.session("ann")
+    assert session is not None
+    state = session.state()
+    assert (state.sent_up_to, state.confirmed, state.taken) == (0, 3, 3)
+    check_move(Replay("ann", "new", 2, state, (), is_last=True))
