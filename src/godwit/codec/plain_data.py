@@ -1,7 +1,6 @@
 """Values, filters and events as plain data and back: what every form writes alike."""
 
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -9,7 +8,7 @@ import msgspec
 from godwit.filters.contexts import Bound
 from godwit.filters.events import Event, flattened
 from godwit.filters.filters import Filter, Some
-from godwit.filters.language import from_json, parse, to_json
+from godwit.filters.language import CLIENT_TEXT_BYTES_MAX, ParsedTexts, from_json, to_json
 
 __all__ = [
     "AS_THEY_ARE",
@@ -26,6 +25,7 @@ __all__ = [
 ]
 
 AS_THEY_ARE = {bool, int, float, str, datetime}
+TEXTS_BYTES_MAX = 4 * 2**20  # of all texts whose filters are remembered
 
 
 class EventRow(msgspec.Struct, array_like=True, frozen=True):
@@ -56,12 +56,10 @@ class EventTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def filter_of(tree: Any) -> Filter:
     """A filter from its JSON form, or from its text."""
-    return _parsed(tree) if isinstance(tree, str) else from_json(tree)
+    return _PARSED.filter(tree) if isinstance(tree, str) else from_json(tree)
 
 
-@lru_cache(maxsize=4_096)
-def _parsed(text: str) -> Filter:
-    return parse(text)
+_PARSED = ParsedTexts(CLIENT_TEXT_BYTES_MAX, TEXTS_BYTES_MAX)
 
 
 def event_of(seen: EventRow | EventTable) -> Event:

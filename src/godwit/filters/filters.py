@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from godwit.errors import FilterTooBig
 from godwit.filters.events import Attributes, Event
-from godwit.filters.sets import EVERYTHING, NOTHING, Complement, OneOf, Places, ValueSet, complement
+from godwit.filters.sets import EVERYTHING, NOTHING, ValueSet, complement
 
 LITERALS_MAX = 20_000
 DEPTH_MAX = 100
@@ -97,8 +97,7 @@ class _OnValues(_Node):
     @property
     def weight(self) -> int:
         """What a comparison with this literal costs: 1, and more for a long list of values."""
-        values = self.values.inner if isinstance(self.values, Complement) else self.values
-        return 1 + len(values.members) // 8 if isinstance(values, (OneOf, Places)) else 1
+        return self.values.weight if isinstance(self.values, ValueSet) else 1  # which is refused where it comes in
 
     @property
     def depth(self) -> int:
@@ -115,7 +114,7 @@ class Some(_OnValues):
         if value is None:
             return False
         if type(value) is tuple:
-            return any(map(self.values.contains, value))
+            return self.values.contains_some(value)
         return self.values.contains(value)  # type: ignore[arg-type]
 
 
@@ -129,7 +128,7 @@ class Only(_OnValues):
         if value is None:
             return False
         if type(value) is tuple:
-            return all(map(self.values.contains, value))
+            return self.values.contains_every(value)
         return self.values.contains(value)  # type: ignore[arg-type]
 
 

@@ -27,7 +27,7 @@ from godwit.filters import regions, sets
 from godwit.filters.events import Attributes, values_of
 from godwit.filters.filters import And, Filter, Literal, Missing, Or, Some, all_of, any_of, literals, only, some
 from godwit.filters.relations import unions
-from godwit.filters.sets import NOTHING, Complement, ValueSet, complement
+from godwit.filters.sets import NOTHING, VALUES_PER_STEP, Complement, ValueSet, complement
 from godwit.filters.values import ORDERED_KINDS, Kind, Point, Value, checked_value, distinct_sorted, identity, kind_of
 
 LOCATION = "location"
@@ -73,6 +73,10 @@ class OpenSet(ValueSet):
     @property
     def is_open(self) -> bool:
         return True
+
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.operands) // VALUES_PER_STEP
 
     @property
     def references(self) -> tuple[Reference, ...]:

@@ -29,6 +29,7 @@ EARTH_RADIUS_M = 6_371_008.8
 MARGIN_M = 0.5  # haversine is that far off at the antipode, and far better elsewhere
 MARGIN_DEGREES = 1e-7
 VERTICES_MAX = 1_000
+CORNERS_PER_STEP = 4  # corners of a polygon that weigh as much as one literal more
 
 Bounds = tuple[float, float, float, float]
 """West, south, east, north; west > east when it crosses the antimeridian."""
@@ -122,6 +123,10 @@ class Polygon(Region):
     @property
     def bounds(self) -> Bounds:
         return self._bounds
+
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.corners) // CORNERS_PER_STEP
 
     @property
     def shape(self) -> Any:

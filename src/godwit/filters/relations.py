@@ -19,12 +19,11 @@ from itertools import product
 from typing import Any
 
 from godwit.filters import regions
+from godwit.filters.like_patterns import ONE_SYMBOL, RUN_SYMBOL
 from godwit.filters.regions import Box, Circle, Polygon, Region
 from godwit.filters.sets import (
     EVERYTHING,
     NOTHING,
-    ONE_SYMBOL,
-    RUN_SYMBOL,
     Complement,
     Everything,
     Interval,

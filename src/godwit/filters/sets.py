@@ -18,6 +18,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from godwit.errors import BadValue
+from godwit.filters.like_patterns import (
+    ANY_ONE,
+    ANY_RUN,
+    ESCAPE,
+    Plan,
+    Segments,
+    escaped,
+    matches,
+    planned,
+    row_of,
+    segments_of,
+)
 from godwit.filters.values import (
     ALL_KINDS,
     ORDERED_KINDS,
@@ -30,11 +42,11 @@ from godwit.filters.values import (
 )
 
 PATTERN_LENGTH_MAX = 1_024
-ANY_RUN = "%"
-ANY_ONE = "_"
-ESCAPE = "\\"
-RUN_SYMBOL, ONE_SYMBOL = "\ud800", "\ud801"
-"""What `%` and `_` become where `relations.py` reads a pattern as a text: lone surrogates, which no value holds."""
+VALUES_PER_STEP = 8
+CHARACTERS_PER_STEP = 256
+PATTERN_CHARACTERS_PER_STEP = 16
+"""So many values, characters of a text and characters of a pattern weigh as much as one literal more."""
+VALUES_ONE_BY_ONE_MAX = 16  # of an attribute: a pattern looks at more of them all at once
 
 
 class ValueSet:
@@ -52,11 +64,24 @@ class ValueSet:
         """Whether the set depends on a subscriber's context that is not filled in yet (`references.py`)."""
         return False
 
+    @property
+    def weight(self) -> int:
+        """What a comparison with this set costs: 1, and more for one that takes long to look at."""
+        return 1
+
     if TYPE_CHECKING:  # not an ABC: its metaclass makes `isinstance`, which `relations.py` lives on, four times slower
 
         @abstractmethod
         def contains(self, value: Value) -> bool:
             """Whether `value` lies in the set."""
+
+    def contains_some(self, values: tuple[Value, ...]) -> bool:
+        """Whether some of `values` lies in the set."""
+        return any(map(self.contains, values))
+
+    def contains_every(self, values: tuple[Value, ...]) -> bool:
+        """Whether each of `values` lies in the set."""
+        return all(map(self.contains, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +137,10 @@ class OneOf(ValueSet):
             kinds |= kind_of(value)
         return kinds
 
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.values) // VALUES_PER_STEP
+
     def contains(self, value: Value) -> bool:
         if self._many is None:
             own = self.values[0]
@@ -153,6 +182,10 @@ class Prefix(ValueSet):
     def kinds(self) -> Kind:
         return Kind.TEXT
 
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.text) // CHARACTERS_PER_STEP
+
     def contains(self, value: Value) -> bool:
         return type(value) is str and value.startswith(self.text)
 
@@ -166,6 +199,10 @@ class Suffix(ValueSet):
     @property
     def kinds(self) -> Kind:
         return Kind.TEXT
+
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.text) // CHARACTERS_PER_STEP
 
     def contains(self, value: Value) -> bool:
         return type(value) is str and value.endswith(self.text)
@@ -181,46 +218,55 @@ class Substring(ValueSet):
     def kinds(self) -> Kind:
         return Kind.TEXT
 
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.text) // CHARACTERS_PER_STEP
+
     def contains(self, value: Value) -> bool:
         return type(value) is str and self.text in value
 
 
 @dataclass(frozen=True, slots=True)
 class Like(ValueSet):
-    """All texts that match an SQL LIKE pattern which is none of the simpler sets.
-
-    `%` is any run, `_` any one character, `\\` escapes. The pattern is cut at its `%`s into segments of fixed length.
-    The first is anchored at the start, the last at the end, and each one between is taken at its leftmost place, which
-    for such patterns finds a match whenever there is one. A segment with `_` inside is searched by shift-and, one
-    integer step per character: there is no backtracking to attack.
-    """
+    """All texts that match an SQL LIKE pattern which is none of the simpler sets: see `like_patterns.py`."""
 
     pattern: str
-    segments: tuple[tuple[str | None, ...], ...] = field(init=False, compare=False, repr=False)
+    segments: Segments = field(init=False, compare=False, repr=False)
+    _plan: Plan | None = field(init=False, compare=False, repr=False)  # None: it was never looked for
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "segments", _segments(self.pattern))
+        object.__setattr__(self, "segments", segments_of(self.pattern))
+        object.__setattr__(self, "_plan", None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Like, (self.pattern,))
 
     @property
     def kinds(self) -> Kind:
         return Kind.TEXT
 
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.pattern) // PATTERN_CHARACTERS_PER_STEP
+
     def contains(self, value: Value) -> bool:
         if type(value) is not str:
             return False
-        first, *rest = self.segments
-        if not rest:
-            return len(value) == len(first) and _fits(first, value, 0)
-        last = rest.pop()
-        end = len(value) - len(last)
-        at = len(first)
-        if at > end or not _fits(first, value, 0) or not _fits(last, value, end):
-            return False
-        for segment in rest:
-            at = _leftmost(segment, value, at, end)
-            if at < 0:
-                return False
-        return True
+        plan = self._plan
+        if plan is None:
+            plan = planned(self.segments)
+            object.__setattr__(self, "_plan", plan)
+        return matches(value, self.segments, plan)
+
+    def contains_some(self, values: tuple[Value, ...]) -> bool:
+        if len(values) <= VALUES_ONE_BY_ONE_MAX:
+            return any(map(self.contains, values))
+        return row_of(values).some(self.segments)
+
+    def contains_every(self, values: tuple[Value, ...]) -> bool:
+        if len(values) <= VALUES_ONE_BY_ONE_MAX:
+            return all(map(self.contains, values))
+        return all(type(value) is str for value in values) and row_of(values).every(self.segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +283,10 @@ class Places(ValueSet):
     def kinds(self) -> Kind:
         return Kind.TEXT
 
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.names) // VALUES_PER_STEP
+
     def contains(self, value: Value) -> bool:
         return type(value) is str and value in self.members
 
@@ -251,57 +301,18 @@ class Complement(ValueSet):
     def is_open(self) -> bool:
         return self.inner.is_open
 
+    @property
+    def weight(self) -> int:
+        return self.inner.weight
+
     def contains(self, value: Value) -> bool:
         return not self.inner.contains(value)
 
+    def contains_some(self, values: tuple[Value, ...]) -> bool:
+        return not self.inner.contains_every(values)
 
-# ---------------------------------------------------------------- LIKE, piece by piece
-
-
-def _segments(pattern: str) -> tuple[tuple[str | None, ...], ...]:
-    """The fixed-length stretches between the `%`s of a pattern; None stands for `_`."""
-    segments: list[list[str | None]] = [[]]
-    characters = iter(pattern)
-    for character in characters:
-        if character == ANY_RUN:
-            segments.append([])
-        elif character == ANY_ONE:
-            segments[-1].append(None)
-        elif character == ESCAPE:
-            escaped = next(characters, None)
-            assert escaped is not None, "a pattern made by `like`, which has looked"
-            segments[-1].append(escaped)
-        else:
-            segments[-1].append(character)
-    return tuple(tuple(segment) for segment in segments)
-
-
-def _fits(segment: tuple[str | None, ...], text: str, at: int) -> bool:
-    stretch = text[at : at + len(segment)]
-    return all(w == c or (w is None and c != RUN_SYMBOL) for w, c in zip(segment, stretch, strict=True))
-
-
-def _leftmost(segment: tuple[str | None, ...], text: str, start: int, end: int) -> int:
-    """Where the leftmost match of `segment` within text[start:end] ends, or -1. Nothing matches a `RUN_SYMBOL`."""
-    if None not in segment:
-        at = text.find("".join(segment), start, end)  # type: ignore[arg-type]
-        return -1 if at < 0 else at + len(segment)
-    wild = sum(1 << i for i, wanted in enumerate(segment) if wanted is None)
-    places = {RUN_SYMBOL: 0}
-    for i, wanted in enumerate(segment):
-        if wanted is not None:
-            places[wanted] = places.get(wanted, wild) | 1 << i
-    found, state = 1 << (len(segment) - 1), 0
-    for at in range(start, end):
-        state = (state << 1 | 1) & places.get(text[at], wild)
-        if state & found:
-            return at + 1
-    return -1
-
-
-def escaped(text: str) -> str:
-    """`text` with the wildcards of LIKE escaped, so that as a pattern it means itself."""
-    return "".join(ESCAPE + character if character in (ANY_RUN, ANY_ONE, ESCAPE) else character for character in text)
+    def contains_every(self, values: tuple[Value, ...]) -> bool:
+        return not self.inner.contains_some(values)
 
 
 # ---------------------------------------------------------------- builders: the canonical set for what is meant
@@ -392,7 +403,7 @@ def like(pattern: str, escape: str | None = ESCAPE) -> ValueSet:
         raise BadValue(f"{escape!r} cannot escape: ESCAPE takes one character that is no wildcard")
     checked_value(pattern)
     canonical = _canonical_pattern(pattern, escape)
-    segments = _segments(canonical)
+    segments = segments_of(canonical)
     literals = ["".join(segment) for segment in segments if None not in segment]  # type: ignore[arg-type]
     if len(literals) == len(segments):
         match literals:

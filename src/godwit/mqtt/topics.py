@@ -40,7 +40,9 @@ from godwit.filters import (
     some,
     starts_with,
 )
-from godwit.filters.sets import PATTERN_LENGTH_MAX, escaped
+from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
+from godwit.filters.like_patterns import escaped
+from godwit.filters.sets import PATTERN_LENGTH_MAX
 from godwit.mqtt.reason_codes import ReasonCode
 
 __all__ = ["TopicFilter", "checked_filter", "checked_name", "checked_text", "matches", "topic_filter"]
@@ -144,7 +146,7 @@ class TopicFilter(msgspec.Struct, frozen=True):
 def topic_filter(text: str, *where: str) -> TopicFilter:
     """A topic filter, and the content filters told beside it. Raises `FilterError` when one of these does not parse."""
     share, levels, content = split(checked_filter(text))
-    contents = [parse(part) for part in (content, *where) if part is not None]
+    contents = [parse(part, bytes_max=CLIENT_TEXT_BYTES_MAX) for part in (content, *where) if part is not None]
     wanted = all_of(*contents) if contents else None
     routable, is_exact = _on_topic(levels)
     return TopicFilter(text, share, levels, wanted, routable if wanted is None else all_of(routable, wanted), is_exact)

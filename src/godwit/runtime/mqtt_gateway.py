@@ -15,7 +15,6 @@ import asyncio
 import ssl
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
 from secrets import token_hex
 from time import time
 from typing import cast
@@ -24,7 +23,7 @@ from godwit.broker.messages import Attach
 from godwit.filters.contexts import checked_context_filter
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
-from godwit.filters.language import parse
+from godwit.filters.language import CLIENT_TEXT_BYTES_MAX, ParsedTexts
 from godwit.mqtt import MqttSettings, ReasonCode
 from godwit.runtime.authentication import Authenticator, LocalAuthenticator
 from godwit.runtime.mqtt_connection import MqttConnection
@@ -40,6 +39,7 @@ MODE = "named"  # an MQTT client brings nothing but its name
 MESSAGES_KEPT = 4_096
 MESSAGE_BYTES_KEPT = 8 * 2**20  # of payloads: each is held some times over, in the packets made of it
 UNREAD_BYTES_MAX = 16 * 2**20
+TEXTS_BYTES_MAX = 2**20  # of all filters that are remembered by their texts
 
 
 class MqttGateway:
@@ -72,7 +72,7 @@ class MqttGateway:
         self._messages: dict[int, tuple[Event, Message]] = {}
         self._message_bytes = 0  # of the payloads in it
         node.on_relief.append(self._read_on)
-        self.filter_on_context = lru_cache(maxsize=1_024)(_filter_on_context)
+        self._parsed = ParsedTexts(CLIENT_TEXT_BYTES_MAX, TEXTS_BYTES_MAX)
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
         """Take MQTT connections there. With port 0, the system chooses one."""
@@ -151,9 +151,9 @@ class MqttGateway:
         self._messages[id(event)] = (event, message)
         return message
 
-
-def _filter_on_context(text: str) -> Filter:
-    return checked_context_filter(parse(text))
+    def filter_on_context(self, text: str) -> Filter:
+        """The filter on a receiver's context that a client has sent as text."""
+        return checked_context_filter(self._parsed.filter(text))
 
 
 class _Wire(asyncio.Protocol):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from godwit.errors import FilterError, FilterSyntaxError, FilterTooBig
-from godwit.filters.language import from_json, loads, parse, read, to_json
+from godwit.filters.language import from_json, json_form, loads, parse, read, to_json
 
 FORMS: list[tuple[str, Any]] = [
     ("TRUE", {"all": []}),
@@ -149,3 +149,12 @@ def test_documents_nested_too_deep_and_numbers_too_long_are_refused() -> None:
         loads('{"all": [' * 100_000)
     with pytest.raises(FilterError, match="digits"):
         loads(f'{{"some": "x", "in": {{"one_of": [{"9" * 5_000}]}}}}')
+
+
+def test_far_too_many_parts_are_refused_before_any_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[Any] = []
+    monkeypatch.setattr(json_form, "_filter", lambda *data: looked_at.append(data))
+    part = {"any": [{"missing": "x"}] * 10_000}
+    with pytest.raises(FilterTooBig, match="more than 40000 parts"):
+        from_json({"all": [part] * 100})
+    assert not looked_at

@@ -21,7 +21,7 @@ from godwit.filters.filters import (
     some,
 )
 from godwit.filters.language import parse, to_text
-from godwit.filters.language.parsing import TEXT_LENGTH_MAX
+from godwit.filters.language.parsing import TEXT_BYTES_MAX
 from godwit.filters.language.scanning import WORDS_MAX
 from godwit.filters.regions import box, circle, polygon
 from godwit.filters.sets import (
@@ -387,7 +387,7 @@ def test_what_is_deep_or_long_and_still_means_little_is_read(text: str, size: in
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x" * (TEXT_LENGTH_MAX + 1), "characters"),
+        ("x" * (TEXT_BYTES_MAX + 1), f"more than {TEXT_BYTES_MAX} bytes"),
         ("(" * (WORDS_MAX + 1), "words"),
         (" OR ".join(f"x = {i}" for i in range(20_001)), "20001 literals"),
         ("".join(f"(a = {i} {('AND', 'OR')[i % 2]} " for i in range(DEEP)) + "x = 5" + ")" * DEEP, "nested 101 deep"),

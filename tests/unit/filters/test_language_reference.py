@@ -14,7 +14,7 @@ from godwit.filters.filters import DEPTH_MAX, LITERALS_MAX, some
 from godwit.filters.language import from_json, parse, to_text
 from godwit.filters.language.filter_builder import FilterBuilder
 from godwit.filters.language.grammar import GRAMMAR, KEYWORDS
-from godwit.filters.language.parsing import TEXT_LENGTH_MAX
+from godwit.filters.language.parsing import TEXT_BYTES_MAX
 from godwit.filters.language.scanning import WORDS_MAX
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "filter_language.md").read_text(encoding="utf-8")
@@ -117,7 +117,7 @@ def test_the_reserved_words_on_the_page_are_those_that_are_reserved() -> None:
 
 def test_the_limits_on_the_page_are_those_that_hold() -> None:
     shown = " ".join(" ".join(row) for row in tables(PAGE, "what", "at most"))
-    for limit in (TEXT_LENGTH_MAX, WORDS_MAX, LITERALS_MAX, DEPTH_MAX):
+    for limit in (TEXT_BYTES_MAX, WORDS_MAX, LITERALS_MAX, DEPTH_MAX):
         assert f"{limit:,}" in shown
 
 

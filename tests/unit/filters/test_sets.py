@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from godwit.errors import BadValue
+from godwit.filters.like_patterns import escaped
 from godwit.filters.sets import (
     EVERYTHING,
     NOTHING,
@@ -24,7 +25,6 @@ from godwit.filters.sets import (
     between,
     complement,
     ends_with,
-    escaped,
     holds_text,
     interval,
     less_than,

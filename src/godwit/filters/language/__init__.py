@@ -10,11 +10,23 @@ from typing import Any
 
 from godwit.filters.filters import Filter
 from godwit.filters.language.json_form import from_json, loads, to_json
-from godwit.filters.language.parsing import as_filter, parse
+from godwit.filters.language.parsed_texts import ParsedTexts
+from godwit.filters.language.parsing import CLIENT_TEXT_BYTES_MAX, as_filter, parse
 from godwit.filters.language.printing import pretty, to_text
 from godwit.filters.regions import Region
 
-__all__ = ["as_filter", "from_json", "loads", "parse", "pretty", "read", "to_json", "to_text"]
+__all__ = [
+    "CLIENT_TEXT_BYTES_MAX",
+    "ParsedTexts",
+    "as_filter",
+    "from_json",
+    "loads",
+    "parse",
+    "pretty",
+    "read",
+    "to_json",
+    "to_text",
+]
 
 
 def read(source: str | Mapping[str, Any], *, places: Mapping[str, Region] | None = None) -> Filter:

@@ -21,6 +21,7 @@ from godwit.filters import references, regions, sets
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.filters.filters import (
     DEPTH_MAX,
+    LITERALS_MAX,
     And,
     Filter,
     Missing,
@@ -52,6 +53,7 @@ from godwit.filters.values import Kind, Point, checked_value, kind_name
 
 KINDS = {kind_name(kind): kind for kind in (Kind.NUMBER, Kind.TIME, Kind.TEXT)}
 SHOWN_LENGTH_MAX = 60
+PARTS_MAX = 2 * LITERALS_MAX  # of all ANDs and ORs together: no filter within the limits needs more
 
 # ---------------------------------------------------------------- filter to data
 
@@ -126,7 +128,23 @@ def value_to_json(value: Operand) -> Any:
 
 def from_json(data: Any) -> Filter:
     """The filter that plain data says, or a `FilterError` with the path of what is wrong."""
+    _check_size(data)
     return _filter(data, "$", 0)
+
+
+def _check_size(data: Any) -> None:
+    """Refuse data of far too many parts before any is looked at."""
+    pending, count = [data], 0
+    while pending:
+        node = pending.pop()
+        for parts in (node.get("all"), node.get("any")) if isinstance(node, dict) else ():
+            if isinstance(parts, list | tuple):
+                count += len(parts)
+                if count > PARTS_MAX:
+                    raise FilterTooBig(
+                        f"a filter of more than {PARTS_MAX} parts: at most {LITERALS_MAX} literals are allowed"
+                    )
+                pending += parts
 
 
 def loads(text: str) -> Filter:

@@ -16,15 +16,19 @@ from godwit.filters.references import OpenSet, replaced
 from godwit.filters.regions import Region
 from godwit.filters.sets import ValueSet
 
-TEXT_LENGTH_MAX = 1_048_576
+TEXT_BYTES_MAX = 1_048_576
+CLIENT_TEXT_BYTES_MAX = 32_768  # of a filter that a client sends: parsing takes about a microsecond for each
 SHOWN_LENGTH_MAX = 40
 NO_NULL = "NULL is no value: ask IS NULL or IS NOT NULL"
 
 
-def parse(text: str, *, places: Mapping[str, Region] | None = None) -> Filter:
-    """The filter that `text` says. `places` gives the region of each name that `place('…')` may use."""
-    if len(text) > TEXT_LENGTH_MAX:
-        raise FilterTooBig(f"a filter of {len(text)} characters: at most {TEXT_LENGTH_MAX} are allowed")
+def parse(text: str, *, places: Mapping[str, Region] | None = None, bytes_max: int = TEXT_BYTES_MAX) -> Filter:
+    """The filter that `text` says. `places` gives the region of each name that `place('…')` may use.
+
+    A text of more than `bytes_max` bytes is refused before it is looked at: a strange one is given less room.
+    """
+    if len(text) > bytes_max or (4 * len(text) > bytes_max and len(text.encode(errors="surrogatepass")) > bytes_max):
+        raise FilterTooBig(f"a filter of more than {bytes_max} bytes, which are the most allowed")
     try:
         filter = filter_of(_parser().parse(text))  # type: ignore[arg-type]
         return _with_places(filter, places or {}) if "place" in text.lower() else filter

@@ -16,6 +16,7 @@ from datetime import datetime
 from godwit.filters.contexts import SENDER
 from godwit.filters.filters import FALSE, TRUE, And, Filter, Literal, Missing, Or, Some
 from godwit.filters.language.grammar import KEYWORDS, PLAIN_NAME
+from godwit.filters.like_patterns import escaped
 from godwit.filters.references import LOCATION, OpenSet, Operand, Reference
 from godwit.filters.regions import Box, Circle, Polygon
 from godwit.filters.sets import (
@@ -30,7 +31,6 @@ from godwit.filters.sets import (
     Substring,
     Suffix,
     ValueSet,
-    escaped,
 )
 from godwit.filters.values import Point, kind_name
 
