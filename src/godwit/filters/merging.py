@@ -16,6 +16,8 @@ of their bounds. What a merged filter has let in already counts as excess when i
 2. With `excess_max=0`, `merge`, `merge_all` and `simplify` change nothing about which events match. What a *negation*
    matches may change, so negate first: NOT (x IN ()) asks for an x, and NOT FALSE for nothing.
 3. The same filters in the same order give the same result, in every process.
+4. When the effort is used up nothing more is merged: filters stay as they are, and where one has to become smaller it
+   becomes `TRUE`.
 """
 
 from collections.abc import Iterable
@@ -23,8 +25,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from godwit.filters.algebra import EFFORT_MAX, compatible, conjunction_implies, covers, effort
+from godwit.filters.algebra import compatible, conjunction_implies, covers
 from godwit.filters.alternatives import alternatives_of, joined, literals_of, parts_of, tightened
+from godwit.filters.effort import Effort
 from godwit.filters.filters import (
     FALSE,
     LITERALS_MAX,
@@ -46,6 +49,8 @@ from godwit.filters.sets import Interval, OneOf, Prefix, Substring, Suffix, Valu
 from godwit.filters.values import Value
 
 NEIGHBOURS_MAX = 8
+MERGE_ALL_EFFORT_MAX = 400_000  # the steps of `merge_all`, `simplify` and `weaken`, where nobody says another number
+HULL_STEPS = 4  # for each literal
 ROUNDS_MAX = 4
 LITERALS_LEFT_STEPS = (3, 2, 1)
 
@@ -59,37 +64,46 @@ class Merged:
     excess: float
 
 
-def merge(f: Filter, g: Filter, *, excess_max: float = 0.0) -> Filter | None:
+def merge(f: Filter, g: Filter, *, excess_max: float = 0.0, effort: Effort | None = None) -> Filter | None:
     """One filter for both, or None when there is none better than their OR."""
-    found = merged(f, g, excess_max=excess_max)
+    found = merged(f, g, excess_max=excess_max, effort=effort)
     return None if found is None else found.filter
 
 
-def merged(f: Filter, g: Filter, *, excess_max: float = 0.0) -> Merged | None:
-    """One filter for both with the excess it costs, or None when none within `excess_max` is better than their OR."""
+def merged(f: Filter, g: Filter, *, excess_max: float = 0.0, effort: Effort | None = None) -> Merged | None:
+    """One filter for both with the excess it costs, or None when none within `excess_max` is better than their OR.
+
+    None, too, when the effort is used up before it is found.
+    """
+    effort = Effort() if effort is None else effort
     for one, other in ((f, g), (g, f)):
-        if covers(one, other):
+        if covers(one, other, effort):
             return Merged(one, perfect=True, excess=0.0)
+    if effort.is_over:
+        return None
     both = dict.fromkeys((*alternatives_of(f), *alternatives_of(g)))
-    fewer = joined(both)
+    fewer = joined(both, effort)
     if len(fewer) < len(both):
         return Merged(any_of(*fewer), perfect=True, excess=0.0)
-    if excess_max <= 0:
+    if excess_max <= 0 or effort.is_over:
         return None
     if len(fewer) == 2:
-        return _hull(_unmerged(fewer[0]), _unmerged(fewer[1]), excess_max)
-    hulls = _merged_neighbours(fewer, excess_max)
+        return _hull(_unmerged(fewer[0]), _unmerged(fewer[1]), effort, excess_max)
+    hulls = _merged_neighbours(fewer, excess_max, effort)
     if len(hulls) == len(fewer):
         return None
     return Merged(any_of(*(one.filter for one in hulls)), perfect=False, excess=max(one.excess for one in hulls))
 
 
-def merge_all(filters: Iterable[Filter], *, excess_max: float = 0.0, size_max: int = LITERALS_MAX) -> Filter:
+def merge_all(
+    filters: Iterable[Filter], *, excess_max: float = 0.0, size_max: int = LITERALS_MAX, effort: Effort | None = None
+) -> Filter:
     """The OR of `filters` as one: merged within `excess_max`, weakened to at most `size_max` literals."""
-    alternatives = joined(filters)
+    effort = Effort(MERGE_ALL_EFFORT_MAX) if effort is None else effort
+    alternatives = joined(filters, effort)
     if excess_max > 0:
-        alternatives = joined(one.filter for one in _merged_neighbours(alternatives, excess_max))
-    return _any_within(alternatives, size_max)
+        alternatives = joined((one.filter for one in _merged_neighbours(alternatives, excess_max, effort)), effort)
+    return _any_within(alternatives, size_max, effort)
 
 
 # ---------------------------------------------------------------- hulls
@@ -99,8 +113,12 @@ def _unmerged(filter: Filter) -> Merged:
     return Merged(filter, perfect=True, excess=0.0)
 
 
-def _hull(f: Merged, g: Merged, excess_max: float = 1.0) -> Merged | None:
-    """The AND of what both ask for: the parts they share, and the hull of each two literals that correspond."""
+def _hull(f: Merged, g: Merged, effort: Effort, excess_max: float = 1.0) -> Merged | None:
+    """The AND of what both ask for: the parts they share, and the hull of each two literals that correspond.
+
+    It takes as long as both are large; only whether it is begun depends on the effort.
+    """
+    effort.left -= HULL_STEPS * (f.filter.weight + g.filter.weight)
     shared = dict.fromkeys(parts_of(f.filter)).keys() & dict.fromkeys(parts_of(g.filter)).keys()
     of_g_alone: dict[str, list[Filter]] = {}
     for part in parts_of(g.filter):
@@ -139,14 +157,18 @@ def _around(a: ValueSet, b: ValueSet) -> tuple[ValueSet, float, float, float]:
     return around, *shares(a, b, around, exact=exact is not None)
 
 
-def _merged_neighbours(alternatives: list[Filter], excess_max: float) -> list[Merged]:
+def _merged_neighbours(alternatives: list[Filter], excess_max: float, effort: Effort) -> list[Merged]:
     """Each alternative merged into the one, of the few before it in its bucket, where that costs least."""
     merged: list[Merged] = []
     for bucket in _buckets(map(_unmerged, alternatives)):
         kept: list[Merged] = []
         for alternative in bucket:
             start = max(0, len(kept) - NEIGHBOURS_MAX)
-            tried = ((_hull(kept[at], alternative, excess_max), at) for at in range(start, len(kept)))
+            tried = (
+                (_hull(kept[at], alternative, effort, excess_max), at)
+                for at in range(start, len(kept))
+                if not effort.is_over
+            )
             found = [(hull.excess, at, hull) for hull, at in tried if hull is not None]
             if found:
                 _, at, hull = min(found, key=lambda one: one[:2])
@@ -199,30 +221,33 @@ def _start(values: ValueSet) -> tuple[float, str]:
 # ---------------------------------------------------------------- simpler
 
 
-def simplify(filter: Filter) -> Filter:
+def simplify(filter: Filter, effort: Effort | None = None) -> Filter:
     """The same filter with less to it: flat, without parts that others imply or that never match, literals joined.
 
-    Simplifying again changes nothing, unless the filter was made to take very many rounds.
+    Simplifying again changes nothing, unless the filter was made to take very many rounds or steps.
     """
+    effort = Effort(MERGE_ALL_EFFORT_MAX) if effort is None else effort
     for _ in range(ROUNDS_MAX):
         before = filter
-        filter = _simplified(before)
-        if filter == before:
+        filter = _simplified(before, effort)
+        if filter == before or effort.is_over:
             break
     return filter
 
 
-def _simplified(filter: Filter) -> Filter:
+def _simplified(filter: Filter, effort: Effort) -> Filter:
+    if not effort.spend(1):
+        return filter
     match filter:
         case Or(parts=parts):
-            return any_of(*joined(map(_simplified, parts)))
+            return any_of(*joined([_simplified(part, effort) for part in parts], effort))
         case And(parts=parts):
-            return _simplified_and(parts_of(all_of(*map(_simplified, parts))))
-    tight = tightened([filter])
+            return _simplified_and(parts_of(all_of(*(_simplified(part, effort) for part in parts))), effort)
+    tight = tightened([filter], effort)
     return FALSE if tight is None else all_of(*tight)
 
 
-def _simplified_and(parts: Iterable[Filter]) -> Filter:
+def _simplified_and(parts: Iterable[Filter], effort: Effort) -> Filter:
     literals: list[Literal] = []
     choices: list[Or] = []
     for part in parts:
@@ -230,43 +255,42 @@ def _simplified_and(parts: Iterable[Filter]) -> Filter:
             choices.append(part)
         elif not isinstance(part, And):
             literals.append(part)
-    tight = tightened(literals)
+    tight = tightened(literals, effort)
     if tight is None:
         return FALSE
-    if effort(len(tight), _weight(tight), sum(choice.size for choice in choices), _weight(choices)) > EFFORT_MAX:
-        return all_of(*tight, *choices)
-    choices_left = [_possible(choice, tight) for choice in choices if not conjunction_implies(tuple(tight), choice)]
+    choices_left = [
+        _possible(choice, tight, effort)
+        for choice in choices
+        if effort.is_over or not conjunction_implies(tuple(tight), choice, effort)
+    ]
     return FALSE if FALSE in choices_left else all_of(*tight, *choices_left)
 
 
-def _weight(parts: Iterable[Filter]) -> int:
-    return sum(part.weight for part in parts)
-
-
-def _possible(choice: Or, given: list[Literal]) -> Filter:
+def _possible(choice: Or, given: list[Literal], effort: Effort) -> Filter:
     """The alternatives that an event which meets `given` can meet."""
-    return any_of(*(one for one in choice.parts if compatible(given, literals_of(one))))
+    return any_of(*(one for one in choice.parts if compatible(given, literals_of(one), effort)))
 
 
 # ---------------------------------------------------------------- smaller
 
 
-def weaken(filter: Filter, size_max: int) -> Filter:
+def weaken(filter: Filter, size_max: int, effort: Effort | None = None) -> Filter:
     """A filter of at most `size_max` literals that matches at least what `filter` matches, and little more."""
     assert size_max >= 0
-    return filter if filter.size <= size_max else _within(simplify(filter), size_max)
+    effort = Effort(MERGE_ALL_EFFORT_MAX) if effort is None else effort
+    return filter if filter.size <= size_max else _within(simplify(filter, effort), size_max, effort)
 
 
-def _within(filter: Filter, size_max: int) -> Filter:
+def _within(filter: Filter, size_max: int, effort: Effort) -> Filter:
     if filter.size <= size_max:
         return filter
     if isinstance(filter, Or):
-        return _any_within(list(filter.parts), size_max)
+        return _any_within(list(filter.parts), size_max, effort)
     kept: dict[int, Filter] = {}
     left = size_max
     parts = parts_of(filter)
     for number in sorted(range(len(parts)), key=lambda number: _given_up_last(parts[number])):
-        weaker = _within(parts[number], left) if left else TRUE
+        weaker = _within(parts[number], left, effort) if left else TRUE
         kept[number] = weaker
         left -= weaker.size
     return all_of(*(kept[number] for number in range(len(parts))))
@@ -279,28 +303,32 @@ def _given_up_last(part: Filter) -> tuple[int, ...]:
     return (0, 3) if isinstance(part, Missing) else (0, *looseness(part.values))
 
 
-def _any_within(alternatives: list[Filter], size_max: int) -> Filter:
+def _any_within(alternatives: list[Filter], size_max: int, effort: Effort) -> Filter:
     """The OR of `alternatives`, with hulls instead of neighbours until it is small enough, then of shorter ones too."""
     for literals_max in (None, *LITERALS_LEFT_STEPS):
-        if literals_max is not None:
-            alternatives = joined(_within(alternative, literals_max) for alternative in alternatives)
-        if size_max > 0 and sum(alternative.size for alternative in alternatives) > size_max:
-            alternatives = _closest_merged(alternatives, size_max)
         if sum(alternative.size for alternative in alternatives) <= size_max:
             return any_of(*alternatives)
-    return TRUE
+        if effort.is_over:
+            return TRUE
+        if literals_max is not None:
+            alternatives = joined([_within(alternative, literals_max, effort) for alternative in alternatives], effort)
+        if size_max > 0 and sum(alternative.size for alternative in alternatives) > size_max:
+            alternatives = _closest_merged(alternatives, size_max, effort)
+    return any_of(*alternatives) if sum(alternative.size for alternative in alternatives) <= size_max else TRUE
 
 
-def _closest_merged(alternatives: list[Filter], size_max: int) -> list[Filter]:
+def _closest_merged(alternatives: list[Filter], size_max: int, effort: Effort) -> list[Filter]:
     """Pass by pass, the two neighbours that cost least become one, each at most once a pass, until enough have."""
     rest = [_unmerged(alternative) for alternative in alternatives]
     size = sum(alternative.size for alternative in alternatives)
-    while size > size_max:
+    while size > size_max and not effort.is_over:
         in_order: list[Merged] = []
         pairs: list[tuple[float, int, Merged]] = []
         for bucket in _buckets(rest):
             for at, (here, there) in enumerate(pairwise(bucket), start=len(in_order)):
-                hull = _hull(here, there)
+                if effort.is_over:
+                    break
+                hull = _hull(here, there, effort)
                 assert hull is not None, "any excess will do"
                 pairs.append((hull.excess, at, hull))
             in_order += bucket
@@ -312,4 +340,4 @@ def _closest_merged(alternatives: list[Filter], size_max: int) -> list[Filter]:
                 instead[at], instead[at + 1] = [hull], []
                 size -= in_order[at].filter.size + in_order[at + 1].filter.size - hull.filter.size
         rest = [one for at, old in enumerate(in_order) for one in instead.get(at, [old])]
-    return joined(one.filter for one in rest)
+    return joined((one.filter for one in rest), effort)

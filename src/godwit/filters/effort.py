@@ -1,0 +1,80 @@
+"""Effort: how many steps a question about filters may take.
+
+*Theory.* Filters come from strangers, and questions about them multiply: the worst pair of filters of a thousand
+literals would take hours. So each question is asked with a number of steps. A step is the comparison of two literals,
+about half a microsecond; a long list of values or a long pattern counts as several (`weight`). When the steps are used
+up the answer is the safe one: `covers` says no, `intersects` yes, a merge is not made, a filter stays as it is.
+
+*Rules.*
+1. Steps are counted, not timed: the same question gives the same answer on every machine and in every replay.
+2. An answer that is remembered costs the steps that it took first. So what somebody has asked before changes nothing.
+3. Whoever spends looks at `is_over` before the next piece of work that can be large, so that no question takes much
+   more than it was given.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+__all__ = ["EFFORT_MAX", "REMEMBERED_EFFORT_MAX", "Answers", "Effort"]
+
+EFFORT_MAX = 50_000
+"""The steps of one question, where nobody says another number."""
+REMEMBERED_EFFORT_MAX = 20_000
+"""The steps of one question whose answer is remembered: it is one of many."""
+
+
+class Effort:
+    """So many steps are left."""
+
+    __slots__ = ("_given", "left")
+
+    def __init__(self, steps_max: int = EFFORT_MAX) -> None:
+        self._given = steps_max
+        self.left = steps_max
+
+    def spend(self, steps: int) -> bool:
+        """Take so many steps; whether they were left."""
+        self.left -= steps
+        return self.left >= 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all steps are used up: nothing can be told any more."""
+        return self.left < 0
+
+    @property
+    def spent(self) -> int:
+        """How many steps were taken."""
+        return self._given - self.left
+
+
+Answer = TypeVar("Answer")
+
+
+class Answers(Generic[Answer]):
+    """Answers to questions about two filters, remembered with their steps, up to a number of literals. (rule 2)"""
+
+    def __init__(self, ask: Callable[[Any, Any, Effort], Answer], weight_max: int) -> None:
+        self._ask = ask
+        self._weight_max = weight_max
+        self._weight = 0
+        self._known: dict[tuple[Any, Any], tuple[Answer, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def ask(self, f: Any, g: Any, effort: Effort) -> Answer:
+        """The answer, which is that of so many steps in any case; `effort` pays for it, and may be over then."""
+        known = self._known.get((f, g))
+        if known is None:
+            mine = Effort(REMEMBERED_EFFORT_MAX)
+            known = (self._ask(f, g, mine), mine.spent)
+            weight = f.weight + g.weight
+            if self._weight + weight > self._weight_max:
+                self._known.clear()
+                self._weight = 0
+            if weight <= self._weight_max:
+                self._known[f, g] = known
+                self._weight += weight
+        effort.left -= known[1] + 1
+        return known[0]

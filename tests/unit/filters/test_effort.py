@@ -1,0 +1,141 @@
+"""Questions about filters of strangers take a bounded number of steps; what is counted here is work, never time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from godwit.filters import algebra, alternatives, merging, parse
+from godwit.filters.algebra import covers, intersects, is_never, normal_form
+from godwit.filters.alternatives import joined
+from godwit.filters.effort import EFFORT_MAX, Answers, Effort
+from godwit.filters.filters import TRUE, Filter
+from godwit.filters.merging import MERGE_ALL_EFFORT_MAX, merge_all, merged, simplify, weaken
+
+COMPARISONS = ("is_subset", "is_disjoint", "union", "intersection", "unions", "intersections")
+
+
+def filters_of_a_stranger() -> dict[str, tuple[Filter, Filter]]:
+    """Pairs of filters of about 900 literals that made brokers wait."""
+
+    def each(text: Callable[[int], str]) -> tuple[Filter, Filter]:
+        return parse(text(0)), parse(text(1))
+
+    return {
+        "one attribute, only": each(lambda k: " OR ".join(f"ALL a = {2 * i + k}" for i in range(900))),
+        "unequal, and below": each(lambda k: " OR ".join(f"a <> {i} AND b < {i * k}" for i in range(450))),
+        "boxes": each(lambda k: " OR ".join(f"a BETWEEN {9 * i} AND {9 * i + 5 + k} AND b > {i}" for i in range(450))),
+        "patterns": each(lambda k: " OR ".join(f"ALL a LIKE '%x{i}_y{k}%'" for i in range(900))),
+        "and of or": each(
+            lambda k: " AND ".join(
+                "(" + " OR ".join(f"a{j} <> {i} OR ALL b{j} < {i * k}" for j in range(5)) + ")" for i in range(90)
+            )
+        ),
+        "or of and of or": each(
+            lambda k: " OR ".join(
+                "(" + " AND ".join(f"(a{j} <> {i + k} OR ALL b{j} < {i})" for j in range(8)) + ")" for i in range(56)
+            )
+        ),
+        "long lists": each(
+            lambda k: " OR ".join(f"ALL a IN ({', '.join(str(i * n + k) for n in range(40))})" for i in range(60))
+        ),
+    }
+
+
+STRANGERS = filters_of_a_stranger()
+
+
+@pytest.fixture
+def comparisons(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often two sets were compared, as `comparisons[0]`."""
+    count = [0]
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            count[0] += 1
+            return function(*arguments)
+
+        return call
+
+    for module in (algebra, alternatives, merging):
+        for name in COMPARISONS:
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    return count
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_no_question_about_two_filters_compares_more_than_its_steps(name: str, comparisons: list[int]) -> None:
+    f, g = STRANGERS[name]
+    for ask in (covers, intersects, merged):
+        comparisons[0] = 0
+        effort = Effort()
+        ask(f, g, effort=effort)
+        assert comparisons[0] <= EFFORT_MAX
+        assert effort.spent <= 2 * EFFORT_MAX
+    for change in (simplify, lambda filter: weaken(filter, 10), lambda filter: merge_all((filter, g), excess_max=0.5)):
+        comparisons[0] = 0
+        change(f)
+        assert comparisons[0] <= 2 * MERGE_ALL_EFFORT_MAX
+
+
+def test_the_bound_is_what_keeps_the_worst_question_short(comparisons: list[int]) -> None:
+    f, g = STRANGERS["one attribute, only"]
+    without_bound = Effort(100 * EFFORT_MAX)
+    assert not intersects(f, g, without_bound)
+    assert without_bound.spent > 5 * EFFORT_MAX
+    assert comparisons[0] > EFFORT_MAX
+
+
+def test_when_the_steps_are_used_up_the_answer_is_the_safe_one() -> None:
+    wide, narrow = parse("a < 10 OR b < 10"), parse("a < 5 OR b < 3 OR b < 2")
+    assert covers(wide, narrow)
+    assert not covers(wide, narrow, Effort(3))
+    apart = parse("ALL a = 1"), parse("ALL a = 2")
+    assert not intersects(*apart)
+    assert intersects(*apart, Effort(0))
+    never = parse("ALL a = 1 AND ALL a = 2")
+    assert is_never(never)
+    assert not is_never(never, Effort(-1))
+    assert merged(wide, narrow, effort=Effort(3)) is None
+    assert simplify(narrow, Effort(0)) == narrow
+    assert joined(narrow.parts, Effort(0)) == list(narrow.parts)  # type: ignore[union-attr]
+    assert weaken(narrow, 1, Effort(0)) == TRUE
+
+
+def test_a_normal_form_without_steps_left_is_weaker() -> None:
+    filter = parse("(a = 1 OR b = 2) AND (c = 3 OR d = 4) AND (e = 5 OR f = 6)")
+    assert len(normal_form(filter).conjunctions) == 8
+    assert normal_form(filter).exact
+    assert not normal_form(filter, effort=Effort(8)).exact
+
+
+def test_alternatives_are_found_and_not_tried_one_by_one(comparisons: list[int]) -> None:
+    """An OR of many equalities costs a look for each conjunction that is held against it."""
+    wide = parse(" OR ".join(f"(a = {i} AND b < {i})" for i in range(1_000)))
+    narrow = parse(" OR ".join(f"(a = {i} AND b < {i - 1})" for i in range(1_000)))
+    assert covers(wide, narrow)
+    assert comparisons[0] <= 2 * 1_000
+
+
+# ---------------------------------------------------------------- answers that are remembered
+
+
+def test_a_remembered_answer_costs_the_steps_that_it_took_first() -> None:
+    answers = Answers(covers, 1_000)
+    f, g = parse("a < 10 OR b < 10"), parse("a < 5 AND c = 1")
+    first, second = Effort(), Effort()
+    assert answers.ask(f, g, first) is answers.ask(f, g, second) is True
+    assert first.spent == second.spent > 0
+    assert len(answers) == 1
+
+
+def test_answers_are_remembered_up_to_a_weight() -> None:
+    answers = Answers(covers, 100)
+    for i in range(100):
+        answers.ask(parse("a < 1"), parse(f"a < {i}"), Effort())
+        assert len(answers) <= 50
+    heavy = parse(" OR ".join(f"a{i} = 1" for i in range(100)))
+    before = len(answers)
+    answers.ask(heavy, heavy, Effort())
+    assert len(answers) <= before
