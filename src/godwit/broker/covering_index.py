@@ -1,23 +1,40 @@
 """Roots: the filters that a neighbour has been told, so arranged that few must be asked whether they cover another.
 
 *Theory.* Most filters are conjunctions that want one of a few values of some attribute. Such a filter can cover
-another, or be covered by it, only if the two share such a value. So it is found by its values; only filters of other
-forms are asked one by one.
+another, or be covered by it, only if the two share such a value. So it is found by its values. Filters of other forms
+are looked at one by one, but most are put aside by their *signs*: whatever a pattern such as `LIKE '%ab_c%'` covers has
+all its pairs of neighbouring characters, so each pair is a bit, and one operation on two integers says no.
 
 *Rules.*
 1. What is left out covers nothing that is asked for, and is covered by nothing that is asked for.
 2. Candidates come in an order that depends on nothing but the order of `add` and `remove`.
+3. Each filter that is looked at is a step of the effort. When that is over there are no more candidates.
+4. Signs do not depend on the process: the steps are the same in a replay.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from itertools import pairwise
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from zlib import crc32
 
+from godwit.filters.effort import Effort
 from godwit.filters.filters import And, Filter, Missing, Only, Some
-from godwit.filters.sets import OneOf
+from godwit.filters.sets import Like, Nothing, OneOf, Places, Prefix, Substring, Suffix, ValueSet
 
-__all__ = ["Choices", "CoveringIndex", "IndexedFilter", "choices_of"]
+__all__ = ["Choices", "CoveringIndex", "IndexedFilter", "Signs", "choices_of", "signs_of"]
 
 VALUES_MAX = 16  # of one attribute; a filter that takes more is not found by them
+SIGN_BITS = 256
+SIGNED_LENGTH_MAX = 1_024  # characters of a text
+ALL_SIGNS = (1 << SIGN_BITS) - 1
+
+
+class Signs(NamedTuple):
+    """Bits that all must be among the signs a filter `has`, for one with these to cover it (`asks`)."""
+
+    asks: int
+    has: int
+
 
 Choices = dict[str, tuple[Any, ...]]
 """By attribute, the few values that a filter wants one of."""
@@ -29,6 +46,7 @@ class IndexedFilter(Protocol):
     filter: Filter
     attributes: frozenset[str]
     choices: Choices | None
+    signs: Signs
 
 
 Root = TypeVar("Root", bound=IndexedFilter)
@@ -47,6 +65,53 @@ def choices_of(filter: Filter) -> Choices | None:
             if 0 < len(values) <= VALUES_MAX:
                 found[literal.attribute] = values
     return found
+
+
+def signs_of(filter: Filter) -> Signs:
+    """The signs of a conjunction with one literal for each attribute; else those that rule nothing out."""
+    asks = has = 0
+    seen: dict[str, None] = {}
+    for literal in filter.parts if isinstance(filter, And) else (filter,):
+        if not isinstance(literal, Some | Only | Missing) or literal.attribute in seen:
+            return Signs(0, ALL_SIGNS)
+        seen[literal.attribute] = None
+        if not isinstance(literal, Missing):
+            found = _signs_of_set(literal.attribute, literal.values)
+            if isinstance(literal.values, Suffix | Substring | Like) and found != ALL_SIGNS:
+                asks |= found
+            has |= found
+    return Signs(asks, has)
+
+
+def _signs_of_set(attribute: str, values: ValueSet) -> int:
+    """The pairs of characters that every text of a set holds. What is no set of texts lies in no pattern."""
+    match values:
+        case Prefix(text=text) | Suffix(text=text) | Substring(text=text):
+            return _signs_of_text(attribute, text)
+        case Like(segments=segments):
+            signs = 0
+            for segment in segments:
+                signs |= _signs_of_text(attribute, segment)
+            return signs
+        case OneOf(values=members) | Places(names=members) if len(members) <= VALUES_MAX:
+            signs = ALL_SIGNS
+            for value in members:
+                signs &= _signs_of_text(attribute, value) if isinstance(value, str) else 0
+            return signs
+        case OneOf() | Places() | Nothing():
+            return ALL_SIGNS
+    return 0
+
+
+def _signs_of_text(attribute: str, text: "str | tuple[str | None, ...]") -> int:
+    """The signs of its pairs of characters; all, when it is too long to look at."""
+    if len(text) > SIGNED_LENGTH_MAX:
+        return ALL_SIGNS
+    signs = 0
+    for a, b in pairwise(text):
+        if a is not None and b is not None:
+            signs |= 1 << crc32(f"{attribute}\0{a}{b}".encode()) % SIGN_BITS
+    return signs
 
 
 class CoveringIndex(Generic[Root]):
@@ -81,22 +146,32 @@ class CoveringIndex(Generic[Root]):
             if not place:
                 del self._by_value[key]
 
-    def that_may_cover(self, asked: IndexedFilter) -> Iterator[Root]:
+    def that_may_cover(self, asked: IndexedFilter, effort: Effort) -> Iterator[Root]:
         """Those that may cover a filter. They can ask for no attribute that it does not ask for."""
         if asked.choices is None:
             found: Iterable[Root] = self._all.values()
         else:  # what covers it and is found by values takes all its values of an attribute, so also the first
             found = self._found([(attribute, values[0]) for attribute, values in asked.choices.items()])
-        return (root for root in found if root.attributes <= asked.attributes)
+        lacking = ~asked.signs.has
+        for root in found:
+            if not effort.spend(1):
+                return
+            if not root.signs.asks & lacking and root.attributes <= asked.attributes:
+                yield root
 
-    def that_may_be_covered_by(self, asked: IndexedFilter) -> Iterator[Root]:
+    def that_may_be_covered_by(self, asked: IndexedFilter, effort: Effort) -> Iterator[Root]:
         """Those that a filter may cover. They ask for every attribute that it asks for."""
         if not asked.choices:
             found: Iterable[Root] = self._all.values()
         else:  # what it covers wants some of its values, of each attribute
             attribute, values = next(iter(asked.choices.items()))
             found = self._found([(attribute, value) for value in values])
-        return (root for root in found if asked.attributes <= root.attributes)
+        wanted = asked.signs.asks
+        for root in found:
+            if not effort.spend(1):
+                return
+            if not wanted & ~root.signs.has and asked.attributes <= root.attributes:
+                yield root
 
     def _found(self, keys: list[tuple[str, Any]]) -> Iterator[Root]:
         yield from self._others.values()

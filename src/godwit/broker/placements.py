@@ -14,6 +14,9 @@ is told, roots that it covers are taken back; when a root goes, what hangs under
 first. *Merging* keeps *bundles*: the filters in a bundle are told as one filter that covers them all; a bundle that
 loses a filter is merged anew.
 
+*Effort.* To place a group takes at most `PLACING_EFFORT_MAX` steps, and so does whatever must be placed again when one
+goes, all together. After that a filter is told although another may cover it: the neighbour knows more than it must.
+
 *Rules.* Those of `reductions.py`. *Paper.* [rebeca §2.2]; [pubmob Fig. 2 l.6-9, Fig. 3 l.6-9] does covering with a flag
 `sent` in outAds and outSubs. *Symbols.* (s, n, true) ∈ outSubs: a root. (s, n, false): a group under a cover.
 *Departures.* The papers leave out removal; and a filter that a newer one covers is taken back, which [pubmob] does not
@@ -21,15 +24,15 @@ do.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from godwit.broker.covering_index import CoveringIndex, choices_of
+from godwit.broker.covering_index import CoveringIndex, choices_of, signs_of
 from godwit.broker.messages import EntryId
 from godwit.broker.state_types import AnyState
 from godwit.filters import algebra
+from godwit.filters.effort import Answers, Effort
 from godwit.filters.filters import Filter, attributes_of
 from godwit.filters.merging import merged
 
@@ -53,7 +56,8 @@ __all__ = [
     "covers",
 ]
 
-MEMO_MAX = 65_536
+REMEMBERED_WEIGHT_MAX = 262_144  # literals, of all pairs of filters whose answer is remembered
+PLACING_EFFORT_MAX = 40_000
 BUNDLE_MAX = 64
 MERGES_TRIED_MAX = 16
 MERGED_SIZE_MAX = 1_000  # literals
@@ -65,10 +69,12 @@ Key = tuple[str, EntryId]
 """An entry here: its source, and its id there."""
 
 
-@lru_cache(MEMO_MAX)
-def covers(f: Filter, g: Filter) -> bool:
-    """Whether `f` covers `g`; remembered, because brokers ask the same again and again."""
-    return algebra.covers(f, g)
+_covered: Answers[bool] = Answers(algebra.covers, REMEMBERED_WEIGHT_MAX)
+
+
+def covers(f: Filter, g: Filter, effort: Effort) -> bool:
+    """Whether `f` covers `g`; remembered, because brokers ask the same again and again. No, when the effort is over."""
+    return not effort.is_over and _covered.ask(f, g, effort)
 
 
 # ------------------------------------------------------------ what is written down
@@ -159,13 +165,14 @@ class ToldFilters:
 class Group:
     """Entries with one filter, and where it stands: told (`cover` is None) or under one that covers it."""
 
-    __slots__ = ("attributes", "choices", "cover", "filter", "id", "members", "under")
+    __slots__ = ("attributes", "choices", "cover", "filter", "id", "members", "signs", "under")
 
     def __init__(self, filter: Filter, id: EntryId) -> None:
         self.filter = filter
         self.id = id
         self.attributes = frozenset(attributes_of(filter))
         self.choices = choices_of(filter)
+        self.signs = signs_of(filter)
         self.members = 0
         self.cover: Filter | None = None  # filters and not groups: a snapshot of a long chain stays flat
         self.under: dict[Filter, None] = {}
@@ -232,12 +239,17 @@ class RootGroups:
         self.roots: CoveringIndex[Group] = CoveringIndex()
 
     def place(self, group: Group) -> list[Change]:
-        cover = next((root for root in self.roots.that_may_cover(group) if covers(root.filter, group.filter)), None)
+        return self._place(group, Effort(PLACING_EFFORT_MAX))
+
+    def _place(self, group: Group, effort: Effort) -> list[Change]:
+        candidates = self.roots.that_may_cover(group, effort)
+        cover = next((root for root in candidates if covers(root.filter, group.filter, effort)), None)
         if cover is not None:  # l.6-7: (s, n, false)
             group.cover = cover.filter
             cover.under[group.filter] = None
             return []
-        covered = [root for root in self.roots.that_may_be_covered_by(group) if covers(group.filter, root.filter)]
+        narrower = self.roots.that_may_be_covered_by(group, effort)
+        covered = [root for root in narrower if covers(group.filter, root.filter, effort)]
         group.cover = None
         self.roots.add(group)
         changes = [self._told.tell(group.id, group.filter)]  # l.8-9: (s, n, true)
@@ -259,8 +271,9 @@ class RootGroups:
             return []
         self.roots.remove(group)
         changes: list[Change] = []
+        effort = Effort(PLACING_EFFORT_MAX)
         for orphan in orphans:  # told before their cover goes, so that no event falls between
-            changes += self.place(orphan)
+            changes += self._place(orphan, effort)
         changes.append(self._told.take_back(group.id))
         return changes
 
@@ -275,12 +288,13 @@ class RootGroups:
 class Bundle:
     """Filters that are told as one."""
 
-    __slots__ = ("attributes", "excess", "filter", "groups", "id")
+    __slots__ = ("attributes", "excess", "filter", "groups", "id", "signs")
 
     def __init__(self, id: EntryId, group: Group) -> None:
         self.id = id
         self.filter = group.filter
         self.attributes = group.attributes
+        self.signs = group.signs
         self.excess = 0.0  # at most this share of what the filter matches, none of the groups wants
         self.groups: dict[Filter, Group] = {group.filter: group}
 
@@ -296,14 +310,21 @@ class BundledGroups:
         self.bundle_of: dict[Filter, Bundle] = {}
 
     def place(self, group: Group) -> list[Change]:
-        tried = 0
+        return self._place(group, Effort(PLACING_EFFORT_MAX))
+
+    def _place(self, group: Group, effort: Effort) -> list[Change]:
+        tried, lacking = 0, ~group.signs.has
         for bundle in self.bundles.values():
-            if len(bundle.groups) >= BUNDLE_MAX:
+            if not effort.spend(1):
+                break
+            if len(bundle.groups) >= BUNDLE_MAX or bundle.signs.asks & lacking:
                 continue
-            if bundle.attributes <= group.attributes and covers(bundle.filter, group.filter):
+            if bundle.attributes <= group.attributes and covers(bundle.filter, group.filter, effort):
                 self._join(bundle, group)
                 return []
         for bundle in self.bundles.values():
+            if not effort.spend(1):
+                break
             if len(bundle.groups) >= BUNDLE_MAX or bundle.filter.size + group.filter.size > MERGED_SIZE_MAX:
                 continue
             if not (bundle.attributes <= group.attributes or group.attributes <= bundle.attributes):
@@ -312,11 +333,11 @@ class BundledGroups:
             if tried > MERGES_TRIED_MAX:
                 break
             room = 1 - (1 - self.excess_max) / (1 - bundle.excess) if bundle.excess < 1 else 1.0  # what is left of it
-            found = merged(bundle.filter, group.filter, excess_max=room)
+            found = merged(bundle.filter, group.filter, excess_max=room, effort=effort)
             if found is not None:
                 self._join(bundle, group)
                 bundle.excess = 1 - (1 - bundle.excess) * (1 - found.excess)
-                return self._widened(bundle, found.filter)
+                return self._widened(bundle, found.filter, effort)
         bundle = Bundle(group.id, group)
         self.bundles[bundle.id] = bundle
         self.bundle_of[group.filter] = bundle
@@ -326,16 +347,19 @@ class BundledGroups:
         bundle.groups[group.filter] = group
         self.bundle_of[group.filter] = bundle
 
-    def _widened(self, bundle: Bundle, filter: Filter) -> list[Change]:
+    def _widened(self, bundle: Bundle, filter: Filter, effort: Effort) -> list[Change]:
         """Tell the wider filter, then take back the bundles that it covers."""
-        bundle.filter, bundle.attributes = filter, frozenset(attributes_of(filter))
+        self._describe(bundle, filter)
         changes = [self._told.tell(bundle.id, filter)]
         for other in list(self.bundles.values()):
+            if not effort.spend(1):
+                break
             if (
                 other is not bundle
                 and len(bundle.groups) + len(other.groups) <= BUNDLE_MAX
                 and bundle.attributes <= other.attributes
-                and covers(filter, other.filter)
+                and not bundle.signs.asks & ~other.signs.has
+                and covers(filter, other.filter, effort)
             ):
                 for group in other.groups.values():
                     self._join(bundle, group)
@@ -343,16 +367,21 @@ class BundledGroups:
                 changes.append(self._told.take_back(other.id))
         return changes
 
+    @staticmethod
+    def _describe(bundle: Bundle, filter: Filter) -> None:
+        bundle.filter, bundle.attributes, bundle.signs = filter, frozenset(attributes_of(filter)), signs_of(filter)
+
     def take_out(self, group: Group) -> list[Change]:
         bundle = self.bundle_of.pop(group.filter)
         del bundle.groups[group.filter]
         rest = list(bundle.groups.values())
         del self.bundles[bundle.id]
         changes: list[Change] = []
+        effort = Effort(PLACING_EFFORT_MAX)
         for other in rest:  # merged anew, and told before the old bundle goes
             if other.id == bundle.id:
                 other.id = self._told.new_id()
-            changes += self.place(other)
+            changes += self._place(other, effort)
         changes.append(self._told.take_back(bundle.id))
         return changes
 
@@ -363,8 +392,8 @@ class BundledGroups:
     def restore(self, state: MergingState) -> None:
         for each in state.bundles:
             bundle = self.bundles[each.id] = Bundle(each.id, self._groups[each.groups[0]])
-            bundle.filter, bundle.excess = each.filter, each.excess
-            bundle.attributes = frozenset(attributes_of(each.filter))
+            self._describe(bundle, each.filter)
+            bundle.excess = each.excess
             bundle.groups = {}
             for filter in each.groups:
                 self._join(bundle, self._groups[filter])

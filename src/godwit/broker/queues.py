@@ -495,14 +495,14 @@ class Queue:
 
 
 def event_size(event: Event) -> int:
-    """About how many bytes an event takes."""
+    """About how many bytes an event takes: those of its texts as UTF-8, and so many for each value."""
     size = EVENT_OVERHEAD + len(event.payload or b"")
     for name, value in event.attributes.items():
-        size += len(name) + VALUE_SIZE
+        size += (len(name) if name.isascii() else len(name.encode())) + VALUE_SIZE
         if type(value) is str:
-            size += len(value)
+            size += len(value) if value.isascii() else len(value.encode())
         elif type(value) is tuple:
-            size += sum(VALUE_SIZE + len(one) if type(one) is str else VALUE_SIZE for one in value)
+            size += sum(VALUE_SIZE + len(one.encode()) if type(one) is str else VALUE_SIZE for one in value)
     return size if event.to is None else size + event.to.weight * VALUE_SIZE
 
 

@@ -26,13 +26,13 @@ decides which groups are told.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 
 from godwit.broker.messages import EntryId
 from godwit.broker.placements import (
+    REMEMBERED_WEIGHT_MAX,
     BundledGroups,
     Change,
     EachGroup,
@@ -46,6 +46,7 @@ from godwit.broker.placements import (
 from godwit.broker.registry import Registry
 from godwit.broker.state_types import AnyState
 from godwit.filters import algebra
+from godwit.filters.effort import Answers, Effort
 from godwit.filters.filters import Filter
 
 __all__ = [
@@ -67,13 +68,15 @@ __all__ = [
     "register_reduction",
 ]
 
-MEMO_MAX = 65_536
+_intersecting: Answers[bool] = Answers(algebra.intersects, REMEMBERED_WEIGHT_MAX)
 
 
-@lru_cache(MEMO_MAX)
-def intersects(f: Filter, g: Filter) -> bool:
-    """Whether `f` and `g` may match one event; remembered, because brokers ask the same again and again."""
-    return algebra.intersects(f, g)
+def intersects(f: Filter, g: Filter, effort: Effort) -> bool:
+    """Whether `f` and `g` may match one event; remembered, because brokers ask the same again and again.
+
+    Yes, when the effort is over.
+    """
+    return effort.is_over or _intersecting.ask(f, g, effort)
 
 
 # ------------------------------------------------------------ what is written down

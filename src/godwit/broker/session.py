@@ -20,6 +20,7 @@ from typing import Protocol
 import msgspec
 
 from godwit.broker.effects import Effect, Trace
+from godwit.broker.exact_tests import Binding, ExactTests
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Advertise,
@@ -55,16 +56,6 @@ COPIED = (
 
 NOTHING_SAID = Context({})
 NO_RECEIPT = Receipt()
-
-
-class Binding(Protocol):
-    """Knows what filters on a client's context mean."""
-
-    def why_not(self, filter: Filter) -> str | None:
-        """Why nobody can say what a filter means, or None."""
-
-    def exact(self, filter: Filter, context: Attributes) -> Filter:
-        """The filter of a client in this context."""
 
 
 class Retaining(Protocol):
@@ -140,7 +131,7 @@ class Session:
         self.context_since: float | None = None
         self.dwells: tuple[float, ...] = ()
         self.dwell_s: float | None = None  # that is reckoned with
-        self.exact: dict[str, Filter] = {}  # by subscription, the exact test of filters on the client's context
+        self.exact = ExactTests()  # of filters on the client's context
         self.has_published = False  # here: it does not move with the session
         self.queue = Queue(limits.window, limits.queue_events_max, limits.queue_bytes_max)
         self.seen = Seen(limits.seen_window, limits.seen_publishers_max)
@@ -184,8 +175,7 @@ class Session:
     def _know_whole(self, binding: Binding | None) -> None:
         self._whole = {**self.context.values, **self.asserted} if self.asserted else self.context.values
         if binding is not None:
-            for name in self.exact:
-                self.exact[name] = binding.exact(self.subscriptions[name].filter, self._whole)
+            self.exact.rebind(binding, self._whole)
 
     def is_addressed(self, event: Event) -> bool:
         """Whether the event is for a client in this context. [spcf §3: publish]"""
@@ -213,10 +203,10 @@ class Session:
 
     def set_exact(self, name: str, binding: Binding | None) -> None:
         """A subscription was made, replaced or ended: so is its exact test, if its filter is open."""
-        self.exact.pop(name, None)
+        self.exact.remove(name)
         subscribe = self.subscriptions.get(name)
         if subscribe is not None and binding is not None and is_open(subscribe.filter):
-            self.exact[name] = binding.exact(subscribe.filter, self._whole)
+            self.exact.put(name, subscribe.filter, binding, self._whole)
 
     def wants(self, name: str, event: Event) -> bool:
         """Whether the event matches a subscription, in the client's context of now."""

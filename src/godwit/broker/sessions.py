@@ -498,7 +498,7 @@ class Sessions:
     def _forget_subscription(self, session: Session, name: str) -> None:
         if session.subscriptions.pop(name).share:
             self.touched[session.client] = None
-        session.exact.pop(name, None)
+        session.exact.remove(name)
         session.queue.end_rules(name)
         self._expiry.discard((session.client, name))
 

@@ -53,6 +53,7 @@ from godwit.broker.reductions import Outgoing, intersects, reduction_of
 from godwit.broker.routing import Answer, DeliverLocally, Demand, Forward
 from godwit.broker.state_types import AnyState
 from godwit.errors import PeerFault
+from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.references import is_open
@@ -66,6 +67,8 @@ HERE = ""
 
 ENTRIES_MAX = 1_000_000  # from one neighbour
 HELD_MAX = 100_000
+CONCERNS_EFFORT_MAX = 40_000
+ADVERTISING_EFFORT_MAX = 400_000
 HOLD_S = 30.0
 HOLD_TIMER: TimerKey = ("hold",)
 
@@ -163,11 +166,12 @@ class TreeRouting:
                 _tell(n, self.out_subs[n].remove((source, id)), Subscribe, Unsubscribe, answers)
         return answers
 
-    def concerns(self, filter: Filter, neighbour: NodeId) -> bool:
-        """Whether `neighbour` has advertised anything that this subscription may want."""
+    def concerns(self, filter: Filter, neighbour: NodeId, effort: Effort | None = None) -> bool:
+        """Whether `neighbour` has advertised anything that this subscription may want. Yes, if that takes too long."""
         if not self.advertised:
             return True
-        return any(intersects(ad, filter) for ad in self.in_ads[neighbour].values())
+        effort = Effort(CONCERNS_EFFORT_MAX) if effort is None else effort
+        return any(intersects(ad, filter, effort) for ad in self.in_ads[neighbour].values())
 
     # ------------------------------------------------------------ advertisements
 
@@ -186,11 +190,11 @@ class TreeRouting:
                 _tell(n, self.out_ads[n].add((source, id), id, filter), Advertise, Unadvertise, answers)  # l.6-9
         if source == HERE:
             return answers
-        out = self.out_subs[source]
+        out, effort = self.out_subs[source], Effort(ADVERTISING_EFFORT_MAX)
         for m, entries in self.in_subs.items():  # l.12
             if m != source:
                 for sub, wanted in entries.items():
-                    if intersects(filter, wanted):
+                    if intersects(filter, wanted, effort):
                         _tell(source, out.add((m, sub), sub, wanted), Subscribe, Unsubscribe, answers)  # l.13-16
         if before is not None:
             self._withdraw(source, before, answers)
@@ -215,11 +219,11 @@ class TreeRouting:
 
     def _withdraw(self, neighbour: NodeId, filter: Filter, answers: list[Answer]) -> None:
         """`neighbour` advertises `filter` no longer: take back the subscriptions that concern it no longer."""
-        out = self.out_subs[neighbour]
+        out, effort = self.out_subs[neighbour], Effort(ADVERTISING_EFFORT_MAX)
         for m, entries in self.in_subs.items():
             if m != neighbour:
                 for sub, wanted in entries.items():
-                    if intersects(filter, wanted) and not self.concerns(wanted, neighbour):
+                    if intersects(filter, wanted, effort) and not self.concerns(wanted, neighbour, effort):
                         _tell(neighbour, out.remove((m, sub)), Subscribe, Unsubscribe, answers)
 
     # ------------------------------------------------------------ events

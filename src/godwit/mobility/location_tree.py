@@ -74,7 +74,18 @@ class FollowedFiltersState(msgspec.Struct, frozen=True, tag=True):
 class Followed:
     """An open filter from one source, and what it comes to here."""
 
-    __slots__ = ("dwell_s", "elapsed_s", "filter", "link_s", "loosened", "possible", "spent_s", "values", "weakest")
+    __slots__ = (
+        "dwell_s",
+        "elapsed_s",
+        "filter",
+        "link_s",
+        "loosened",
+        "names",
+        "possible",
+        "spent_s",
+        "values",
+        "weakest",
+    )
 
     def __init__(
         self,
@@ -94,8 +105,9 @@ class Followed:
         self.link_s = link_s
         measured = [seconds for seconds in (link_s, delay_s) if seconds is not None]
         self.elapsed_s = None if spent_s is None or not measured else spent_s + max(measured)
-        self.possible: Possibilities = movements.possible(filter, values, self.elapsed_s, dwell_s)
         same = before is not None and before.filter == filter
+        self.names: tuple[str, ...] = before.names if before is not None and same else _names(filter)
+        self.possible: Possibilities = movements.possible(filter, values, self.elapsed_s, dwell_s, self.names)
         self.weakest: Filter = before.weakest if before is not None and same else movements.weakest(filter)
         self.loosened: Filter = (
             before.loosened
@@ -136,9 +148,10 @@ class FollowedFilters:
 
     def follow(self, id: EntryId, filter: Filter, state: State, dwell_s: float | None) -> list[Answer]:
         """A client here wants what an open filter matches in its state, which is this now."""
-        names = [reference.name for reference in references_of(filter)]
+        before = self.followed[HERE].get(id)
+        names = before.names if before is not None and before.filter == filter else _names(filter)
         values = {name: state[name] for name in names if name in state}
-        followed = Followed(filter, values, dwell_s, 0.0, None, 0.0, self.movements, self.followed[HERE].get(id))
+        followed = Followed(filter, values, dwell_s, 0.0, None, 0.0, self.movements, before)
         answers = self._put(HERE, id, followed)
         return answers + self._without_ordinary(id)
 
@@ -356,6 +369,10 @@ class FollowedFilters:
             for source, entries in self.followed.items()
             for id, entry in entries.items()
         )
+
+
+def _names(filter: Filter) -> tuple[str, ...]:
+    return tuple(reference.name for reference in references_of(filter))
 
 
 def _followed_state(entry: Followed) -> FollowedState:

@@ -16,6 +16,8 @@ is for each attribute (`movement_graphs.py`) and puts it into the filter.
    nothing. A reference with several values means any of them. With steps, a value that is not known, or of which
    nobody says how it changes, may be anything.
 4. Where possible values are equal for two states, they are equal for all steps from there on.
+5. A change of state costs no more than a bounded number of literals for each filter: see the bounds below. So a filter
+   of more than `FOLLOWED_WEIGHT_MAX` literals is loosened for any state, and no change of it is told.
 
 *Paper.* [rebeca §5.1, §5.3]. *Symbols.* Δ → `dwell_s`; δ_i → the round trip of link i; F_i → the filter loosened for
 `elapsed_s` = δ_1 + … + δ_i; myloc → `my.location`.
@@ -56,6 +58,12 @@ __all__ = [
 ]
 
 STEPS_MAX = 1_000_000
+OPEN_LITERALS_MAX = 64
+"""How many literals of a filter may refer to the client's own state: each is made anew whenever that changes."""
+BOUND_LITERALS_MAX = 2_000
+"""How many literals these may become, by references with several values; a filter of more matches nothing."""
+FOLLOWED_WEIGHT_MAX = 64
+"""How large a filter may be for its states to be followed, in literals; of a larger one any state is possible."""
 
 State = Attributes
 Rule = Literal["bound", "paper", "anything"]
@@ -116,8 +124,12 @@ class Movements:
 
     def why_not(self, filter: Filter) -> str | None:
         """Why nobody here can say what a filter means, or None."""
+        count_open = 0
         for literal in literals(filter):
             waiting = _open_set(literal)
+            count_open += waiting is not None
+            if count_open > OPEN_LITERALS_MAX:
+                return f"more than {OPEN_LITERALS_MAX} literals of the filter refer to your own state (my.x, myloc)"
             if waiting is not None and waiting.builder == "vicinity":
                 place, count = waiting.operands
                 assert isinstance(place, Reference)
@@ -129,8 +141,18 @@ class Movements:
 
     def exact(self, filter: Filter, state: State) -> Filter:
         """The filter of a client whose state is just this: F_0. [rebeca §5.1: "perfect client-side filtering"]"""
+        left = BOUND_LITERALS_MAX
+
+        def made(waiting: OpenSet) -> list[ValueSet]:
+            nonlocal left
+            found = sets_made(waiting, state, partial(self._near, waiting))
+            left -= len(found)
+            if left < 0:
+                raise FilterTooBig(f"a filter of more than {BOUND_LITERALS_MAX} literals for the values of its state")
+            return found
+
         try:
-            return replaced(filter, lambda waiting: sets_made(waiting, state, partial(self._near, waiting)))
+            return replaced(filter, made)
         except FilterTooBig:  # by the many values that its references have
             return FALSE
 
@@ -141,10 +163,22 @@ class Movements:
         """The filter of a client in any state."""
         return self.loosened(filter, dict.fromkeys((name.name for name in references_of(filter)), ANYTHING))
 
-    def possible(self, filter: Filter, state: State, elapsed_s: float | None, dwell_s: float | None) -> Possibilities:
-        """What the references of a filter may be when `state` is `elapsed_s` old; None: nobody knows."""
-        names = [reference.name for reference in references_of(filter)]
-        if elapsed_s is None or dwell_s is None or self.rule == "anything":
+    def possible(
+        self,
+        filter: Filter,
+        state: State,
+        elapsed_s: float | None,
+        dwell_s: float | None,
+        names: tuple[str, ...] | None = None,
+    ) -> Possibilities:
+        """What the references of a filter may be when `state` is `elapsed_s` old; None: nobody knows.
+
+        `names`: of the references, where they are known already.
+        """
+        if names is None:
+            names = tuple(reference.name for reference in references_of(filter))
+        is_large = filter.weight > FOLLOWED_WEIGHT_MAX
+        if is_large or elapsed_s is None or dwell_s is None or self.rule == "anything":
             return dict.fromkeys(names, ANYTHING)
         count = steps(elapsed_s, dwell_s, self.rule)
         return {name: self._after(name, state[name], count) if name in state else ANYTHING for name in names}

@@ -382,3 +382,10 @@ def test_the_oldest_go_first_before_there_are_rules_and_after() -> None:
     queue.set_rules("x", None, 0.0)
     put(queue, make(6))
     assert [each.number for each in queue.waiting()] == [4, 5, 6]
+
+
+def test_the_size_of_an_event_is_that_of_its_texts_as_bytes() -> None:
+    plain, wide = (event_size(make(1, name=text)) for text in ("x" * 100, "😀" * 100))
+    assert wide - plain == 300
+    several = event_size(make(1, name=("é" * 10, "x")))
+    assert several - event_size(make(1, name=("e" * 10, "x"))) == 10

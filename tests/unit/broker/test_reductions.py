@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.placements import BUNDLE_MAX, MERGED_SIZE_MAX, Bundle, BundledGroups
+from godwit.broker import placements
+from godwit.broker.placements import BUNDLE_MAX, MERGED_SIZE_MAX, PLACING_EFFORT_MAX, Bundle, BundledGroups
 from godwit.broker.reductions import (
     REDUCTIONS,
     Grouped,
@@ -16,6 +17,7 @@ from godwit.broker.reductions import (
     merging,
 )
 from godwit.filters import FALSE, TRUE, Filter, any_of, parse
+from godwit.filters.effort import EFFORT_MAX, Effort
 
 ANN, BOB, EVE = ("ann", "s"), ("bob", "s"), ("eve", "s")
 WIDE, MIDDLE, NARROW = parse("x > 0"), parse("x > 10"), parse("x > 20")
@@ -242,6 +244,25 @@ def test_a_bundle_holds_so_many_filters_and_no_more() -> None:
     assert sorted(len(bundle.groups) for bundle in bundles(out)) == [5, BUNDLE_MAX]
 
 
+def test_a_bundle_that_is_full_takes_in_no_filter_that_it_covers() -> None:
+    out = filled(merging("b"), WIDE, *(parse(f"x > {number}") for number in range(1, BUNDLE_MAX + 5)))
+    assert [len(bundle.groups) for bundle in bundles(out)] == [BUNDLE_MAX, 5]
+    assert told(out) == [WIDE, parse(f"x > {BUNDLE_MAX}")]
+
+
+def test_a_bundle_swallows_no_other_when_both_would_be_too_many() -> None:
+    half = BUNDLE_MAX // 2
+    left = [parse(f"x BETWEEN {number} AND 100") for number in range(half)]
+    right = [parse(f"x BETWEEN 200 AND {300 - number}") for number in range(half)]
+    out = filled(merging("b"), *left, *right)
+    assert [len(bundle.groups) for bundle in bundles(out)] == [half, half]
+    out.add("both", ("client", "both"), parse("x BETWEEN 50 AND 400"))
+    assert [len(bundle.groups) for bundle in bundles(out)] == [half + 1, half]
+    fewer = filled(merging("b"), *left[1:], *right)
+    fewer.add("both", ("client", "both"), parse("x BETWEEN 50 AND 400"))
+    assert [len(bundle.groups) for bundle in bundles(fewer)] == [BUNDLE_MAX], "with one less, both fit into one"
+
+
 def test_filters_that_would_be_too_big_together_are_told_one_by_one() -> None:
     big, other = (
         any_of(parse(f"z {op} 5"), *(parse(f"x = {number} AND y = {number}") for number in numbers))
@@ -256,3 +277,65 @@ def test_names_of_bundles_are_not_used_twice() -> None:
     assert shown(out.remove(1)) == [("3", LEFT), ("1", None)]
     assert shown(out.add(1, BOB, RIGHT)) == [("3", parse("x BETWEEN 0 AND 9"))]
     assert shown(out.remove(0)) == [("4", RIGHT), ("3", None)]
+
+
+# ------------------------------------------------------------ effort
+
+
+STRANGE = [
+    any_of(*(parse(f"a BETWEEN {i} AND {i + width} AND b > {i}") for i in range(450))) for width in range(15, 10, -1)
+]
+"""Filters of 900 literals, each of which covers the next, and which take long to be compared."""
+
+
+@pytest.mark.parametrize("make", [covering, merging])
+def test_to_place_a_filter_takes_a_bounded_number_of_steps(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent: list[int] = []
+
+    efforts: list[Effort] = []
+
+    def counted(steps_max: int) -> Effort:
+        efforts.append(Effort(steps_max))
+        return efforts[-1]
+
+    monkeypatch.setattr(placements, "Effort", counted)
+    out = filled(make("b", 0.2))
+    for number, filter in enumerate(STRANGE):
+        efforts.clear()
+        out.add(number, ("client", str(number)), filter)
+        spent.append(sum(effort.spent for effort in efforts))
+    efforts.clear()
+    out.remove(0)
+    spent.append(sum(effort.spent for effort in efforts))
+    assert max(spent) <= PLACING_EFFORT_MAX + 2 * EFFORT_MAX
+    assert any(steps > PLACING_EFFORT_MAX for steps in spent), "these filters were made to use it up"
+    assert told(out) == STRANGE[1:], "what is told covers every entry"
+
+
+def test_what_cannot_be_compared_within_the_steps_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placements, "PLACING_EFFORT_MAX", 0)
+    for make in (covering, merging):
+        assert told(filled(make("b"), WIDE, MIDDLE, NARROW)) == [WIDE, MIDDLE, NARROW]
+
+
+def test_what_hung_under_a_filter_that_goes_is_placed_within_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = [parse(f"x > {number}") for number in range(1, 40)]
+    out = filled(covering("b"), WIDE, *narrow)
+    assert told(out) == [WIDE]
+    monkeypatch.setattr(placements, "PLACING_EFFORT_MAX", 0)
+    out.remove(0)
+    assert told(out) == narrow
+
+
+def test_patterns_that_cannot_cover_each_other_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand filters such as `a LIKE '%x1_y%'`."""
+    asked: list[Any] = []
+    sound = placements.covers
+    monkeypatch.setattr(placements, "covers", lambda f, g, effort: asked.append(f) or sound(f, g, effort))
+    out = covering("b")
+    for number in range(1_000):
+        out.add(number, ("client", str(number)), parse(f"a LIKE '%x{number:03}_y%'"))
+    assert len(out.told) == 1_000
+    assert len(asked) <= 20_000, "of a million pairs"
+    out.add("wide", ANN, parse("a LIKE '%x12%'"))
+    assert len(out.told) == 991

@@ -24,9 +24,10 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.routing import DeliverLocally, Forward
-from godwit.broker.tree import HOLD_S, HOLD_TIMER, TreeRouting
+from godwit.broker.tree import CONCERNS_EFFORT_MAX, HOLD_S, HOLD_TIMER, TreeRouting
 from godwit.errors import PeerFault
-from godwit.filters import FALSE, TRUE, Event, event, parse
+from godwit.filters import FALSE, TRUE, Event, Filter, event, parse
+from godwit.filters.effort import EFFORT_MAX, Effort
 from tests.property.routing_network import TreeNetwork
 from tests.raw_messages import read
 from tests.snapshots import restored
@@ -430,3 +431,42 @@ def test_a_neighbour_tells_so_many_entries_and_no_more(monkeypatch: pytest.Monke
     with pytest.raises(PeerFault, match="more than 2 entries"):
         routing.on_message("n", Subscribe(("three", "s"), WIDE), 0.0)
     routing.on_message("n", Subscribe(("one", "s"), NARROW), 0.0)  # to replace one is allowed
+
+
+# ------------------------------------------------------------ effort
+
+
+def only_values(first: int) -> Filter:
+    """A filter of 900 literals that takes long to be held against another such one."""
+    return parse(" OR ".join(f"ALL a = {2 * i + first}" for i in range(900)))
+
+
+def test_a_neighbour_is_told_what_it_takes_too_long_to_find_out_it_need_not_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    efforts: list[Effort] = []
+
+    def counted(steps_max: int) -> Effort:
+        efforts.append(Effort(steps_max))
+        return efforts[-1]
+
+    monkeypatch.setattr(tree, "Effort", counted)
+    routing = told_everything("n")
+    for number in range(20):
+        routing.on_message("n", Advertise(("pat", str(number)), only_values(2_000 * number)), 0.0)
+    efforts.clear()
+    assert routing.concerns(only_values(1), "n")
+    assert CONCERNS_EFFORT_MAX < efforts[0].spent <= CONCERNS_EFFORT_MAX + 2 * EFFORT_MAX
+    assert not routing.concerns(parse("ALL a = 1"), "n"), "a small one is held against all of them"
+
+
+def test_subscriptions_stay_told_when_it_takes_too_long_to_find_out_whether_they_may_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    routing = told_everything("n")
+    routing.on_message("n", Advertise(A, parse("ALL a = 1")), 0.0)
+    assert routing.subscribe(S, parse("ALL a = 1"), 0.0)
+    monkeypatch.setattr(tree, "ADVERTISING_EFFORT_MAX", 0)
+    routing.on_message("n", Advertise(("pat", "b"), parse("ALL a = 1")), 0.0)
+    assert routing.on_message("n", Unadvertise(A), 0.0) == []
+    assert len(routing.out_subs["n"].told) == 1

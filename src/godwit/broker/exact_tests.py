@@ -1,0 +1,79 @@
+"""The exact tests of a session: its filters on the client's own context, as they are in the context of now.
+
+*Theory.* A change of context changes all of them, and most are not asked for before the next change. So nothing is
+worked out when the context changes; a test is bound when somebody asks for it, and kept until the next change.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol, overload
+
+from godwit.filters.events import Attributes
+from godwit.filters.filters import Filter
+
+__all__ = ["Binding", "ExactTests"]
+
+
+class Binding(Protocol):
+    """Knows what filters on a client's context mean."""
+
+    def why_not(self, filter: Filter) -> str | None:
+        """Why nobody here can say what a filter means, or None."""
+
+    def exact(self, filter: Filter, context: Attributes) -> Filter:
+        """The filter of a client in this context."""
+
+
+class ExactTests:
+    """By subscription, the exact test of a filter on the client's context."""
+
+    __slots__ = ("_binding", "_bound", "_context", "_open")
+
+    def __init__(self) -> None:
+        self._binding: Binding | None = None
+        self._context: Attributes = {}
+        self._open: dict[str, Filter] = {}
+        self._bound: dict[str, Filter] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._open
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._open)
+
+    def __getitem__(self, name: str) -> Filter:
+        """The test of a subscription in the context of now."""
+        found = self._bound.get(name)
+        if found is None:
+            assert self._binding is not None, "who has put it has said what it means"
+            found = self._bound[name] = self._binding.exact(self._open[name], self._context)
+        return found
+
+    @overload
+    def get(self, name: str) -> Filter | None: ...
+
+    @overload
+    def get(self, name: str, otherwise: Filter) -> Filter: ...
+
+    def get(self, name: str, otherwise: Filter | None = None) -> Filter | None:
+        """The test of a subscription, or `otherwise` when its filter says nothing of the client's context."""
+        return self[name] if name in self._open else otherwise
+
+    def put(self, name: str, filter: Filter, binding: Binding, context: Attributes) -> None:
+        """A subscription has this open filter now."""
+        self._open[name] = filter
+        self._bound.pop(name, None)
+        self.rebind(binding, context)
+
+    def remove(self, name: str) -> None:
+        """A subscription has no such filter, or is over."""
+        self._open.pop(name, None)
+        self._bound.pop(name, None)
+
+    def rebind(self, binding: Binding, context: Attributes) -> None:
+        """The client is in this context from now on."""
+        if self._context is not context or self._binding is not binding:
+            self._binding, self._context = binding, context
+            self._bound.clear()
