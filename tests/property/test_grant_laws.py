@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -169,3 +171,14 @@ def test_a_refusal_says_what_is_allowed() -> None:
     denied = wished(Grants.of((), ["kind = 'parking'"]), Subscribe(ID, parse("kind = 'fire'")))
     assert isinstance(denied, Denied)
     assert denied.reason == "you are not allowed to subscribe to that, only what matches: kind = 'parking'"
+
+
+@pytest.mark.parametrize("excess", ["refuse", "narrow"])
+def test_a_filter_that_is_too_large_to_be_judged_is_refused_with_that_reason(excess: Any) -> None:
+    grants = Grants.of((), [" OR ".join(f"ALL a = {2 * i}" for i in range(900))], excess)
+    wish = Subscribe(("ann", "s"), parse(" OR ".join(f"ALL a = {2 * i + 1}" for i in range(900))))
+    refused = grants.checked_wish(wish)
+    assert isinstance(refused, Denied)
+    assert "too large" in refused.reason
+    small = Subscribe(("ann", "s"), parse("ALL a = 1"))
+    assert "not allowed" in grants.checked_wish(small).reason

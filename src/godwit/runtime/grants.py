@@ -22,7 +22,7 @@ grants together cover the filter, so that whatever it lets through was granted; 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any, Literal
@@ -31,20 +31,26 @@ from msgspec import structs
 
 from godwit.broker.messages import Advertise, Attach, Denied, Publish, Request, Retain, Subscribe
 from godwit.errors import FilterError
-from godwit.filters.algebra import is_never
+from godwit.filters.algebra import covers, intersects, is_never
 from godwit.filters.contexts import SENDER
+from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import FALSE, TRUE, Filter, all_of, any_of, attributes_of
-from godwit.filters.language import parse, to_text
+from godwit.filters.language import ParsedTexts, to_text
 from godwit.filters.references import bind
 
 __all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "BeyondGrants", "Grants", "granted"]
 
 ALL = "*"
+GRANT_BYTES_MAX = 65_536  # of the text of one grant
+GRANTS_BYTES_MAX = 4 * 2**20  # of all grants that are remembered
 LITERALS_MAX = 1_000  # of a filter that is held against grants: comparing takes time
 SHOWN_CHARS_MAX = 200
 CHOICES_MAX = 1_000
 TOPIC = "topic"
+TOO_LARGE = (
+    "the filter is too large to be held against what you are allowed: ask for less at once, or in several filters"
+)
 
 BeyondGrants = Literal["refuse", "narrow"]
 """What becomes of a wish that goes beyond its grants."""
@@ -53,12 +59,10 @@ BeyondGrants = Literal["refuse", "narrow"]
 def granted(texts: Iterable[str], asserted: Attributes) -> Filter:
     """All that these grants allow to whom the server asserts this of. FilterError: one is no filter."""
     texts = [text.strip() for text in texts]
-    return TRUE if ALL in texts else any_of(*(bind(_parsed(text), asserted) for text in texts))
+    return TRUE if ALL in texts else any_of(*(bind(_PARSED.filter(text), asserted) for text in texts))
 
 
-@lru_cache(maxsize=1_024)
-def _parsed(text: str) -> Filter:
-    return parse(text)  # a token brings the same texts with each connection
+_PARSED = ParsedTexts(GRANT_BYTES_MAX, GRANTS_BYTES_MAX)  # a token brings the same texts with each connection
 
 
 @dataclass(frozen=True)
@@ -145,24 +149,29 @@ class Grants:
             for chosen in product(*choices)
         )
 
-    def narrowed(self, filter: Filter, grant: Filter) -> Filter | None:
-        """The filter, if the grant covers it; else what is left of it, when that is wanted; None: nothing. (rule 2)"""
-        if grant == TRUE or (grant != FALSE and grant.covers(filter)):
+    def narrowed(self, filter: Filter, grant: Filter, effort: Effort | None = None) -> Filter | None:
+        """The filter, if the grant covers it; else what is left of it, when that is wanted; None: nothing. (rule 2)
+
+        When the effort is over, nothing: what cannot be told is not allowed.
+        """
+        effort = Effort() if effort is None else effort
+        if grant == TRUE or (grant != FALSE and covers(grant, filter, effort)):
             return filter
-        if self.beyond_grants == "refuse" or not grant.intersects(filter):
+        if self.beyond_grants == "refuse" or effort.is_over or not intersects(grant, filter, effort):
             return None
         try:
             left = all_of(filter, grant)
         except FilterError:  # it is too big
             return None
-        return None if is_never(left) else left
+        return None if is_never(left, effort) or effort.is_over else left
 
     def _within(self, wish: Subscribe | Advertise, grant: Filter, verb: str) -> Any:
         if grant != TRUE and wish.filter.size > self.literals_max:
             return Denied(f"a filter of {wish.filter.size} literals: at most {self.literals_max} are allowed")
-        filter = self.narrowed(wish.filter, grant)
+        effort = Effort()
+        filter = self.narrowed(wish.filter, grant, effort)
         if filter is None:
-            return Denied(self._not_granted(verb, grant))
+            return Denied(TOO_LARGE if effort.is_over else self._not_granted(verb, grant))
         return wish if filter is wish.filter else structs.replace(wish, filter=filter)
 
     def _checked_retain(self, wish: Retain) -> Any:
