@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 REMEMBERED_WEIGHT_MAX = 262_144  # literals, of all pairs of filters whose answer is remembered
-PLACING_EFFORT_MAX = 40_000
+PLACING_EFFORT_MAX = 16_000
 BUNDLE_MAX = 64
 MERGES_TRIED_MAX = 16
 MERGED_SIZE_MAX = 1_000  # literals

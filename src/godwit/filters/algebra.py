@@ -59,9 +59,9 @@ def normal_form(filter: Filter, conjunctions_max: int = CONJUNCTIONS_MAX, effort
     effort = Effort() if effort is None else effort
     if isinstance(filter, Or):
         return _alternatives(filter.parts, conjunctions_max, effort)
+    effort.left -= 2
     if isinstance(filter, And):
         return _product(filter.parts, conjunctions_max, effort)
-    effort.left -= 1
     return NormalForm(((filter,),), True) if satisfiable((filter,), effort) else NEVER
 
 
@@ -88,8 +88,9 @@ def _product(parts: tuple[Filter, ...], conjunctions_max: int, effort: Effort) -
     forms = [normal_form(part, conjunctions_max, effort) for part in parts if isinstance(part, And | Or)]
     for form in sorted(forms, key=lambda form: len(form.conjunctions)):
         size = sum(map(len, product)) * len(form.conjunctions)
-        too_many = len(product) * len(form.conjunctions) > conjunctions_max or size > NORMAL_FORM_SIZE_MAX
-        if too_many or not effort.spend(size // PAIRS_PER_STEP + len(form.conjunctions)):
+        pairs = len(product) * len(form.conjunctions)
+        cost = 4 * pairs + sum(map(len, product)) * sum(map(len, form.conjunctions)) // 2
+        if pairs > conjunctions_max or size > NORMAL_FORM_SIZE_MAX or not effort.spend(cost):
             exact = False
             continue
         exact = exact and form.exact
@@ -193,6 +194,7 @@ class _Implication:
         if effort.left < 0:
             return False
         if isinstance(filter, And):
+            effort.left -= 3
             return all(self.holds(given, part) for part in filter.parts)
         if isinstance(filter, Or):
             return self._holds_one(given, filter)

@@ -17,7 +17,7 @@ when the effort is used up, what is left stays as it is.
 
 from collections.abc import Iterable, Iterator
 
-from godwit.filters.algebra import PAIRS_PER_STEP, access_keys, cost_of_unions, covers, keys_of, satisfiable
+from godwit.filters.algebra import access_keys, cost_of_unions, covers, keys_of, satisfiable
 from godwit.filters.effort import Effort
 from godwit.filters.filters import TRUE, And, Filter, Literal, Missing, Only, Or, Some, all_of
 from godwit.filters.relations import intersection, intersections, is_subset, union, unions
@@ -64,7 +64,7 @@ def _joined_by_one_literal(alternatives: list[Filter], effort: Effort) -> Iterat
     groups: dict[tuple[str, frozenset[Filter]], list[tuple[int, Literal]]] = {}
     for number, alternative in enumerate(alternatives):
         parts = frozenset(parts_of(alternative))
-        if len(parts) <= PARTS_MAX and effort.spend(1 + len(parts) ** 2 // PAIRS_PER_STEP):
+        if len(parts) <= PARTS_MAX and effort.spend(4 + len(parts) ** 2 // 2):
             for literal in literals_of(alternative):
                 groups.setdefault((literal.attribute, parts - {literal}), []).append((number, literal))
     instead: dict[int, list[Filter]] = {}
@@ -86,7 +86,7 @@ def joined_literals(literals: list[Literal], effort: Effort | None = None) -> li
     """Literals on one attribute whose OR is that of `literals`."""
     effort = Effort() if effort is None else effort
     sets_of_somes = [literal.values for literal in literals if isinstance(literal, Some)]
-    if len(literals) < 2 or not effort.spend(len(literals) + cost_of_unions(sets_of_somes)):
+    if len(literals) < 2 or not effort.spend(4 + 2 * len(literals) + cost_of_unions(sets_of_somes)):
         return list(literals)
     attribute = literals[0].attribute
     somes = unions(sets_of_somes)

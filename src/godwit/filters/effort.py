@@ -2,7 +2,7 @@
 
 *Theory.* Filters come from strangers, and questions about them multiply: the worst pair of filters of a thousand
 literals would take hours. So each question is asked with a number of steps. A step is the comparison of two literals,
-about half a microsecond; a long list of values or a long pattern counts as several (`weight`). When the steps are used
+one or two microseconds; a long list of values or a long pattern counts as several (`weight`). When the steps are used
 up the answer is the safe one: `covers` says no, `intersects` yes, a merge is not made, a filter stays as it is.
 
 *Rules.*
@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 
 __all__ = ["EFFORT_MAX", "REMEMBERED_EFFORT_MAX", "Answers", "Effort"]
 
-EFFORT_MAX = 50_000
+EFFORT_MAX = 20_000
 """The steps of one question, where nobody says another number."""
-REMEMBERED_EFFORT_MAX = 20_000
+REMEMBERED_EFFORT_MAX = 8_000
 """The steps of one question whose answer is remembered: it is one of many."""
 
 

@@ -45,7 +45,8 @@ RUN_SYMBOL, ONE_SYMBOL = "\ud800", "\ud801"
 FIND_STEPS_MAX = 1 << 18  # characters of a text times those of a segment, without `_`
 SEARCH_STEPS_MAX = 1 << 14  # the same, with `_`
 SEARCHED_LENGTH_MAX = 32  # of a segment with `_`: compiling a longer expression takes longer than it saves
-CHARACTERS_KEPT_MAX = 256  # of a row: whose places are remembered for the next pattern
+ROWS_KEPT_MAX = 4
+CHARACTERS_KEPT_MAX = 64  # of a row: whose places are remembered for the next pattern
 
 Segment = tuple[str | None, ...]
 """Characters in a row; None stands for `_`."""
@@ -77,7 +78,25 @@ def escaped(text: str) -> str:
 
 # ---------------------------------------------------------------- a short text
 
-Piece = tuple[int, "str | re.Pattern[str]"]
+
+class _Wild:
+    """A segment with `_`, and the expression that finds it. That is made when it is first needed: it takes long."""
+
+    __slots__ = ("_expression", "segment")
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self._expression: re.Pattern[str] | None = None
+
+    @property
+    def expression(self) -> re.Pattern[str]:
+        if self._expression is None:
+            characters = (f"[^{RUN_SYMBOL}]" if one is None else re.escape(one) for one in self.segment)
+            self._expression = re.compile("".join(characters))
+        return self._expression
+
+
+Piece = tuple[int, str | _Wild]
 """How long a segment is, and what finds it."""
 
 
@@ -85,7 +104,8 @@ class Plan(NamedTuple):
     """How a pattern is looked for in short texts, and which are short enough."""
 
     length_max: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Piece, ...] = ()
+    runs: tuple[str, ...] = ()  # of segments with `_`: a text without one of them does not match
 
 
 def planned(segments: Segments) -> Plan:
@@ -93,23 +113,30 @@ def planned(segments: Segments) -> Plan:
     longest = max(map(len, segments))
     longest_wild = max((len(segment) for segment in segments if None in segment), default=0)
     if longest_wild > SEARCHED_LENGTH_MAX:
-        return Plan(-1, ())
+        return Plan(-1)
     length_max = FIND_STEPS_MAX // longest if longest else FIND_STEPS_MAX
     if longest_wild:
         length_max = min(length_max, SEARCH_STEPS_MAX // longest_wild)
-    return Plan(length_max, tuple((len(segment), _finder(segment)) for segment in segments))
+    runs = (run for segment in segments if None in segment for run in _runs(segment))
+    return Plan(length_max, tuple((len(segment), _piece(segment)) for segment in segments), tuple(runs))
 
 
-def _finder(segment: Segment) -> "str | re.Pattern[str]":
-    if None not in segment:
-        return "".join(segment)  # type: ignore[arg-type]
-    return re.compile("".join(f"[^{RUN_SYMBOL}]" if one is None else re.escape(one) for one in segment))
+def _piece(segment: Segment) -> str | _Wild:
+    return _Wild(segment) if None in segment else "".join(segment)  # type: ignore[arg-type]
+
+
+def _runs(segment: Segment) -> list[str]:
+    """The characters between the `_`s of a segment."""
+    return [run for run in "".join(ONE_SYMBOL if one is None else one for one in segment).split(ONE_SYMBOL) if run]
 
 
 def matches(text: str, segments: Segments, plan: Plan) -> bool:
     """Whether a text matches a pattern."""
     if len(text) > plan.length_max:
         return row_of(text).some(segments)
+    for run in plan.runs:
+        if run not in text:
+            return False
     pieces = plan.pieces
     length, first = pieces[0]
     if len(pieces) == 1:
@@ -119,10 +146,10 @@ def matches(text: str, segments: Segments, plan: Plan) -> bool:
     if at > end or not _fits(first, text, 0) or not _fits(last, text, end):
         return False
     for length, piece in pieces[1:-1]:
-        if type(piece) is str:
+        if isinstance(piece, str):
             found = text.find(piece, at, end)
         else:
-            searched = piece.search(text, at, end)  # type: ignore[union-attr]
+            searched = piece.expression.search(text, at, end)
             found = -1 if searched is None else searched.start()
         if found < 0:
             return False
@@ -130,8 +157,8 @@ def matches(text: str, segments: Segments, plan: Plan) -> bool:
     return True
 
 
-def _fits(piece: "str | re.Pattern[str]", text: str, at: int) -> bool:
-    return text.startswith(piece, at) if type(piece) is str else piece.match(text, at) is not None  # type: ignore[union-attr]
+def _fits(piece: str | _Wild, text: str, at: int) -> bool:
+    return text.startswith(piece, at) if isinstance(piece, str) else piece.expression.match(text, at) is not None
 
 
 # ---------------------------------------------------------------- a long text, or many
@@ -210,13 +237,16 @@ def _gaps(texts: list[str]) -> tuple[int, int]:
     return starts, (starts >> 1) | 1 << len(digits) - 1
 
 
-_last: list[TextRow] = [TextRow((), [])]
+_last: list[TextRow] = []
 
 
 def row_of(source: str | tuple[Any, ...]) -> TextRow:
-    """A text, or the texts among several values, as a row. The last is remembered: many patterns look at one event."""
-    row = _last[0]
-    if row.source is not source:
-        texts = [source] if isinstance(source, str) else [value for value in source if type(value) is str]
-        row = _last[0] = TextRow(source, texts)
+    """A text, or the texts among several values, as a row. The last are remembered: many patterns look at one event."""
+    for row in _last:
+        if row.source is source:
+            return row
+    texts = [source] if isinstance(source, str) else [value for value in source if type(value) is str]
+    row = TextRow(source, texts)
+    _last.insert(0, row)
+    del _last[ROWS_KEPT_MAX:]
     return row

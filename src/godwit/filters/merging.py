@@ -49,7 +49,7 @@ from godwit.filters.sets import Interval, OneOf, Prefix, Substring, Suffix, Valu
 from godwit.filters.values import Value
 
 NEIGHBOURS_MAX = 8
-MERGE_ALL_EFFORT_MAX = 400_000  # the steps of `merge_all`, `simplify` and `weaken`, where nobody says another number
+MERGE_ALL_EFFORT_MAX = 200_000  # the steps of `merge_all`, `simplify` and `weaken`, where nobody says another number
 HULL_STEPS = 4  # for each literal
 ROUNDS_MAX = 4
 LITERALS_LEFT_STEPS = (3, 2, 1)

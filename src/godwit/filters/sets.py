@@ -249,22 +249,30 @@ class Like(ValueSet):
     def weight(self) -> int:
         return 1 + len(self.pattern) // PATTERN_CHARACTERS_PER_STEP
 
-    def contains(self, value: Value) -> bool:
-        if type(value) is not str:
-            return False
+    def plan(self) -> Plan:
+        """How the pattern is looked for, worked out when it is first."""
         plan = self._plan
         if plan is None:
             plan = planned(self.segments)
             object.__setattr__(self, "_plan", plan)
-        return matches(value, self.segments, plan)
+        return plan
+
+    def contains(self, value: Value) -> bool:
+        return type(value) is str and matches(value, self.segments, self._plan or self.plan())
+
+    def _are_few(self, values: tuple[Value, ...]) -> bool:
+        length_max = self.plan().length_max
+        return len(values) <= VALUES_ONE_BY_ONE_MAX and not any(
+            type(value) is str and len(value) > length_max for value in values
+        )
 
     def contains_some(self, values: tuple[Value, ...]) -> bool:
-        if len(values) <= VALUES_ONE_BY_ONE_MAX:
+        if self._are_few(values):
             return any(map(self.contains, values))
         return row_of(values).some(self.segments)
 
     def contains_every(self, values: tuple[Value, ...]) -> bool:
-        if len(values) <= VALUES_ONE_BY_ONE_MAX:
+        if self._are_few(values):
             return all(map(self.contains, values))
         return all(type(value) is str for value in values) and row_of(values).every(self.segments)
 

@@ -17,7 +17,7 @@ from godwit.broker.reductions import (
     merging,
 )
 from godwit.filters import FALSE, TRUE, Filter, any_of, parse
-from godwit.filters.effort import EFFORT_MAX, Effort
+from godwit.filters.effort import REMEMBERED_EFFORT_MAX, Effort
 
 ANN, BOB, EVE = ("ann", "s"), ("bob", "s"), ("eve", "s")
 WIDE, MIDDLE, NARROW = parse("x > 0"), parse("x > 10"), parse("x > 20")
@@ -307,7 +307,7 @@ def test_to_place_a_filter_takes_a_bounded_number_of_steps(make: Any, monkeypatc
     efforts.clear()
     out.remove(0)
     spent.append(sum(effort.spent for effort in efforts))
-    assert max(spent) <= PLACING_EFFORT_MAX + 2 * EFFORT_MAX
+    assert max(spent) <= PLACING_EFFORT_MAX + 2 * REMEMBERED_EFFORT_MAX
     assert any(steps > PLACING_EFFORT_MAX for steps in spent), "these filters were made to use it up"
     assert told(out) == STRANGE[1:], "what is told covers every entry"
 

@@ -5,7 +5,6 @@ import random
 import numpy as np
 import pytest
 
-from godwit.matching import substrings
 from godwit.matching.substrings import FRESH_PATTERNS_MAX, KEY_BYTES, Substrings, find_substrings
 
 PLAIN = getattr(find_substrings, "py_func", find_substrings)
@@ -54,5 +53,5 @@ def test_a_position_of_a_text_costs_a_bounded_number_of_looks() -> None:
     assert not held.fresh
     text = Counted(np.frombuffer(b"a" * 2_000, dtype=np.uint8))
     PLAIN(text, held.pool, held.starts, held.first_bytes, held.parents, held.found)
-    assert text.looks <= 2_000 * 4 * KEY_BYTES
-    assert substrings.KEY_BYTES == 64
+    steps_of_bisecting = len(held.slots).bit_length()
+    assert text.looks <= 2_000 * steps_of_bisecting * (KEY_BYTES + 2), "and not 500 bytes for each comparison"
