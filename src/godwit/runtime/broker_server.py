@@ -236,6 +236,7 @@ async def _mqtt(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
         configuration.name,
         configuration.mqtt_settings(),
         traffic=configuration.traffic(),
+        memory=broker_server.server.memory,
     )
     return RunningListener(await gateway.listen(address.host, address.port, tls), gateway.close)
 

@@ -35,6 +35,8 @@ class TrafficLimits(msgspec.Struct, frozen=True):
     intro_bytes_max: int = INTRO_BYTES_MAX  # of the first frame, before anybody knows who sends it
     messages_per_s: float = 0.0  # of one client, on average; 0: no bound
     messages_burst: int = 1_000  # that may come at once
+    partial_bytes_max: int = 64 * 2**20  # of messages that have begun to arrive, of all connections together
+    frame_s: float = 30.0  # in which a message must arrive, once it has begun; for each MiB of it, so much again
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -10,8 +10,9 @@ its own. After that, frames of a link or messages of a client follow, and become
    one that the same side has dialled, for that one must be dead.
 3. A connection that has not introduced itself after `INTRO_S`, or whose client then says nothing, is closed. There are
    at most so many of them, in all and from one host. (`TrafficLimits`)
-4. What cannot be written because a peer does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed. (A
-   session keeps what its client has not confirmed, and a link what its peer has not.)
+4. A peer is written to as it reads: `PIECE_BYTES` at a time, and nothing more before it has read nearly all of that.
+   The rest waits as messages, which are bounded by the windows of sessions and links. A client for which more than
+   `UNSENT_MAX` wait is not read either; a neighbour for which more than `UNSENT_LINK_MAX` wait is let go.
 5. A link on which nothing has come for `SILENCE_S` is closed: a peer that is there answers our frames, or says Intro
    again as a sign of life. A client that says Intro again is answered, and watched in the same way from then on. While
    we do not read (`Node.holds`), nobody can be found silent.
@@ -19,7 +20,8 @@ its own. After that, frames of a link or messages of a client follow, and become
    `Intro` of a bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the
    socket.
 7. A client that sends more than `TrafficLimits.messages_per_s` is not read for a while.
-8. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
+8. What a peer sends of a message that is not complete is bounded in bytes and time (`memory_account.py`).
+9. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
 """
 
 import asyncio
@@ -36,6 +38,7 @@ from godwit.broker.messages import Bye
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
 from godwit.runtime.link_authentication import LinkGuard
+from godwit.runtime.memory_account import MemoryAccount, memory_account
 from godwit.runtime.node import Node
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TokenBucket, TrafficLimits
@@ -45,7 +48,10 @@ __all__ = ["Address", "NativeConnection", "NativeServer"]
 
 INTRO_S = 10.0
 EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
-UNREAD_BYTES_MAX = 64 * 2**20  # more than a queue holds (Limits.queue_bytes_max), so that whoever comes back gets it
+PIECE_BYTES = 2**20  # written at once
+UNSENT_MAX = 4_096  # messages that wait for a client to read, before the client is read no more
+UNSENT_LINK_MAX = 2**18
+UNREAD_BYTES_MAX = 64 * 2**20  # of a WebSocket
 BEAT_S = 5.0
 SILENCE_S = 30.0
 CLOSE_S = 5.0
@@ -81,10 +87,13 @@ class NativeConnection(asyncio.Protocol):
         self._said = ""  # to the broker that we dialled, to show who we are
         self._bucket: TokenBucket | None = None
         self._pause: asyncio.TimerHandle | None = None
+        self._is_full = False  # the peer does not read
+        self._is_stuffed = False  # and does not hear the answers to what it sends
         self._end: asyncio.TimerHandle | None = None
         self._is_counted = False
         self._transport: asyncio.Transport | None = None
         self._frames = Frames(server.frame_bytes_max)
+        self._has_partial = False  # a frame has begun and is not complete
         self._unsent: list[Any] = []
         self._timer: asyncio.TimerHandle | None = None
         self.heard_at = 0.0
@@ -130,6 +139,12 @@ class NativeConnection(asyncio.Protocol):
     def _take(self, data: bytes) -> None:
         """Messages of a peer that was let in."""
         came = self._frames.feed(data)
+        partial = self._frames.pending
+        if partial or self._has_partial:
+            self._has_partial = partial > 0
+            self.server.memory.on_partial(self, partial, is_new=bool(came))
+            if self not in self.server.connections:
+                return
         tell, name = self.server.node.tell, self.name
         if self.is_link:
             for message, packed in came:
@@ -155,6 +170,10 @@ class NativeConnection(asyncio.Protocol):
     def _take_early(self, data: bytes) -> None:
         """Bytes of a peer that nobody knows yet. (rule 6)"""
         self._early += data
+        self._has_partial = True
+        self.server.memory.on_partial(self, len(self._early), is_new=False)
+        if self not in self.server.connections:
+            return
         if self._admission is not None:
             if len(self._early) > EARLY_BYTES_MAX:
                 raise PeerFault("too much came before the client was let in")
@@ -168,8 +187,23 @@ class NativeConnection(asyncio.Protocol):
     def _take_rest(self) -> None:
         """What has come behind the Intro."""
         early, self._early = bytes(self._early), bytearray()
+        self.server.memory.forget(self)
         if early:
             self.data_received(early)
+
+    @property
+    def party(self) -> str:
+        """The user, or the host while nobody knows the user."""
+        return self.host if self.principal is None else self.principal.user
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the peer was let in."""
+        return self.principal is not None or self.is_link
+
+    def let_go(self, reason: str) -> None:
+        """Close the connection because of what it makes the broker hold."""
+        self._refuse(reason)
 
     def _refuse(self, reason: str) -> None:
         """Close because of what came, or who came; a client is told."""
@@ -251,16 +285,45 @@ class NativeConnection(asyncio.Protocol):
         transport, unsent = self._transport, self._unsent
         if transport is None or transport.is_closing() or not unsent:
             return
-        self._unsent = []
-        transport.write(Frames.packed(unsent))
-        if transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
-            transport.abort()
-            self.closed_because = "it does not read what is sent to it"
+        if self._is_full:
+            self._hold_unread()
+            return
+        at = 0
+        while at < len(unsent) and not self._is_full:
+            data, at = Frames.packed_part(unsent, at, PIECE_BYTES)
+            transport.write(data)
+        self._unsent = unsent[at:]
+        if self._is_stuffed and not self._unsent:
+            self._is_stuffed = False
+            if not self.server.node.holds():
+                self.read_on()
+
+    def _hold_unread(self) -> None:
+        """Do not let more and more wait for a peer that does not read. (rule 4)"""
+        transport, count = self._transport, len(self._unsent)
+        assert transport is not None
+        if self.is_link:
+            if count > UNSENT_LINK_MAX:
+                self.closed_because = "it does not read what is sent to it"
+                transport.abort()
+        elif count > UNSENT_MAX and not self._is_stuffed:
+            self._is_stuffed = True
+            transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """The peer does not read what is sent to it."""
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        """It does again: that is a sign of life."""
+        self._is_full = False
+        self.heard_at = asyncio.get_running_loop().time()
+        self.flush()
 
     def read_on(self) -> None:
         """Read again, if nothing was taken in for a while."""
         self.heard_at = asyncio.get_running_loop().time()
-        may_read = self._admission is None and self._pause is None
+        may_read = self._admission is None and self._pause is None and not self._is_stuffed
         if may_read and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -278,6 +341,8 @@ class NativeConnection(asyncio.Protocol):
         """Write what was sent, and close."""
         if self._transport is not None and not self._transport.is_closing():
             self.closed_because = self.closed_because or reason
+            if self._is_full:  # what else waits is kept by its session or link
+                self._is_full, self._unsent = False, [message for message in self._unsent[-1:] if type(message) is Bye]
             self.flush()
             self._transport.close()
             asyncio.get_running_loop().call_later(CLOSE_S, self._transport.abort)
@@ -295,6 +360,7 @@ class NativeConnection(asyncio.Protocol):
         if self not in server.connections:
             return
         del server.connections[self]
+        server.memory.forget(self)
         for handle in (self._timer, self._pause, self._end):
             if handle is not None:
                 handle.cancel()
@@ -322,6 +388,7 @@ class NativeServer:
         authenticator: Authenticator | None = None,
         links: LinkGuard | None = None,
         traffic: TrafficLimits | None = None,
+        memory: MemoryAccount | None = None,
         frame_bytes_max: int = FRAME_BYTES_MAX,
         on_closed: Callable[[str, str], None] = lambda name, reason: None,
     ) -> None:
@@ -331,6 +398,7 @@ class NativeServer:
         self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
         self.links = LinkGuard(name) if links is None else links
         self.traffic = TrafficLimits() if traffic is None else traffic
+        self.memory = memory_account(self.traffic) if memory is None else memory
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
         self.on_closed = on_closed
         self.on_linked: Callable[[str], None] = lambda peer: None
