@@ -168,6 +168,11 @@ class Queue:
         """How many events are not confirmed yet, sent or waiting."""
         return len(self._sent) + len(self._waiting)
 
+    @property
+    def bytes(self) -> int:
+        """Their size."""
+        return self._sent_bytes + self._waiting_bytes
+
     def events(self) -> list[Event]:
         """The events that are not confirmed yet."""
         return [delivery.event for delivery, _, _ in self._sent] + [item.event for item in self._waiting.values()]
@@ -476,10 +481,20 @@ class Queue:
                 rule = "bytes"
             else:
                 return
-            first = self._expendable.lowest() if self._lanes else ((True, 0.0), next(iter(self._waiting)))
-            assert first is not None, "all that waits is ranked, or the oldest comes first"
-            (is_protected, _), number = first
-            self._purge(self._waiting[number], rule, lost=is_protected)
+            self._purge_least(rule)
+
+    def _purge_least(self, rule: str) -> None:
+        first = self._expendable.lowest() if self._lanes else ((True, 0.0), next(iter(self._waiting)))
+        assert first is not None, "all that waits is ranked, or the oldest comes first"
+        (is_protected, _), number = first
+        self._purge(self._waiting[number], rule, lost=is_protected)
+
+    def shed(self, bytes: int, rule: str) -> int:
+        """Let so much of what waits go, in the order of rule 5: how many bytes it was."""
+        before = self._waiting_bytes
+        while self._waiting and before - self._waiting_bytes < bytes:
+            self._purge_least(rule)
+        return before - self._waiting_bytes
 
     def _expendability(self, item: _Item) -> tuple[bool, float]:
         """What a hard budget is held by: first what every subscription has agreed to, by importance."""

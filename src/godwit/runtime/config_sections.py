@@ -149,12 +149,18 @@ class LimitsSection(msgspec.Struct, frozen=True, kw_only=True):
     seen_publishers_max: Count = _LIMITS.seen_publishers_max
     retained_max: Count = _LIMITS.retained_max
     retained_bytes_max: Count = _LIMITS.retained_bytes_max
+    notes_bytes_max: Count = _LIMITS.notes_bytes_max
+    user_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
+    user_bytes_max: Count | Literal["never"] = 256 * 2**20
     frame_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = FRAME_BYTES_MAX
     connections_max: Count = _TRAFFIC.connections_max
     connections_per_host_max: Count = _TRAFFIC.connections_per_host_max
+    connections_per_user_max: Count = _TRAFFIC.connections_per_user_max
     intro_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = _TRAFFIC.intro_bytes_max
     messages_per_s: Annotated[float, msgspec.Meta(ge=0)] = _TRAFFIC.messages_per_s
     messages_burst: Count = _TRAFFIC.messages_burst
+    work_per_s: Annotated[float, msgspec.Meta(ge=0)] = _TRAFFIC.work_per_s
+    work_burst: Count = _TRAFFIC.work_burst
     partial_bytes_max: Annotated[int, msgspec.Meta(ge=65_536)] = _TRAFFIC.partial_bytes_max
     frame_s: SomeSeconds = _TRAFFIC.frame_s
 

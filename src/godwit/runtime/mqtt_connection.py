@@ -41,7 +41,8 @@ from godwit.runtime.mqtt_checks import SubscriptionChecks, topic_for
 from godwit.runtime.mqtt_events import context_of_properties
 from godwit.runtime.mqtt_requests import Gate
 from godwit.runtime.mqtt_translation import MqttTranslator
-from godwit.runtime.rate_limits import TokenBucket
+from godwit.runtime.node import client_line
+from godwit.runtime.rate_limits import FILTER_WORK, LITERAL_WORK, TokenBucket
 
 if TYPE_CHECKING:
     from godwit.runtime.mqtt_gateway import MqttGateway
@@ -70,6 +71,7 @@ class MqttConnection:
     ) -> None:
         self.gateway = gateway
         self.name = gateway.new_name()
+        self.user: str | None = None  # once it is let in
         self.client = ""  # its name in Godwit, once it is let in
         self.closed_because = ""
         self._write, self._close, self._pause = write, close, pause
@@ -96,6 +98,8 @@ class MqttConnection:
         self._is_full = False  # the client does not read
         self._is_paused = False  # the client is not read
         self._bucket: TokenBucket | None = None
+        self._work: TokenBucket | None = None
+        self._filter_work = 0  # of subscriptions, since the work was last counted
 
     # ------------------------------------------------------------ from the carrier
 
@@ -132,11 +136,15 @@ class MqttConnection:
                 self._on_connect(packet)
         if acknowledged:
             self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
-        if wishes is not None and (self.gateway.node.holds() or wishes.requests.unanswered > UNANSWERED_MAX):
+        if wishes is not None and (self.gateway.node.holds() or self._is_behind(wishes, UNANSWERED_MAX)):
             self._hold_back(True)
         if fault is not None and self._is_open:
             self._on_fault(fault)
-        if self._bucket is not None and (wait_s := self._bucket.take(len(packets), self.gateway.now())) > 0:
+        wait_s = 0.0 if self._bucket is None else self._bucket.take(len(packets), now)
+        if self._work is not None:
+            cost, self._filter_work = len(packets) + (len(data) >> 10) + self._filter_work, 0
+            wait_s = max(wait_s, self._work.take(cost, now))
+        if wait_s > 0:
             self._rest(wait_s)
         self._flush()
 
@@ -170,12 +178,12 @@ class MqttConnection:
     @property
     def party(self) -> str:
         """The user, or the host while nobody knows the user."""
-        return self.host if self._inner is None else self._inner.principal.user
+        return self.host if self.user is None else self.user
 
     @property
     def is_admitted(self) -> bool:
         """Whether the client was let in."""
-        return self._inner is not None
+        return self.user is not None
 
     def let_go(self, reason: str) -> None:
         """Close the connection because of what it makes the broker hold."""
@@ -190,8 +198,12 @@ class MqttConnection:
     def read_on(self) -> None:
         """Read again, if the client is let in and nothing is in the way. (rule 3)"""
         wishes = self._wishes
-        if self._is_paused and wishes is not None and wishes.requests.unanswered < UNANSWERED_MAX // 2:
+        if self._is_paused and wishes is not None and not self._is_behind(wishes, UNANSWERED_MAX // 2 - 1):
             self._hold_back(self.gateway.node.holds())
+
+    def _is_behind(self, wishes: MqttTranslator, unanswered_max: int) -> bool:
+        """Whether the broker has more of this client to handle than it should hold."""
+        return wishes.requests.unanswered > unanswered_max or self.gateway.node.is_long(client_line(self.client))
 
     def _rest(self, wait_s: float) -> None:
         """The client is too fast: read nothing for a while."""
@@ -242,6 +254,9 @@ class MqttConnection:
     async def _admit(self, credentials: Credentials) -> None:
         try:
             principal = await self.gateway.authenticator.admit(credentials)
+            if self._is_open:
+                self.gateway.users.enter(principal.user)
+                self.user = principal.user
         except PeerFault as fault:
             self._refuse(ReasonCode.NOT_AUTHORIZED, str(fault))
         except Exception:
@@ -273,13 +288,15 @@ class MqttConnection:
         traffic, now = self.gateway.traffic, self.gateway.now()
         if traffic.messages_per_s:
             self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, now)
+        if traffic.work_per_s:
+            self._work = TokenBucket(traffic.work_per_s, traffic.work_burst, now)
         if principal.until is not None:
             wait_s = max(0.0, principal.until - now)
             self._timers[TOKEN] = self._loop.call_later(
                 wait_s, self.stop, ReasonCode.NOT_AUTHORIZED, "your token is over"
             )
         self._inner = InProcessConnection(
-            self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed
+            self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed, line=client_line(name)
         )
         self._say(self.gateway.attach(name, is_clean=attach.is_clean))
 
@@ -470,6 +487,7 @@ class MqttConnection:
 
     def _on_add(self, effect: mqtt_effects.AddSubscriptions) -> None:
         self._checks.clear()
+        self._filter_work += sum(FILTER_WORK + LITERAL_WORK * wish.topics.filter.size for wish in effect.wishes)
         if self._wishes is not None:
             self._wishes.subscribe(effect)
 

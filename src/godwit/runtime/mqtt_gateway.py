@@ -33,7 +33,7 @@ from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_events import Message, message_of
 from godwit.runtime.node import Node
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
-from godwit.runtime.rate_limits import HostConnections, TrafficLimits
+from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections
 from godwit.runtime.tcp import Address
 
 __all__ = ["MqttGateway"]
@@ -64,6 +64,7 @@ class MqttGateway:
         self.traffic = TrafficLimits() if traffic is None else traffic
         self.memory = memory_account(self.traffic) if memory is None else memory
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
+        self.users = UserConnections(self.traffic.connections_per_user_max)
         self.connections: dict[MqttConnection, None] = {}
         self.clients: dict[str, MqttConnection] = {}  # by their names in Godwit: those that are here, or have a will
         self.counts: Counter[str] = Counter()  # published, refused, given up
@@ -110,6 +111,8 @@ class MqttGateway:
         if connection in self.connections:
             del self.connections[connection]
             self.hosts.leave(connection.host)
+            if connection.user is not None:
+                self.users.leave(connection.user)
 
     async def close(self) -> None:
         """Stop listening, and tell all clients."""

@@ -34,14 +34,14 @@ from typing import Any, cast
 import msgspec
 
 from godwit.broker.effects import Arrived, Closed, Heard, LinkDown, LinkUp, Opened
-from godwit.broker.messages import Bye
+from godwit.broker.messages import Attach, Bye, Publish, Request
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
 from godwit.runtime.link_authentication import LinkGuard
 from godwit.runtime.memory_account import MemoryAccount, memory_account
-from godwit.runtime.node import Node
+from godwit.runtime.node import Node, client_line
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
-from godwit.runtime.rate_limits import HostConnections, TokenBucket, TrafficLimits
+from godwit.runtime.rate_limits import HostConnections, TokenBucket, TrafficLimits, UserConnections, work_of
 from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Frames, Intro, first_intro
 
 __all__ = ["Address", "NativeConnection", "NativeServer"]
@@ -86,6 +86,9 @@ class NativeConnection(asyncio.Protocol):
         self._admission: asyncio.Task[None] | None = None
         self._said = ""  # to the broker that we dialled, to show who we are
         self._bucket: TokenBucket | None = None
+        self._work: TokenBucket | None = None
+        self._line = ""  # in which inputs of the client wait, once it has said something
+        self._is_crowded = False  # that line is long
         self._pause: asyncio.TimerHandle | None = None
         self._is_full = False  # the peer does not read
         self._is_stuffed = False  # and does not hear the answers to what it sends
@@ -145,27 +148,57 @@ class NativeConnection(asyncio.Protocol):
             self.server.memory.on_partial(self, partial, is_new=bool(came))
             if self not in self.server.connections:
                 return
-        tell, name = self.server.node.tell, self.name
+        node, name, line = self.server.node, self.name, self._line
+        tell = node.tell
         if self.is_link:
             for message, packed in came:
                 if type(message) is not Intro:
-                    tell(Arrived(name, message), packed)
+                    tell(Arrived(name, message), packed, name)
                 else:
                     self.server.hear_of(self, message)
+            if node.is_long(name):
+                self._wait_until_short(name)
             return
         assert self.principal is not None
-        checked = self.principal.checked
+        checked, work = self.principal.checked, len(came) + (len(data) >> 10)
         for message, packed in came:
             if type(message) is Intro:
                 self.is_watched = True
                 self.say(Intro(broker=self.server.name))
                 continue
             granted = checked(message)
-            tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted))
+            line = line or self._begin(granted)
+            tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted), line)
+            if type(granted) is Request and type(granted.wish) is not Publish:
+                work += work_of(granted.wish)
         if came and self._timer is not None:
             self._timer.cancel()
-        if self._bucket is not None and (wait_s := self._bucket.take(len(came), self.heard_at)) > 0:
+        wait_s = 0.0 if self._bucket is None else self._bucket.take(len(came), self.heard_at)
+        if self._work is not None:
+            wait_s = max(wait_s, self._work.take(work, self.heard_at))
+        if wait_s > 0:
             self._rest(wait_s)
+        if line and node.is_long(line):
+            self._wait_until_short(line)
+
+    def _begin(self, first: Any) -> str:
+        """A client has said something: the machine hears of its connection, and what it says waits in this line."""
+        assert self.principal is not None
+        self._line = client_line(first.client) if type(first) is Attach else self.name
+        self.server.node.tell(Opened(self.name, self.principal.asserted), line=self._line)
+        return self._line
+
+    def _wait_until_short(self, line: str) -> None:
+        """Read nothing while much of this peer waits for the machine. (`Node`, rule 6)"""
+        if self._transport is not None and not self._is_crowded:
+            self._is_crowded = True
+            self._transport.pause_reading()
+            self.server.node.when_short(line, self._on_short)
+
+    def _on_short(self) -> None:
+        self._is_crowded = False
+        if not self.server.node.holds():
+            self.read_on()
 
     def _take_early(self, data: bytes) -> None:
         """Bytes of a peer that nobody knows yet. (rule 6)"""
@@ -254,6 +287,8 @@ class NativeConnection(asyncio.Protocol):
         """Ask the authenticator about a client."""
         try:
             principal = await self.server.authenticator.admit(who)
+            if self in self.server.connections:
+                self.server.users.enter(principal.user)
         except PeerFault as fault:
             self._refuse(str(fault))
             return
@@ -266,9 +301,11 @@ class NativeConnection(asyncio.Protocol):
         self.principal, traffic = principal, self.server.traffic
         if traffic.messages_per_s:
             self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, loop.time())
+        if traffic.work_per_s:
+            self._work = TokenBucket(traffic.work_per_s, traffic.work_burst, loop.time())
         if principal.until is not None:
             self._end = loop.call_later(max(0.0, principal.until - now), self._refuse, "your token is over")
-        self.server.welcome(self, principal)
+        self.server.welcome(self)
         self._admission = None
         self._take_rest()
         if self._pause is None and not self.server.node.holds():
@@ -323,7 +360,7 @@ class NativeConnection(asyncio.Protocol):
     def read_on(self) -> None:
         """Read again, if nothing was taken in for a while."""
         self.heard_at = asyncio.get_running_loop().time()
-        may_read = self._admission is None and self._pause is None and not self._is_stuffed
+        may_read = self._admission is None and self._pause is None and not self._is_stuffed and not self._is_crowded
         if may_read and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -350,7 +387,8 @@ class NativeConnection(asyncio.Protocol):
 
     def beat(self, now: float) -> None:
         """Show a neighbour that we are there; close a connection on which nothing comes. (rule 5)"""
-        if now - self.heard_at > SILENCE_S and not self.server.node.is_held and self._pause is None:
+        is_read = not self.server.node.is_held and self._pause is None and not self._is_crowded
+        if now - self.heard_at > SILENCE_S and is_read:
             self.close("nothing has come for too long")
         elif self.is_link:
             self.say(Intro(broker=self.server.name, http=self.server.http))
@@ -368,9 +406,14 @@ class NativeConnection(asyncio.Protocol):
             self._admission.cancel()
         if self._is_counted:
             server.hosts.leave(self.host)
+        if self.principal is not None:
+            server.users.leave(self.principal.user)
         if self.name and server.node.ports.get(self.name) is self:
             del server.node.ports[self.name]
-            server.node.tell(LinkDown(self.name) if self.is_link else Closed(self.name))
+            if self.is_link:
+                server.node.tell(LinkDown(self.name))
+            elif self._line:
+                server.node.tell(Closed(self.name), line=self._line)
         server.on_closed(self.name or self.host, self.closed_because)
         if self.dialled:
             server.redial(self.dialled)
@@ -400,6 +443,7 @@ class NativeServer:
         self.traffic = TrafficLimits() if traffic is None else traffic
         self.memory = memory_account(self.traffic) if memory is None else memory
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
+        self.users = UserConnections(self.traffic.connections_per_user_max)
         self.on_closed = on_closed
         self.on_linked: Callable[[str], None] = lambda peer: None
         self.frame_bytes_max = frame_bytes_max
@@ -510,12 +554,11 @@ class NativeServer:
 
     # ------------------------------------------------------------ clients
 
-    def welcome(self, connection: NativeConnection, principal: Principal) -> None:
+    def welcome(self, connection: NativeConnection) -> None:
         """A client that was let in is at the other end of a connection."""
         self._made += 1
         connection.name = f"{self._life}/{self._made}"
         self.node.ports[connection.name] = connection
-        self.node.tell(Opened(connection.name, principal.asserted))
 
     # ------------------------------------------------------------ the end
 
