@@ -84,6 +84,7 @@ def mobile_broker(
             attaching,
             *further_components(config.components),
             standard.gossip,
+            standard.load_shedding,
         ],
         make_routing=partial(_routing_of, followed),
     )

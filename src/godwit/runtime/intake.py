@@ -62,6 +62,11 @@ class Intake:
     def __len__(self) -> int:
         return sum(len(line.inputs) for line in self._lines.values())
 
+    @property
+    def bytes(self) -> int:
+        """The size of all that waits."""
+        return sum(line.bytes for line in self._lines.values())
+
     def __bool__(self) -> bool:
         """Whether there is a line to look at: nothing may wait in it."""
         return bool(self._new or self._busy)

@@ -13,6 +13,7 @@ peers that are not let in yet are counted by their host.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -55,6 +56,8 @@ class MemoryAccount:
         self.frame_s = frame_s
         self.partial_bytes = 0
         self.shed = 0  # connections that were closed for what they held
+        self.is_full = False  # the process holds too much: nobody new is taken (`memory_guard.py`)
+        self.held: Callable[[], dict[str, int]] = lambda: {"partial": self.partial_bytes}  # bytes, by what holds them
         self._partial: dict[Holder, PartialMessage] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -86,7 +89,7 @@ class MemoryAccount:
         """Close connections until partial messages hold no more than that. (rule 1)"""
         reason = f"incomplete messages of all connections hold more than {self.partial_bytes_max} bytes"
         while self.partial_bytes > bytes_max:
-            self._close(self._first_to_go(), f"limits.partial_bytes_max: {reason}")
+            self.close(self._first_to_go(), f"limits.partial_bytes_max: {reason}")
 
     def _first_to_go(self) -> Holder:
         strangers = [holder for holder in self._partial if not holder.is_admitted]
@@ -96,7 +99,8 @@ class MemoryAccount:
             held[holder.party] = held.get(holder.party, 0) + self._partial[holder].size
         return max(candidates, key=lambda holder: held[holder.party])  # of equals, the first
 
-    def _close(self, holder: Holder, reason: str) -> None:
+    def close(self, holder: Holder, reason: str) -> None:
+        """Close a connection for what it holds."""
         self.forget(holder)
         self.shed += 1
         holder.let_go(reason)
@@ -107,7 +111,7 @@ class MemoryAccount:
         self._timer, now = None, loop.time()
         for holder, message in list(self._partial.items()):
             if now - message.began > self.frame_s * (1 + message.size / MIB):
-                self._close(holder, f"limits.frame_s: a message was not complete after {now - message.began:.0f} s")
+                self.close(holder, f"limits.frame_s: a message was not complete after {now - message.began:.0f} s")
         if self._partial:
             self._timer = loop.call_later(CHECK_S, self._check)
 

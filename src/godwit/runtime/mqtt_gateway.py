@@ -99,7 +99,8 @@ class MqttGateway:
     ) -> MqttConnection:
         """A client that has come over another transport: hand it `data_received(bytes)` and `connection_lost()`."""
         connection = MqttConnection(self, write, close, pause, host, certificate)
-        if len(self.connections) >= self.traffic.connections_max or self.is_closing or not self.hosts.enter(host):
+        is_full = len(self.connections) >= self.traffic.connections_max or self.memory.is_full
+        if is_full or self.is_closing or not self.hosts.enter(host):
             connection.stop(ReasonCode.SERVER_BUSY, "this broker takes no more connections")
         else:
             self.connections[connection] = None

@@ -53,6 +53,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
+from godwit.broker.load_shedding import ShedLoad
 from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.errors import JournalError, SnapshotError
 from godwit.mobility.publisher_presence import PublisherReconfigured
@@ -268,6 +269,11 @@ class Node:
     def unhandled(self) -> int:
         """How many inputs wait for their turn."""
         return len(self._intake)
+
+    @property
+    def unhandled_bytes(self) -> int:
+        """Their size."""
+        return self._intake.bytes
 
     @property
     def journal(self) -> Disk | None:
@@ -562,7 +568,7 @@ def _input(entry: JournalEntry) -> Input:
 
 _DECODERS: dict[str, Any] = {
     kind.__name__: msgspec.msgpack.Decoder(kind)
-    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured)
+    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured, ShedLoad)
 }
 
 

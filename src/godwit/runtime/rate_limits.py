@@ -45,6 +45,7 @@ class TrafficLimits(msgspec.Struct, frozen=True):
     work_per_s: float = 200_000.0  # of one connection, on average, in units of `work_of`; 0: no bound
     work_burst: int = 400_000  # that may come at once
     partial_bytes_max: int = 64 * 2**20  # of messages that have begun to arrive, of all connections together
+    memory_bytes_max: int = 2 * 2**30  # of all that peers make the process hold; past it load is shed
     frame_s: float = 30.0  # in which a message must arrive, once it has begun; for each MiB of it, so much again
 
     def __post_init__(self) -> None:

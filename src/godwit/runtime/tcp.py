@@ -110,14 +110,13 @@ class NativeConnection(asyncio.Protocol):
         self.server.connections[self] = None
         self.host = host_of(transport)
         keep_alive(transport)
-        if len(self.server.connections) > self.server.traffic.connections_max:
-            self.send(Bye("this broker takes no more connections"))
-            self._refuse("this broker takes no more connections")
-            return
-        self._is_counted = not self.dialled and self.server.hosts.enter(self.host)
-        if not self.dialled and not self._is_counted:
-            self.send(Bye(f"this broker takes no more connections from {self.host}"))
-            self._refuse(f"this broker takes no more connections from {self.host}")
+        reason = self.server.why_full()
+        if not reason and not self.dialled:
+            self._is_counted = self.server.hosts.enter(self.host)
+            reason = "" if self._is_counted else f"this broker takes no more connections from {self.host}"
+        if reason:
+            self.send(Bye(reason))
+            self._refuse(reason)
             return
         self._timer = loop.call_later(INTRO_S, self.close, "nobody has come in over it in time")
         if self.dialled:
@@ -233,6 +232,11 @@ class NativeConnection(asyncio.Protocol):
     def is_admitted(self) -> bool:
         """Whether the peer was let in."""
         return self.principal is not None or self.is_link
+
+    @property
+    def unread(self) -> int:
+        """Bytes that were written and that the peer has not read."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def let_go(self, reason: str) -> None:
         """Close the connection because of what it makes the broker hold."""
@@ -464,6 +468,12 @@ class NativeServer:
     def _read_on(self) -> None:
         for connection in self.connections:
             connection.read_on()
+
+    def why_full(self) -> str:
+        """Why no connection is taken now; "": one is."""
+        if len(self.connections) > self.traffic.connections_max:
+            return "this broker takes no more connections"
+        return "this broker holds too much (limits.memory_bytes_max): try again later" if self.memory.is_full else ""
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
         """Take connections there. With port 0, the system chooses one."""
