@@ -20,13 +20,13 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from godwit.broker.messages import Bye
+from godwit.broker.messages import Bye, Request
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import Principal
 from godwit.runtime.in_process_client import connection_name
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.node import Node
-from godwit.runtime.rate_limits import TokenBucket
+from godwit.runtime.rate_limits import TokenBucket, work_of
 from godwit.runtime.tcp import INTRO_S, UNREAD_BYTES_MAX, NativeServer
 from godwit.runtime.wire import JSON, VERSION, Intro
 
@@ -184,13 +184,20 @@ async def serve_native(host: SocketHost, websocket: WebSocket) -> None:
             bucket = (
                 TokenBucket(traffic.messages_per_s, traffic.messages_burst, now()) if traffic.messages_per_s else None
             )
+            work = TokenBucket(traffic.work_per_s, traffic.work_burst, now()) if traffic.work_per_s else None
             while True:
                 await host.room()  # rule 3
+                await inner.room()
                 if bucket is not None and (wait_s := bucket.take(1, now())) > 0:
                     await asyncio.sleep(wait_s)
-                message = JSON.decode((await _text(websocket)).encode())
-                if type(message) is not Intro:  # a sign of life
-                    inner.say(message)
+                data = (await _text(websocket)).encode()
+                message = JSON.decode(data)
+                if type(message) is Intro:  # a sign of life
+                    continue
+                inner.say(message)
+                cost = 1 + (len(data) >> 10) + (work_of(message.wish) if type(message) is Request else 0)
+                if work is not None and (wait_s := work.take(cost, now())) > 0:
+                    await asyncio.sleep(wait_s)
         except TimeoutError:
             socket.close(REFUSED, "no Intro came")
         except PeerFault as fault:  # rule 1

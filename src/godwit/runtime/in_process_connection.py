@@ -69,6 +69,13 @@ class InProcessConnection:
         node.tell(Heard(self.name, message), bulk if is_light else NATIVE.encode(message), self.line)  # type: ignore[arg-type]
         return message
 
+    async def room(self) -> None:
+        """Until what was said before is handled so far that more may be said. (`Node`, rule 6)"""
+        if self.node.is_long(self.line):
+            short = asyncio.Event()
+            self.node.when_short(self.line, short.set)
+            await short.wait()
+
     def hang_up(self) -> None:
         """The client is gone; its session stays."""
         if self.is_open:

@@ -38,7 +38,7 @@ class TrafficLimits(msgspec.Struct, frozen=True):
 
     connections_max: int = 10_000
     connections_per_host_max: int = 1_000  # from other machines
-    connections_per_user_max: int = 1_000
+    connections_per_user_max: int = 5_000
     intro_bytes_max: int = INTRO_BYTES_MAX  # of the first frame, before anybody knows who sends it
     messages_per_s: float = 0.0  # of one client, on average; 0: no bound
     messages_burst: int = 1_000  # that may come at once
