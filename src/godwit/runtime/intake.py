@@ -63,8 +63,8 @@ class Intake:
         return sum(len(line.inputs) for line in self._lines.values())
 
     @property
-    def bytes(self) -> int:
-        """The size of all that waits."""
+    def size(self) -> int:
+        """The bytes of all that waits."""
         return sum(line.bytes for line in self._lines.values())
 
     def __bool__(self) -> bool:

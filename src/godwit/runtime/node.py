@@ -246,6 +246,7 @@ class Node:
                     at = perf_counter()
                 intake.put_back(line)
         except Exception as error:
+            assert line is not None
             intake.put_back(line)
             self._on_fault(input, error, line.name)
         if intake and not self._is_due:
@@ -273,7 +274,7 @@ class Node:
     @property
     def unhandled_bytes(self) -> int:
         """Their size."""
-        return self._intake.bytes
+        return self._intake.size
 
     @property
     def journal(self) -> Disk | None:
