@@ -33,6 +33,10 @@ def user_of(client: NodeId) -> str:
     return client.partition("/")[0]
 
 
+def _forgotten_at(session: Session) -> float:
+    return inf if session.ends_at is None else session.ends_at
+
+
 class _User:
     """The sessions of one user, and what they hold at most."""
 
@@ -49,8 +53,12 @@ class _User:
 
     def idle(self) -> list[Session]:
         """Those without a connection, the one that would be forgotten first before others."""
-        away = [session for session in self.sessions.values() if session.connection is None]
-        return sorted(away, key=lambda session: inf if session.ends_at is None else session.ends_at)
+        return sorted([each for each in self.sessions.values() if each.connection is None], key=_forgotten_at)
+
+    def oldest_idle(self) -> Session | None:
+        """The first of them."""
+        away = [each for each in self.sessions.values() if each.connection is None]
+        return min(away, key=_forgotten_at, default=None)
 
 
 class UserQuotas:
@@ -93,9 +101,9 @@ class UserQuotas:
         is_full = len(user.sessions) >= limits.user_sessions_max
         if not is_full and total < limits.sessions_max:
             return None, ""
-        idle = user.idle()
-        if idle:
-            return idle[0].client, ""
+        oldest = user.oldest_idle()
+        if oldest is not None:
+            return oldest.client, ""
         reason = (
             f"user {user_of(client)!r} has {len(user.sessions)} sessions, all with a connection: "
             f"at most {limits.user_sessions_max} are allowed (limits.user_share of limits.sessions_max)"
