@@ -33,11 +33,13 @@ from godwit.broker.messages import (
     Subscribe,
     Unsubscribe,
 )
-from godwit.errors import Refused
+from godwit.errors import MqttFault, Refused
 from godwit.filters.events import Event
 from godwit.filters.filters import any_of
 from godwit.filters.language import parse
 from godwit.mobility.move_messages import Relocate
+from godwit.mqtt import Connect, Decoder, encode
+from godwit.mqtt.packets import Publish as MqttPublish
 from godwit.runtime import tcp
 from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.grants import Grants
@@ -210,11 +212,8 @@ def test_one_host_has_so_many_connections_and_no_more(monkeypatch: pytest.Monkey
     run(scene)
 
 
-def test_who_does_not_read_is_let_go_slows_nobody_and_finds_its_events_when_it_comes_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_does_not_read_takes_little_memory_slows_nobody_and_gets_its_events_when_it_reads() -> None:
     async def scene() -> None:
-        monkeypatch.setattr(tcp, "UNREAD_BYTES_MAX", 2**20)
         async with guarded() as broker, good_client(broker) as is_served:
             reader, writer = await broker.open()
             wish = Subscribe(("slow", "s"), parse("big = TRUE"))
@@ -227,13 +226,42 @@ def test_who_does_not_read_is_let_go_slows_nobody_and_finds_its_events_when_it_c
                     p.publish(Event({"big": True, "n": n}, payload=bytes(500_000)))
                     await p.drain()
                     await is_served()
-            await until(lambda: any("does not read" in why for _, why in broker.closed))
+                assert 0 < max(each.unread for each in broker.server.connections) < tcp.PIECE_BYTES + 600_000
+            assert not any("does not read" in why for _, why in broker.closed)
             writer.transport.abort()
-            monkeypatch.undo()  # all that waits must fit in
+            reader, writer = await broker.open()  # and the whole backlog at once
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(Frames.packed([Intro(), Attach("slow")]))
+            await until(lambda: any(each._is_full for each in broker.server.connections))
+            assert max(each.unread for each in broker.server.connections) < tcp.PIECE_BYTES + 600_000
+            writer.transport.abort()
             async with good_client_named(broker, "slow") as slow:
                 mine = await slow.subscribe("big = TRUE", name="s")
                 assert await numbers(mine, 28) == list(range(28))
             await is_served()
+
+    run(scene)
+
+
+def test_who_does_not_read_answers_is_not_read_and_goes_on_when_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        monkeypatch.setattr(tcp, "UNSENT_MAX", 100)
+        async with guarded() as broker, good_client(broker) as is_served:
+            reader, writer = await broker.open()
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            wish = Unsubscribe(("eve", "x" * 200))  # refused each time, with its name
+            writer.write(Frames.packed([Intro(), Attach("eve")]))
+            count = 60_000
+            writer.write(Frames.packed([Request(n, wish) for n in range(1, count + 1)]))
+            await until(lambda: any(each._is_stuffed for each in broker.server.connections))
+            [session] = [each for each in broker.node.machine.sessions if each.client == "eve"]  # type: ignore[attr-defined]
+            await is_served()
+            assert session.accepted < count
+            reader._transport.resume_reading()  # type: ignore[attr-defined]
+            while session.accepted < count:
+                assert await reader.read(2**20)
+            await is_served()
+            writer.close()
 
     run(scene)
 
@@ -412,3 +440,38 @@ def test_no_secret_is_written_down_or_said_again(tmp_path: Path) -> None:
             assert secret not in told
 
     run(scene)
+
+
+def test_forty_half_frames_are_bounded_together_and_go_in_time() -> None:
+    async def scene() -> None:
+        traffic = TrafficLimits(partial_bytes_max=4 * 2**20)
+        async with guarded(traffic=traffic) as broker, good_client(broker) as is_served:
+            half = (15 * 2**20).to_bytes(4, "big") + bytes(2**20)
+            opened = []
+            for _ in range(40):
+                reader, writer = await broker.open()
+                writer.write(Frames.packed([Intro()]) + half)
+                opened.append((reader, writer))
+                await writer.drain()
+            await until(lambda: len([why for _, why in broker.closed if "limits.partial_bytes_max" in why]) >= 36)
+            assert broker.server.memory.partial_bytes <= 4 * 2**20
+            await is_served()
+            for holder in broker.server.memory._partial.values():
+                holder.began -= 60.0
+            broker.server.memory._check()
+            assert any("limits.frame_s" in why for _, why in broker.closed)
+            assert broker.server.memory.partial_bytes == 0
+            await is_served()
+            for _, writer in opened:
+                writer.close()
+
+    run(scene)
+
+
+def test_a_broker_takes_little_from_mqtt_clients_before_they_have_said_who_they_are() -> None:
+    decoder = Decoder(size_max=2**20, first_size_max=1_000)
+    with pytest.raises(MqttFault, match="at most 1000"):
+        decoder.feed(b"\x10\xff\xff\x03")
+    decoder = Decoder(size_max=2**20, first_size_max=1_000)
+    decoder.feed(encode(Connect("a", 4), 4))
+    assert len(decoder.feed(encode(MqttPublish("t", bytes(2_000)), 4))) == 1

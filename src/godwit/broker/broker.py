@@ -49,6 +49,7 @@ from godwit.broker.effects import (
 )
 from godwit.broker.families import MakeRouting, routing_of
 from godwit.broker.gossip_messages import Fact
+from godwit.broker.greeting import greeted
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link
 from godwit.broker.message_checks import check_attach
@@ -340,7 +341,7 @@ class Broker:
                 return self.sessions.received(connection, message, now)
             if type(message) is Attach:
                 attach: ClientHandler = self.attach if self._tables.attach is None else self._tables.attach
-                effects = attach(connection, message, now)
+                effects = greeted(self, connection, message, attach, now)
                 self.sessions.vouched(connection)  # turned away, perhaps
                 return effects
             if type(message) is Bye:

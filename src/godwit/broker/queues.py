@@ -16,7 +16,7 @@ hold whatever the rules say.
 3. What was sent is not purged before the client has come back and said that it did not get it.
 4. The hard budgets hold for the number of events, sent ones included, and for the bytes of what waits; while the client
    is away the bytes of what was sent count too. While it is present, those are at most `window` events, the last of
-   which was sent when they took less than half of the budget of bytes.
+   which was sent when they took less than half of the budget of bytes, and less than `SENT_BYTES_MAX`.
 5. Over a hard budget those events go first whose subscriptions all name an `importance`, the least important first: to
    name one is to agree. Then the oldest, and these are *lost*: no rule of the subscriber allowed it.
 6. No step but a change of rules, and none per event, looks at all that waits.
@@ -48,6 +48,7 @@ LEAST = float("-inf")
 EVENT_OVERHEAD = 64
 VALUE_SIZE = 16
 SENT_SHARE = 2  # of the budget of bytes: a client that reads slowly must not have all of it under way
+SENT_BYTES_MAX = 8 * 2**20  # nor more than this, whatever the budget is
 
 
 class Gone(msgspec.Struct, frozen=True, gc=False):
@@ -148,7 +149,7 @@ class Queue:
         self._present = False
         self._sent = NOTHING_SENT  # with when it was queued, and its size
         self._sent_bytes = 0
-        self._sent_bytes_max = bytes_max // SENT_SHARE
+        self._sent_bytes_max = min(bytes_max // SENT_SHARE, SENT_BYTES_MAX)
         self._waiting = NOTHING_WAITS
         self._waiting_bytes = 0
         self._lanes: dict[str, _Lane] = {}
@@ -166,6 +167,11 @@ class Queue:
     def __len__(self) -> int:
         """How many events are not confirmed yet, sent or waiting."""
         return len(self._sent) + len(self._waiting)
+
+    @property
+    def bytes(self) -> int:
+        """Their size."""
+        return self._sent_bytes + self._waiting_bytes
 
     def events(self) -> list[Event]:
         """The events that are not confirmed yet."""
@@ -475,10 +481,20 @@ class Queue:
                 rule = "bytes"
             else:
                 return
-            first = self._expendable.lowest() if self._lanes else ((True, 0.0), next(iter(self._waiting)))
-            assert first is not None, "all that waits is ranked, or the oldest comes first"
-            (is_protected, _), number = first
-            self._purge(self._waiting[number], rule, lost=is_protected)
+            self._purge_least(rule)
+
+    def _purge_least(self, rule: str) -> None:
+        first = self._expendable.lowest() if self._lanes else ((True, 0.0), next(iter(self._waiting)))
+        assert first is not None, "all that waits is ranked, or the oldest comes first"
+        (is_protected, _), number = first
+        self._purge(self._waiting[number], rule, lost=is_protected)
+
+    def shed(self, bytes: int, rule: str) -> int:
+        """Let so much of what waits go, in the order of rule 5: how many bytes it was."""
+        before = self._waiting_bytes
+        while self._waiting and before - self._waiting_bytes < bytes:
+            self._purge_least(rule)
+        return before - self._waiting_bytes
 
     def _expendability(self, item: _Item) -> tuple[bool, float]:
         """What a hard budget is held by: first what every subscription has agreed to, by importance."""

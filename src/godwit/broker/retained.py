@@ -11,7 +11,8 @@ the events of the table that it matches, marked with the attribute `retained`.
 3. An event whose time is over goes, at each broker by its own clock. What is left of it is its stamp, so that no
    earlier one comes back.
 4. What there is no room for is refused, with the publishing of it (`Limits.retained_max`, `retained_bytes_max`).
-5. A subscription that moves with its session, or is restored with a broker, does not begin again.
+5. One user has no more than its share of them (`Limits.user_share`): past it, the same.
+6. A subscription that moves with its session, or is restored with a broker, does not begin again.
 
 *Speed.* A filter that names its topics (the attribute `topic`) looks at the events of those; any other looks at all.
 
@@ -28,8 +29,10 @@ from godwit.broker.gossip_messages import Fact, RetainedEvent
 from godwit.broker.host import Host
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Retain, Subscribe
+from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Session
+from godwit.broker.user_quotas import user_of
 from godwit.filters.events import ATTRIBUTES_MAX, Event
 from godwit.filters.filters import And, Filter, Some
 from godwit.filters.sets import OneOf
@@ -51,6 +54,7 @@ class Retained:
         self._events: dict[str, Event] = {}
         self._topics: dict[str, dict[str, None]] = {}  # the keys of each
         self._due: Ranking[str] = Ranking()
+        self._held: dict[str, tuple[int, int]] = {}  # by user: how many, and their size
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
@@ -95,7 +99,34 @@ class Retained:
     def why_not(self, key: str, event: Event, now: float) -> str | None:
         """Why an event cannot be retained; None: it can. (rule 4)"""
         self.sweep(now)
+        if (reason := self._why_not_of_user(key, event)) is not None:
+            return reason
         return self._gossip.why_not(RETAINED, (key,), RetainedEvent(event))
+
+    def _why_not_of_user(self, key: str, event: Event) -> str | None:
+        """Why a user can have no more retained events; None: it can. (rule 5)"""
+        limits, user = self.host.config.limits, user_of(event.publisher)
+        if limits.user_share >= 1:
+            return None
+        count, size = self._held.get(user, (0, 0))
+        before = self._events.get(key)
+        if before is not None and user_of(before.publisher) == user:
+            count, size = count - 1, size - event_size(before)
+        if count >= limits.user_retained_max:
+            allowed = f"{limits.user_retained_max} (limits.user_share of limits.retained_max)"
+            return f"user {user!r} has {count} retained events: at most {allowed} are allowed"
+        if size + event_size(event) > limits.user_retained_bytes_max:
+            allowed = f"{limits.user_retained_bytes_max} (limits.user_share of limits.retained_bytes_max)"
+            return f"retained events of user {user!r} would take more than {allowed} bytes"
+        return None
+
+    def _count(self, event: Event, sign: int) -> None:
+        """An event is retained, or no longer."""
+        user = user_of(event.publisher)
+        count, size = self._held.get(user, (0, 0))
+        self._held[user] = (count + sign, size + sign * event_size(event))
+        if not self._held[user][0]:
+            del self._held[user]
 
     def put(self, key: str, event: Event | None, now: float) -> None:
         """From now on this is the event of a key; None: there is none."""
@@ -111,6 +142,7 @@ class Retained:
     def _set(self, key: str, event: Event | None) -> None:
         before = self._events.pop(key, None)
         if before is not None:
+            self._count(before, -1)
             self._due.discard(key)
             for topic in _topics(before):
                 keys = self._topics[topic]
@@ -120,6 +152,7 @@ class Retained:
         if event is None:
             return
         self._events[key] = event
+        self._count(event, 1)
         for topic in _topics(event):
             self._topics.setdefault(topic, {})[key] = None
         if event.expires_at is not None:

@@ -24,7 +24,7 @@ with the reason and call `detach`.
 5. A refusal that the client may have missed is told again before the next `Attached`.
 6. An event is queued once, however often it comes; subscriptions count while `now < expires`.
 7. `PeerFault` is raised before anything is changed.
-8. All that grows is bounded by `Limits`.
+8. All that grows is bounded by `Limits`, for one client and for all clients of a user (`user_quotas.py`).
 9. A filter on the client's own context is tested here, as an event arrives, in the context of that moment: routing
    lets through more. What routing let through in vain is a negative residue, and recorded. [rebeca §5.1] So is an
    event's `to`: a client whose context it does not match does not get the event, and that is recorded. [spcf §3]
@@ -78,6 +78,7 @@ from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Binding, Retaining, Session
 from godwit.broker.sessions_state import SessionsState
+from godwit.broker.user_quotas import UserQuotas
 from godwit.errors import PeerFault
 from godwit.filters.contexts import SENDER, checked_context, why_too_large
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event
@@ -128,6 +129,7 @@ class Sessions:
         self._prefix = f"{broker}/{incarnation}/"
         self._made = 0
         self._sessions: dict[NodeId, Session] = {}
+        self.quotas = UserQuotas()
         self._attached: dict[str, Session] = {}  # by connection
         self._expiry: Ranking[EntryId] = Ranking()
         self._expiry_timer_at: float | None = None
@@ -143,6 +145,7 @@ class Sessions:
         self._made, self._vouched, self.touched = state.made, dict(state.vouched), dict.fromkeys(state.touched)
         sessions = [Session.from_snapshot(each, self.limits, self.binding) for each in state.sessions]
         self._sessions = {session.client: session for session in sessions}
+        self.quotas.restore(sessions)
         self._attached = {session.connection: session for session in sessions if session.connection is not None}
         for subscribe in (each for session in sessions for each in session.subscriptions.values()):
             if subscribe.expires is not None:
@@ -229,6 +232,7 @@ class Sessions:
                 reason = f"this broker has no room for more than {self.limits.sessions_max} sessions"
                 return [Tell(connection, Bye(reason)), Close(connection, reason)]
             session = self._sessions[message.client] = self.new(message.client)
+            self.quotas.add(session)
         elif is_known and message.received > session.queue.sent_up_to:
             last = session.queue.sent_up_to
             raise PeerFault(f"Attach.received is {message.received}, but the last delivery that was sent is {last}")
@@ -304,6 +308,7 @@ class Sessions:
         """Go on with a session that was elsewhere; without a connection, its client is away already."""
         assert session.client not in self._sessions
         self._sessions[session.client] = session
+        self.quotas.add(session)
         self.touched[session.client] = None
         session.attempt = message.attempt
         for name, subscribe in session.subscriptions.items():
@@ -326,6 +331,7 @@ class Sessions:
         session = self._sessions.pop(client, None)
         if session is None:
             return RemovedEntries()
+        self.quotas.remove(client)
         self.touched[client] = None
         effects: list[Effect] = []
         if session.connection is not None:
@@ -394,6 +400,7 @@ class Sessions:
                 if wish.share or (before is not None and before.share):
                     self.touched[client] = None
                 session.subscriptions[name] = wish
+                self.quotas.doubt(client)  # retained events may follow
                 session.set_exact(name, self.binding)
                 session.queue.set_rules(name, wish.queue, now)
                 effects += session.gone()
@@ -423,12 +430,10 @@ class Sessions:
     def reason_against(self, session: Session, wish: Wish, now: float) -> str | None:
         """Why a request is refused, or None when it is not."""
         limits = self.limits
-        if isinstance(wish, Denied):
-            return wish.reason
-        if isinstance(wish, SetSessionExpiry):
-            return None
+        if isinstance(wish, Denied | SetSessionExpiry):
+            return wish.reason if isinstance(wish, Denied) else None
         if isinstance(wish, Note):
-            return self._reason_against_note(session, wish)
+            return self.quotas.why_not_note(session, wish, limits)
         if isinstance(wish, Publish | Retain):
             if wish.event.publisher != session.client or wish.event.sequence <= 0:
                 return "an event must name the client that publishes it, and be numbered from 1"
@@ -463,14 +468,6 @@ class Sessions:
             return f"at most {limits.subscriptions_max} subscriptions are allowed"
         if wish.expires is not None and wish.expires <= now:
             return f"the subscription would be over before it began: expires is {wish.expires}, and it is {now}"
-        return None
-
-    def _reason_against_note(self, session: Session, note: Note) -> str | None:
-        limits, size = self.limits, len(note.key.encode()) + len(note.value or b"")
-        if size > limits.note_bytes_max:
-            return f"a note of {size} bytes: at most {limits.note_bytes_max} are allowed"
-        if note.value is not None and note.key not in session.notes and len(session.notes) >= limits.notes_max:
-            return f"at most {limits.notes_max} notes are allowed"
         return None
 
     def _reason_against_event(self, event: Event) -> str | None:
@@ -533,7 +530,7 @@ class Sessions:
                         names_of[session] = (*names, name)
         if event.to is not None:
             self._leave_out(event, names_of, effects)
-        size = event_size(event)
+        size, counts = event_size(event), self.limits.user_bytes_max is not None
         for session, names in names_of.items():
             if not session.seen.add(publisher, sequence):  # rule 6
                 session.suppressed += 1
@@ -548,6 +545,8 @@ class Sessions:
                 effects.append(Tell(session.connection, delivery))  # type: ignore[arg-type]
             elif session.queue.gone:
                 effects += session.gone()
+            if counts:
+                effects += self.quotas.on_queued(session, size, self.limits)
         return effects
 
     def _leave_out(self, event: Event, names_of: dict[Session, tuple[str, ...]], effects: list[Effect]) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "Confirm",
     "Deliver",
     "DiscardSession",
+    "Drained",
     "DropDelivery",
     "Effect",
     "EndSubscriptions",
@@ -66,6 +67,7 @@ class MqttSettings(msgspec.Struct, frozen=True):
     maximum_packet_size: int = 1 << 20  # that a client may send
     in_flight_max: int = 1_024  # deliveries of QoS 1 and 2 under way to a client
     topic_aliases_out_max: int = 64  # aliases we set
+    unread_bytes_max: int = 4 * 2**20  # of deliveries on their way to a client that has not read them; the rest waits
     queue_max: int = 1_000  # deliveries that wait for the client's window, before one of QoS 0 is given up
     packets_before_connack_max: int = 100  # that a client may send before its CONNACK
     subscriptions_max: int = 1_000
@@ -195,6 +197,12 @@ class Acknowledged(msgspec.Struct, frozen=True, gc=False):
     packet_ids: list[int]
 
 
+class Drained(msgspec.Struct, frozen=True, gc=False):
+    """The client has read what was sent over this connection, or nearly all of it."""
+
+    connection: str
+
+
 class Subscribed(msgspec.Struct, frozen=True):
     """`AddSubscriptions` number `request` was carried out: for each wish the QoS granted, or why not."""
 
@@ -224,6 +232,7 @@ Input = (
     | Refused
     | Heard
     | Acknowledged
+    | Drained
     | Faulted
     | Closed
     | Stop

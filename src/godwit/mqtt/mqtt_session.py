@@ -45,6 +45,7 @@ from godwit.mqtt.mqtt_effects import (
     Closed,
     Deliver,
     DiscardSession,
+    Drained,
     Effect,
     EndSubscriptions,
     Faulted,
@@ -210,6 +211,7 @@ class MqttSession:
             min(said("topic_alias_maximum", 0), settings.topic_aliases_out_max),
             settings.queue_max,
             input.doubtful if is_present else 0,
+            settings.unread_bytes_max,
         )
         self._connection = AttachedConnection(input.connection, connect, outgoing, size_max, keep_alive_s, now)
         connack = Connack(0, is_present, self._offer(candidate) if connect.level == 5 else {})
@@ -490,6 +492,10 @@ class MqttSession:
             return []  # Godwit keeps it
         return self._connection.outgoing.take(input, now)
 
+    def _on_drained(self, input: Drained, now: float) -> list[Effect]:
+        connection = self._connection
+        return [] if connection is None or input.connection != connection.name else connection.outgoing.on_drained(now)
+
     def _pingreq(self, connection: AttachedConnection, packet: Pingreq, now: float) -> list[Effect]:
         return self._tell(Pingresp())
 
@@ -550,6 +556,7 @@ _HANDLERS: dict[type, Callable[[MqttSession, Any, float], list[Effect]]] = {
     AllAccepted: MqttSession._on_all_accepted,
     Subscribed: MqttSession._on_subscribed,
     Deliver: MqttSession._on_deliver,
+    Drained: MqttSession._on_drained,
     TimerDue: MqttSession._on_timer_due,
 }
 

@@ -18,7 +18,11 @@ that identifier would look like an old one.
 5. What may have been sent on another connection is marked DUP. [MQTT-3.3.1-1] (The standard says *might*.)
 6. Behind `queue_max` that wait, one of QoS 0 is given up. One of QoS 1 or 2 never is: a client may take as few at once
    as it likes (its Receive Maximum), and must get all. Godwit tells no more than its own window of what is unconfirmed.
+   What waits because the client does not read (rule 8) is not given up here, of QoS 0 neither: the rules of its Godwit
+   queue decide what goes.
 7. What the client has forgotten (PUBCOMP) is not sent again, though something before it is open and a crash follows.
+8. At most `unread_max` bytes of PUBLISH, and one packet more, are on their way to a client that does not read. The rest
+   waits here until the driver reports that the client has read (`on_drained`).
 
 *Speed.* The bytes of an event for clients without aliases and identifiers are made once for each level, QoS and retain
 flag, and kept in `Deliver.shared`: in two halves, between which the packet identifier goes. `quick` is the way of most
@@ -80,6 +84,7 @@ class OutgoingDeliveries:
         alias_max: int,
         queue_max: int,
         doubtful: int = 0,
+        unread_max: int = 4 * 2**20,
     ) -> None:
         self._kept = kept
         self._connection = connection
@@ -96,6 +101,8 @@ class OutgoingDeliveries:
         self._inherited_up_to = kept.sent_up_to  # may have been sent on another connection
         self._doubtful = doubtful
         self._stuck = 0  # the delivery that waits for the window, when it was last looked at
+        self._unread_max = unread_max
+        self.unread = 0  # bytes of PUBLISH that were put out since the client last had read all
 
     def resume(self) -> list[Effect]:
         """Release again what was released on the last connection. [MQTT-4.4.0-1]"""
@@ -119,7 +126,8 @@ class OutgoingDeliveries:
         if is_done:
             return effects + self._done(number)
         self._open[number] = True
-        if len(self._waiting) >= self._queue_max and not self._qos(delivery):  # rule 6
+        is_read = self.unread < self._unread_max
+        if len(self._waiting) >= self._queue_max and is_read and not self._qos(delivery):  # rule 6
             return effects + self._give_up(number, f"{self._queue_max} deliveries wait already")
         self._waiting.append(delivery)
         return effects + self.pump(now)
@@ -148,6 +156,7 @@ class OutgoingDeliveries:
         if self._waiting or self._doubtful or self._highest < self._inherited_up_to:
             return first
         under_way, opened, size_max, window = self._under_way, self._open, self._size_max, self._window
+        unread_max = self._unread_max
         name, granted_qos, keeps_retain = "", 0, False
         for at in range(first, last):
             delivery = deliveries[at]
@@ -172,30 +181,33 @@ class OutgoingDeliveries:
                 except UNSAYABLE:
                     return at
                 message.shared[level, qos, retain] = halves
-            if len(halves[0]) + len(halves[1]) + 2 > size_max:
+            size = len(halves[0]) + len(halves[1]) + 2
+            if size > size_max or self.unread >= unread_max:
                 return at
             if not qos:
                 if opened or kept.done:
                     return at
                 self._highest = kept.confirmed = number
+                self.unread += size
                 out.append(halves[0])
                 continue
             packet_id = (number - 1) % IDS_MAX + 1
             if len(under_way) >= window or packet_id in under_way or packet_id in kept.released:
                 return at
             self._highest = kept.sent_up_to = number
+            self.unread += size
             opened[number] = True
             under_way[packet_id] = (number, qos)
             out.append(b"%b%c%c%b" % (halves[0], packet_id >> 8, packet_id & 0xFF, halves[1]))
         return last
 
     def pump(self, now: float) -> list[Effect]:
-        """Send what waits, as far as the window allows."""
+        """Send what waits, as far as the window and the bytes that the client has not read allow."""
         waiting, standing = self._waiting, self._kept.subscriptions
         if waiting and waiting[0].number == self._stuck and len(self._under_way) >= self._window:
             return []
         effects: list[Effect] = []
-        while waiting:
+        while waiting and self.unread < self._unread_max:
             delivery = waiting[0]
             number = delivery.number
             grants = [standing[name] for name in delivery.subscriptions if name in standing]
@@ -222,6 +234,11 @@ class OutgoingDeliveries:
                 effects += self._send(delivery, qos, packet_id, grants, now)
         return effects
 
+    def on_drained(self, now: float) -> list[Effect]:
+        """The client has read all that was put out, or nearly so. (rule 8)"""
+        self.unread = 0
+        return self.pump(now)
+
     def _send(self, delivery: Deliver, qos: int, packet_id: int, grants: list[Granted], now: float) -> list[Effect]:
         number = delivery.number
         is_double = qos > 0 and number <= self._inherited_up_to
@@ -233,6 +250,7 @@ class OutgoingDeliveries:
         if len(data) > self._size_max:
             return self._unsendable(delivery, qos, f"{len(data)} bytes: the client takes {self._size_max}")
         send = Send(self._connection, data)
+        self.unread += len(data)
         if not qos:
             return [send, *self._done(number)]
         self._under_way[packet_id] = (number, qos)

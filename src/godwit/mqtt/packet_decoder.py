@@ -8,7 +8,7 @@ that sends byte by byte costs no more than its bytes. PUBLISH is read in place; 
 1. Any bytes give packets or a `MqttFault`, never anything else.
 2. How the stream is cut into pieces changes nothing. Packets before a fault in the same piece are in the fault's
    `packets`; after a fault the decoder is dead and every call raises that fault again.
-3. No more than `size_max` bytes are kept: a longer packet is refused at its header.
+3. No more than `size_max` bytes are kept, and `first_size_max` of a CONNECT: a longer packet is refused at its header.
 4. A server's decoder begins without a level and takes it from the first packet, which must be CONNECT. A packet that
    the other side may not send at all is refused by its type, before it is read.
 
@@ -63,16 +63,26 @@ class Decoder:
     """Reads packets from a stream. `level` None: the stream begins with CONNECT, which says it."""
 
     def __init__(
-        self, level: int | None = None, accepts: frozenset[int] | None = None, size_max: int = SIZE_MAX
+        self,
+        level: int | None = None,
+        accepts: frozenset[int] | None = None,
+        size_max: int = SIZE_MAX,
+        first_size_max: int = SIZE_MAX,  # of CONNECT, where the stream begins with it
     ) -> None:
         if level is not None and level not in LEVELS:
             raise ValueError(f"level {level}: 3, 4 and 5 are allowed")
         self.level = level
         self._accepts = accepts if accepts is not None else FROM_CLIENT if level is None else EVERY_TYPE
-        self._size_max = size_max
+        self._size_max = size_max if level is not None else min(size_max, first_size_max)
+        self._later_size_max = size_max
         self._kept = bytearray()
         self._needed = 0  # bytes before there is more to read
         self._fault: MqttFault | None = None
+
+    @property
+    def pending(self) -> int:
+        """How many bytes of an incomplete packet are kept."""
+        return len(self._kept)
 
     def feed(self, chunk: bytes) -> list[Packet]:
         """The packets that are whole with these bytes. Raises `MqttFault`, see rule 2."""
@@ -151,7 +161,7 @@ class Decoder:
         if kind == 1:
             connect = _connect(flags, body)
             if self.level is None:
-                self.level = connect.level
+                self.level, self._size_max = connect.level, self._later_size_max
             return connect
         level = self.level
         assert level is not None  # a decoder without one takes nothing but CONNECT

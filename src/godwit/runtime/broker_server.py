@@ -41,6 +41,7 @@ from godwit.runtime.configuration import Configuration, MachineSettings, address
 from godwit.runtime.journal import Journal, new_incarnation
 from godwit.runtime.link_authentication import LinkGuard
 from godwit.runtime.log import LibraryLogHandler, Log, make_log
+from godwit.runtime.memory_guard import MemoryGuard
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address, NativeServer
@@ -78,6 +79,7 @@ class BrokerServer:
         self.on_records: list[Callable[[Record, float], None]] = [self._log_record]
         self.node: Node
         self.server: NativeServer
+        self.guard: MemoryGuard
         self.authenticator: Authenticator
         self.tls: ssl.SSLContext | None = None
         self.gateway: MqttGateway | None = None  # that takes MQTT over WebSocket, too
@@ -102,6 +104,10 @@ class BrokerServer:
             parts.push_async_callback(self.node.save)
             self.server = _server(self, links)
             parts.push_async_callback(self.server.close)
+            self.guard = MemoryGuard(self.node, self.server.memory, configuration.settled.limits.memory_bytes_max)
+            self.guard.servers.append(self.server)
+            self.guard.start()
+            parts.callback(self.guard.stop)
             for listener, start in LISTENERS.items():
                 if (found := await self._listen(listener, start)) is not None:
                     self.listening[listener] = found.address
@@ -236,7 +242,9 @@ async def _mqtt(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
         configuration.name,
         configuration.mqtt_settings(),
         traffic=configuration.traffic(),
+        memory=broker_server.server.memory,
     )
+    broker_server.guard.servers.append(gateway)
     return RunningListener(await gateway.listen(address.host, address.port, tls), gateway.close)
 
 

@@ -149,12 +149,21 @@ class LimitsSection(msgspec.Struct, frozen=True, kw_only=True):
     seen_publishers_max: Count = _LIMITS.seen_publishers_max
     retained_max: Count = _LIMITS.retained_max
     retained_bytes_max: Count = _LIMITS.retained_bytes_max
+    notes_bytes_max: Count = _LIMITS.notes_bytes_max
+    user_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
+    user_bytes_max: Count | Literal["never"] = 256 * 2**20
     frame_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = FRAME_BYTES_MAX
     connections_max: Count = _TRAFFIC.connections_max
     connections_per_host_max: Count = _TRAFFIC.connections_per_host_max
+    connections_per_user_max: Count = _TRAFFIC.connections_per_user_max
     intro_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = _TRAFFIC.intro_bytes_max
     messages_per_s: Annotated[float, msgspec.Meta(ge=0)] = _TRAFFIC.messages_per_s
     messages_burst: Count = _TRAFFIC.messages_burst
+    work_per_s: Annotated[float, msgspec.Meta(ge=0)] = _TRAFFIC.work_per_s
+    work_burst: Count = _TRAFFIC.work_burst
+    partial_bytes_max: Annotated[int, msgspec.Meta(ge=65_536)] = _TRAFFIC.partial_bytes_max
+    memory_bytes_max: Annotated[int, msgspec.Meta(ge=2**20)] = _TRAFFIC.memory_bytes_max
+    frame_s: SomeSeconds = _TRAFFIC.frame_s
 
 
 class MqttSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +175,7 @@ class MqttSection(msgspec.Struct, frozen=True, kw_only=True):
     maximum_packet_size: Annotated[int, msgspec.Meta(ge=1_024, le=268_435_460)] = _MQTT.maximum_packet_size
     in_flight_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = _MQTT.in_flight_max
     topic_aliases_out_max: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.topic_aliases_out_max
+    unread_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = _MQTT.unread_bytes_max
     queue_max: Count = _MQTT.queue_max
     packets_before_connack_max: Count = _MQTT.packets_before_connack_max
     subscriptions_max: Count = _MQTT.subscriptions_max

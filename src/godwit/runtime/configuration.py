@@ -140,8 +140,16 @@ class Configuration:
             overlay=tuple((edge.a, edge.b, edge.cost) for edge in broker.overlay),
             asserted=self.settled.security.asserted,
             link=LinkConfig(**_fields_of(LinkConfig, links)),
-            limits=Limits(**_fields_of(Limits, limits)),
+            limits=Limits(**_fields_of(Limits, limits) | self._without_users()),
         )
+
+    def _without_users(self) -> dict[str, Any]:
+        """What of the bounds means nothing where nobody is a user in particular, unless somebody has set it."""
+        security = self.settled.security
+        if security.users or security.token_key:
+            return {}
+        unset = {"user_share": 1.0, "user_bytes_max": None}
+        return {name: value for name, value in unset.items() if not self.is_said(("limits", name))}
 
     def mqtt_settings(self) -> MqttSettings:
         """What MQTT clients are offered."""

@@ -20,13 +20,13 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from godwit.broker.messages import Bye
+from godwit.broker.messages import Bye, Request
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import Principal
 from godwit.runtime.in_process_client import connection_name
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.node import Node
-from godwit.runtime.rate_limits import TokenBucket
+from godwit.runtime.rate_limits import TokenBucket, work_of
 from godwit.runtime.tcp import INTRO_S, UNREAD_BYTES_MAX, NativeServer
 from godwit.runtime.wire import JSON, VERSION, Intro
 
@@ -35,6 +35,7 @@ __all__ = ["SocketHost", "StreamGateway", "serve_mqtt", "serve_native"]
 MQTT = "mqtt"
 NORMAL, WRONG_DATA, REFUSED, STOPS = 1000, 1003, 1008, 1001
 REASON_BYTES_MAX = 120  # a close frame takes 123
+FULL_BYTES = 256 * 2**10  # unsent, past which a peer counts as one that does not read
 
 
 class GatewayStream(Protocol):
@@ -45,6 +46,12 @@ class GatewayStream(Protocol):
 
     def connection_lost(self) -> None:
         """The connection is gone."""
+
+    def pause_writing(self) -> None:
+        """The peer does not read what is sent to it."""
+
+    def resume_writing(self) -> None:
+        """It does again."""
 
 
 class StreamGateway(Protocol):
@@ -88,6 +95,8 @@ class Socket:
         self.socket = socket
         self._unsent: deque[str | bytes] = deque()
         self._unsent_bytes = 0
+        self._is_full = False
+        self.on_full: Callable[[bool], None] = lambda is_full: None  # told when the peer does not read, or does again
         self._came = asyncio.Event()
         self._closing: tuple[int, str] | None = None
         self._writing: asyncio.Task[None] | None = None
@@ -102,6 +111,9 @@ class Socket:
             if self._unsent_bytes > UNREAD_BYTES_MAX:
                 self._unsent.clear()
                 self.close(REFUSED, "it does not read what is sent to it")
+            elif not self._is_full and self._unsent_bytes > FULL_BYTES:
+                self._is_full = True
+                self.on_full(True)
 
     def close(self, code: int = NORMAL, reason: str = "") -> None:
         """Close, behind what was written."""
@@ -134,6 +146,9 @@ class Socket:
                     data = self._unsent.popleft()
                     self._unsent_bytes -= len(data)
                     await (socket.send_text(data) if isinstance(data, str) else socket.send_bytes(data))
+                    if self._is_full and self._unsent_bytes <= FULL_BYTES // 4:
+                        self._is_full = False
+                        self.on_full(False)
                 if self._closing is None:
                     self._came.clear()
                     await self._came.wait()
@@ -169,13 +184,20 @@ async def serve_native(host: SocketHost, websocket: WebSocket) -> None:
             bucket = (
                 TokenBucket(traffic.messages_per_s, traffic.messages_burst, now()) if traffic.messages_per_s else None
             )
+            work = TokenBucket(traffic.work_per_s, traffic.work_burst, now()) if traffic.work_per_s else None
             while True:
                 await host.room()  # rule 3
+                await inner.room()
                 if bucket is not None and (wait_s := bucket.take(1, now())) > 0:
                     await asyncio.sleep(wait_s)
-                message = JSON.decode((await _text(websocket)).encode())
-                if type(message) is not Intro:  # a sign of life
-                    inner.say(message)
+                data = (await _text(websocket)).encode()
+                message = JSON.decode(data)
+                if type(message) is Intro:  # a sign of life
+                    continue
+                inner.say(message)
+                cost = 1 + (len(data) >> 10) + (work_of(message.wish) if type(message) is Request else 0)
+                if work is not None and (wait_s := work.take(cost, now())) > 0:
+                    await asyncio.sleep(wait_s)
         except TimeoutError:
             socket.close(REFUSED, "no Intro came")
         except PeerFault as fault:  # rule 1
@@ -234,6 +256,8 @@ async def serve_mqtt(
         pause=lambda is_paused: may_read.clear() if is_paused else may_read.set(),
         certificate=certificate,
     )
+
+    socket.on_full = lambda is_full: stream.pause_writing() if is_full else stream.resume_writing()
 
     async def read() -> None:
         try:

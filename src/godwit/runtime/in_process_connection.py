@@ -33,9 +33,11 @@ class InProcessConnection:
         principal: Principal,
         on_messages: Callable[[list[Any]], None],
         on_closed: Callable[[str], None],
+        line: str = "",
     ) -> None:
         self.node = node
         self.name = name
+        self.line = line or name  # in which the node lets inputs wait: they stay in order
         self.principal = principal
         self.is_open = True
         self._on_messages = on_messages
@@ -43,7 +45,7 @@ class InProcessConnection:
         self._came: list[Any] = []
         node.ports[name] = self
         asserted: Attributes = principal.asserted
-        node.tell(Opened(name, asserted))
+        node.tell(Opened(name, asserted), line=self.line)
         self._end: asyncio.TimerHandle | None = None
         if principal.until is not None:
             wait_s = max(0.0, principal.until - time())
@@ -64,8 +66,15 @@ class InProcessConnection:
             return None
         message, node = self.principal.checked(message), self.node
         is_light = bulk is not None and node.journal is None
-        node.tell(Heard(self.name, message), bulk if is_light else NATIVE.encode(message))  # type: ignore[arg-type]
+        node.tell(Heard(self.name, message), bulk if is_light else NATIVE.encode(message), self.line)  # type: ignore[arg-type]
         return message
+
+    async def room(self) -> None:
+        """Until what was said before is handled so far that more may be said. (`Node`, rule 6)"""
+        if self.node.is_long(self.line):
+            short = asyncio.Event()
+            self.node.when_short(self.line, short.set)
+            await short.wait()
 
     def hang_up(self) -> None:
         """The client is gone; its session stays."""
@@ -73,7 +82,7 @@ class InProcessConnection:
             self._ended()
             if self.node.ports.get(self.name) is self:
                 del self.node.ports[self.name]
-                self.node.tell(Closed(self.name))
+                self.node.tell(Closed(self.name), line=self.line)
 
     # ------------------------------------------------------------ a port of the node
 

@@ -56,6 +56,8 @@ METRICS: dict[str, str] = {
     "godwit_journal_bytes": "Bytes of batches since the last snapshot.",
     "godwit_journal_failing": "1 while the disk fails and nothing is taken in.",
     "godwit_pending_inputs": "Inputs that wait for their turn.",
+    "godwit_memory_bytes": "Bytes held for clients and peers, by what holds them.",
+    "godwit_shed_connections_total": "Connections that were closed for the bytes that they held.",
 }
 """Every metric, and what it says."""
 
@@ -157,6 +159,11 @@ class Metrics(Collector):
         yield records
         yield _gauge("godwit_connections", value=len(self._server.connections))
         yield _gauge("godwit_pending_inputs", value=self._node.unhandled)
+        memory = _gauge("godwit_memory_bytes", "kind")
+        for kind, size in self._server.memory.held().items():
+            memory.add_metric([kind], size)
+        yield memory
+        yield _counter("godwit_shed_connections", self._server.memory.shed)
         yield _histogram("godwit_batch_inputs", activity.turns)
         yield _histogram("godwit_batch_seconds", activity.handling)
         yield _histogram("godwit_match_seconds", activity.matching)

@@ -16,6 +16,8 @@ will goes.
    Godwit session, within the bounds of that. But a note that says that a client has something goes only once it is
    confirmed.
 3. A client with more than `UNANSWERED_MAX` requests open is not read, at any level; nor is any while the disk fails.
+4. Deliveries go out as the client reads: its session hears (`Drained`) when what was sent has left, and sends no more
+   than `MqttSettings.unread_bytes_max` before that, whatever waits for the client.
 
 *Departures.* Of a client that is taken over by another broker, a will without delay is not published: nobody may speak
 for it here any more.
@@ -28,21 +30,19 @@ from typing import TYPE_CHECKING, Any
 from godwit.broker import messages as said
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
-from godwit.filters.events import NAME_LENGTH_MAX, Event
+from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, mqtt_effects, refusing_connack
 from godwit.mqtt.packets import Puback, Publish
 from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.session_notes import OUT, kept_of, out_note
-from godwit.mqtt.topics import matches, split
 from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.in_process_connection import InProcessConnection
-from godwit.runtime.mqtt_events import (
-    Message,
-    context_of_properties,
-)
+from godwit.runtime.mqtt_checks import SubscriptionChecks, topic_for
+from godwit.runtime.mqtt_events import context_of_properties
 from godwit.runtime.mqtt_requests import Gate
 from godwit.runtime.mqtt_translation import MqttTranslator
-from godwit.runtime.rate_limits import TokenBucket
+from godwit.runtime.node import client_line
+from godwit.runtime.rate_limits import FILTER_WORK, LITERAL_WORK, TokenBucket
 
 if TYPE_CHECKING:
     from godwit.runtime.mqtt_gateway import MqttGateway
@@ -54,7 +54,7 @@ CONNECT_S = 10.0
 TOKEN, REST = ("token",), ("rest",)
 KEEPING = (("will",), ("keep alive",))  # timers that are ours to run; Godwit's session minds its own expiry
 BYE_FIRST_BYTE = 0xE0  # of DISCONNECT
-EXACT: tuple[str | None, bool] = (None, False)
+CONNECT_BYTES_MAX = 256 * 2**10  # of the first packet, before anybody knows who sends it
 
 
 class MqttConnection:
@@ -71,11 +71,12 @@ class MqttConnection:
     ) -> None:
         self.gateway = gateway
         self.name = gateway.new_name()
+        self.user: str | None = None  # once it is let in
         self.client = ""  # its name in Godwit, once it is let in
         self.closed_because = ""
         self._write, self._close, self._pause = write, close, pause
         self.host, self._certificate = host, certificate
-        self._decoder = Decoder(size_max=gateway.settings.maximum_packet_size)
+        self._decoder = Decoder(size_max=gateway.settings.maximum_packet_size, first_size_max=CONNECT_BYTES_MAX)
         self._session = MqttSession(gateway.settings)
         self._has_said_connect = False
         self._is_open = True  # the client is there
@@ -90,13 +91,15 @@ class MqttConnection:
         self._greeting_timer = self._loop.call_later(CONNECT_S, self._drop, "no CONNECT came")
         self._attach: mqtt_effects.Attach | None = None
         self._admitting: asyncio.Task[None] | None = None
-        self._checks: dict[str, tuple[str | None, bool]] = {}  # by subscription: levels to look at, and no local
-        self._exact: dict[str, bool] = {}  # those where there is nothing to look at
+        self._checks = SubscriptionChecks(lambda: self._session.kept.subscriptions)
+        self._has_partial = False  # a packet has begun and is not complete
         self._confirm = 0  # up to here deliveries are done
         self._confirmed = 0  # and this was said
         self._is_full = False  # the client does not read
         self._is_paused = False  # the client is not read
         self._bucket: TokenBucket | None = None
+        self._work: TokenBucket | None = None
+        self._filter_work = 0  # of subscriptions, since the work was last counted
 
     # ------------------------------------------------------------ from the carrier
 
@@ -107,6 +110,12 @@ class MqttConnection:
             packets = self._decoder.feed(data)
         except MqttFault as caught:
             fault, packets = caught, caught.packets
+        partial = self._decoder.pending
+        if partial or self._has_partial:
+            self._has_partial = partial > 0
+            self.gateway.memory.on_partial(self, partial, is_new=bool(packets))
+            if not self._is_open:
+                return
         acknowledged: list[int] = []  # in a row
         session, wishes, now = self._session, self._wishes, self.gateway.now()
         for packet in packets:
@@ -127,11 +136,15 @@ class MqttConnection:
                 self._on_connect(packet)
         if acknowledged:
             self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
-        if wishes is not None and (self.gateway.node.holds() or wishes.requests.unanswered > UNANSWERED_MAX):
+        if wishes is not None and (self.gateway.node.holds() or self._is_behind(wishes, UNANSWERED_MAX)):
             self._hold_back(True)
         if fault is not None and self._is_open:
             self._on_fault(fault)
-        if self._bucket is not None and (wait_s := self._bucket.take(len(packets), self.gateway.now())) > 0:
+        wait_s = 0.0 if self._bucket is None else self._bucket.take(len(packets), now)
+        if self._work is not None:
+            cost, self._filter_work = len(packets) + (len(data) >> 10) + self._filter_work, 0
+            wait_s = max(wait_s, self._work.take(cost, now))
+        if wait_s > 0:
             self._rest(wait_s)
         self._flush()
 
@@ -152,7 +165,7 @@ class MqttConnection:
     def resume_writing(self) -> None:
         """It does again."""
         self._is_full = False
-        self._say_confirmed()
+        self._flush()
 
     def stop(self, reason_code: int, reason: str) -> None:
         """Close the connection for a reason of the server's."""
@@ -161,6 +174,20 @@ class MqttConnection:
             self._flush()
         else:
             self._drop(reason)
+
+    @property
+    def party(self) -> str:
+        """The user, or the host while nobody knows the user."""
+        return self.host if self.user is None else self.user
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the client was let in."""
+        return self.user is not None
+
+    def let_go(self, reason: str) -> None:
+        """Close the connection because of what it makes the broker hold."""
+        self.stop(ReasonCode.QUOTA_EXCEEDED, reason)
 
     def _hold_back(self, is_paused: bool) -> None:
         """Read nothing more for now, or read on."""
@@ -171,8 +198,12 @@ class MqttConnection:
     def read_on(self) -> None:
         """Read again, if the client is let in and nothing is in the way. (rule 3)"""
         wishes = self._wishes
-        if self._is_paused and wishes is not None and wishes.requests.unanswered < UNANSWERED_MAX // 2:
+        if self._is_paused and wishes is not None and not self._is_behind(wishes, UNANSWERED_MAX // 2 - 1):
             self._hold_back(self.gateway.node.holds())
+
+    def _is_behind(self, wishes: MqttTranslator, unanswered_max: int) -> bool:
+        """Whether the broker has more of this client to handle than it should hold."""
+        return wishes.requests.unanswered > unanswered_max or self.gateway.node.is_long(client_line(self.client))
 
     def _rest(self, wait_s: float) -> None:
         """The client is too fast: read nothing for a while."""
@@ -223,6 +254,9 @@ class MqttConnection:
     async def _admit(self, credentials: Credentials) -> None:
         try:
             principal = await self.gateway.authenticator.admit(credentials)
+            if self._is_open:
+                self.gateway.users.enter(principal.user)
+                self.user = principal.user
         except PeerFault as fault:
             self._refuse(ReasonCode.NOT_AUTHORIZED, str(fault))
         except Exception:
@@ -254,13 +288,15 @@ class MqttConnection:
         traffic, now = self.gateway.traffic, self.gateway.now()
         if traffic.messages_per_s:
             self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, now)
+        if traffic.work_per_s:
+            self._work = TokenBucket(traffic.work_per_s, traffic.work_burst, now)
         if principal.until is not None:
             wait_s = max(0.0, principal.until - now)
             self._timers[TOKEN] = self._loop.call_later(
                 wait_s, self.stop, ReasonCode.NOT_AUTHORIZED, "your token is over"
             )
         self._inner = InProcessConnection(
-            self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed
+            self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed, line=client_line(name)
         )
         self._say(self.gateway.attach(name, is_clean=attach.is_clean))
 
@@ -350,7 +386,7 @@ class MqttConnection:
         if outgoing is None or wishes is None:
             return first
         parts: list[bytes] = []
-        done = outgoing.quick(messages, first, self.gateway.message, self._exact, parts)
+        done = outgoing.quick(messages, first, self.gateway.message, self._checks.exact, parts)
         if parts:
             self._gate.put_all(parts, wishes.requests.said, wishes.requests.accepted)
         return done
@@ -358,14 +394,9 @@ class MqttConnection:
     def _on_delivery(self, delivery: said.Delivery) -> None:
         event = delivery.event
         message = self.gateway.message(event)
-        names = delivery.subscriptions
-        checks = self._checks
+        names = self._checks.wanted(delivery.subscriptions, event, message, self.client)
         topics = message.topics
-        for name in names:
-            if checks.get(name) is not EXACT:
-                names = tuple(each for each in names if self._wants(each, event, message))
-                break
-        topic = topics[0] if len(topics) == 1 else _topic_for(names, topics)
+        topic = topics[0] if len(topics) == 1 else topic_for(names, topics)
         self._tell(
             mqtt_effects.Deliver(
                 delivery.number,
@@ -380,22 +411,6 @@ class MqttConnection:
                 message.shared,
             )
         )
-
-    def _wants(self, name: str, event: Event, message: Message) -> bool:
-        """Whether a subscription is for an event: routing lets through more, and knows nothing of no local."""
-        check = self._checks.get(name)
-        if check is None:
-            _, levels, _ = split(name)
-            granted = self._session.kept.subscriptions.get(name)
-            is_no_local = granted is not None and granted.no_local
-            check = (levels, is_no_local) if is_no_local or "+" in levels else EXACT
-            self._checks[name] = check
-            if check is EXACT:
-                self._exact[name] = True
-        levels_wanted, is_no_local = check
-        if is_no_local and event.publisher == self.client:
-            return False
-        return levels_wanted is None or any(matches(levels_wanted, topic) for topic in message.topics)
 
     # ------------------------------------------------------------ effects
 
@@ -428,7 +443,17 @@ class MqttConnection:
         data = self._taken()
         if data and self._is_open:
             self._write(data)
+        while self._is_open and not self._is_full and self.unread and self._gate.is_empty:  # rule 4
+            self._tell(mqtt_effects.Drained(self.name))
+            if data := self._taken():
+                self._write(data)
         self._say_confirmed()
+
+    @property
+    def unread(self) -> int:
+        """Bytes of deliveries that were sent, and are not known to have been read."""
+        outgoing = self._session.outgoing
+        return 0 if outgoing is None else outgoing.unread
 
     def _say_confirmed(self, *, even_if_full: bool = False) -> None:
         if self._confirm > self._confirmed and (even_if_full or not self._is_full) and not self._is_over:
@@ -462,13 +487,12 @@ class MqttConnection:
 
     def _on_add(self, effect: mqtt_effects.AddSubscriptions) -> None:
         self._checks.clear()
-        self._exact.clear()
+        self._filter_work += sum(FILTER_WORK + LITERAL_WORK * wish.topics.filter.size for wish in effect.wishes)
         if self._wishes is not None:
             self._wishes.subscribe(effect)
 
     def _on_end_subscriptions(self, effect: mqtt_effects.EndSubscriptions) -> None:
         self._checks.clear()
-        self._exact.clear()
         if self._wishes is not None:
             self._wishes.unsubscribe(effect)
 
@@ -553,16 +577,6 @@ class MqttConnection:
             self._inner.hang_up()
         if self.gateway.clients.get(self.client) is self:
             del self.gateway.clients[self.client]
-
-
-def _topic_for(names: tuple[str, ...], topics: tuple[str, ...]) -> str:
-    """Of an event's topics, one that a subscription is for."""
-    for name in names:
-        _, levels, _ = split(name)
-        for topic in topics:
-            if matches(levels, topic):
-                return topic
-    return topics[0] if topics else ""
 
 
 _EFFECTS: dict[type, Callable[[MqttConnection, Any], None]] = {

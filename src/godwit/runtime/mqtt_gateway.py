@@ -7,8 +7,9 @@ settings, and events as MQTT has them. It keeps nothing that must outlive it.
 *Rules.*
 1. An event is translated once for all clients that get it one after the other. Translations are kept for a while:
    bounded in number and bytes, for whoever publishes large events must not fill the broker's memory.
-2. There are at most so many connections, in all and from one host (`TrafficLimits`); more are closed at once. What a
-   client does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed, and its session keeps the rest.
+2. There are at most so many connections, in all and from one host (`TrafficLimits`); more are closed at once.
+3. What a client does not read is bounded. Deliveries wait for it (`mqtt_connection.py`, rule 4); past
+   `UNREAD_BYTES_MAX` of answers to its own packets its connection is closed.
 """
 
 import asyncio
@@ -26,11 +27,12 @@ from godwit.filters.filters import Filter
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX, ParsedTexts
 from godwit.mqtt import MqttSettings, ReasonCode
 from godwit.runtime.authentication import Authenticator, LocalAuthenticator
+from godwit.runtime.memory_account import MemoryAccount, memory_account
 from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_events import Message, message_of
 from godwit.runtime.node import Node
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
-from godwit.runtime.rate_limits import HostConnections, TrafficLimits
+from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections
 from godwit.runtime.tcp import Address
 
 __all__ = ["MqttGateway"]
@@ -53,13 +55,16 @@ class MqttGateway:
         settings: MqttSettings | None = None,
         *,
         traffic: TrafficLimits | None = None,
+        memory: MemoryAccount | None = None,
     ) -> None:
         self.node = node
         self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
         self.broker_name = broker_name
         self.settings = MqttSettings() if settings is None else settings
         self.traffic = TrafficLimits() if traffic is None else traffic
+        self.memory = memory_account(self.traffic) if memory is None else memory
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
+        self.users = UserConnections(self.traffic.connections_per_user_max)
         self.connections: dict[MqttConnection, None] = {}
         self.clients: dict[str, MqttConnection] = {}  # by their names in Godwit: those that are here, or have a will
         self.counts: Counter[str] = Counter()  # published, refused, given up
@@ -94,7 +99,8 @@ class MqttGateway:
     ) -> MqttConnection:
         """A client that has come over another transport: hand it `data_received(bytes)` and `connection_lost()`."""
         connection = MqttConnection(self, write, close, pause, host, certificate)
-        if len(self.connections) >= self.traffic.connections_max or self.is_closing or not self.hosts.enter(host):
+        is_full = len(self.connections) >= self.traffic.connections_max or self.memory.is_full
+        if is_full or self.is_closing or not self.hosts.enter(host):
             connection.stop(ReasonCode.SERVER_BUSY, "this broker takes no more connections")
         else:
             self.connections[connection] = None
@@ -102,9 +108,12 @@ class MqttGateway:
 
     def leave(self, connection: MqttConnection) -> None:
         """A connection is gone."""
+        self.memory.forget(connection)
         if connection in self.connections:
             del self.connections[connection]
             self.hosts.leave(connection.host)
+            if connection.user is not None:
+                self.users.leave(connection.user)
 
     async def close(self) -> None:
         """Stop listening, and tell all clients."""
@@ -196,7 +205,9 @@ class _Wire(asyncio.Protocol):
         transport = self._transport
         assert transport is not None
         transport.write(data)
-        if transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+        unread, connection = transport.get_write_buffer_size(), self._connection
+        if unread > UNREAD_BYTES_MAX and connection is not None and unread - connection.unread > UNREAD_BYTES_MAX:
+            connection.closed_because = "it does not read the answers to what it sends"
             transport.abort()
 
     def _pause(self, is_paused: bool) -> None:

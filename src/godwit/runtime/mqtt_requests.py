@@ -90,6 +90,11 @@ class Gate:
         self._ready: list[bytes] = []
         self._held: deque[tuple[int, bytes]] = deque()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that was let in has left."""
+        return not self._held and not self._ready
+
     def put(self, data: bytes, after: int, accepted: int) -> None:
         """Let bytes in, to leave when the requests up to `after` are answered."""
         if after <= accepted and not self._held:

@@ -1,7 +1,8 @@
 """A broker's machine on a real clock and a real disk: inputs in, batch by batch; effects out, once they are safe.
 
-*Theory.* Whatever comes (frames, messages, timers, connections) is an input. Inputs are gathered for one turn of the
-event loop, handled one after the other, and written to the journal as one batch. While the disk works, the next turn
+*Theory.* Whatever comes (frames, messages, timers, connections) is an input. Inputs wait in lines, one for each link
+and client (`intake.py`). In a turn of the event loop lines are served one after the other, `LINE_S` each, until nothing
+waits or `TURN_S` is over. What was handled is written to the journal as one batch. While the disk works, the next turn
 gathers the next batch: so under load batches grow, and the disk is asked as often as it can answer. The effects of a
 batch are carried out when it is safe, and all that goes to one peer goes in one write.
 
@@ -19,6 +20,8 @@ and connection which it thinks open is gone. Links and sessions say again what w
 4. When a snapshot is due, inputs wait until it is written: so under constant load, too, the journal stays bounded. One
    that fails is tried again when the journal has doubled.
 5. The clock never goes back: the machine's time is the later of the wall clock and what it was told last.
+6. A turn is bounded: the loop reads, writes and answers others between two turns, whatever waits. A peer whose line is
+   long is not read until it is short again.
 
 *Profile.* See BENCHMARKS.md. One joined write for each peer and turn is what decides at fan-out.
 """
@@ -50,17 +53,29 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
+from godwit.broker.load_shedding import ShedLoad
 from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.errors import JournalError, SnapshotError
 from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.clock import SYSTEM, Clock, Timer
+from godwit.runtime.intake import Intake
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record
 
-__all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port"]
+__all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port", "client_line"]
 
 SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
+TURN_S = 0.02  # after which a turn ends, though more may wait
+LINE_S = 0.002  # after which it is the next line's turn
+
+
+TIMERS = ""  # the line of timers and of what concerns all
+
+
+def client_line(client: str) -> str:
+    """The line of a client: over all of its connections its inputs stay in order."""
+    return f"@{client}"
 
 
 class JournalEntry(msgspec.Struct, frozen=True, gc=False):
@@ -164,7 +179,7 @@ class Node:
         self.ports: dict[str, Port] = {}  # links by the peer's name, clients by the connection's
         self.trouble = ""  # why nothing is taken in at present
         self.now = 0.0
-        self._inputs: list[tuple[Input, bytes]] = []
+        self._intake = Intake()
         self._entries: list[JournalEntry] = []  # handled, and not yet given to the journal
         self._effects: list[Effect] = []  # of these
         self._asked: dict[TimerKey, float] = {}  # the timers that run, as far as the journal goes
@@ -185,37 +200,61 @@ class Node:
 
     # ------------------------------------------------------------ inputs
 
-    def tell(self, input: Input, packed: bytes = b"") -> None:
-        """The machine is to hear this; `packed`: the message in it, as it came."""
-        self._inputs.append((input, packed))
+    def tell(self, input: Input, packed: bytes = b"", line: str = "") -> None:
+        """The machine is to hear this; `packed`: the message in it, as it came; `line`: where it waits."""
+        self._intake.put(line or _sender(input), input, packed)
         if not self._is_due:
             self._is_due = True
             self._quiet.clear()
             self._loop.call_soon(self._turn)
 
+    def is_long(self, line: str) -> bool:
+        """Whether a line is so long that whoever fills it should stop. (rule 6)"""
+        found = self._intake.line(line)
+        return found is not None and found.is_long
+
+    def when_short(self, line: str, call: Callable[[], None]) -> None:
+        """Call this when a line that is long is short again."""
+        found = self._intake.line(line)
+        if found is not None:
+            found.on_short.append(call)
+
     def _turn(self) -> None:
-        """Handle what has come since the last turn."""
+        """Handle what waits, for a while."""
         self._is_due = False
         if self._is_closed or self.holds():
             return
-        inputs, self._inputs = self._inputs, []
-        rest = iter(inputs)
+        intake, inputs = self._intake, list[tuple[Input, bytes]]()
         now = self.now = max(self.now, self._clock.time())
         handle, effects, entries = self.machine.handle, self._effects, self._entries
+        has_journal = self._journal is not None
         input: Input | None = None
-        began = perf_counter()
+        began = at = perf_counter()
         try:
-            for input, packed in rest:
-                effects += handle(input, now)
-                if self._journal is not None:
-                    entries.append(_entry(input, packed, now))
-                    if type(input) not in (Heard, Arrived):
-                        _note(input, self._open)
+            while at - began < TURN_S and (line := intake.next()) is not None:
+                ends, waiting = at + LINE_S, line.inputs
+                while waiting and at < ends:
+                    each = waiting.popleft()
+                    inputs.append(each)
+                    input, packed = each
+                    line.bytes -= len(packed)
+                    effects += handle(input, now)
+                    if has_journal:
+                        entries.append(_entry(input, packed, now))
+                        if type(input) not in (Heard, Arrived):
+                            _note(input, self._open)
+                    at = perf_counter()
+                intake.put_back(line)
         except Exception as error:
-            self._on_fault(input, error, list(rest))
+            assert line is not None
+            intake.put_back(line)
+            self._on_fault(input, error, line.name)
+        if intake and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._turn)
         if self.watch is not None:
             self.watch.on_turn(inputs, perf_counter() - began, now)
-        if self._journal is None:
+        if not has_journal:
             self._carry_out(self._taken_effects())
             if not self._is_due:
                 self._quiet.set()
@@ -230,7 +269,12 @@ class Node:
     @property
     def unhandled(self) -> int:
         """How many inputs wait for their turn."""
-        return len(self._inputs)
+        return len(self._intake)
+
+    @property
+    def unhandled_bytes(self) -> int:
+        """Their size."""
+        return self._intake.size
 
     @property
     def journal(self) -> Disk | None:
@@ -305,9 +349,9 @@ class Node:
             self._has_held = False
             for read_on in self.on_relief:
                 read_on()
-        if self._inputs and not self._is_due:
+        if self._intake and not self._is_due:
             self._turn()
-        elif not self._inputs and not self._is_writing:
+        elif not self._intake and not self._is_writing:
             self._quiet.set()
 
     def _is_snapshot_due(self) -> bool:
@@ -321,7 +365,8 @@ class Node:
         assert journal is not None
         assert writer is not None
         asked = dict(self._asked)
-        for input, _ in self._inputs:  # due, and not heard of yet: it must come due again if we die now
+        due = self._intake.line(TIMERS)
+        for input, _ in () if due is None else due.inputs:  # and not heard of yet: it must come due again if we die now
             if isinstance(input, TimerDue):
                 asked.setdefault(input.key, self.now)
         data = pack(self.machine, DriverState(asked, open_ends(self._open), self.now))
@@ -369,19 +414,17 @@ class Node:
         for end in list(self._open):
             self.tell(end)
 
-    def _on_fault(self, input: Input | None, error: Exception, unhandled: list[tuple[Input, bytes]]) -> None:
+    def _on_fault(self, input: Input | None, error: Exception, line: str) -> None:
         """The machine has a fault. (rule 3)"""
         text = f"{type(error).__name__} in the broker's machine, at {type(input).__name__}: {error}"
         self._on_trouble(text)
         if self._journal is None:
             name = _sender(input)
-            self._inputs[:0] = [(other, packed) for other, packed in unhandled if not name or _sender(other) != name]
+            if name != TIMERS:
+                self._intake.drop(line)
             if (port := self.ports.pop(name, None)) is not None:
-                self.tell(LinkDown(name) if hasattr(input, "peer") else Closed(name))
+                self.tell(LinkDown(name) if hasattr(input, "peer") else Closed(name), line=line)
                 port.close("the broker could not handle what came")
-            elif self._inputs and not self._is_due:
-                self._is_due = True
-                self._loop.call_soon(self._turn)
             return
         self._is_faulty = True
         if not self._is_writing:
@@ -399,7 +442,7 @@ class Node:
         for port in list(self.ports.values()):
             port.close("the broker starts again")
         self.ports.clear()
-        self._inputs.clear()  # of connections that are closed now
+        self._intake.clear()  # of connections that are closed now
         self._recover(self._journal)
 
     # ------------------------------------------------------------ effects
@@ -493,7 +536,7 @@ class Node:
         for handle in self._timers.values():
             handle.cancel()
         self.ports.clear()
-        self._inputs.clear()
+        self._intake.clear()
         self._quiet.set()
         if self._writer is not None:
             self._writer.shutdown(wait=False, cancel_futures=True)
@@ -526,13 +569,13 @@ def _input(entry: JournalEntry) -> Input:
 
 _DECODERS: dict[str, Any] = {
     kind.__name__: msgspec.msgpack.Decoder(kind)
-    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured)
+    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured, ShedLoad)
 }
 
 
 def _sender(input: Input | None) -> str:
-    """The link or connection that an input came over; "": it is a timer's."""
-    return str(getattr(input, "connection", getattr(input, "peer", "")))
+    """The link or connection that an input came over; `TIMERS`: it is a timer's."""
+    return str(getattr(input, "connection", getattr(input, "peer", TIMERS)))
 
 
 def _note(input: Input, open: dict[Input, None]) -> None:

@@ -10,12 +10,15 @@ nothing. Times are handed in.
 """
 
 from collections import OrderedDict
+from typing import Any
 
 import msgspec
 
+from godwit.broker.messages import Advertise, Context, Subscribe
+from godwit.errors import PeerFault
 from godwit.runtime.authentication import is_local
 
-__all__ = ["FailedAttempts", "HostConnections", "TokenBucket", "TrafficLimits"]
+__all__ = ["FailedAttempts", "HostConnections", "TokenBucket", "TrafficLimits", "UserConnections", "work_of"]
 
 INTRO_BYTES_MAX = 64 * 2**10
 HOSTS_MAX = 10_000
@@ -24,6 +27,9 @@ FREE_PER_HOST = 50
 PAUSE_FIRST_S = 1.0
 PAUSE_MAX_S = 60.0
 FORGET_S = 600.0
+FILTER_WORK = 20
+LITERAL_WORK = 10
+CONTEXT_WORK = 50
 ANYBODY = "/"  # no user has this name
 
 
@@ -32,15 +38,29 @@ class TrafficLimits(msgspec.Struct, frozen=True):
 
     connections_max: int = 10_000
     connections_per_host_max: int = 1_000  # from other machines
+    connections_per_user_max: int = 5_000
     intro_bytes_max: int = INTRO_BYTES_MAX  # of the first frame, before anybody knows who sends it
     messages_per_s: float = 0.0  # of one client, on average; 0: no bound
     messages_burst: int = 1_000  # that may come at once
+    work_per_s: float = 200_000.0  # of one connection, on average, in units of `work_of`; 0: no bound
+    work_burst: int = 400_000  # that may come at once
+    partial_bytes_max: int = 64 * 2**20  # of messages that have begun to arrive, of all connections together
+    memory_bytes_max: int = 2 * 2**30  # of all that peers make the process hold; past it load is shed
+    frame_s: float = 30.0  # in which a message must arrive, once it has begun; for each MiB of it, so much again
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if value < 0 or (value == 0 and name != "messages_per_s"):
+            if value < 0 or (value == 0 and name not in ("messages_per_s", "work_per_s")):
                 raise ValueError(f"{name} is {value!r}: it must be above 0")
+
+
+def work_of(wish: Any) -> int:
+    """What a wish costs, besides 1 for its message and 1 for each KiB of it: the more, the longer its filter is."""
+    kind = type(wish)
+    if kind is Subscribe or kind is Advertise:
+        return FILTER_WORK + LITERAL_WORK * int(wish.filter.size)
+    return CONTEXT_WORK if kind is Context else 0
 
 
 class TokenBucket:
@@ -85,6 +105,33 @@ class HostConnections:
             self._counts[host] = count - 1
         else:
             self._counts.pop(host, None)
+
+
+class UserConnections:
+    """Counts the connections of each user; those of nobody in particular ("") are not counted."""
+
+    def __init__(self, each_max: int) -> None:
+        self.each_max = each_max
+        self._counts: dict[str, int] = {}
+
+    def enter(self, user: str) -> None:
+        """One more comes; it must `leave`. PeerFault: the user has too many."""
+        count = self._counts.get(user, 0)
+        if count >= self.each_max:
+            raise PeerFault(
+                f"user {user!r} has {count} connections: at most {self.each_max} are allowed "
+                "(limits.connections_per_user_max)"
+            )
+        if user:
+            self._counts[user] = count + 1
+
+    def leave(self, user: str) -> None:
+        """One that was counted is gone."""
+        count = self._counts.get(user, 0)
+        if count > 1:
+            self._counts[user] = count - 1
+        else:
+            self._counts.pop(user, None)
 
 
 class FailedAttempts:

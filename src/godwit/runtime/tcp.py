@@ -10,8 +10,9 @@ its own. After that, frames of a link or messages of a client follow, and become
    one that the same side has dialled, for that one must be dead.
 3. A connection that has not introduced itself after `INTRO_S`, or whose client then says nothing, is closed. There are
    at most so many of them, in all and from one host. (`TrafficLimits`)
-4. What cannot be written because a peer does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed. (A
-   session keeps what its client has not confirmed, and a link what its peer has not.)
+4. A peer is written to as it reads: `PIECE_BYTES` at a time, and nothing more before it has read nearly all of that.
+   The rest waits as messages, which are bounded by the windows of sessions and links. A client for which more than
+   `UNSENT_MAX` wait is not read either; a neighbour for which more than `UNSENT_LINK_MAX` wait is let go.
 5. A link on which nothing has come for `SILENCE_S` is closed: a peer that is there answers our frames, or says Intro
    again as a sign of life. A client that says Intro again is answered, and watched in the same way from then on. While
    we do not read (`Node.holds`), nobody can be found silent.
@@ -19,7 +20,8 @@ its own. After that, frames of a link or messages of a client follow, and become
    `Intro` of a bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the
    socket.
 7. A client that sends more than `TrafficLimits.messages_per_s` is not read for a while.
-8. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
+8. What a peer sends of a message that is not complete is bounded in bytes and time (`memory_account.py`).
+9. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
 """
 
 import asyncio
@@ -32,20 +34,24 @@ from typing import Any, cast
 import msgspec
 
 from godwit.broker.effects import Arrived, Closed, Heard, LinkDown, LinkUp, Opened
-from godwit.broker.messages import Bye
+from godwit.broker.messages import Attach, Bye, Publish, Request
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
 from godwit.runtime.link_authentication import LinkGuard
-from godwit.runtime.node import Node
+from godwit.runtime.memory_account import MemoryAccount, memory_account
+from godwit.runtime.node import Node, client_line
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
-from godwit.runtime.rate_limits import HostConnections, TokenBucket, TrafficLimits
+from godwit.runtime.rate_limits import HostConnections, TokenBucket, TrafficLimits, UserConnections, work_of
 from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Frames, Intro, first_intro
 
 __all__ = ["Address", "NativeConnection", "NativeServer"]
 
 INTRO_S = 10.0
 EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
-UNREAD_BYTES_MAX = 64 * 2**20  # more than a queue holds (Limits.queue_bytes_max), so that whoever comes back gets it
+PIECE_BYTES = 2**20  # written at once
+UNSENT_MAX = 4_096  # messages that wait for a client to read, before the client is read no more
+UNSENT_LINK_MAX = 2**18
+UNREAD_BYTES_MAX = 64 * 2**20  # of a WebSocket
 BEAT_S = 5.0
 SILENCE_S = 30.0
 CLOSE_S = 5.0
@@ -80,11 +86,17 @@ class NativeConnection(asyncio.Protocol):
         self._admission: asyncio.Task[None] | None = None
         self._said = ""  # to the broker that we dialled, to show who we are
         self._bucket: TokenBucket | None = None
+        self._work: TokenBucket | None = None
+        self._line = ""  # in which inputs of the client wait, once it has said something
+        self._is_crowded = False  # that line is long
         self._pause: asyncio.TimerHandle | None = None
+        self._is_full = False  # the peer does not read
+        self._is_stuffed = False  # and does not hear the answers to what it sends
         self._end: asyncio.TimerHandle | None = None
         self._is_counted = False
         self._transport: asyncio.Transport | None = None
         self._frames = Frames(server.frame_bytes_max)
+        self._has_partial = False  # a frame has begun and is not complete
         self._unsent: list[Any] = []
         self._timer: asyncio.TimerHandle | None = None
         self.heard_at = 0.0
@@ -98,14 +110,13 @@ class NativeConnection(asyncio.Protocol):
         self.server.connections[self] = None
         self.host = host_of(transport)
         keep_alive(transport)
-        if len(self.server.connections) > self.server.traffic.connections_max:
-            self.send(Bye("this broker takes no more connections"))
-            self._refuse("this broker takes no more connections")
-            return
-        self._is_counted = not self.dialled and self.server.hosts.enter(self.host)
-        if not self.dialled and not self._is_counted:
-            self.send(Bye(f"this broker takes no more connections from {self.host}"))
-            self._refuse(f"this broker takes no more connections from {self.host}")
+        reason = self.server.why_full()
+        if not reason and not self.dialled:
+            self._is_counted = self.server.hosts.enter(self.host)
+            reason = "" if self._is_counted else f"this broker takes no more connections from {self.host}"
+        if reason:
+            self.send(Bye(reason))
+            self._refuse(reason)
             return
         self._timer = loop.call_later(INTRO_S, self.close, "nobody has come in over it in time")
         if self.dialled:
@@ -130,31 +141,71 @@ class NativeConnection(asyncio.Protocol):
     def _take(self, data: bytes) -> None:
         """Messages of a peer that was let in."""
         came = self._frames.feed(data)
-        tell, name = self.server.node.tell, self.name
+        partial = self._frames.pending
+        if partial or self._has_partial:
+            self._has_partial = partial > 0
+            self.server.memory.on_partial(self, partial, is_new=bool(came))
+            if self not in self.server.connections:
+                return
+        node, name, line = self.server.node, self.name, self._line
+        tell = node.tell
         if self.is_link:
             for message, packed in came:
                 if type(message) is not Intro:
-                    tell(Arrived(name, message), packed)
+                    tell(Arrived(name, message), packed, name)
                 else:
                     self.server.hear_of(self, message)
+            if node.is_long(name):
+                self._wait_until_short(name)
             return
         assert self.principal is not None
-        checked = self.principal.checked
+        checked, work = self.principal.checked, len(came) + (len(data) >> 10)
         for message, packed in came:
             if type(message) is Intro:
                 self.is_watched = True
                 self.say(Intro(broker=self.server.name))
                 continue
             granted = checked(message)
-            tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted))
+            line = line or self._begin(granted)
+            tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted), line)
+            if type(granted) is Request and type(granted.wish) is not Publish:
+                work += work_of(granted.wish)
         if came and self._timer is not None:
             self._timer.cancel()
-        if self._bucket is not None and (wait_s := self._bucket.take(len(came), self.heard_at)) > 0:
+        wait_s = 0.0 if self._bucket is None else self._bucket.take(len(came), self.heard_at)
+        if self._work is not None:
+            wait_s = max(wait_s, self._work.take(work, self.heard_at))
+        if wait_s > 0:
             self._rest(wait_s)
+        if line and node.is_long(line):
+            self._wait_until_short(line)
+
+    def _begin(self, first: Any) -> str:
+        """A client has said something: the machine hears of its connection, and what it says waits in this line."""
+        assert self.principal is not None
+        self._line = client_line(first.client) if type(first) is Attach else self.name
+        self.server.node.tell(Opened(self.name, self.principal.asserted), line=self._line)
+        return self._line
+
+    def _wait_until_short(self, line: str) -> None:
+        """Read nothing while much of this peer waits for the machine. (`Node`, rule 6)"""
+        if self._transport is not None and not self._is_crowded:
+            self._is_crowded = True
+            self._transport.pause_reading()
+            self.server.node.when_short(line, self._on_short)
+
+    def _on_short(self) -> None:
+        self._is_crowded = False
+        if not self.server.node.holds():
+            self.read_on()
 
     def _take_early(self, data: bytes) -> None:
         """Bytes of a peer that nobody knows yet. (rule 6)"""
         self._early += data
+        self._has_partial = True
+        self.server.memory.on_partial(self, len(self._early), is_new=False)
+        if self not in self.server.connections:
+            return
         if self._admission is not None:
             if len(self._early) > EARLY_BYTES_MAX:
                 raise PeerFault("too much came before the client was let in")
@@ -168,8 +219,28 @@ class NativeConnection(asyncio.Protocol):
     def _take_rest(self) -> None:
         """What has come behind the Intro."""
         early, self._early = bytes(self._early), bytearray()
+        self.server.memory.forget(self)
         if early:
             self.data_received(early)
+
+    @property
+    def party(self) -> str:
+        """The user, or the host while nobody knows the user."""
+        return self.host if self.principal is None else self.principal.user
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the peer was let in."""
+        return self.principal is not None or self.is_link
+
+    @property
+    def unread(self) -> int:
+        """Bytes that were written and that the peer has not read."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def let_go(self, reason: str) -> None:
+        """Close the connection because of what it makes the broker hold."""
+        self._refuse(reason)
 
     def _refuse(self, reason: str) -> None:
         """Close because of what came, or who came; a client is told."""
@@ -220,6 +291,8 @@ class NativeConnection(asyncio.Protocol):
         """Ask the authenticator about a client."""
         try:
             principal = await self.server.authenticator.admit(who)
+            if self in self.server.connections:
+                self.server.users.enter(principal.user)
         except PeerFault as fault:
             self._refuse(str(fault))
             return
@@ -232,9 +305,11 @@ class NativeConnection(asyncio.Protocol):
         self.principal, traffic = principal, self.server.traffic
         if traffic.messages_per_s:
             self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, loop.time())
+        if traffic.work_per_s:
+            self._work = TokenBucket(traffic.work_per_s, traffic.work_burst, loop.time())
         if principal.until is not None:
             self._end = loop.call_later(max(0.0, principal.until - now), self._refuse, "your token is over")
-        self.server.welcome(self, principal)
+        self.server.welcome(self)
         self._admission = None
         self._take_rest()
         if self._pause is None and not self.server.node.holds():
@@ -251,16 +326,45 @@ class NativeConnection(asyncio.Protocol):
         transport, unsent = self._transport, self._unsent
         if transport is None or transport.is_closing() or not unsent:
             return
-        self._unsent = []
-        transport.write(Frames.packed(unsent))
-        if transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
-            transport.abort()
-            self.closed_because = "it does not read what is sent to it"
+        if self._is_full:
+            self._hold_unread()
+            return
+        at = 0
+        while at < len(unsent) and not self._is_full:
+            data, at = Frames.packed_part(unsent, at, PIECE_BYTES)
+            transport.write(data)
+        self._unsent = unsent[at:]
+        if self._is_stuffed and not self._unsent:
+            self._is_stuffed = False
+            if not self.server.node.holds():
+                self.read_on()
+
+    def _hold_unread(self) -> None:
+        """Do not let more and more wait for a peer that does not read. (rule 4)"""
+        transport, count = self._transport, len(self._unsent)
+        assert transport is not None
+        if self.is_link:
+            if count > UNSENT_LINK_MAX:
+                self.closed_because = "it does not read what is sent to it"
+                transport.abort()
+        elif count > UNSENT_MAX and not self._is_stuffed:
+            self._is_stuffed = True
+            transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """The peer does not read what is sent to it."""
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        """It does again: that is a sign of life."""
+        self._is_full = False
+        self.heard_at = asyncio.get_running_loop().time()
+        self.flush()
 
     def read_on(self) -> None:
         """Read again, if nothing was taken in for a while."""
         self.heard_at = asyncio.get_running_loop().time()
-        may_read = self._admission is None and self._pause is None
+        may_read = self._admission is None and self._pause is None and not self._is_stuffed and not self._is_crowded
         if may_read and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -278,6 +382,8 @@ class NativeConnection(asyncio.Protocol):
         """Write what was sent, and close."""
         if self._transport is not None and not self._transport.is_closing():
             self.closed_because = self.closed_because or reason
+            if self._is_full:  # what else waits is kept by its session or link
+                self._is_full, self._unsent = False, [message for message in self._unsent[-1:] if type(message) is Bye]
             self.flush()
             self._transport.close()
             asyncio.get_running_loop().call_later(CLOSE_S, self._transport.abort)
@@ -285,7 +391,8 @@ class NativeConnection(asyncio.Protocol):
 
     def beat(self, now: float) -> None:
         """Show a neighbour that we are there; close a connection on which nothing comes. (rule 5)"""
-        if now - self.heard_at > SILENCE_S and not self.server.node.is_held and self._pause is None:
+        is_read = not self.server.node.is_held and self._pause is None and not self._is_crowded
+        if now - self.heard_at > SILENCE_S and is_read:
             self.close("nothing has come for too long")
         elif self.is_link:
             self.say(Intro(broker=self.server.name, http=self.server.http))
@@ -295,6 +402,7 @@ class NativeConnection(asyncio.Protocol):
         if self not in server.connections:
             return
         del server.connections[self]
+        server.memory.forget(self)
         for handle in (self._timer, self._pause, self._end):
             if handle is not None:
                 handle.cancel()
@@ -302,9 +410,14 @@ class NativeConnection(asyncio.Protocol):
             self._admission.cancel()
         if self._is_counted:
             server.hosts.leave(self.host)
+        if self.principal is not None:
+            server.users.leave(self.principal.user)
         if self.name and server.node.ports.get(self.name) is self:
             del server.node.ports[self.name]
-            server.node.tell(LinkDown(self.name) if self.is_link else Closed(self.name))
+            if self.is_link:
+                server.node.tell(LinkDown(self.name))
+            elif self._line:
+                server.node.tell(Closed(self.name), line=self._line)
         server.on_closed(self.name or self.host, self.closed_because)
         if self.dialled:
             server.redial(self.dialled)
@@ -322,6 +435,7 @@ class NativeServer:
         authenticator: Authenticator | None = None,
         links: LinkGuard | None = None,
         traffic: TrafficLimits | None = None,
+        memory: MemoryAccount | None = None,
         frame_bytes_max: int = FRAME_BYTES_MAX,
         on_closed: Callable[[str, str], None] = lambda name, reason: None,
     ) -> None:
@@ -331,7 +445,9 @@ class NativeServer:
         self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
         self.links = LinkGuard(name) if links is None else links
         self.traffic = TrafficLimits() if traffic is None else traffic
+        self.memory = memory_account(self.traffic) if memory is None else memory
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
+        self.users = UserConnections(self.traffic.connections_per_user_max)
         self.on_closed = on_closed
         self.on_linked: Callable[[str], None] = lambda peer: None
         self.frame_bytes_max = frame_bytes_max
@@ -352,6 +468,12 @@ class NativeServer:
     def _read_on(self) -> None:
         for connection in self.connections:
             connection.read_on()
+
+    def why_full(self) -> str:
+        """Why no connection is taken now; "": one is."""
+        if len(self.connections) > self.traffic.connections_max:
+            return "this broker takes no more connections"
+        return "this broker holds too much (limits.memory_bytes_max): try again later" if self.memory.is_full else ""
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
         """Take connections there. With port 0, the system chooses one."""
@@ -442,12 +564,11 @@ class NativeServer:
 
     # ------------------------------------------------------------ clients
 
-    def welcome(self, connection: NativeConnection, principal: Principal) -> None:
+    def welcome(self, connection: NativeConnection) -> None:
         """A client that was let in is at the other end of a connection."""
         self._made += 1
         connection.name = f"{self._life}/{self._made}"
         self.node.ports[connection.name] = connection
-        self.node.tell(Opened(connection.name, principal.asserted))
 
     # ------------------------------------------------------------ the end
 

@@ -13,7 +13,8 @@ of the subscriptions. Of several `Accepted` in a row only the last is written, f
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
+from sys import maxsize
 from typing import Any
 
 import msgspec
@@ -92,25 +93,43 @@ class Frames:
         self._buffer = bytearray()  # the beginning of a frame
         self._awaited = LENGTH_BYTES  # so many bytes must be there before there is anything to do
 
+    @property
+    def pending(self) -> int:
+        """How many bytes of an incomplete frame are kept."""
+        return len(self._buffer)
+
     @staticmethod
-    def packed(messages: Iterable[Any]) -> bytes:
+    def packed(messages: Sequence[Any]) -> bytes:
         """Messages as bytes to be written at once."""
+        return Frames.packed_part(messages, 0, maxsize)[0]
+
+    @staticmethod
+    def packed_part(messages: Sequence[Any], first: int, bytes_max: int) -> tuple[bytes, int]:
+        """Messages from the `first` on as bytes, until they are `bytes_max` or more; and which one is the next."""
         parts: list[bytes | Raw] = []
         accepted: Accepted | None = None
-        for message in messages:
+        size, at = 0, first
+        for at in range(first, len(messages)):
+            if size >= bytes_max:
+                break
+            message = messages[at]
             kind = type(message)
             if accepted is not None and kind is not Accepted:
-                _add(accepted, parts)
+                size += _add(accepted, parts)
                 accepted = None
             if kind is Delivery:
-                parts += delivery(message)
+                head, row, after = delivery(message)
+                parts += (head, row, after)
+                size += len(row) + len(after)
             elif kind is Accepted:
                 accepted = message
             else:
-                _add(message, parts)
+                size += _add(message, parts)
+        else:
+            at = len(messages)
         if accepted is not None:
             _add(accepted, parts)
-        return b"".join(parts)
+        return b"".join(parts), at
 
     def feed(self, data: bytes) -> list[tuple[Any, bytes]]:
         """The messages that are whole now, each with its bytes. `PeerFault`: the stream is of no use from here on."""
@@ -159,8 +178,9 @@ def first_intro(buffer: bytearray, bytes_max: int) -> tuple[Intro, int] | None:
         raise PeerFault("the first frame is no Intro") from None
 
 
-def _add(message: Any, parts: list[bytes | Raw]) -> None:
-    """Put a message and its length behind others."""
+def _add(message: Any, parts: list[bytes | Raw]) -> int:
+    """Put a message and its length behind others: how many bytes it takes."""
     data = NATIVE.encode(message)
     parts.append(LENGTH.pack(len(data)))
     parts.append(data)
+    return len(data)

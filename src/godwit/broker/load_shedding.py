@@ -1,0 +1,65 @@
+"""When a process holds more than it should: what a broker lets go, and in which order.
+
+*Theory.* Only the driver knows what its process holds. It tells the broker how many bytes are too many (`ShedLoad`), an
+input like any other, so that a replay does the same.
+
+*Rules.*
+1. First sessions end whose clients are away, those before others that would be forgotten first.
+2. Then events leave the longest queues, by the rules of those queues, each down to half. They count as *lost* where no
+   rule of the subscriber allowed it, and receipts name them.
+3. A session whose client is connected never ends.
+"""
+
+from math import inf
+from typing import Any
+
+from godwit.broker.component import Handlers
+from godwit.broker.effects import ComponentInput, Effect
+from godwit.broker.host import Host
+from godwit.broker.user_quotas import notes_size
+
+__all__ = ["LoadShedding", "ShedLoad"]
+
+RULE = "memory"
+REASON = "the broker holds too much (limits.memory_bytes_max)"
+
+
+class ShedLoad(ComponentInput, frozen=True):
+    """The driver's process holds so many bytes too many."""
+
+    bytes: int
+
+
+class LoadShedding:
+    """Lets go of sessions and events when the driver says so."""
+
+    label = "load_shedding"
+    host: Host
+
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        return Handlers(inputs={ShedLoad: self.on_shed_load})
+
+    def snapshot(self) -> None:
+        """Nothing is kept."""
+
+    def restore(self, state: Any) -> None:
+        """Nothing to take over."""
+
+    def on_shed_load(self, input: ShedLoad, now: float) -> list[Effect]:
+        """Let go of that many bytes, as far as there are any to let go."""
+        sessions, excess = self.host.sessions, input.bytes
+        effects: list[Effect] = []
+        away = [session for session in sessions if session.connection is None]
+        for session in sorted(away, key=lambda each: inf if each.ends_at is None else each.ends_at):
+            if excess <= 0:
+                return effects
+            excess -= session.queue.bytes + notes_size(session)
+            effects += self.host.withdraw(sessions.end(session.client, now, REASON), now, session.client)
+        for session in sorted(sessions, key=lambda each: -each.queue.bytes):
+            if excess <= 0:
+                break
+            excess -= session.queue.shed(min(excess, session.queue.bytes // 2), RULE)
+            effects += session.gone()
+        return effects

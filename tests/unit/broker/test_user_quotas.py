@@ -1,0 +1,210 @@
+"""One user cannot take the room of others: sessions, bytes of queues and notes, retained events."""
+
+from typing import Any
+
+import pytest
+
+from godwit.broker.broker import Broker
+from godwit.broker.broker_config import BrokerConfig
+from godwit.broker.effects import Close, Closed, Effect, Heard, Opened, Tell, Trace
+from godwit.broker.limits import Limits
+from godwit.broker.messages import (
+    Accepted,
+    Attach,
+    Attached,
+    Bye,
+    Note,
+    Publish,
+    Refused,
+    Request,
+    Retain,
+    Subscribe,
+)
+from godwit.broker.user_quotas import user_of
+from godwit.filters import TRUE
+from godwit.filters.events import Event, event
+from godwit.mobility import mobile_broker
+from tests.snapshots import reborn
+
+
+class Edge:
+    """One broker, and clients that come and go."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.broker: Broker = mobile_broker("b", {}, BrokerConfig(limits=Limits(**limits)))
+        self.now = 0.0
+        self.requests: dict[str, int] = {}
+        self.traces: list[Any] = []
+
+    def tell(self, input: Any) -> list[Effect]:
+        self.now += 1.0
+        effects = self.broker.handle(input, self.now)
+        self.traces += [effect.record for effect in effects if isinstance(effect, Trace)]
+        return effects
+
+    def come(self, client: str) -> str:
+        """A client comes: why it was turned away, or ""."""
+        self.tell(Opened(client))
+        effects = self.tell(Heard(client, Attach(client, mode="named")))
+        said = [effect.message for effect in effects if isinstance(effect, Tell) and effect.connection == client]
+        self.requests[client] = 0
+        if any(isinstance(message, Attached) for message in said):
+            return ""
+        [bye] = [message for message in said if isinstance(message, Bye)]
+        assert any(isinstance(effect, Close) and effect.peer == client for effect in effects)
+        return str(bye.reason)
+
+    def go(self, client: str) -> None:
+        self.tell(Closed(client))
+
+    def ask(self, client: str, wish: Any) -> str:
+        """A request: why it was refused, or ""."""
+        self.requests[client] += 1
+        effects = self.tell(Heard(client, Request(self.requests[client], wish)))
+        [answer] = [
+            effect.message
+            for effect in effects
+            if isinstance(effect, Tell) and isinstance(effect.message, Accepted | Refused)
+        ]
+        return answer.reason if isinstance(answer, Refused) else ""
+
+    @property
+    def clients(self) -> list[str]:
+        return sorted(session.client for session in self.broker.sessions)
+
+    def held(self, user: str) -> int:
+        return sum(each.queue.bytes for each in self.broker.sessions if user_of(each.client) == user)
+
+
+def test_one_user_cannot_fill_all_sessions() -> None:
+    edge = Edge(sessions_max=10, user_share=0.5)
+    for n in range(5):
+        assert edge.come(f"eve/{n}") == ""
+    reason = edge.come("eve/5")
+    assert "limits.user_share" in reason
+    assert "'eve'" in reason
+    assert "5" in reason
+    for n in range(5):
+        assert edge.come(f"ann/{n}") == ""
+    assert len(edge.clients) == 10
+
+
+def test_the_oldest_idle_session_of_the_same_user_makes_room() -> None:
+    edge = Edge(sessions_max=4, user_share=0.5)
+    edge.come("ann/old")
+    edge.go("ann/old")
+    edge.come("eve/1")
+    edge.come("eve/2")
+    edge.ask("eve/2", Subscribe(("eve/2", "s"), TRUE))
+    edge.go("eve/2")
+    edge.go("eve/1")
+    assert edge.come("eve/3") == ""
+    assert edge.clients == ["ann/old", "eve/1", "eve/3"]
+    assert edge.come("eve/1") == ""  # its own session is there still
+    assert len(edge.broker.routing.matcher) == 0  # type: ignore[attr-defined]
+    assert [(record.peer, record.detail) for record in edge.traces if record.kind == "session_ended"] == [
+        ("eve/2", "its user has begun another session (limits.user_share)")
+    ]
+
+
+def test_at_a_full_broker_a_user_makes_room_by_itself_and_never_by_others() -> None:
+    edge = Edge(sessions_max=4, user_share=0.75)
+    for client in ("ann/1", "ann/2", "bob/1", "eve/1"):
+        edge.come(client)
+        edge.go(client)
+    assert edge.come("bob/2") == ""
+    assert edge.clients == ["ann/1", "ann/2", "bob/2", "eve/1"]
+    assert "sessions" in edge.come("new")
+
+
+def test_without_a_share_nothing_changes() -> None:
+    edge = Edge(sessions_max=3)
+    for n in range(3):
+        edge.come(f"eve/{n}")
+        edge.go(f"eve/{n}")
+    assert edge.come("eve/3") == "this broker has no room for more than 3 sessions"
+    assert len(edge.clients) == 3
+
+
+def test_who_was_given_another_name_counts_by_it() -> None:
+    assert user_of("ann") == user_of("ann/phone") == user_of("ann/a/b") == "ann"
+    assert user_of("gateway-7") == "gateway-7"
+
+
+BIG = 1_000
+
+
+def large(n: int) -> Event:
+    return event({"n": n}, publisher="p", sequence=n, payload=bytes(BIG))
+
+
+def with_queues(budget: int, **limits: Any) -> Edge:
+    """Two users with two clients each, all away but eve/here, and a publisher."""
+    edge = Edge(user_bytes_max=budget, **limits)
+    edge.come("p")
+    for client in ("eve/1", "eve/2", "eve/here", "ann/1"):
+        edge.come(client)
+        edge.ask(client, Subscribe((client, "s"), TRUE))
+        if client != "eve/here":
+            edge.go(client)
+    return edge
+
+
+def test_queues_of_one_user_have_one_budget_and_those_of_others_are_not_touched() -> None:
+    budget = 40 * BIG
+    edge = with_queues(budget)
+    for n in range(1, 31):
+        edge.ask("p", Publish(large(n)))
+        assert edge.held("eve") <= budget
+    assert edge.held("eve") > budget / 2
+    kept = {session.client: len(session.queue) for session in edge.broker.sessions}
+    assert kept["ann/1"] == kept["eve/here"] == 30  # one is another's, and one is connected
+    assert kept["eve/1"] < kept["eve/2"]  # the oldest idle one goes first
+    lost = [record.detail for record in edge.traces if record.kind == "lost"]
+    assert len(lost) == 60 - kept["eve/1"] - kept["eve/2"]
+    assert set(lost) == {"user_bytes"}
+
+
+def test_a_restored_broker_takes_the_same_events() -> None:
+    edge, twin = with_queues(40 * BIG), with_queues(40 * BIG)
+    for n in range(1, 31):
+        edge.ask("p", Publish(large(n)))
+        twin.ask("p", Publish(large(n)))
+        twin.broker = reborn(twin.broker)
+        assert repr(twin.broker.snapshot()) == repr(edge.broker.snapshot())
+
+
+def test_notes_are_bounded_together_for_a_client_and_for_a_user() -> None:
+    edge = Edge(note_bytes_max=100, notes_bytes_max=1_000, user_bytes_max=1_500)
+    edge.come("eve/1")
+    edge.come("eve/2")
+    answers = [edge.ask("eve/1", Note(f"key-{n:02}", bytes(90))) for n in range(12)]
+    assert answers[:10] == [""] * 10
+    assert all("limits.notes_bytes_max" in answer for answer in answers[10:])
+    answers = [edge.ask("eve/2", Note(f"key-{n:02}", bytes(90))) for n in range(8)]
+    assert answers[:5] == [""] * 5
+    assert all("limits.user_bytes_max" in answer for answer in answers[5:])
+    assert edge.ask("eve/1", Note("key-00", None)) == ""
+    assert edge.ask("eve/2", Note("key-99", bytes(60))) == ""
+
+
+@pytest.mark.parametrize("by_bytes", [False, True])
+def test_retained_events_of_one_user_leave_room_for_others(by_bytes: bool) -> None:
+    room = {"retained_bytes_max": 12 * BIG} if by_bytes else {"retained_max": 10}
+    edge = Edge(user_share=0.5, **room)
+    edge.come("eve/1")
+    edge.come("eve/2")
+    edge.come("ann/1")
+
+    def retain(client: str, key: str, *, clear: bool = False) -> str:
+        number = edge.requests[client] + 1
+        made = event({"topic": key}, publisher=client, sequence=number, payload=bytes(BIG))
+        return edge.ask(client, Retain(made, key, clear=clear))
+
+    answers = [retain(f"eve/{1 + n % 2}", f"t{n}") for n in range(8)]
+    assert answers[:5] == [""] * 5
+    assert all("limits.user_share" in answer and "'eve'" in answer for answer in answers[5:])
+    assert retain("eve/1", "t0") == ""  # in the place of its own
+    assert retain("ann/1", "a") == ""
+    assert retain("eve/1", "t0", clear=True) == ""
+    assert retain("eve/2", "new") == ""

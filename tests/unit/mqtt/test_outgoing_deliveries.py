@@ -1,0 +1,107 @@
+"""Deliveries go out as the client reads, whatever waits for it."""
+
+from typing import Any
+
+import pytest
+
+from godwit.mqtt import FROM_SERVER, Connect, Decoder, MqttSession, MqttSettings, Subscribe, Subscription
+from godwit.mqtt.mqtt_effects import (
+    Acknowledged,
+    Attached,
+    Confirm,
+    Deliver,
+    Drained,
+    DropDelivery,
+    Heard,
+    Opened,
+    Send,
+    Subscribed,
+)
+
+SIZE = 1_000
+UNREAD = 10 * SIZE
+
+
+class Line:
+    """A session with one subscription, and what is on its way to the client."""
+
+    def __init__(self, qos: int, queue_max: int = 1_000) -> None:
+        self.session = MqttSession(MqttSettings(unread_bytes_max=UNREAD, queue_max=queue_max))
+        self.out: list[bytes] = []
+        self.dropped: list[int] = []
+        self.confirmed = 0
+        self.tell(Opened("l", Connect("me", 4), "me"))
+        self.tell(Attached("l", False))
+        [asked] = self.tell(Heard("l", Subscribe(1, (Subscription("t", qos),))))
+        self.tell(Subscribed(asked.request, (qos,)))
+        self.out.clear()
+
+    def tell(self, input: Any) -> list[Any]:
+        effects = self.session.handle(input, 0.0)
+        self.out += [effect.data for effect in effects if isinstance(effect, Send)]
+        self.dropped += [effect.number for effect in effects if isinstance(effect, DropDelivery)]
+        self.confirmed = max([self.confirmed, *(effect.number for effect in effects if isinstance(effect, Confirm))])
+        return effects
+
+    def read(self) -> list[bytes]:
+        """The payloads that the client reads now; then the driver says that all has left."""
+        data, self.out = b"".join(self.out), []
+        packets: list[Any] = Decoder(4, FROM_SERVER).feed(data) if data else []
+        self.tell(Drained("l"))
+        if ids := [packet.packet_id for packet in packets if packet.qos]:
+            self.tell(Acknowledged("l", ids))
+        return [packet.payload for packet in packets]
+
+
+def deliver(number: int, qos: int) -> Deliver:
+    return Deliver(number, "t", b"%d " % number + bytes(SIZE), ("t",), qos)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_no_more_than_the_window_and_one_packet_is_under_way_and_all_arrive_in_order(qos: int) -> None:
+    line = Line(qos)
+    for number in range(1, 401):
+        line.tell(deliver(number, qos))
+        assert sum(map(len, line.out)) <= UNREAD + 2 * SIZE
+    came: list[bytes] = []
+    while payloads := line.read():
+        came += payloads
+        assert sum(map(len, line.out)) <= UNREAD + 2 * SIZE
+    assert [int(payload.split()[0]) for payload in came] == list(range(1, 401))
+    assert line.dropped == []
+    assert line.confirmed == 400
+
+
+def test_a_packet_larger_than_the_window_goes_out_alone() -> None:
+    line = Line(1)
+    for number in (1, 2):
+        line.tell(Deliver(number, "t", b"%d " % number + bytes(3 * UNREAD), ("t",), 1))
+    assert len(line.out) == 1
+    assert [payload[:1] for payload in line.read()] == [b"1"]
+    assert [payload[:1] for payload in line.read()] == [b"2"]
+
+
+def test_qos_0_behind_a_full_receive_maximum_is_given_up_and_behind_an_unread_window_is_not() -> None:
+    unread = Line(0, queue_max=5)
+    for number in range(1, 101):
+        unread.tell(deliver(number, 0))
+    assert unread.dropped == []
+    session = MqttSettings(unread_bytes_max=UNREAD, queue_max=5, in_flight_max=1)
+    line = Line(1)
+    line.session = MqttSession(session)
+    line.tell(Opened("l", Connect("me", 4), "me"))
+    line.tell(Attached("l", False))
+    [asked] = line.tell(Heard("l", Subscribe(1, (Subscription("t", 1),))))
+    line.tell(Subscribed(asked.request, (1,)))
+    for number in range(1, 11):
+        line.tell(deliver(number, 1 if number <= 6 else 0))
+    assert line.dropped == [7, 8, 9, 10]  # one is under way and five wait
+
+
+def test_drained_of_an_earlier_connection_counts_for_nothing() -> None:
+    line = Line(1)
+    for number in range(1, 21):
+        line.tell(deliver(number, 1))
+    before = len(line.out)
+    line.tell(Drained("an earlier one"))
+    assert len(line.out) == before
