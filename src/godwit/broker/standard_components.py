@@ -1,10 +1,11 @@
-"""The components that every broker has: shared tables, groups, retained events, and quenching."""
+"""The components that every broker has: shared tables, groups, retained events, quenching, and lost tails."""
 
 from typing import NamedTuple
 
 from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Gossip, TableLimit
 from godwit.broker.groups import Groups
 from godwit.broker.limits import Limits
+from godwit.broker.lost_tail import LostTail
 from godwit.broker.messages import NodeId
 from godwit.broker.quenching import Quenching
 from godwit.broker.retained import Retained
@@ -23,6 +24,7 @@ class StandardComponents(NamedTuple):
     quenching: Quenching
     retained: Retained
     gossip: Gossip
+    lost_tail: LostTail
 
 
 def standard_components(name: NodeId, limits: Limits) -> StandardComponents:
@@ -33,4 +35,4 @@ def standard_components(name: NodeId, limits: Limits) -> StandardComponents:
         GROUPS: TableLimit(MEMBERS_KNOWN_MAX, TABLE_BYTES_MAX),
     }
     gossip = Gossip(name, bounds)
-    return StandardComponents(Groups(gossip), Quenching(), Retained(gossip), gossip)
+    return StandardComponents(Groups(gossip), Quenching(), Retained(gossip), gossip, LostTail())

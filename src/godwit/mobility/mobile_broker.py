@@ -82,6 +82,7 @@ def mobile_broker(
             attaching,
             *further_components(config.components),
             standard.gossip,
+            standard.lost_tail,
         ],
         make_routing=None if followed is None else partial(tree_family, further=followed),
     )
