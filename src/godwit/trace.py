@@ -67,6 +67,7 @@ KINDS: dict[str, str] = {
     "resigned": "A leader gave up: it handed its sessions to the peer, or was left alone.",
     "merged": "A leader took over the sessions of another, the peer.",
     "coordinated": "A leader and another, the peer, became neighbours: both go on.",
+    "tail_lost": "The node's disk has lost the last inputs; it goes on as the life `number`.",
     "died": "An event died with a disk, on its way or in the queue of the client that `peer` names.",
     "table": "The number of entries in one of a broker's tables changed; `detail` names the table.",
     "settled": "No message of control is under way: what was answered so far is in force everywhere.",

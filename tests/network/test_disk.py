@@ -34,9 +34,8 @@ async def come(stack: AsyncExitStack, broker: Mortal, book: Book) -> tuple[Netwo
 
 
 def fill(broker: Mortal) -> None:
-    """Let the broker's disk be full: no file of it may grow."""
-    sizes = [path.stat().st_size for path in (broker.folder / broker.name).iterdir()]
-    resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (max(sizes), resource.RLIM_INFINITY))
+    """Let the broker's disk be full: no file of it may grow, and a new one has no room for a snapshot."""
+    resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

@@ -308,6 +308,11 @@ class Network:
         for timer in [timer for timer in self._timers if timer[0] == name]:
             del self._timers[timer]
 
+    def lose_tail(self, name: str, count: int) -> None:
+        """The disk of a broker that is down loses the last inputs."""
+        self.note(f"{name} loses its last {count} inputs")
+        del self.nodes[name].journal[-count:]
+
     def restart(self, name: str, *, keeps_disk: bool = True) -> None:
         """Start it again, from its journal or as a new incarnation, and join it with its living neighbours."""
         node = self.nodes[name]

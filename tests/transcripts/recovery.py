@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from godwit.broker.effects import Reconfigured
+from godwit.broker.effects import Reconfigured, TailLost
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.mobility.publisher_presence import PublisherConfig, PublisherReconfigured, PublisherSettings
@@ -83,6 +83,28 @@ def crash(name: str, family: str, *, keeps_disk: bool) -> Network:
         net.run(70.0)
         net.publish("P", 5)
         net.run(1.0)
+    return net
+
+
+def lost_tail(family: str, *, is_told: bool) -> Network:
+    """The disk of an inner broker loses its last inputs, and says so, or a neighbour knows more."""
+    net = Network(FAMILIES[family], family=family, link=LinkConfig())
+    _two_clients(net)
+    net.publish("P", 2)
+    net.publish("P", 3)
+    net.run(20.0)
+    net.crash("b2")
+    net.publish("P", 4)
+    net.lose_tail("b2", 12)
+    net.restart("b2")
+    if is_told:
+        net.give("b2", TailLost(50_000, 1.0))
+    net.run(0.5)
+    for peer in ("b1", "b3"):  # whom it has let go
+        net.join("b2", peer)
+    net.run(2.0)
+    net.publish("P", 5)
+    net.run(1.0)
     return net
 
 
@@ -175,6 +197,8 @@ SCRIPTS: dict[str, Callable[[], Network]] = {
         for what, name in (("border", "b1"), ("inner", "b2"))
         for family in FAMILIES
     },
+    **{f"recovery_lost_tail_told_{family}": partial(lost_tail, family, is_told=True) for family in FAMILIES},
+    **{f"recovery_lost_tail_found_{family}": partial(lost_tail, family, is_told=False) for family in FAMILIES},
     "recovery_crash_while_relocating": crash_while_relocating,
     "recovery_expiry": expiry,
     **{f"recovery_reconfigured_{family}": partial(reconfigured, family) for family in FAMILIES},

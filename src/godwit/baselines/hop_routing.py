@@ -470,6 +470,9 @@ class HopRouting:
         self.has_gap = True
         return [Forward(peer, message) for message in undelivered]
 
+    def begin_life(self, incarnation: int, undelivered: Mapping[NodeId, list[Message]], now: float) -> list[Answer]:
+        return [answer for peer, messages in undelivered.items() for answer in self.on_peer_forgot(peer, messages, now)]
+
     def on_link_dead(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
         """The trees stay, and there is no other way on them: whatever waits for `peer` is for when it returns."""
         return [Forward(peer, message) for message in undelivered]

@@ -147,8 +147,8 @@ class Broker:
             Reconfigured: self.on_reconfigured,
         }
         self._timers: dict[str, TimerHandler] = {
-            "ack": self._on_ack_due,
-            "resend": self._on_resend_due,
+            "ack": lambda key, now: self.links[key[1]].on_ack_due(),
+            "resend": lambda key, now: self.links[key[1]].on_resend_due(now),
             "dead": self._on_dead_due,
             "expiry": self._on_expiry_due,
             "session": self._on_session_due,
@@ -248,6 +248,9 @@ class Broker:
             if hello.incarnation == link.peer_incarnation:
                 raise PeerFault(link.fault)
             link.fault = None
+        if self._tables.on_peer_knows_more is not None and link.knows_more(hello):
+            effects += self._tables.on_peer_knows_more(link, hello.knows, now)
+            return
         greeting, opened, undelivered = link.on_hello(hello, now)
         effects += greeting
         if undelivered is not None:
@@ -281,7 +284,7 @@ class Broker:
 
     def restore(self, state: BrokerState) -> None:
         """Go on as the broker of a snapshot. For one freshly made with the same name, incarnation and settings."""
-        if (state.name, state.incarnation) != (self.name, self.incarnation):
+        if state.name != self.name or state.incarnation < self.incarnation:
             raise SnapshotError(
                 f"the snapshot is of broker {state.name!r}, incarnation {state.incarnation}: "
                 f"this is {self.name!r}, incarnation {self.incarnation}"
@@ -292,6 +295,7 @@ class Broker:
                 f"this broker has the components {', '.join(self.components)}"
             )
         self._set_limits(state.limits)
+        self.incarnation = self.sessions.incarnation = state.incarnation  # a later one, if it has lost a tail since
         self.links = {peer: self._new_link(peer) for peer in state.links}
         for peer, link in state.links.items():
             self.links[peer].restore(link)
@@ -534,12 +538,6 @@ class Broker:
         self.carry_out(self.routing.on_timer_due(input.key, now), effects, now)
         return effects
 
-    def _on_ack_due(self, key: TimerKey, now: float) -> list[Effect]:
-        return self.links[key[1]].on_ack_due()
-
-    def _on_resend_due(self, key: TimerKey, now: float) -> list[Effect]:
-        return self.links[key[1]].on_resend_due(now)
-
     def _on_dead_due(self, key: TimerKey, now: float) -> list[Effect]:
         effects: list[Effect] = []
         peer = key[1]
@@ -558,6 +556,10 @@ class Broker:
         return self.withdraw(removed, now, key[1] if self.sessions.session(key[1]) is None else None)
 
     # ------------------------------------------------------------ answers
+
+    def handles(self, kind: type) -> bool:
+        """Whether a component handles such messages from neighbours, and not the routing family."""
+        return kind in self._messages
 
     def send(self, peer: NodeId, message: Any, effects: list[Effect], now: float) -> None:
         """Send a message to a neighbour, exactly once and in order."""

@@ -14,7 +14,8 @@ every source sends a `ChannelTail` after them when it hears that somebody has st
 *Rules.*
 1. The numbers of one (life of the source, target) count 1, 2, 3, … without a hole.
 2. A channel starts with `ChannelStart`, which names the life of the target that it is for. A target that has lost its
-   memory takes nothing before it: what was sent to its past life is not for it.
+   memory takes nothing before it: what was sent to its past life is not for it. One that has lost its last inputs alone
+   takes what has come before it, in order, and misses the rest.
 3. Of one life of a source a target hands on each number once, in order; a number that was given up stays given up.
 4. `ChannelStart`, `Nack` and `LostNumbers` act when they come, since the order may be waiting for them; their number is
    used up.
@@ -300,7 +301,7 @@ class Channels:
             incoming.next = number + 1
             incoming.highest = max(incoming.highest, number)
             handed_on.append((packet.source, packet.message))
-        elif number < incoming.next or number in incoming.held:  # rule 3
+        elif (number < incoming.next or number in incoming.held) and not self._is_start(packet, incoming):  # rule 3
             if number in incoming.voided or number < incoming.first:
                 why = "given up before it came" if number in incoming.voided else "for a life that is over"
                 answers += _dropped(packet.source, number, packet.message, why)
@@ -325,6 +326,11 @@ class Channels:
             answers += self.send((packet.source,), Nack(incoming.incarnation, ()))
         return answers, handed_on
 
+    def _is_start(self, packet: Packet, incoming: Incoming) -> bool:
+        """Whether a channel starts for this life of ours; below what is known, its source has lost its last inputs."""
+        message = packet.message
+        return type(message) is ChannelStart and message.incarnation == self.incarnation != incoming.life
+
     def _act(
         self,
         source: NodeId,
@@ -338,9 +344,15 @@ class Channels:
         if isinstance(message, ChannelStart):
             if message.incarnation == self.incarnation != incoming.life:  # rule 2
                 for early in sorted(early for early in incoming.held if early < number):
-                    answers += _dropped(source, early, incoming.held.pop(early), "for a life that is over")
-                incoming.life, incoming.first = message.incarnation, number
-                incoming.next = max(incoming.next, number)
+                    held = incoming.held.pop(early)
+                    if incoming.life and held is not None:  # of that life we have lost only what came last
+                        handed_on.append((source, held))
+                    else:
+                        answers += _dropped(source, early, held, "for a life that is over")
+                if number < incoming.next:  # what came above has nothing to do with what comes now
+                    incoming.held.clear()
+                    incoming.highest = number
+                incoming.life, incoming.first, incoming.next = message.incarnation, number, number
             return
         if message.incarnation != (self.incarnation if isinstance(message, Nack) else incoming.incarnation):
             return

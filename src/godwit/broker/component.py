@@ -23,6 +23,7 @@ import msgspec
 from godwit.broker.effects import Effect, TimerKey
 from godwit.broker.gossip_messages import Fact
 from godwit.broker.limits import Limits
+from godwit.broker.links import Link
 from godwit.broker.messages import Attach, EntryId, NodeId
 from godwit.broker.session import Binding, Retaining
 from godwit.filters.events import Event
@@ -125,6 +126,8 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     on_demand_removed: Callable[[float], list[Effect]] | None = None  # somebody wants less
     on_link_open: Callable[[NodeId, list[Effect], float], None] | None = None
     on_link_dead: Callable[[NodeId], None] | None = None  # a link is given up, with what waited in it
+    on_peer_knows_more: Callable[[Link, int, float], list[Effect]] | None = None  # than we do: we have lost our last
+    # inputs; also given: our life as the peer knows it
     on_round_trip: Callable[[NodeId, float, list[Effect], float], None] | None = None  # a link was measured anew
     on_broker_met: Callable[[NodeId, bool, float], list[Effect]] | None = None  # graph family; True: in another life
     on_limits: Callable[[Limits], None] | None = None  # the bounds are others from now on

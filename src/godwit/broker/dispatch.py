@@ -59,6 +59,8 @@ class Dispatch:
         self.on_demand_removed = [each.on_demand_removed for each in every if each.on_demand_removed is not None]
         self.on_link_open = [each.on_link_open for each in every if each.on_link_open is not None]
         self.on_link_dead = [each.on_link_dead for each in every if each.on_link_dead is not None]
+        knowing = [each.on_peer_knows_more for each in every if each.on_peer_knows_more is not None]
+        self.on_peer_knows_more = _only_one(knowing, "begin another life")
         self.on_round_trip = [each.on_round_trip for each in every if each.on_round_trip is not None]
         self.on_broker_met = [each.on_broker_met for each in every if each.on_broker_met is not None]
         self.on_limits = [each.on_limits for each in every if each.on_limits is not None]

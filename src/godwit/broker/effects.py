@@ -31,6 +31,7 @@ __all__ = [
     "Send",
     "StartTimer",
     "StopTimer",
+    "TailLost",
     "Tell",
     "TimerDue",
     "TimerKey",
@@ -104,6 +105,16 @@ class Reconfigured(msgspec.Struct, frozen=True):
 
 class ComponentInput(msgspec.Struct, frozen=True):
     """The base of inputs that only brokers with a certain component know. (`component.py`: `Handlers.inputs`)"""
+
+
+class TailLost(ComponentInput, frozen=True):
+    """The disk has lost the last inputs: go on as a life of this number. (`lost_tail.py`)
+
+    What came after `since` is gone, though peers and clients may know of it; 0: it is not known since when.
+    """
+
+    incarnation: int
+    since: float = 0.0
 
 
 Input = LinkUp | LinkDown | Arrived | Opened | Closed | Heard | TimerDue | Reconfigured | ComponentInput

@@ -423,11 +423,26 @@ class GraphRouting:
             answers += self.channels.send((broker,), message)
         return answers + self.channels.send((broker,), Synced())
 
-    def _begin_life(self, incarnation: int) -> list[Answer]:
-        """A life that this broker has forgotten had its number: go on as another, and tell everyone everything."""
+    def begin_life(self, incarnation: int, undelivered: Mapping[NodeId, list[Message]], now: float) -> list[Answer]:
+        """Tell everyone everything, and send again what was not acknowledged or parked here."""
+        self.topology.live_as(incarnation)
+        packets = [message for messages in undelivered.values() for message in messages if isinstance(message, Packet)]
+        parked = [packet for waiting in self.channels.parked.values() for packet in waiting]
+        own = [packet for packet in (*packets, *parked) if packet.source == self.broker]
+        return [
+            *self._begin_life(incarnation, own),
+            *self._send_on(packet for packet in packets if packet.source != self.broker),
+        ]
+
+    def _begin_life(self, incarnation: int, unsent: list[Packet] | None = None) -> list[Answer]:
+        """A life that this broker has forgotten had its number: go on as another, and tell everyone everything.
+
+        `unsent`: what targets may not have got; None: all that the past life had sent.
+        """
         answers = self._flood(self.topology.own, besides="")
         incarnations = self.channels.incarnations
         past = self.channels.begin_life(incarnation)
+        past = past if unsent is None else unsent
         for broker in sorted(incarnations):
             answers += self._meet(broker, incarnations[broker])
         told = {event.id for event in self.early or ()}

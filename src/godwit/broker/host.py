@@ -38,6 +38,9 @@ class Host(Protocol):
 
     # ------------------------------------------------------------ routing
 
+    def handles(self, kind: type) -> bool:
+        """Whether a component handles such messages from neighbours, and not the routing family."""
+
     def send(self, peer: NodeId, message: Any, effects: list[Effect], now: float) -> None:
         """Send a message to a neighbour, exactly once and in order."""
 

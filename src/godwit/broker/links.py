@@ -13,6 +13,9 @@ acknowledgements may wait for `ack_s`, which is taken off as far as the quickest
 An end that has lost its disk comes back as another *incarnation*. The other end sees that in the `Hello`, starts its
 numbers anew and reports what was never acknowledged, so that the routing family can tell the newcomer again.
 
+An end whose disk has lost the last inputs does not know that it has. The other end does: it has received what was never
+sent, or was acknowledged what never came (`knows_more`). Then this end begins another life, too (`lost_tail.py`).
+
 *Rules.*
 1. `received` is the last number handled in order; no number is handed on twice, none is left out.
 2. A message leaves the outbox when it is acknowledged, given up (`give_up`), or when the peer has forgotten everything;
@@ -30,7 +33,7 @@ from typing import cast
 
 import msgspec
 
-from godwit.broker.effects import Effect, Send, StartTimer, StopTimer, Trace
+from godwit.broker.effects import Close, Effect, Send, StartTimer, StopTimer, Trace
 from godwit.broker.messages import Ack, Frame, Hello, Message, NodeId, Packet, Publish
 from godwit.broker.state_types import AnyMessage
 from godwit.errors import PeerFault
@@ -65,6 +68,7 @@ class LinkEndState(msgspec.Struct, frozen=True, omit_defaults=True):
     fault: str | None = None
     outbox: tuple[AnyMessage, ...] = ()
     first: int = 1
+    acknowledged_up_to: int = 0
     sent: int = 0
     in_flight: int = 0
     acknowledged_since_timer: bool = False
@@ -96,6 +100,7 @@ class Link:
         # sending
         self.outbox: deque[Message] = deque()  # unacknowledged; the first has number `first`
         self.first = 1
+        self.acknowledged_up_to = 0  # the last number that this life of the peer has acknowledged
         self.sent = 0  # the last number that was ever sent to this life of the peer
         self.in_flight = 0  # how many of the outbox, from its start, were sent on this connection
         self.silence_s = config.resend_s
@@ -149,15 +154,34 @@ class Link:
         return undelivered
 
     def _hello(self, *, heard: bool) -> Hello:
-        return Hello(self.incarnation, self.peer_incarnation, self.received, self.first, heard)
+        told = self.acknowledged_up_to
+        return Hello(self.incarnation, self.peer_incarnation, self.received, self.first, heard, told)
+
+    def knows_more(self, hello: Hello) -> bool:
+        """Whether the peer knows of something between us that we do not: then we have lost our last inputs."""
+        if not self.connected or not _is_well_formed(hello):
+            return False
+        if hello.knows != self.incarnation:  # or of a later life of ours, in which we have met
+            return hello.knows > self.incarnation and self.peer_incarnation != 0
+        has_forgotten = self.peer_incarnation not in (0, hello.incarnation)  # or we, that we met this life of it
+        sent, received = (0, 0) if has_forgotten else (max(self.sent, self.first - 1), self.received)
+        return hello.received > sent or hello.acknowledged > received
+
+    def begin_life(self, incarnation: int, reason: str, now: float) -> tuple[list[Effect], list[Message]]:
+        """Be an end that never met its peer, in another life of ours; what the peer may not have got."""
+        effects: list[Effect] = [Close(self.peer, reason), *self.on_down(now)] if self.connected else []
+        undelivered = list(self.outbox)
+        state = LinkEndState(self.config.resend_s, round_trip_s=self.round_trip_s)
+        self.incarnation = incarnation
+        self.restore(state)
+        return effects, undelivered
 
     def on_hello(self, hello: Hello, now: float) -> tuple[list[Effect], bool, list[Message] | None]:
         """The peer's greeting: effects, whether it has just opened the link, and what a peer without memory has missed.
 
         A greeting to a past life of ours does not open the link: the peer numbers from 1 once it has heard of this one.
         """
-        numbers = (hello.incarnation, hello.knows, hello.received, hello.first)
-        if not self.connected or min(numbers) < 0 or not hello.incarnation or not hello.first:
+        if not self.connected or not _is_well_formed(hello):
             raise PeerFault(f"a Hello that no broker sends: {hello}")
         has_forgotten = self.peer_incarnation not in (0, hello.incarnation)
         if hello.knows == self.incarnation:
@@ -168,6 +192,7 @@ class Link:
                 undelivered = list(self.outbox)
                 self.outbox.clear()
                 self.first, self.sent, self.in_flight, self.timed = 1, 0, 0, None
+                self.acknowledged_up_to = 0
             self.peer_incarnation = hello.incarnation
             self.received = 0
             self.early.clear()
@@ -252,6 +277,7 @@ class Link:
             for _ in range(count):
                 self.outbox.popleft()
         self.first += count
+        self.acknowledged_up_to = number
         self.in_flight = max(self.in_flight - count, 0)
         self.silence_s = self.config.resend_s
         self.acknowledged_since_timer = True
@@ -355,6 +381,12 @@ class Link:
             setattr(self, name, getattr(state, name))
         self.outbox = deque(cast(tuple[Message, ...], state.outbox))
         self.early = cast(dict[int, Message], dict(state.early))
+
+
+def _is_well_formed(hello: Hello) -> bool:
+    numbers = (hello.incarnation, hello.knows, hello.received, hello.first, hello.acknowledged)
+    are_numbers = all(type(number) is int and number >= 0 for number in numbers)
+    return are_numbers and hello.incarnation > 0 and hello.first > 0
 
 
 def _check_sent(number: int, sent: int) -> None:

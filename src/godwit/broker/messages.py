@@ -299,6 +299,7 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
     received: int  # the last number of that incarnation that I have handled
     first: int  # the lowest number I may send again: what is below was given up
     heard: bool  # whether yours has come on this connection: if not, say it again
+    acknowledged: int = 0  # the last number of mine that you have acknowledged in that incarnation
 
 
 class Frame(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -368,6 +369,8 @@ class Receipt(msgspec.Struct, frozen=True):
     lost_more: int = 0  # so many more than `lost` has room for
     session_lost: bool = False  # the broker has forgotten the session: what came since `received` is gone
     number: int = 0  # receipts of a session count 1, 2, 3, …
+    lost_since: float | None = None  # the broker lost its last inputs: of what was acknowledged after this time some
+    # may be lost; 0: not known since when; None: nothing of that kind
 
 
 class SessionState(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ subscriptions. `tree.py` and `graph.py` are the two families; `families.py` has 
 3. A message that no honest neighbour sends raises `PeerFault`, before anything is changed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -103,6 +103,13 @@ class Routing(Protocol):
 
     def on_peer_forgot(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
         """`peer` came back without its memory: `undelivered` was never acknowledged, and is queued no longer."""
+
+    def begin_life(self, incarnation: int, undelivered: Mapping[NodeId, list[Message]], now: float) -> list[Answer]:
+        """The disk has lost what came last: go on as another life, with links that begin anew and are down.
+
+        All is told to everybody again, and what others told stays in force until they have told it again.
+        `undelivered`: what was not acknowledged, by neighbour; it is queued no longer.
+        """
 
     def on_link_dead(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
         """The link to `peer` has been closed for so long that it is given up, and so is what was queued for it."""

@@ -50,7 +50,7 @@ DWELL_MARGIN = 0.5  # of the shortest of them, to be on the safe side
 
 COPIED = (
     "connection", "attempt", "mode", "named", "ends_at", "linger_s", "accepted", "has_advertised",
-    "context_since", "dwells", "dwell_s", "has_published", "suppressed", "lost_more",
+    "context_since", "dwells", "dwell_s", "has_published", "suppressed", "lost_more", "lost_since",
 )  # fmt: skip
 """The fields of a session that stand in its state as they are."""
 
@@ -98,6 +98,7 @@ class StoredSessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     settled: Receipt = NO_RECEIPT
     told: Receipt = NO_RECEIPT
     accepted_then: int = 0
+    lost_since: float | None = None
 
 
 class Session:
@@ -106,7 +107,8 @@ class Session:
     __slots__ = (
         "_accepted_then", "_settled", "_told", "_whole", "accepted", "advertisements", "asserted", "attempt",
         "chain", "client", "connection", "context", "context_since", "dwell_s", "dwells", "ends_at", "exact",
-        "has_advertised", "has_published", "linger_s", "lost", "lost_more", "mode", "name", "named", "notes",
+        "has_advertised", "has_published", "linger_s", "lost", "lost_more", "lost_since", "mode",
+        "name", "named", "notes",
         "queue", "refusals", "seen", "subscriptions", "suppressed",
     )  # fmt: skip
 
@@ -139,6 +141,7 @@ class Session:
         self.suppressed = 0
         self.lost: list[tuple[str, int]] = []  # since the last receipt that is known to have come, at most so many
         self.lost_more = 0
+        self.lost_since: float | None = None  # the broker has lost what came then, and no receipt that came says so
         self._settled = NO_RECEIPT  # all that receipts which came have said, added up
         self._told = NO_RECEIPT  # the same with the last receipt, which may have come or not
         self._accepted_then = 0  # when the last receipt was written
@@ -247,6 +250,7 @@ class Session:
             settled=self._settled,
             told=self._told,
             accepted_then=self._accepted_then,
+            lost_since=self.lost_since,
         )
 
     @classmethod
@@ -346,7 +350,7 @@ class Session:
         """The client has got receipt `number`, and the refusals told before it."""
         told = self._told
         if number == told.number > self._settled.number:
-            self._settled = told
+            self._settled, self.lost_since = told, None
             del self.lost[: len(told.lost)]
             self.lost_more -= told.lost_more
             while self.refusals and self.refusals[0].number <= self._accepted_then:
@@ -368,6 +372,7 @@ class Session:
             lost_more=self.lost_more,
             session_lost=session_lost,
             number=number,
+            lost_since=self.lost_since,
         )
 
     def gone(self) -> list[Effect]:

@@ -31,12 +31,13 @@ with the reason and call `detach`.
 10. What the server asserts of a client's context (`BrokerConfig.asserted`) nobody else says: a `Context` with it is
    refused, and events bear what the driver of the publisher's connection vouches for, whatever they bore before. A
    session without a connection keeps what was vouched for last.
+11. A client has got more than its session sent: the broker has lost its last inputs. The session goes on under another
+   name, and its receipt says so. (`lost_tail.py`)
 
 *Paper.* [mobile §3.1] queueing for a user who is out of reach; [mobile §4.3] queue purging, duplicates;
 [rebeca §4] no move-out is needed; [motion §2.1] subscriptions expire by themselves (M5).
 
-*Departures.* Acknowledgements of requests are not gathered: one for each. A subscription that expires stops taking
-events in; what it let in before is still delivered.
+*Departures.* Each request is acknowledged by itself. What a subscription let in before it expired is still delivered.
 """
 
 from collections.abc import Iterable, Iterator
@@ -126,7 +127,7 @@ class Sessions:
         self.asserted = asserted  # what of contexts no client says itself
         self._stamps = tuple((name, intern(SENDER + name)) for name in asserted)
         self._vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is
-        self._prefix = f"{broker}/{incarnation}/"
+        self.incarnation = incarnation  # names are made with it
         self._made = 0
         self._sessions: dict[NodeId, Session] = {}
         self.quotas = UserQuotas()
@@ -234,8 +235,7 @@ class Sessions:
             session = self._sessions[message.client] = self.new(message.client)
             self.quotas.add(session)
         elif is_known and message.received > session.queue.sent_up_to:
-            last = session.queue.sent_up_to
-            raise PeerFault(f"Attach.received is {message.received}, but the last delivery that was sent is {last}")
+            is_known, session.name, session.lost_since = False, self.new_name(), session.lost_since or 0.0  # rule 11
         session.set_asserted(self.vouched(connection), self.binding)
         return self._resume(session, connection, message, now, fresh=fresh, is_known=is_known)
 
@@ -276,7 +276,7 @@ class Sessions:
     def new_name(self) -> str:
         """A name that no other session has."""
         self._made += 1
-        return f"{self._prefix}{self._made}"
+        return f"{self.broker}/{self.incarnation}/{self._made}"
 
     def detach(self, connection: str, now: float) -> list[Effect]:
         """A connection is gone; its session stays for a while. A connection without a session is no fault."""

@@ -1,4 +1,4 @@
-"""The components that every broker has: shared tables, groups, retained events, quenching, and load shedding."""
+"""The components that every broker has: shared tables, groups, retained events, quenching, load shedding, lost tails."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Gossip, TableLim
 from godwit.broker.groups import Groups
 from godwit.broker.limits import Limits
 from godwit.broker.load_shedding import LoadShedding
+from godwit.broker.lost_tail import LostTail
 from godwit.broker.messages import NodeId
 from godwit.broker.quenching import Quenching
 from godwit.broker.retained import Retained
@@ -25,6 +26,7 @@ class StandardComponents(NamedTuple):
     retained: Retained
     gossip: Gossip
     load_shedding: LoadShedding
+    lost_tail: LostTail
 
 
 def standard_components(name: NodeId, limits: Limits) -> StandardComponents:
@@ -35,4 +37,4 @@ def standard_components(name: NodeId, limits: Limits) -> StandardComponents:
         GROUPS: TableLimit(MEMBERS_KNOWN_MAX, TABLE_BYTES_MAX),
     }
     gossip = Gossip(name, bounds)
-    return StandardComponents(Groups(gossip), Quenching(), Retained(gossip), gossip, LoadShedding())
+    return StandardComponents(Groups(gossip), Quenching(), Retained(gossip), gossip, LoadShedding(), LostTail())

@@ -28,8 +28,7 @@ subscriptions and advertisements need not think of it: most trees have `NoFurthe
 about a.sender. Unadvertising and unsubscribing are ours.
 """
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -91,6 +90,7 @@ class TreeState(msgspec.Struct, frozen=True, tag=True):
     told_all: dict[str, tuple[NodeId, ...]]
     held: tuple[tuple[NodeId, Event], ...]
     further: AnyState
+    maker: str = ""
 
 
 class TreeRouting:
@@ -114,7 +114,7 @@ class TreeRouting:
         self.in_subs: Entries = {source: {} for source in (HERE, *self.neighbours)}
         self.in_ads: Entries = {source: {} for source in (HERE, *self.neighbours)}
         self.maker = f"{name}/{incarnation}"  # an id of this life must not replace one of a past life still in force
-        self.new_outgoing = partial(reduction_of(reduction), self.maker, excess_max)
+        self._reduction, self._excess_max = reduction_of(reduction), excess_max
         self.out_subs: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.out_ads: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.matcher = CachingMatcher()
@@ -127,6 +127,10 @@ class TreeRouting:
         self.held: list[tuple[NodeId, Event]] = []
         self.further: FurtherEntries = NoFurtherEntries() if further is None else further
         self.further.join(self)
+
+    def new_outgoing(self) -> Outgoing:
+        """The table of what a neighbour is told, while it has been told nothing."""
+        return self._reduction(self.maker, self._excess_max)
 
     # ------------------------------------------------------------ subscriptions
 
@@ -335,6 +339,23 @@ class TreeRouting:
         answers += self._sync_others()
         return answers + [Forward(peer, message) for message in undelivered if type(message) is Publish]
 
+    def begin_life(self, incarnation: int, undelivered: Mapping[NodeId, list[Message]], now: float) -> list[Answer]:
+        """Be as a broker without memory to every neighbour, but keep what they told until they have told it anew."""
+        self.maker = f"{self.name}/{incarnation}"
+        self.awaiting[SUBSCRIPTIONS] = dict.fromkeys(self.neighbours)
+        self.awaiting[ADVERTISEMENTS] = dict.fromkeys(self.neighbours if self.advertised else ())
+        for told in self.told_all.values():
+            told.clear()
+        for n in self.neighbours:
+            self.out_ads[n], self.out_subs[n] = self.new_outgoing(), self.new_outgoing()
+            for source in (source for source in self.in_subs if source != n):
+                for id, filter in self.in_ads[source].items():
+                    self.out_ads[n].add((source, id), id, filter)
+                for id, filter in self.in_subs[source].items():
+                    if self.concerns(filter, n):
+                        self.out_subs[n].add((source, id), id, filter)
+        return [answer for n in self.neighbours for answer in self.on_peer_forgot(n, undelivered.get(n, ()), now)]
+
     def _known_from(self, peer: NodeId) -> list[tuple[str, EntryId]]:
         """All that `peer` has told us."""
         subscriptions = [(SUBSCRIPTIONS, id) for id in self.in_subs[peer]]
@@ -458,11 +479,13 @@ class TreeRouting:
             {what: tuple(names) for what, names in self.told_all.items()},
             tuple(self.held),
             self.further.snapshot(),
+            self.maker,
         )
 
     def restore(self, state: TreeState) -> None:
         """Have the tables of a broker of this name and these settings."""
         self.neighbours = tuple(source for source in state.in_subs if source != HERE)
+        self.maker = state.maker or self.maker
         self.in_subs = {source: dict(entries) for source, entries in state.in_subs.items()}
         self.in_ads = {source: dict(entries) for source, entries in state.in_ads.items()}
         self.out_subs, self.out_ads = ({n: self.new_outgoing() for n in self.neighbours} for _ in range(2))

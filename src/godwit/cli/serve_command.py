@@ -56,6 +56,12 @@ def serve(
         str | None,
         typer.Option(metavar="memory|relaxed|full", help="Which crashes the journal survives (default: relaxed)."),
     ] = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss", help="Start even though the journal has lost data; neighbours and clients are told."
+        ),
+    ] = False,
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="Least severe level to log: debug, info, warning or error.")
     ] = None,
@@ -85,7 +91,7 @@ def serve(
         neighbours or [],
         changes or [],
     )
-    _run(load(file, os.environ, flags))
+    _run(load(file, os.environ, flags), accept_loss=accept_loss)
 
 
 def check_config(
@@ -141,7 +147,7 @@ def _flags(
 # ---------------------------------------------------------------- running
 
 
-def _run(configuration: "Configuration") -> None:
+def _run(configuration: "Configuration", *, accept_loss: bool) -> None:
     """Serve until a signal comes."""
     import asyncio
 
@@ -151,7 +157,7 @@ def _run(configuration: "Configuration") -> None:
     _have_room(configuration)
     tune_garbage_collector()
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
-        runner.run(_serve(configuration))
+        runner.run(_serve(configuration, accept_loss=accept_loss))
 
 
 def _have_streams() -> None:
@@ -192,13 +198,13 @@ def _new_loop() -> Any:
     return uvloop.new_event_loop
 
 
-async def _serve(configuration: "Configuration") -> None:
+async def _serve(configuration: "Configuration", *, accept_loss: bool) -> None:
     import asyncio
     import signal
 
     from godwit.runtime.broker_server import BrokerServer
 
-    broker_server = BrokerServer(configuration)
+    broker_server = BrokerServer(configuration, accept_loss=accept_loss)
     stop = asyncio.Event()
 
     def on_signal(number: int) -> None:

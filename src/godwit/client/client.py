@@ -70,6 +70,7 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from godwit.client.after_loss import AfterLoss, wants
 from godwit.client.broker_message_checks import CHECKS
 from godwit.client.client_config import ClientConfig, Refusal
 from godwit.client.connection_log import ConnectionLog
@@ -79,7 +80,7 @@ from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import as_filter
-from godwit.filters.references import LOCATION, is_open
+from godwit.filters.references import LOCATION
 from godwit.filters.values import Value
 from godwit.mobility.attach_policies.carry import SEEN_WINDOW
 from godwit.mobility.modes import MODES
@@ -130,6 +131,7 @@ class Client:
         window = max(config.seen_window, SEEN_WINDOW) if config.mode == "carry" else config.seen_window
         self._seen = Seen(window, config.seen_publishers_max)
         self._log = ConnectionLog()  # mode carry
+        self._after_loss = AfterLoss()
 
     # ------------------------------------------------------------ what the application asks for
 
@@ -415,6 +417,8 @@ class Client:
         if self.is_attached:
             raise PeerFault("Attached for the second time on one connection")
         resumed = not message.fresh and message.session == self.session
+        if message.accepted < self._numbered - len(self._under_way):  # less than it had: it has lost its last inputs
+            resumed = False
         for refused in self._early if resumed else ():
             self.on_refused(refused, now)
         self._early.clear()
@@ -426,6 +430,7 @@ class Client:
         self._origin, self._renewed_at = message.origin, message.renewed_at
         self.receipts.append(message.receipt)
         self._receipt = message.receipt.number
+        self._after_loss.begin(is_on=message.receipt.lost_since is not None)
         if resumed:
             self._acknowledged(message.accepted)
             effects = self._heed_quench()  # which came before this, and after whatever was accepted
@@ -529,10 +534,13 @@ class Client:
         self._received = message.number
         effects: list[Effect] = []
         names = message.subscriptions
-        if self.config.mode == "naive":  # it takes whatever any session has, but for what it does not want any more
-            names = tuple(name for name in names if self._wants(name, message.event))
-            is_new = names != ()
-        else:
+        is_naive = self.config.mode == "naive"  # it takes what any session has, but for what it does not want any more
+        if is_naive or self._after_loss.is_on:
+            for wish in self._after_loss.unknown(self.name, message, self.wanted):
+                effects += self._wait(wish)
+            names = tuple(name for name in names if wants(self.wanted, name, message.event))
+        is_new = names != ()
+        if is_new and not is_naive:
             is_retained = message.event.attributes.get("retained") is True  # asked for, whether it came before or not
             is_new = is_retained or self._seen.add(message.event.publisher, message.event.sequence)
         if is_new:
@@ -549,11 +557,6 @@ class Client:
         if self._unconfirmed >= self.config.confirm_every:
             return [StopTimer(CONFIRM_TIMER), *self._confirmed()]
         return [StartTimer(CONFIRM_TIMER, now + self.config.confirm_after_s)] if self._unconfirmed == 1 else []
-
-    def _wants(self, name: str, event: Event) -> bool:
-        """Whether a subscription is still there and matches, as far as can be told here."""
-        wish = self.wanted.get(("subscription", name))
-        return isinstance(wish, Subscribe) and (is_open(wish.filter) or wish.filter.matches(event))
 
     def _confirmed(self) -> list[Effect]:
         self._unconfirmed = 0

@@ -83,6 +83,7 @@ def mobile_broker(
             *further_components(config.components),
             standard.gossip,
             standard.load_shedding,
+            standard.lost_tail,
         ],
         make_routing=None if followed is None else partial(tree_family, further=followed),
     )

@@ -50,7 +50,14 @@ from godwit.trace import Record
 
 __all__ = ["BrokerServer", "RunningListener"]
 
-LOGGED = {"fault": "warning", "lost": "warning", "died": "warning", "refused": "info", "session_ended": "debug"}
+LOGGED = {
+    "fault": "warning",
+    "lost": "warning",
+    "died": "warning",
+    "tail_lost": "warning",
+    "refused": "info",
+    "session_ended": "debug",
+}
 """The kinds of records that are logged, and at which level."""
 
 NO_MODEL = MovementModel({}).to_text()
@@ -70,9 +77,10 @@ class RunningListener(NamedTuple):
 class BrokerServer:
     """One broker: `start`, then `stop`."""
 
-    def __init__(self, configuration: Configuration, log: Log | None = None) -> None:
+    def __init__(self, configuration: Configuration, log: Log | None = None, *, accept_loss: bool = False) -> None:
         said = configuration.settled.log
         self.configuration = configuration
+        self.accept_loss = accept_loss  # of what the journal once had, and has not any more
         self.log = log if log is not None else make_log(said.level, said.format)
         self.listening: dict[str, Address] = {}
         self.missing: dict[str, str] = {}  # listeners that were left out, and why
@@ -143,8 +151,9 @@ class BrokerServer:
             new = configuration.made(new_incarnation())
             self._log_model(new)
             return Node(lambda: _machine(new), on_record=self._on_record, on_trouble=self._on_trouble)
-        journal = Journal(configuration.folder, configuration.name, durability)
+        journal = Journal(configuration.folder, configuration.name, durability, accept_loss=self.accept_loss)
         try:
+            self._log_loss(journal)
             wanted = configuration.made(journal.incarnation)
             self._log_model(wanted)
             made = _recalled(journal, "made")
@@ -159,6 +168,7 @@ class BrokerServer:
                 )
             first = made
             node = Node(lambda: _machine(first), journal, on_record=self._on_record, on_trouble=self._on_trouble)
+            await node.quiet()  # a machine that has lost something has been told
             resettled = _resettled(wanted)
             if _resettled(now) != resettled:
                 node.tell(resettled)
@@ -173,6 +183,13 @@ class BrokerServer:
             raise JournalError(
                 f"{journal.folder} cannot be replayed by this version: {type(error).__name__}: {error}"
             ) from error
+
+    def _log_loss(self, journal: Journal) -> None:
+        """What the journal has lost is said once, when it is gone on without it."""
+        loss = journal.loss
+        if loss is not None:
+            goes_on = "as a new incarnation, with all that is left" if loss.incarnation else "with an empty journal"
+            self.log.warning("journal loss", reason=loss.missing, batches=loss.batches, goes_on=goes_on)
 
     def _log_model(self, made: MachineSettings) -> None:
         """A model of other places than brokers would predict nothing, and say nothing."""

@@ -23,6 +23,8 @@ from godwit.errors import JournalError
 from godwit.event_log import EventLog
 from godwit.filters.events import Event
 from godwit.runtime.journal import FILE, about, check_format
+from godwit.runtime.journal_checks import BatchDamage, verified
+from godwit.runtime.journal_marks import first_chain
 from godwit.runtime.node import ENTRIES
 from godwit.runtime.wire import NATIVE
 
@@ -51,27 +53,27 @@ def events_in(journal: Path) -> Iterator[Event]:
     file = journal / FILE if journal.is_dir() else journal
     if not file.is_file():
         raise JournalError(f"there is no journal in {journal}: no {FILE}")
-    check_format(file, about(file))
+    known = about(file)
+    check_format(file, known)
     try:
         disk = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
         try:
             disk.execute("BEGIN")  # one moment of a journal that is being written
-            for number, data, checksum in disk.execute("SELECT * FROM snapshots ORDER BY number DESC LIMIT 1"):
-                yield from _waiting(_checked(file, f"snapshot {number}", data, checksum))
-            for number, data, checksum in disk.execute("SELECT * FROM batches ORDER BY number"):
-                for entry in ENTRIES.decode(_checked(file, f"batch {number}", data, checksum)):
+            start, chain = 0, first_chain(int(known["incarnation"]))
+            select = "SELECT number, data, checksum, chain FROM snapshots ORDER BY number DESC LIMIT 1"
+            if (row := disk.execute(select).fetchone()) is not None:
+                start, snapshot, checksum, chain = row
+                if crc32(snapshot) != checksum:
+                    raise JournalError(f"{file}: snapshot {start} is not as it was written")
+                yield from _waiting(snapshot)
+            for _, _, data, _ in verified(disk, start, chain):
+                for entry in ENTRIES.decode(data):
                     if entry.kind in ("heard", "arrived"):
                         yield from _within(NATIVE.decode(entry.data))
         finally:
             disk.close()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, BatchDamage) as error:
         raise JournalError(f"{file}: {error}") from None
-
-
-def _checked(file: Path, what: str, data: bytes, checksum: int) -> bytes:
-    if crc32(data) != checksum:
-        raise JournalError(f"{file}: {what} is not as it was written")
-    return data
 
 
 def _waiting(snapshot: bytes) -> Iterator[Event]:

@@ -54,6 +54,7 @@ METRICS: dict[str, str] = {
     "godwit_journal_lag_inputs": "Inputs that are handled and wait for the disk to be asked.",
     "godwit_journal_written_bytes_total": "Bytes of batches written.",
     "godwit_journal_bytes": "Bytes of batches since the last snapshot.",
+    "godwit_journal_losses_total": "Losses that the journal has had, and was gone on from.",
     "godwit_journal_failing": "1 while the disk fails and nothing is taken in.",
     "godwit_pending_inputs": "Inputs that wait for their turn.",
     "godwit_memory_bytes": "Bytes held for clients and peers, by what holds them.",
@@ -177,6 +178,7 @@ class Metrics(Collector):
         yield _gauge("godwit_journal_lag_inputs", value=node.unsafe)
         yield _counter("godwit_journal_written_bytes", self._activity.written)
         yield _gauge("godwit_journal_bytes", value=0 if journal is None else journal.bytes_since_snapshot)
+        yield _counter("godwit_journal_losses", 0 if journal is None else journal.losses)
         yield _gauge("godwit_journal_failing", value=int(bool(node.trouble)))
 
 

@@ -22,6 +22,9 @@ and connection which it thinks open is gone. Links and sessions say again what w
 5. The clock never goes back: the machine's time is the later of the wall clock and what it was told last.
 6. A turn is bounded: the loop reads, writes and answers others between two turns, whatever waits. A peer whose line is
    long is not read until it is short again.
+7. A machine whose journal has lost its last batches is told so, with the first inputs that are written then.
+8. When a batch cannot be appended, a snapshot of the machine, which has handled it, is tried in its place: a disk that
+   is full has a reserve for that.
 
 *Profile.* See BENCHMARKS.md. One joined write for each peer and turn is what decides at fan-out.
 """
@@ -48,6 +51,7 @@ from godwit.broker.effects import (
     Send,
     StartTimer,
     StopTimer,
+    TailLost,
     Tell,
     TimerDue,
     TimerKey,
@@ -59,6 +63,7 @@ from godwit.errors import JournalError, SnapshotError
 from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.clock import SYSTEM, Clock, Timer
 from godwit.runtime.intake import Intake
+from godwit.runtime.journal_checks import Loss
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record
 
@@ -110,12 +115,18 @@ class Disk(Protocol):
     number: int
     bytes_since_snapshot: int
     snapshot_bytes: int
+    losses: int  # times that something was lost and gone on without
+    is_cramped: bool  # a snapshot is due, for want of room
+    loss: Loss | None  # what it had and has not any more, until a batch is appended
 
     def append(self, data: bytes) -> int:
         """Write a batch; its number, once it is safe."""
 
     def snapshot(self, number: int, data: bytes) -> None:
-        """The machine as it was after batch `number`: what is older goes."""
+        """The machine as it was after batch `number`: what is older goes.
+
+        One number more than there are batches stands for inputs that could not be appended: the machine has them.
+        """
 
     def last_snapshot(self) -> tuple[int, bytes] | None:
         """The number of the last batch in it, and the machine."""
@@ -190,6 +201,7 @@ class Node:
         self._is_faulty = False  # the machine is, and must be made again
         self._has_held = False  # inputs back, and peers may not be read
         self._snapshot_bytes = SNAPSHOT_BYTES  # so much is written before the next one
+        self._failures = 0  # of the disk, since it last worked
         self._is_closing = False
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
@@ -324,11 +336,13 @@ class Node:
             if not self.trouble:
                 self._on_trouble(str(error))
             self.trouble = str(error) or type(error).__name__
-            self._clock.call_later(RETRY_S, self._append, batch, effects)
-            if self._is_closing:  # nothing of it was acknowledged
-                self._quiet.set()
+            self._failures += 1
+            if self._failures & (self._failures - 1) == 0 and not self._is_closing:  # now, and ever more rarely
+                self._snapshot_instead(batch, effects)
+                return
+            self._try_again(batch, effects)
             return
-        self.trouble = ""
+        self.trouble, self._failures = "", 0
         if self.watch is not None:
             self.watch.on_written(max(0.0, self._clock.time() - self.writing_since), len(batch))
         self._is_writing, self.writing_since = False, 0.0
@@ -339,6 +353,40 @@ class Node:
             self._write()
         elif self._is_snapshot_due():
             self._snapshot()
+        self._go_on()
+
+    def _try_again(self, batch: bytes, effects: list[Effect]) -> None:
+        self._clock.call_later(RETRY_S, self._append, batch, effects)
+        if self._is_closing:  # nothing of it was acknowledged
+            self._quiet.set()
+
+    def _snapshot_instead(self, batch: bytes, effects: list[Effect]) -> None:
+        """A batch cannot be appended. Where the disk is full, a snapshot that has it makes room. (rule 8)"""
+        journal, writer = self._journal, self._writer
+        assert journal is not None
+        assert writer is not None
+        timers = dict(self._asked)
+        for effect in (*effects, *self._effects):  # of all that the machine has handled
+            if isinstance(effect, StartTimer):
+                timers[effect.key] = effect.at
+            elif isinstance(effect, StopTimer):
+                timers.pop(effect.key, None)
+        data = self._packed(timers)
+        done = self._loop.run_in_executor(writer, journal.snapshot, journal.number + 1, data)
+        done.add_done_callback(lambda done: self._on_snapshot_instead(done, batch, effects))
+
+    def _on_snapshot_instead(self, done: "asyncio.Future[None]", batch: bytes, effects: list[Effect]) -> None:
+        if done.cancelled() or self._is_closed:
+            return
+        if done.exception() is not None:
+            self._try_again(batch, effects)
+            return
+        self.trouble, self._failures = "", 0
+        self._is_writing, self.writing_since = False, 0.0
+        self._entries.clear()
+        self._carry_out([*effects, *self._taken_effects()])
+        if self._is_faulty:
+            self._start_again()
         self._go_on()
 
     def _go_on(self) -> None:
@@ -357,22 +405,25 @@ class Node:
     def _is_snapshot_due(self) -> bool:
         journal = self._journal
         assert journal is not None
-        return journal.bytes_since_snapshot > max(self._snapshot_bytes, journal.snapshot_bytes)
+        return journal.is_cramped or journal.bytes_since_snapshot > max(self._snapshot_bytes, journal.snapshot_bytes)
 
     def _snapshot(self) -> None:
         """Write the whole machine. Inputs wait meanwhile, in memory and on the wire."""
         journal, writer = self._journal, self._writer
         assert journal is not None
         assert writer is not None
-        asked = dict(self._asked)
-        due = self._intake.line(TIMERS)
-        for input, _ in () if due is None else due.inputs:  # and not heard of yet: it must come due again if we die now
-            if isinstance(input, TimerDue):
-                asked.setdefault(input.key, self.now)
-        data = pack(self.machine, DriverState(asked, open_ends(self._open), self.now))
+        data = self._packed(dict(self._asked))
         self._is_writing = True
         done = self._loop.run_in_executor(writer, journal.snapshot, journal.number, data)
         done.add_done_callback(self._on_snapshot)
+
+    def _packed(self, timers: dict[TimerKey, float]) -> bytes:
+        """The machine as it is, with these timers running."""
+        due = self._intake.line(TIMERS)
+        for input, _ in () if due is None else due.inputs:  # and not heard of yet: it must come due again if we die now
+            if isinstance(input, TimerDue):
+                timers.setdefault(input.key, self.now)
+        return pack(self.machine, DriverState(timers, open_ends(self._open), self.now))
 
     def _on_snapshot(self, done: "asyncio.Future[None]") -> None:
         if done.cancelled() or self._is_closed:
@@ -382,6 +433,7 @@ class Node:
         if (error := done.exception()) is not None:  # the batches are still there: nothing is lost
             assert self._journal is not None
             self._snapshot_bytes = 2 * self._journal.bytes_since_snapshot
+            self._journal.is_cramped = False  # until it is looked for again
             self._on_trouble(f"no snapshot could be written: {error}")
         if self._entries:
             self._write()
@@ -413,6 +465,8 @@ class Node:
             self._start(key, at)
         for end in list(self._open):
             self.tell(end)
+        if journal.loss is not None and journal.loss.incarnation:  # rule 7
+            self.tell(TailLost(journal.loss.incarnation, journal.loss.since))
 
     def _on_fault(self, input: Input | None, error: Exception, line: str) -> None:
         """The machine has a fault. (rule 3)"""
@@ -569,7 +623,7 @@ def _input(entry: JournalEntry) -> Input:
 
 _DECODERS: dict[str, Any] = {
     kind.__name__: msgspec.msgpack.Decoder(kind)
-    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured, ShedLoad)
+    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured, ShedLoad, TailLost)
 }
 
 

@@ -524,9 +524,16 @@ class NativeServer:
         """Try again after a while, unless there is a link."""
         if peer in self.node.ports or self._is_closed:
             return
+        if self._was_accepted(peer):
+            self._waits.pop(peer, None)
         wait_s = self._waits.get(peer, REDIAL_FIRST_S)
         self._waits[peer] = min(2 * wait_s, REDIAL_MAX_S)
         self._dial(peer, wait_s)
+
+    def _was_accepted(self, peer: str) -> bool:
+        """Whether the link that has just ended was open: one that is refused each time is dialled ever more slowly."""
+        links = getattr(self.node.machine, "links", {})
+        return peer in links and bool(links[peer].open)
 
     def link(self, connection: NativeConnection, intro: Intro, answer: str = "") -> None:
         """A neighbour is at the other end of a connection; `answer` shows it who we are."""
@@ -541,7 +548,6 @@ class NativeServer:
             self.node.tell(LinkDown(peer))
             older.close("there is a newer connection")
         connection.name, connection.is_link, connection.is_watched = peer, True, True
-        self._waits.pop(peer, None)
         self.hear_of(connection, intro)
         if not connection.dialled:
             connection.say(Intro(broker=self.name, token=answer, http=self.http))

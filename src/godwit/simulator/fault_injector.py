@@ -1,8 +1,9 @@
-"""The fault injector: links that break, brokers that crash with and without their disk, slow nodes, wrong clocks.
+"""The fault injector: links that break, brokers that crash, disks that lose, fill and slow down, wrong clocks.
 
 *Theory.* Faults are drawn before the run begins (`fault_plan.py`); each begins and ends at its time. Several may befall
 the same link or broker at once, so each counts how often its place is affected, and ends its effect when the last of
-them ends. A broker that loses its disk takes events and sessions with it: what is lost goes into the ledger.
+them ends. A broker that loses its disk takes events and sessions with it: what is lost goes into the ledger. So does
+what is in the last inputs of a disk that is rolled back, and nothing else.
 
 *Rules.*
 1. Every kind of fault is injected and ended here: `_begin` and `_end` match all of `FaultKind`, which the type checker
@@ -12,10 +13,11 @@ them ends. A broker that loses its disk takes events and sessions with it: what 
 
 from typing import TypeVar, assert_never
 
+from godwit.broker.lost_tail import LOST_TAIL
 from godwit.simulator.fault_plan import Fault, drawn_faults
 from godwit.simulator.in_flight import InFlight
 from godwit.simulator.ledger import Ledger
-from godwit.simulator.lost_disks import LostDisks
+from godwit.simulator.lost_disks import LostDisks, clients_within, events_within
 from godwit.simulator.network import Network
 from godwit.simulator.network_monitor import NetworkMonitor
 from godwit.simulator.population import Population
@@ -29,6 +31,7 @@ from godwit.trace import Record
 __all__ = ["FaultInjector"]
 
 RECONNECT_S = 0.2
+UNNOTICED_S = 20.0
 
 Place = TypeVar("Place")
 
@@ -64,6 +67,11 @@ class FaultInjector:
         self._blocked: dict[tuple[str, ...], int] = {}  # directions of links, by how many faults
         self._crashed: dict[str, int] = {}
         self._slow: dict[str, int] = {}
+        self._full: dict[str, int] = {}
+        self._slow_disks: dict[str, int] = {}
+        self._unnoticed_until = 0.0  # a disk has lost inputs, and nobody may know yet
+        self._rolled_back: dict[str, bool] = {}  # brokers that are down, and whether their disk tells what is missing
+        recorder.listen(("closed",), self._on_closed)
 
     def plan(self) -> None:
         """When each fault begins and ends."""
@@ -110,6 +118,15 @@ class FaultInjector:
             case "crash_diskless":
                 _count(self._crashed, where[0], 1)
                 self.lose_disk(where[0])
+            case "disk_rolled_back":
+                _count(self._crashed, where[0], 1)
+                self.roll_back(where[0])
+            case "disk_full":
+                _count(self._full, where[0], 1)
+                self._world.nodes[where[0]].is_full = True
+            case "disk_slow":
+                if _count(self._slow_disks, where[0], 1) == 1:
+                    self._world.nodes[where[0]].sync_s += self._settings.disk_slow_ms / 1_000
             case _:
                 assert_never(fault.kind)
         _count(self.counts, fault.kind, 1)
@@ -127,7 +144,12 @@ class FaultInjector:
             case "slow_node":
                 if _count(self._slow, where[0], -1) == 0:
                     self._world.nodes[where[0]].slow_s = 0.0
-            case "crash" | "crash_diskless":
+            case "disk_full":
+                self._world.nodes[where[0]].is_full = _count(self._full, where[0], -1) > 0
+            case "disk_slow":
+                if _count(self._slow_disks, where[0], -1) == 0:
+                    self._world.nodes[where[0]].sync_s -= self._settings.disk_slow_ms / 1_000
+            case "crash" | "crash_diskless" | "disk_rolled_back":
                 if _count(self._crashed, where[0], -1) == 0:
                     self.restart(where[0])
             case _:
@@ -153,9 +175,54 @@ class FaultInjector:
             self._lost_disks.lose_session(client)
         self._world.crash(name, keeps_disk=False)
 
+    def roll_back(self, name: str) -> None:
+        """A broker goes down, and its disk loses the last inputs: enter into the ledger what is lost with them.
+
+        Every second time the disk tells: otherwise neighbours and clients find out. Until they must have, no other disk
+        loses what they know by.
+        """
+        count = self._settings.rolled_back_inputs
+        if not self._world.nodes[name].alive:
+            return
+        is_told = self.counts.get("disk_rolled_back", 0) % 2 == 0 or self._settings.crash_diskless is not None
+        if not count or self._world.now < self._unnoticed_until:
+            self._world.crash(name, keeps_disk=True)
+            return
+        if not is_told:
+            self._unnoticed_until = self._world.now + UNNOTICED_S
+        self._lost_disks.has_lost_any = True
+        tail = self._world.tail(name, count)
+        for id in dict.fromkeys(id for input in tail for id in events_within(input)):
+            self._ledger.died.update((client, id) for client in self._population.homes)
+            self._recorder.record(name, Record("died", publisher=id[0], sequence=id[1], detail="rolled back"))
+        events = self._in_flight.events()
+        self._monitor.end_quiet()
+        self._lost_disks.lose(name)
+        for client in dict.fromkeys(client for input in tail for client in clients_within(input)):
+            if client in self._population.homes:
+                self._ledger.home_lost(client, self._world.now, events)
+                self._lost_disks.lose_session(client)
+        self._rolled_back[name] = is_told
+        self._world.crash(name, keeps_disk=True, loses=count)
+
+    def _on_closed(self, node: str, record: Record, now: float) -> None:
+        """A broker begins another life: whom it has let go comes again."""
+        if record.detail == LOST_TAIL:
+            for after_s in (RECONNECT_S, 10 * RECONNECT_S):
+                self._world.clock.call_at(now + after_s, self._come_again, node, record.peer)
+
+    def _come_again(self, broker: str, peer: str) -> None:
+        if peer in self._population.homes:
+            self._population.reconnect(peer)
+        else:
+            self._network.connect_links_of(broker)
+
     def restart(self, name: str) -> None:
         """A broker that is down starts again, and its neighbours and clients connect."""
-        self._world.restart(name)
+        is_rolled_back = name in self._rolled_back
+        self._world.restart(name, tail_lost=self._rolled_back.pop(name, False))
+        for id in self._in_flight.in_hand(name) if is_rolled_back else ():
+            self._ledger.entered(id, self._world.now)  # what had gone its way is sent again
         self._lost_disks.restarted(name)
         self._network.connect_links_of(name)
         for client in self._population.clients_at(name):

@@ -48,7 +48,7 @@ class InFlight:
         self._lost_disks = lost_disks
         self._ledger = ledger
         self._is_judged = scenario.run.judge
-        self._taken_lasts = scenario.faults.crash_diskless is None  # otherwise what was taken may be sent again
+        self._taken_lasts = not scenario.faults.lose_disks  # otherwise what was taken may be sent again
 
     def events(self) -> list[EventId]:
         """Every event that is under way anywhere, also on the disk of a broker that is down."""
@@ -82,6 +82,12 @@ class InFlight:
     def at_stake(self, name: str) -> dict[EventId, dict[str, None]]:
         """The events that a broker has in hand, and at which brokers each would be missed if they were lost with it."""
         return events_at_stake(self._network.broker(name), self._network.overlay, self._taken)
+
+    def in_hand(self, name: str) -> dict[EventId, None]:
+        """The events that a broker will send or deliver, whether they came before or not."""
+        broker = self._network.broker(name)
+        found = dict.fromkeys(events_on_the_way(broker, self._network.overlay, _nothing_taken))
+        return {**found, **dict.fromkeys(id for _, id in self.queued(name))}
 
     def queued(self, name: str) -> Iterator[tuple[str, EventId]]:
         """Client and event, for all that waits at a broker for its client's confirmation."""

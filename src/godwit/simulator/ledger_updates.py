@@ -9,6 +9,7 @@ happened: a record of a loss is excused by a lost disk, and breaks a law otherwi
 """
 
 from godwit.broker.effects import Notify
+from godwit.broker.lost_tail import LOST_TAIL
 from godwit.simulator.client_requests import ClientRequests
 from godwit.simulator.in_flight import InFlight
 from godwit.simulator.ledger import EventId, Ledger
@@ -98,7 +99,7 @@ class LedgerUpdates:
                 ledger.home_renewed(record.peer, now, self._in_flight.events())
             case "closed":
                 brokers = self._network.overlay.brokers
-                if record.peer in brokers and node in brokers:
+                if record.peer in brokers and node in brokers and record.detail != LOST_TAIL:
                     text = f"closed the link to {record.peer}: {record.detail}"
                     self._recorder.violate("nobody at fault", text, node)
 

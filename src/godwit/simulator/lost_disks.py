@@ -5,9 +5,16 @@
 2. A client is in `clients` from the loss of its session until it is attached again and everything is quiet.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
-__all__ = ["LostDisks"]
+import msgspec
+
+from godwit.broker.effects import Heard
+from godwit.broker.messages import Publish, Received, Request, Retain
+from godwit.filters.events import Event
+
+__all__ = ["LostDisks", "clients_within", "events_within"]
 
 
 class LostDisks:
@@ -33,3 +40,34 @@ class LostDisks:
     def forget_clients(self, is_attached: Callable[[str], bool]) -> None:
         """Those that are attached have been told, and have made their requests again."""
         self.clients = {name: None for name in self.clients if not is_attached(name)}
+
+
+# ---------------------------------------------------------------- what is in an input
+
+
+def events_within(input: Any) -> Iterator[tuple[str, int]]:
+    """The events that an input carries, however they are wrapped."""
+    return (value.id for value in _values(input) if isinstance(value, Event))
+
+
+def clients_within(input: Any) -> Iterator[str]:
+    """The clients that an input is about, besides events and confirmations: it may change their sessions."""
+    if isinstance(input, Heard):
+        message = input.message
+        is_event = isinstance(message, Request) and isinstance(message.wish, Publish | Retain)
+        if not is_event and not isinstance(message, Received):
+            yield input.connection.partition("#")[0]
+        return
+    for value in _values(input):
+        if isinstance(value, msgspec.Struct) and isinstance(client := getattr(value, "client", None), str):
+            yield client
+
+
+def _values(value: Any) -> Iterator[Any]:
+    yield value
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from _values(getattr(value, name))
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _values(each)

@@ -183,7 +183,7 @@ def with_mode(scenario: Scenario, mode: Any, rng: Random) -> Scenario:
 def takes_modes(scenario: Scenario) -> bool:
     """Whether subscribers roam where every mode keeps its promises (`scenario/roaming_section.py`)."""
     roaming, is_tree = scenario.clients.roaming, scenario.routing.family == "tree"
-    return roaming.is_on and roaming.who != "publishers" and is_tree and scenario.faults.crash_diskless is None
+    return roaming.is_on and roaming.who != "publishers" and is_tree and not scenario.faults.lose_disks
 
 
 def _with_contexts(scenario: Scenario, key: Key) -> Scenario:
@@ -223,7 +223,7 @@ def _with_contexts(scenario: Scenario, key: Key) -> Scenario:
 
 
 def _takes_hops(scenario: Scenario) -> bool:
-    return scenario.faults.crash_diskless is None and not scenario.clients.roaming.is_on
+    return not scenario.faults.lose_disks and not scenario.clients.roaming.is_on
 
 
 def _with_walking(scenario: Scenario, key: Key) -> Scenario:
@@ -331,6 +331,10 @@ def _faults(key: Key) -> Faults:
         partition_one_way=rate("partition_one_way", (0.1, 0.3), (0.5, 3.0)),
         crash=rate("crash", (0.1, 0.3), (0.2, 2.0)),
         crash_diskless=rate("crash_diskless", (0.05, 0.1), (0.2, 2.0)),
+        disk_rolled_back=rate("disk_rolled_back", (0.05, 0.2), (0.2, 2.0)),
+        rolled_back_inputs=key("rolled_back_inputs").choice((1, 5, 50)),
+        disk_full=rate("disk_full", (0.1,), (0.5, 2.0)),
+        disk_slow=rate("disk_slow", (0.2,), (1.0,)),
         slow_node=rate("slow_node", (0.1, 0.3), (1.0,)),
         slow_ms=key("slow_ms").choice((20.0, 100.0)),
         clock_skew_s=probability("clock_skew_s", 0.1, 5.0),

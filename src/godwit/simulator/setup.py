@@ -75,7 +75,7 @@ def add_brokers(
 ) -> None:
     """Put the brokers of an overlay into a world, and wires for its links."""
     network = scenario.overlay
-    journaled = scenario.faults.crash is not None or network.disk_sync_ms > 0
+    journaled = scenario.faults.has_disks or network.disk_sync_ms > 0
     neighbours: dict[str, dict[str, float]] = {broker: {} for broker in overlay.brokers}
     for link in overlay.links:
         neighbours[link.a][link.b] = neighbours[link.b][link.a] = link.cost

@@ -37,6 +37,7 @@ from godwit.broker.effects import (
     Send,
     StartTimer,
     StopTimer,
+    TailLost,
     Tell,
     TimerDue,
     TimerKey,
@@ -52,6 +53,7 @@ from godwit.trace import Record
 
 __all__ = ["Machine", "Node", "Recoverable", "World", "snapshot_of"]
 
+FULL_DISK_RETRY_S = 0.25
 SNAPSHOT_EVERY = 5_000  # inputs
 HOP_PACKETS = frozenset(get_args(HopMessage))
 
@@ -102,6 +104,7 @@ class Node:
         self.snapshot: tuple[int, bytes] | None = None
         self.asked: dict[TimerKey, float] = {}  # timers that run, and
         self.open: dict[Input, None] = {}  # connections, as far as the journalled inputs go
+        self.is_full = False  # nothing becomes durable
         self.unsynced: list[Effect | Link] = []
         self.syncing: list[Effect | Link] | None = None
 
@@ -215,8 +218,13 @@ class World:
 
     # ------------------------------------------------------------ crashes
 
-    def crash(self, name: NodeId, *, keeps_disk: bool) -> None:
-        """Stop a broker at once, with or without its disk."""
+    def tail(self, name: NodeId, count: int) -> list[Input]:
+        """The last inputs that a broker's disk holds."""
+        node = self.nodes[name]
+        return [input for input, _ in node.journal[max(0, node.durable - count) : node.durable]]
+
+    def crash(self, name: NodeId, *, keeps_disk: bool, loses: int = 0) -> None:
+        """Stop a broker at once, with or without its disk; `loses`: so many of the last inputs are gone from it."""
         node = self.nodes[name]
         if not node.alive:
             return
@@ -229,14 +237,21 @@ class World:
         if not keeps_disk:
             node.journal.clear()
             node.durable, node.snapshot = 0, None
-            node.incarnation += 1
-        self._record(name, Record("crashed", detail="disk kept" if keeps_disk else "disk lost"))
+            lived = getattr(node.machine, "incarnation", 0)  # it may have begun lives by itself
+            node.incarnation = max(node.incarnation, lived) + 1
+        elif loses:
+            node.durable = max(0, node.durable - loses)
+            del node.journal[node.durable :]
+            if node.snapshot is not None and node.snapshot[0] > node.durable:
+                node.snapshot = None
+        detail = "disk lost" if not keeps_disk else "disk rolled back" if loses else "disk kept"
+        self._record(name, Record("crashed", detail=detail))
         for peer, wire in node.wires.items():
             if wire.up:
                 self._cut(self.nodes[peer].wires[name])
 
-    def restart(self, name: NodeId) -> None:
-        """Start a broker that has crashed from what its disk holds."""
+    def restart(self, name: NodeId, *, tail_lost: bool = False) -> None:
+        """Start a broker that has crashed from what its disk holds; `tail_lost`: the disk tells that there was more."""
         node = self.nodes[name]
         if node.alive:
             return
@@ -245,6 +260,9 @@ class World:
         self._record(name, Record("restarted"))
         for end in open_connections:
             self._give(node, end)
+        if tail_lost:
+            since = node.journal[-1][1] if node.journal else 0.0
+            self._give(node, TailLost(int((self.now + node.skew_s) * 1_000), since))
 
     def _recover(self, node: Node) -> list[Input]:
         """Handle the journal again, effects muted but for timers. Returns what was open, as gone."""
@@ -321,7 +339,7 @@ class World:
             self._carry_out(node, effects)
             return
         node.journal.append((input, now))
-        if node.sync_s:
+        if node.sync_s or node.is_full or node.syncing is not None:
             node.unsynced += effects
             if node.syncing is None:
                 self._start_sync(node)
@@ -338,6 +356,9 @@ class World:
     def _on_synced(self, node: Node, life: int, durable: int) -> None:
         """The disk has what was journalled: its effects may leave."""
         if node.life != life:
+            return
+        if node.is_full:
+            self.at(self.now + FULL_DISK_RETRY_S, self._on_synced, node, life, durable)
             return
         effects, node.syncing = node.syncing, None
         node.durable = durable

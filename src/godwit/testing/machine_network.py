@@ -479,8 +479,11 @@ class Machines:
 
     # ------------------------------------------------------------ crashes
 
-    def crash(self, name: NodeId, *, keeps_disk: bool = True) -> None:
-        """Stop a broker at once, with or without its disk. Whoever is connected to it notices."""
+    def crash(self, name: NodeId, *, keeps_disk: bool = True, loses: int = 0) -> None:
+        """Stop a broker at once, with or without its disk. Whoever is connected to it notices.
+
+        `loses`: how many of the last inputs its disk does not have. The broker is not told.
+        """
         node = self._nodes[name]
         if not node.is_alive:
             return
@@ -494,9 +497,24 @@ class Machines:
         if not keeps_disk:
             node.incarnation += 1
             node.journal, node.open, node.asked = [], [], {}
+        if loses:
+            self._lose(node, loses)
         node.peers = [peer for peer in peers if peer in self.brokers]
         for peer in peers:
             self.cut(name, peer, noticed_by=[peer])
+
+    def _lose(self, node: _Node, count: int) -> None:
+        """Forget the last inputs of a node. What it ever had open is gone when it starts: twice is no harm."""
+        del node.journal[-count:]
+        machine, node.asked, node.open = node.make(node.incarnation), {}, []
+        for input, at in node.journal:
+            if isinstance(input, LinkUp | Opened):
+                node.open.append(LinkDown(input.peer) if isinstance(input, LinkUp) else Closed(input.connection))
+            for effect in machine.handle(input, at):
+                if isinstance(effect, StartTimer):
+                    node.asked[effect.key] = effect.at
+                elif isinstance(effect, StopTimer):
+                    node.asked.pop(effect.key, None)
 
     def restart(self, name: NodeId, *, rejoins: bool = False) -> None:
         """Start a broker that has crashed, from what its disk holds; with its links, or connected to nobody."""

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any
 
+from godwit.runtime.journal_checks import Loss
+
 __all__ = ["MemoryJournal", "WritesAtOnce"]
 
 
@@ -17,6 +19,9 @@ class MemoryJournal:
         self.number = 0
         self.bytes_since_snapshot = 0
         self.snapshot_bytes = 0
+        self.losses = 0
+        self.is_cramped = False
+        self.loss: Loss | None = None
         self._batches: list[tuple[int, bytes]] = []
         self._snapshot: tuple[int, bytes] | None = None
 
@@ -25,11 +30,24 @@ class MemoryJournal:
         self.number += 1
         self._batches.append((self.number, data))
         self.bytes_since_snapshot += len(data)
+        self.loss = None
         return self.number
+
+    def lose(self, batches: int, *, is_told: bool = True) -> int:
+        """Lose the last batches, as far as there is no snapshot behind them: how many. `is_told`: the disk says so."""
+        lost = min(batches, len(self._batches))
+        if lost:
+            del self._batches[-lost:]
+            self.number -= lost
+            self.losses += is_told
+            life = self.incarnation + 1
+            self.loss = Loss(f"{lost} batches", lost, self.number, 0.0, True, 0, life) if is_told else None
+        return lost
 
     def snapshot(self, number: int, data: bytes) -> None:
         """The machine as it was after batch `number`: what is older goes."""
         self._snapshot = (number, data)
+        self.number = max(self.number, number)
         self._batches = [batch for batch in self._batches if batch[0] > number]
         self.bytes_since_snapshot, self.snapshot_bytes = 0, len(data)
 

@@ -371,7 +371,7 @@ def test_the_peer_does_not_wait_for_what_was_given_up() -> None:
     assert wire.give_up("a") == [2, 3, 4]
     wire.send("a")
     wire.connect()
-    assert wire.arriving["b"] == [Hello(1, 1, 0, 5, False)]
+    assert wire.arriving["b"] == [Hello(1, 1, 0, 5, False, 1)]
     wire.settle()
     assert wire.handed_on["b"] == [1, 5]
 

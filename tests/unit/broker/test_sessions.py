@@ -430,7 +430,6 @@ def test_a_malformed_request_is_a_fault_and_changes_nothing(message: Any) -> Non
         Attach("ann", tried=("b", "")),
         Attach("ann", tried=("b",) * 17),
         Attach("ann", wanted=(Unsubscribe(("ann", "a")),)),  # type: ignore[arg-type]
-        Attach("ann", received=3, session="harbour/1/1"),
         Received(1),
     ],
 )
@@ -478,3 +477,22 @@ def test_the_window_is_no_larger_than_a_small_queue_unless_somebody_says_so() ->
     assert Limits(queue_events_max=100).window == 100
     with pytest.raises(ValueError, match="window is 200"):
         Limits(queue_events_max=100, window=200)
+
+
+def test_a_client_that_got_more_than_was_sent_is_told_that_something_may_be_lost() -> None:
+    sessions = subscribed()
+    deliver(sessions, 1, 2)
+    sessions.detach("c1", 0.0)
+    name = "harbour/1/1"
+    messages = told(sessions.attach("c2", Attach("ann", received=3, session=name), 1.0), "c2")
+    attached = next(message for message in messages if isinstance(message, Attached))
+    assert attached.session != name
+    assert attached.receipt.session_lost
+    assert attached.receipt.lost_since == 0.0
+    numbers = [message.number for message in messages if isinstance(message, Delivery)]
+    assert numbers == [1, 2]  # all that there is comes again: the client knows what it has
+    sessions.detach("c2", 2.0)
+    again = Attach("ann", received=2, session=attached.session, receipt=attached.receipt.number)
+    messages = told(sessions.attach("c3", again, 3.0), "c3")
+    attached = next(message for message in messages if isinstance(message, Attached))
+    assert attached.receipt.lost_since is None  # it was said once

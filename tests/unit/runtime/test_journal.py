@@ -61,10 +61,8 @@ def test_a_batch_that_is_missing_is_said(tmp_path: Path) -> None:
     disk.execute("DELETE FROM batches WHERE number = 2")
     disk.commit()
     disk.close()
-    again = Journal(tmp_path, "b1")
-    with pytest.raises(JournalError, match=r"journal\.sqlite: batch 2 is missing before batch 3"):
-        list(again.batches(0))
-    again.close()
+    with pytest.raises(JournalError, match=r"batch 2 is missing before batch 3\. Good up to batch 1"):
+        Journal(tmp_path, "b1")
 
 
 def test_a_journal_of_another_broker_or_format_is_refused(tmp_path: Path) -> None:

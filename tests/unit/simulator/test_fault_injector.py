@@ -22,6 +22,9 @@ EFFECTS: dict[FaultKind, Callable[[Simulation], bool]] = {
     "partition_one_way": lambda run: run.world.nodes["b0"].wires["b1"].blocked,
     "crash": lambda run: not run.world.nodes["b0"].alive and run.world.nodes["b0"].incarnation == 1,
     "crash_diskless": lambda run: not run.world.nodes["b0"].alive and run.world.nodes["b0"].incarnation == 2,
+    "disk_rolled_back": lambda run: not run.world.nodes["b0"].alive and run.world.nodes["b0"].incarnation == 1,
+    "disk_full": lambda run: run.world.nodes["b0"].is_full,
+    "disk_slow": lambda run: run.world.nodes["b0"].sync_s > 0,
     "slow_node": lambda run: run.world.nodes["b0"].slow_s > 0,
 }
 """By kind, whether the fault is seen to be there."""

@@ -45,7 +45,7 @@ def check_all(scenario: Scenario, where: settings.Where) -> None:
         routing.family,
         routing.strategy,
         routing.matching,
-        lose_disks=faults.crash_diskless is not None,
+        lose_disks=faults.lose_disks,
         roams=scenario.clients.roaming.is_on,
         where=where,
     )
@@ -138,7 +138,7 @@ def _check_overlay(scenario: Scenario, where: settings.Where) -> None:
     clients = scenario.clients
     movers = clients.publishers * (clients.roaming.who != "subscribers")
     movers += clients.subscribers * (clients.roaming.who != "publishers")
-    lose_disks = scenario.faults.crash_diskless is not None
+    lose_disks = scenario.faults.lose_disks
     family, settle_s = scenario.routing.family, scenario.run.settle_s
     check_mode(clients.roaming, family, lose_disks=lose_disks, settle_s=settle_s, where=where)
     check_roaming(clients.roaming, places_of(scenario, overlay), movers, scenario.run.duration_s, where)

@@ -16,7 +16,7 @@ import msgspec
 
 from godwit import settings
 from godwit.errors import ScenarioError
-from godwit.simulator.scenario.units import Milliseconds, PerSecond, Probability, Seconds, SomeSeconds, Text
+from godwit.simulator.scenario.units import Count, Milliseconds, PerSecond, Probability, Seconds, SomeSeconds, Text
 from godwit.simulator.topologies import Overlay
 
 __all__ = ["BROKER_FAULTS", "FAULT_KINDS", "LINK_FAULTS", "FaultKind", "Faults", "Planned", "Rate", "check_plans"]
@@ -51,10 +51,25 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     partition_one_way: Plan = None  # frames in one direction are lost, and nobody is told
     crash: Plan = None  # a broker stops, and comes back with what its disk holds
     crash_diskless: Plan = None  # a broker stops, and comes back with nothing
+    disk_rolled_back: Plan = None  # a broker stops, and its disk has lost the last inputs
+    rolled_back_inputs: Count = 20  # how many at most
+    disk_full: Plan = None  # a broker's disk takes nothing, and what it does waits
+    disk_slow: Plan = None  # a broker's disk takes long
+    disk_slow_ms: Milliseconds = 200.0  # for each batch
     slow_node: Plan = None
     slow_ms: Milliseconds = 50.0  # what a slow node takes longer for each message
     clock_skew_s: Seconds = 0.0  # each node's clock is wrong by up to this, fast or slow
     until_s: Seconds | None = None  # the last moment of a fault; without it, the end of publishing
+
+    @property
+    def has_disks(self) -> bool:
+        """Whether brokers keep a journal: disks matter."""
+        return any(plan_of(self, kind) is not None for kind in DISK_FAULTS)
+
+    @property
+    def lose_disks(self) -> bool:
+        """Whether a broker may forget, wholly or in part."""
+        return self.crash_diskless is not None or self.disk_rolled_back is not None
 
     @property
     def is_on(self) -> bool:
@@ -62,12 +77,22 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, until_s=None) != Faults()
 
 
-FaultKind = Literal["link_break", "partition_one_way", "crash", "crash_diskless", "slow_node"]
+FaultKind = Literal[
+    "link_break",
+    "partition_one_way",
+    "crash",
+    "crash_diskless",
+    "disk_rolled_back",
+    "disk_full",
+    "disk_slow",
+    "slow_node",
+]
 """What can go wrong at a broker or on a link for a time."""
 
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 LINK_FAULTS: tuple[FaultKind, ...] = ("link_break", "partition_one_way")
-BROKER_FAULTS: tuple[FaultKind, ...] = ("crash", "crash_diskless", "slow_node")
+DISK_FAULTS: tuple[FaultKind, ...] = ("crash", "disk_rolled_back", "disk_full", "disk_slow")
+BROKER_FAULTS: tuple[FaultKind, ...] = (*DISK_FAULTS, "crash_diskless", "slow_node")
 
 
 def plan_of(faults: Faults, kind: FaultKind) -> Plan:

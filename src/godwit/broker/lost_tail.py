@@ -1,0 +1,90 @@
+"""A lost tail: the disk has lost the last inputs of a broker, which goes on as another life with all the rest.
+
+*Theory.* A broker's state is a function of its inputs. When the disk loses the last of them, the broker comes back as
+it was a while ago, and others know more: neighbours have received what it never sent, or were acknowledged what it
+never received. Numbers of that life mean nothing any more, and what came in the tail is gone. So the broker begins
+another life by the protocol for brokers that have lost everything, and keeps what it has: each neighbour tells it
+everything again, and hears everything again. Until then what either had told stays in force, and events wait.
+Events that come twice are known by their own ids: at sessions, and at clients.
+
+The driver says that the tail is lost (`TailLost`), when its disk tells; or a neighbour's `Hello` shows it. A client
+that knows more than its session is told so without others: it may err, or lie, and only its session is concerned
+(`sessions.py`).
+
+*Rules.*
+1. A new life has a number above all before: at least the time in milliseconds.
+2. All links and connections are closed, so that nothing of the past life is under way on them. Sessions stay, under
+   other names: no client's numbers count in them.
+3. Each session's receipts say since when something may be lost (`Receipt.lost_since`), until one of them has come.
+4. A neighbour's word begins a life once in `LIVES_GAP_S` at most. Until then its link is closed, and tried again.
+"""
+
+from typing import Any
+
+from godwit.broker.component import Handlers
+from godwit.broker.effects import Close, Effect, TailLost, Tell, Trace
+from godwit.broker.host import Host
+from godwit.broker.links import Link
+from godwit.broker.messages import Bye, Message, NodeId
+from godwit.trace import Record
+
+__all__ = ["LOST_TAIL", "LostTail"]
+
+LOST_TAIL = "this broker has lost its last inputs, and begins another life"
+LIVES_GAP_S = 10.0
+
+
+class LostTail:
+    """The component that begins another life. It has no state of its own."""
+
+    label = "lost_tail"
+    host: Host
+
+    def join(self, host: Host) -> Handlers:
+        """Hear of it from the driver, and from links."""
+        self.host = host
+        return Handlers(inputs={TailLost: self.on_tail_lost}, on_peer_knows_more=self.on_peer_knows_more)
+
+    def snapshot(self) -> None:
+        """There is nothing to keep."""
+
+    def restore(self, state: Any) -> None:
+        """There is nothing to take over."""
+
+    def on_tail_lost(self, input: TailLost, now: float) -> list[Effect]:
+        """The driver's disk has lost its last inputs."""
+        return self._begin_life(max(input.incarnation, self.host.incarnation + 1), input.since, "", now)
+
+    def on_peer_knows_more(self, link: Link, knows: int, now: float) -> list[Effect]:
+        """A neighbour knows of something between us that we do not; `knows`: our life, as it knows it."""
+        host, now_ms = self.host, int(now * 1_000)
+        if now_ms - host.incarnation < LIVES_GAP_S * 1_000 and host.incarnation <= now_ms:  # rule 4
+            effects: list[Effect] = [Close(link.peer, LOST_TAIL), *link.on_down(now)]
+            host.carry_out(host.routing.on_peer_down(link.peer, now), effects, now)
+            return effects
+        return self._begin_life(max(now_ms, knows + 1, host.incarnation + 1), 0.0, link.peer, now)
+
+    def _begin_life(self, incarnation: int, since: float, by: NodeId, now: float) -> list[Effect]:
+        host = self.host
+        detail = f"by what {by} knows" if by else "by the disk"
+        effects: list[Effect] = [Trace(Record("tail_lost", by, number=incarnation, detail=detail))]
+        for session in [session for session in host.sessions if session.connection is not None]:
+            connection = session.connection
+            assert connection is not None
+            effects += [Tell(connection, Bye(LOST_TAIL)), Close(connection, LOST_TAIL), *host.detach(connection, now)]
+        undelivered: dict[NodeId, list[Message]] = {}
+        host.incarnation = incarnation
+        for peer, link in host.links.items():
+            closed, undelivered[peer] = link.begin_life(incarnation, LOST_TAIL, now)
+            effects += closed
+            if closed:
+                host.carry_out(host.routing.on_peer_down(peer, now), effects, now)
+        host.sessions.incarnation = incarnation
+        for session in host.sessions:
+            session.name, session.lost_since = host.sessions.new_name(), since
+        host.carry_out(host.routing.begin_life(incarnation, undelivered, now), effects, now)
+        for peer, messages in undelivered.items():
+            for message in messages:
+                if host.handles(type(message)):
+                    host.send(peer, message, effects, now)
+        return effects

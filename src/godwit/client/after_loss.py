@@ -1,0 +1,45 @@
+"""After a loss: a broker has lost its last inputs, and a session with them holds what its client has ended or replaced.
+
+*Theory.* The client says all that it wants again. What it had ended or replaced in the lost inputs is still in force
+at the broker until then, and what was ended stays, since nobody says it. So the client tests by itself what comes, and
+ends what it does not know.
+
+*Rules.*
+1. Only while a session goes on after a loss (`is_on`): otherwise the broker knows better what a subscription let in.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from godwit.broker.messages import Delivery, NodeId, Subscribe, Unsubscribe
+from godwit.client.request_outbox import Topic
+from godwit.filters.events import Event
+from godwit.filters.references import is_open
+
+__all__ = ["AfterLoss", "wants"]
+
+
+def wants(wanted: Mapping[Topic, Any], name: str, event: Event) -> bool:
+    """Whether a subscription is still there and matches, as far as can be told at a client."""
+    wish = wanted.get(("subscription", name))
+    return isinstance(wish, Subscribe) and (is_open(wish.filter) or wish.filter.matches(event))
+
+
+class AfterLoss:
+    """Whether a session goes on after a loss, and what of it was ended for that."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self._ended: dict[str, None] = {}
+
+    def begin(self, *, is_on: bool) -> None:
+        """A session begins or goes on, after a loss or not."""
+        self.is_on = is_on
+        self._ended.clear()
+
+    def unknown(self, client: NodeId, delivery: Delivery, wanted: Mapping[Topic, Any]) -> list[Unsubscribe]:
+        """The ends of the subscriptions that a delivery is for and that the client does not have, each once."""
+        names = [name for name in delivery.subscriptions if ("subscription", name) not in wanted]
+        names = [name for name in names if self.is_on and name not in self._ended]
+        self._ended.update(dict.fromkeys(names))
+        return [Unsubscribe((client, name)) for name in names]

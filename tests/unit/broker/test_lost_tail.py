@@ -1,0 +1,82 @@
+"""A broker whose disk has lost the last inputs comes back to its neighbours and clients, by itself."""
+
+import pytest
+
+from godwit.broker.effects import TailLost
+from godwit.broker.lost_tail import LIVES_GAP_S, LOST_TAIL
+from godwit.testing.machine_network import Machines, machines
+
+SETTLES_S = 120.0
+
+
+def chain(family: str) -> Machines:
+    """a - b - c, with a subscriber at each end and a publisher at each broker."""
+    net = machines("a-b b-c", family=family)
+    net.pass_time(SETTLES_S)
+    for name, at in (("sa", "a"), ("sb", "b"), ("sc", "c")):
+        net.ask(name, net.attach(name, at).subscribe("all", "n >= 0", net.now))
+    for name, at in (("pa", "a"), ("pb", "b"), ("pc", "c")):
+        net.attach(name, at)
+    return net
+
+
+def publish(net: Machines, numbers: range) -> None:
+    for number in numbers:
+        for name in ("pa", "pb", "pc"):
+            net.ask(name, net.clients[name].publish({"n": number}, net.now))
+
+
+def come_back(net: Machines, name: str) -> None:
+    """The links of a broker are there again, and so are its clients."""
+    for _ in range(3):  # a link that was closed is dialled again
+        for a, b in (("a", "b"), ("b", "c")):
+            net.join(a, b)
+        net.run()
+        net.pass_time(LIVES_GAP_S)
+    for client, machine in net.clients.items():
+        if not machine.is_attached:
+            net.attach(client, net.home_of[client])  # type: ignore[attr-defined]
+    net.pass_time(SETTLES_S)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("family", ["tree", "graph"])
+@pytest.mark.parametrize("loses", [1, 4, 17, 40])
+def test_a_broker_that_lost_its_last_inputs_rejoins(family: str, loses: int, is_told: bool) -> None:
+    net = chain(family)
+    net.home_of = dict(net.at)  # type: ignore[attr-defined]
+    publish(net, range(1, 6))
+    net.crash("b", loses=loses)
+    publish(net, range(6, 8))
+    net.restart("b")
+    if is_told:
+        net.put("b", TailLost(1_000_000, 5.0))
+    come_back(net, "b")
+    began = net.recorded("tail_lost")
+    assert len(began) == (1 if is_told else len(began))
+    before = len(net.notifications)
+    publish(net, range(100, 105))
+    net.pass_time(SETTLES_S)
+    got = {
+        name: [each.event for each in net.notifications[before:] if each.client == name] for name in ("sa", "sb", "sc")
+    }
+    for name, events in got.items():
+        for publisher in ("pa", "pb", "pc"):
+            values = [event.attributes["n"] for event in events if event.publisher == publisher]
+            assert values == list(range(100, 105)), (name, publisher)
+    for name in ("sa", "sb", "sc"):  # nothing doubled, and in order
+        for publisher in ("pa", "pb", "pc"):
+            numbers = [sequence for who, sequence in net.notified(name) if who == publisher]
+            assert numbers == sorted(set(numbers)), (name, publisher)
+    if began and loses < 40:  # else the session is lost, too
+        assert net.clients["sb"].receipts[-1].lost_since == (5.0 if is_told else 0.0)
+    if began:
+        assert net.clients["sb"].receipts[-1].session_lost
+
+
+def test_every_connection_is_closed_with_the_reason() -> None:
+    net = chain("tree")
+    effects = net.give("b", TailLost(7_000, 1.0))
+    closed = {effect.peer: effect.reason for effect in effects if type(effect).__name__ == "Close"}
+    assert set(closed) == {"a", "c", "sb", "pb"}
+    assert set(closed.values()) == {LOST_TAIL}
