@@ -11,23 +11,26 @@ the events of the table that it matches, marked with the attribute `retained`.
 3. An event whose time is over goes, at each broker by its own clock. What is left of it is its stamp, so that no
    earlier one comes back.
 4. What there is no room for is refused, with the publishing of it (`Limits.retained_max`, `retained_bytes_max`).
-5. A subscription that moves with its session, or is restored with a broker, does not begin again.
+5. An event is retained or cleared only by a client that may publish the event which it replaces, too, as far as rights
+   are known here (`authorisation.py`). Of two brokers that have not heard of each other's event the later one counts.
+6. A subscription that moves with its session, or is restored with a broker, does not begin again.
 
 *Speed.* A filter that names its topics (the attribute `topic`) looks at the events of those; any other looks at all.
 
 *Paper.* None; MQTT has retained messages.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from godwit.broker.client_rights import NOT_ALLOWED, ClientRights, may_publish
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, Tell
 from godwit.broker.gossip import RETAINED, Gossip, TableLimit
 from godwit.broker.gossip_messages import Fact, RetainedEvent
 from godwit.broker.host import Host
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Retain, Subscribe
+from godwit.broker.messages import NodeId, Retain, Subscribe
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Session
 from godwit.filters.events import ATTRIBUTES_MAX, Event
@@ -38,6 +41,7 @@ __all__ = ["MARK", "TOPIC", "Retained"]
 
 MARK = "retained"
 TOPIC = "topic"
+KEY_SHOWN_MAX = 200
 
 
 class Retained:
@@ -51,6 +55,7 @@ class Retained:
         self._events: dict[str, Event] = {}
         self._topics: dict[str, dict[str, None]] = {}  # the keys of each
         self._due: Ranking[str] = Ranking()
+        self.rights_of: Callable[[NodeId], ClientRights | None] = lambda client: None  # None: every right
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
@@ -92,10 +97,14 @@ class Retained:
 
     # ------------------------------------------------------------ changes
 
-    def why_not(self, key: str, event: Event, now: float) -> str | None:
-        """Why an event cannot be retained; None: it can. (rule 4)"""
+    def why_not(self, client: NodeId, wish: Retain, now: float) -> str | None:
+        """Why a client cannot have an event retained, or cleared; None: it can. (rules 4, 5)"""
         self.sweep(now)
-        return self._gossip.why_not(RETAINED, (key,), RetainedEvent(event))
+        before, rights = self._events.get(wish.key), self.rights_of(client)
+        if before is not None and rights is not None and not may_publish(rights.publish, before.attributes):
+            shown = wish.key[:KEY_SHOWN_MAX]
+            return f"{NOT_ALLOWED} replace or clear the event that is retained by the key {shown!r}"
+        return None if wish.clear else self._gossip.why_not(RETAINED, (wish.key,), RetainedEvent(wish.event))
 
     def put(self, key: str, event: Event | None, now: float) -> None:
         """From now on this is the event of a key; None: there is none."""

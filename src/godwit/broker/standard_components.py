@@ -1,7 +1,8 @@
-"""The components that every broker has: shared tables, groups, retained events, and quenching."""
+"""The components that every broker has: shared tables, groups, retained events, quenching, and authorisation."""
 
 from typing import NamedTuple
 
+from godwit.broker.authorisation import Authorisation
 from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Gossip, TableLimit
 from godwit.broker.groups import Groups
 from godwit.broker.limits import Limits
@@ -22,6 +23,7 @@ class StandardComponents(NamedTuple):
     groups: Groups
     quenching: Quenching
     retained: Retained
+    authorisation: Authorisation
     gossip: Gossip
 
 
@@ -33,4 +35,5 @@ def standard_components(name: NodeId, limits: Limits) -> StandardComponents:
         GROUPS: TableLimit(MEMBERS_KNOWN_MAX, TABLE_BYTES_MAX),
     }
     gossip = Gossip(name, bounds)
-    return StandardComponents(Groups(gossip), Quenching(), Retained(gossip), gossip)
+    quenching, retained = Quenching(), Retained(gossip)
+    return StandardComponents(Groups(gossip), quenching, retained, Authorisation(retained, quenching), gossip)

@@ -19,6 +19,8 @@ and connection which it thinks open is gone. Links and sessions say again what w
 4. When a snapshot is due, inputs wait until it is written: so under constant load, too, the journal stays bounded. One
    that fails is tried again when the journal has doubled.
 5. The clock never goes back: the machine's time is the later of the wall clock and what it was told last.
+6. What comes over a connection after the machine has closed it is dropped, also while that waits for the disk: it is no
+   fault of a client that has come back over another connection.
 
 *Profile.* See BENCHMARKS.md. One joined write for each peer and turn is what decides at fan-out.
 """
@@ -31,6 +33,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
+from godwit.broker.authorisation import RightsChanged, RightsGranted
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -50,7 +53,9 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
+from godwit.codec.message_codec import Codec
 from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
+from godwit.codec.type_registry import TypeRegistry
 from godwit.errors import JournalError, SnapshotError
 from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.clock import SYSTEM, Clock, Timer
@@ -167,6 +172,7 @@ class Node:
         self._inputs: list[tuple[Input, bytes]] = []
         self._entries: list[JournalEntry] = []  # handled, and not yet given to the journal
         self._effects: list[Effect] = []  # of these
+        self._closing: set[str] = set()  # links and connections that the machine has closed, and are still open
         self._asked: dict[TimerKey, float] = {}  # the timers that run, as far as the journal goes
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
         self._timers: dict[TimerKey, Timer] = {}
@@ -201,12 +207,17 @@ class Node:
         inputs, self._inputs = self._inputs, []
         rest = iter(inputs)
         now = self.now = max(self.now, self._clock.time())
-        handle, effects, entries = self.machine.handle, self._effects, self._entries
+        handle, effects, entries, closing = self.machine.handle, self._effects, self._entries, self._closing
         input: Input | None = None
         began = perf_counter()
         try:
             for input, packed in rest:
-                effects += handle(input, now)
+                if closing and type(input) is Heard and input.connection in closing:  # rule 6
+                    continue
+                done = handle(input, now)
+                effects += done
+                if Close in map(type, done):
+                    closing.update(effect.peer for effect in done if type(effect) is Close)
                 if self._journal is not None:
                     entries.append(_entry(input, packed, now))
                     if type(input) not in (Heard, Arrived):
@@ -400,6 +411,7 @@ class Node:
             port.close("the broker starts again")
         self.ports.clear()
         self._inputs.clear()  # of connections that are closed now
+        self._closing.clear()
         self._recover(self._journal)
 
     # ------------------------------------------------------------ effects
@@ -422,6 +434,7 @@ class Node:
                     self._on_record(effect.record, self.now)  # type: ignore[union-attr]
             elif kind is Close:
                 self._open.pop(Closed(effect.peer), None)  # type: ignore[union-attr]
+                self._forget_said(effect.peer)  # type: ignore[union-attr]
                 port = ports.pop(effect.peer, None)  # type: ignore[union-attr]
                 if port is not None:
                     touched.pop(port, None)
@@ -434,6 +447,11 @@ class Node:
                     handle.cancel()
         for port in touched:
             port.flush()
+
+    def _forget_said(self, connection: str) -> None:
+        """A connection is closed: nothing more comes over it, and what has come is dropped. (rule 6)"""
+        self._closing.discard(connection)
+        self._inputs = [each for each in self._inputs if type(each[0]) is not Heard or each[0].connection != connection]
 
     def _note_timer(self, effect: Effect) -> None:
         if isinstance(effect, StartTimer):
@@ -510,7 +528,8 @@ def _entry(input: Input, packed: bytes, now: float) -> JournalEntry:
         return JournalEntry(now, "heard", input.connection, packed)  # type: ignore[union-attr]
     if kind is Opened:
         return JournalEntry(now, "opened", input.connection, msgspec.msgpack.encode(input.asserted))  # type: ignore[union-attr]
-    return JournalEntry(now, kind.__name__, "", msgspec.msgpack.encode(input))
+    encode = FILTERED.encode if kind in (RightsGranted, RightsChanged) else msgspec.msgpack.encode
+    return JournalEntry(now, kind.__name__, "", encode(input))
 
 
 def _input(entry: JournalEntry) -> Input:
@@ -524,7 +543,10 @@ def _input(entry: JournalEntry) -> Input:
     return cast(Input, _DECODERS[kind].decode(data))
 
 
-_DECODERS: dict[str, Any] = {
+FILTERED = Codec(TypeRegistry("input", [RightsGranted, RightsChanged]), as_json=False)
+"""Inputs that hold filters. A peer cannot send them: the wire does not know them."""
+
+_DECODERS: dict[str, Any] = dict.fromkeys(("RightsGranted", "RightsChanged"), FILTERED) | {
     kind.__name__: msgspec.msgpack.Decoder(kind)
     for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured)
 }
