@@ -224,7 +224,7 @@ class Authorisation:
     def resumed(self, session: Session, message: Attach, now: float) -> list[Effect]:
         """A client has come to its session. (rules 1, 2)
 
-        Called before the next receipt is written; the effects are for after `Attached`.
+        Called before the next receipt is written. The effects are for after what waits, which is delivered first.
         """
         entry = self._entries.get(session.client)
         if entry is None:

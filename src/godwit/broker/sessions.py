@@ -256,9 +256,9 @@ class Sessions:
         session_lost = not is_known and (message.received > 0 or message.session != "")
         receipt = session.receipt(session_lost=session_lost)
         attached = Attached(session.accepted, fresh, receipt, session.name, self.broker, notes=dict(session.notes))
-        effects += [Tell(connection, attached), *told]
+        effects.append(Tell(connection, attached))
         effects += [Tell(connection, delivery) for delivery in session.take(now)]
-        return effects
+        return effects + told
 
     def new(self, client: NodeId) -> Session:
         """A session with a name that no other has."""
