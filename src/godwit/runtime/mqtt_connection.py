@@ -26,13 +26,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from godwit.broker import messages as said
+from godwit.broker.authorisation import NAME_GONE, USER_GONE
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
 from godwit.filters.events import NAME_LENGTH_MAX, Event
 from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, mqtt_effects, refusing_connack
 from godwit.mqtt.packets import Puback, Publish
 from godwit.mqtt.reason_codes import ReasonCode
-from godwit.mqtt.session_notes import OUT, kept_of, out_note
+from godwit.mqtt.session_notes import OUT, SUB, kept_of, out_note
 from godwit.mqtt.topics import matches, split
 from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.in_process_connection import InProcessConnection
@@ -50,8 +51,9 @@ if TYPE_CHECKING:
 __all__ = ["MqttConnection"]
 
 UNANSWERED_MAX = 1_024
+TOPICS_SHOWN = 200  # characters
 CONNECT_S = 10.0
-TOKEN, REST = ("token",), ("rest",)
+REST = ("rest",)
 KEEPING = (("will",), ("keep alive",))  # timers that are ours to run; Godwit's session minds its own expiry
 BYE_FIRST_BYTE = 0xE0  # of DISCONNECT
 EXACT: tuple[str | None, bool] = (None, False)
@@ -254,13 +256,8 @@ class MqttConnection:
         traffic, now = self.gateway.traffic, self.gateway.now()
         if traffic.messages_per_s:
             self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, now)
-        if principal.until is not None:
-            wait_s = max(0.0, principal.until - now)
-            self._timers[TOKEN] = self._loop.call_later(
-                wait_s, self.stop, ReasonCode.NOT_AUTHORIZED, "your token is over"
-            )
         self._inner = InProcessConnection(
-            self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed
+            self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed, self._on_principal_ended
         )
         self._say(self.gateway.attach(name, is_clean=attach.is_clean))
 
@@ -323,6 +320,8 @@ class MqttConnection:
                 self._wishes.requests.on_refused(message.number, message.reason)
             elif kind is said.Attached:
                 self._on_attached(message)
+            elif kind is said.Revoked:
+                self._on_revoked(message)
         if accepted:
             self._on_accepted(accepted)
         self._confirm = max(self._confirm, self._session.kept.confirmed)
@@ -333,6 +332,21 @@ class MqttConnection:
         if self._wishes is not None:
             self._wishes.requests.on_accepted(number)
 
+    def _on_principal_ended(self, reason: str) -> None:
+        """The client must go: its token is over, or its user is gone."""
+        if self._is_attached and not self._is_over:
+            self.stop(ReasonCode.NOT_AUTHORIZED, reason)
+        elif not self._is_attached:
+            self._refuse(ReasonCode.NOT_AUTHORIZED, reason)
+
+    def _on_revoked(self, message: said.Revoked) -> None:
+        """Subscriptions have ended. MQTT has no word for it but to close the connection; the session stays."""
+        if message.ended and self._wishes is not None and not self._is_over:
+            for text in message.ended:
+                self._session.kept.subscriptions.pop(text, None)
+                self._wishes.keep(SUB + text, None)
+            self.stop(ReasonCode.NOT_AUTHORIZED, f"{', '.join(message.ended)[:TOPICS_SHOWN]}: {message.reason}")
+
     def _on_inner_closed(self, reason: str) -> None:
         """The machine has closed the session's connection."""
         if not self._is_attached:
@@ -340,6 +354,8 @@ class MqttConnection:
         elif not self._is_over:
             is_stopping = self.gateway.is_closing or "the broker" in reason
             code = ReasonCode.SERVER_SHUTTING_DOWN if is_stopping else ReasonCode.SESSION_TAKEN_OVER
+            if reason in (USER_GONE, NAME_GONE):
+                code = ReasonCode.NOT_AUTHORIZED
             self._tell(mqtt_effects.Stop(code, reason))
         self._let_go()
         self._flush()

@@ -17,7 +17,7 @@ its own. After that, frames of a link or messages of a client follow, and become
    we do not read (`Node.holds`), nobody can be found silent.
 6. Who comes is asked for by the `Authenticator` (clients) or the `LinkGuard` (brokers). Before it has answered, one
    `Intro` of a bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the
-   socket.
+   socket. Whoever must go later (`Principal.end`: its token is over, its user is gone) is told why, and closed.
 7. A client that sends more than `TrafficLimits.messages_per_s` is not read for a while.
 8. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
 """
@@ -31,8 +31,9 @@ from typing import Any, cast
 
 import msgspec
 
+from godwit.broker.authorisation import RightsGranted
 from godwit.broker.effects import Arrived, Closed, Heard, LinkDown, LinkUp, Opened
-from godwit.broker.messages import Bye
+from godwit.broker.messages import Attach, Bye
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
 from godwit.runtime.link_authentication import LinkGuard
@@ -146,6 +147,8 @@ class NativeConnection(asyncio.Protocol):
                 self.say(Intro(broker=self.server.name))
                 continue
             granted = checked(message)
+            if type(granted) is Attach and self.principal.rights is not None:
+                tell(RightsGranted(granted.client, self.principal.rights))
             tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted))
         if came and self._timer is not None:
             self._timer.cancel()
@@ -228,12 +231,16 @@ class NativeConnection(asyncio.Protocol):
             raise
         if self not in self.server.connections:  # it has gone meanwhile
             return
+        if principal.ended_because:  # likewise
+            self._refuse(principal.ended_because)
+            return
         now, loop = time(), asyncio.get_running_loop()
         self.principal, traffic = principal, self.server.traffic
+        principal.on_end.append(self._refuse)
         if traffic.messages_per_s:
             self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, loop.time())
         if principal.until is not None:
-            self._end = loop.call_later(max(0.0, principal.until - now), self._refuse, "your token is over")
+            self._end = loop.call_later(max(0.0, principal.until - now), principal.end, "your token is over")
         self.server.welcome(self, principal)
         self._admission = None
         self._take_rest()
