@@ -105,6 +105,7 @@ class Authorisation:
         retained.rights_of = self.rights_of
         self._quenching = quenching
         self._entries: dict[NodeId, _Entry] = {}
+        self._of_user: dict[str, set[NodeId]] = {}
         self._entries_max = ENTRIES_MIN
 
     def join(self, host: Host) -> Handlers:
@@ -130,7 +131,7 @@ class Authorisation:
     def restore(self, state: AuthorisationState | None) -> None:
         """Know these rights."""
         for client, entry in state.entries.items() if state is not None else ():
-            self._entries[client] = _Entry(entry.rights, entry.is_settled, dict(entry.revoked))
+            self._put(client, _Entry(entry.rights, entry.is_settled, dict(entry.revoked)))
         self._entries_max = ENTRIES_MIN if state is None else state.entries_max
 
     # ------------------------------------------------------------ questions
@@ -140,9 +141,23 @@ class Authorisation:
         entry = self._entries.get(client)
         return None if entry is None else entry.rights
 
-    def users(self) -> dict[str, ClientRights]:
-        """By user, the rights that the user file was last known to state, of users with clients here."""
-        return {entry.rights.user: entry.rights for entry in self._entries.values() if not entry.rights.from_token}
+    def clients(self) -> dict[NodeId, ClientRights]:
+        """By client, the rights that the user file was last known to state."""
+        entries = self._entries.items()
+        return {client: entry.rights for client, entry in entries if not entry.rights.from_token}
+
+    def _put(self, client: NodeId, entry: _Entry) -> None:
+        self._drop(client)
+        self._entries[client] = entry
+        self._of_user.setdefault(entry.rights.user, set()).add(client)
+
+    def _drop(self, client: NodeId) -> None:
+        entry = self._entries.pop(client, None)
+        if entry is not None:
+            clients = self._of_user[entry.rights.user]
+            clients.discard(client)
+            if not clients:
+                del self._of_user[entry.rights.user]
 
     # ------------------------------------------------------------ changes
 
@@ -150,9 +165,9 @@ class Authorisation:
         """A client is about to greet. Its session, if it is here, is examined when it goes on."""
         entry = self._entries.get(input.client)
         if input.rights.is_everything and not input.rights.user:
-            self._entries.pop(input.client, None)
-        elif entry is None:
-            self._entries[input.client] = _Entry(input.rights)
+            self._drop(input.client)
+        elif entry is None or entry.rights.user != input.rights.user:
+            self._put(input.client, _Entry(input.rights))
             self._forget_old()
         elif entry.rights != input.rights:
             entry.rights, entry.is_settled = input.rights, False
@@ -161,8 +176,9 @@ class Authorisation:
     def on_rights_changed(self, input: RightsChanged, now: float) -> list[Effect]:
         """The rights of a user have changed, or the user is gone. (rules 1 to 3)"""
         effects: list[Effect] = []
-        for client, entry in list(self._entries.items()):
-            if entry.rights.user != input.user or entry.rights.from_token:
+        for client in sorted(self._of_user.get(input.user, ())):
+            entry = self._entries[client]
+            if entry.rights.from_token:
                 continue
             is_owner = client == input.user or client.startswith(f"{input.user}/") or client in input.clients
             if input.rights is None or not is_owner:
@@ -184,7 +200,7 @@ class Authorisation:
         if session is None:  # on its way, perhaps: it comes to nothing
             entry.rights, entry.is_settled = entry.rights.without_any(), False
             return []
-        del self._entries[client]
+        self._drop(client)
         effects = [] if session.connection is None else host.unlink(session.connection)
         return effects + host.withdraw(host.sessions.end(client, now, reason), now, client)
 
@@ -195,7 +211,7 @@ class Authorisation:
         sessions, newest = self.host.sessions, next(reversed(self._entries))
         for client in list(self._entries):
             if client != newest and sessions.session(client) is None and not sessions.is_awaited(client):
-                del self._entries[client]
+                self._drop(client)
         self._entries_max = max(ENTRIES_MIN, 2 * len(self._entries))
 
     def _on_session_changed(self, client: NodeId, effects: list[Effect], now: float) -> None:

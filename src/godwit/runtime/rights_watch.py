@@ -68,10 +68,15 @@ class RightsWatch:
         for principal, hash in self._authenticator.admitted():
             self._judge(principal, hash, self._users.entry(principal.user))
         authorisation = self._node.machine.component(Authorisation)  # type: ignore[attr-defined]
-        for user in authorisation.users():
-            entry = self._users.entry(user)
-            rights = None if entry is None else entry[1].rights
-            self._node.tell(RightsChanged(user, rights, () if entry is None else entry[1].clients))
+        changed: dict[str, Principal | None] = {}
+        for client, known in authorisation.clients().items():
+            entry = self._users.entry(known.user)
+            now = None if entry is None else entry[1]
+            if now is None or now.rights != known or not now.owns(client):
+                changed[known.user] = now
+        for user, now in changed.items():
+            told = RightsChanged(user, None) if now is None else RightsChanged(user, now.rights, now.clients)
+            self._node.tell(told)
 
     @staticmethod
     def _judge(principal: Principal, hash: str, entry: tuple[User, Principal] | None) -> None:

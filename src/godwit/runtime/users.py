@@ -151,6 +151,7 @@ class Users:
         self.path = path
         self._names, self._beyond_grants, self._literals_max = names, beyond_grants, literals_max
         self._on_trouble = on_trouble
+        self._trouble = ""  # that was said last
         self._state: tuple[int, ...] = ()
         self._entries: Mapping[str, tuple[User, Principal]] = {}
         self.on_changed: list[Callable[[], None]] = []  # told when the file says something else
@@ -170,8 +171,11 @@ class Users:
         try:
             is_new = self._refresh()
         except SecurityError as error:  # rule 1
-            self._on_trouble(str(error))
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                self._on_trouble(self._trouble)
             return
+        self._trouble = self._trouble if not is_new else ""
         for changed in self.on_changed if is_new else ():
             changed()
 

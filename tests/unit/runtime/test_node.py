@@ -14,6 +14,7 @@ from godwit.runtime.journal import Journal
 from godwit.runtime.node import Node
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record
+from tests.network.waiting import a_turn
 
 
 @pytest.mark.parametrize("keeps_journal", [False, True])
@@ -38,7 +39,7 @@ def test_what_was_under_way_when_a_client_came_over_another_connection_is_no_fau
         say("new", Attach("ann"))
         say("old", Request(1, SetSessionExpiry(1.0)))  # in the same turn
         if keeps_journal:
-            await asyncio.sleep(0)
+            await a_turn()
             say("old", Received(0))  # before the disk has answered
         await node.quiet()
         await node.close()
