@@ -69,6 +69,7 @@ def simulated(scenario: Scenario, run_seed: int, per_s: float = PER_S) -> tuple[
         simulation.world,
         simulation.network,
         simulation.population,
+        simulation.ledger,
         simulation.recorder,
     )
     rights.plan()
@@ -90,6 +91,7 @@ def test_the_law_has_something_to_look_at() -> None:
     seen = [run(number)[1] for number in range(4)]
     assert sum(rights.checked for rights in seen) > 100
     assert sum(rights.revoked for rights in seen) > 5
+    assert sum(rights.retained for rights in seen) > 5
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -33,10 +33,12 @@ from godwit.broker.messages import (
     Retain,
     Subscribe,
 )
+from godwit.broker.retained import MARK
 from godwit.client.client import Client
-from godwit.filters.events import Event
+from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter, any_of
 from godwit.filters.references import is_open
+from godwit.simulator.ledger import Ledger
 from godwit.simulator.network import Network
 from godwit.simulator.population import Population
 from godwit.simulator.random_streams import RandomStreams
@@ -51,6 +53,7 @@ SPREAD_S = 0.5  # from the first broker at which an entry changes to the last
 REMOVED_SHARE = 0.15
 REMOVED_S = 2.0
 EVERYTHING_SHARE = 0.3
+UNSAID = ("sender.", MARK)  # attributes that no client publishes itself
 
 
 class RightsChanges:
@@ -64,14 +67,18 @@ class RightsChanges:
         world: World,
         network: Network,
         population: Population,
+        ledger: Ledger,
         recorder: Recorder,
     ) -> None:
         self._per_s, self._until_s = per_s, until_s
         self._times, self._draws = streams.stream("rights-times"), streams.stream("rights")
-        self._world, self._network, self._population, self._recorder = world, network, population, recorder
+        self._world, self._network, self._population = world, network, population
+        self._ledger, self._recorder = ledger, recorder
         self.changes = 0
-        self.checked = 0  # deliveries
+        self.checked = 0  # deliveries,
+        self.retained = 0  # and of these, retained events
         self.revoked = 0  # subscriptions
+        self._seen: Event | None = None  # the last event that was delivered
         self._files: dict[NodeId, dict[NodeId, ClientRights | None]] = {}  # by broker and client; missing: everything
         self._in_force: dict[NodeId, dict[NodeId, ClientRights | None]] = {}  # as the machines were told
         world.on_effects = self._on_effects
@@ -129,13 +136,25 @@ class RightsChanges:
             self._ask_again(client)
 
     def _ask_again(self, client: NodeId) -> None:
-        """A client asks again for what was refused or revoked: else nothing would be left to look at."""
+        """A client asks again for what was refused or revoked, with retained events, some of it in a group.
+
+        And it retains an event like one that was delivered, so that there are some.
+        """
         machine = self._network.client(client)
         refused = [refusal.wish for refusal in machine.refusals]
         lost = {wish.id[1]: wish for wish in refused if isinstance(wish, Subscribe)}
         for name, wish in lost.items():
             if ("subscription", name) not in machine.wanted:
-                self._world.command(client, partial(_subscribe, name=name, filter=wish.filter))
+                share = self._draws.choice(("", "", "group"))
+                self._world.command(client, partial(_subscribe, name=name, filter=wish.filter, share=share))
+        if self._seen is not None:
+            said = {name: value for name, value in self._seen.attributes.items() if not name.startswith(UNSAID)}
+            key = self._draws.choice("abc")
+            self._world.command(client, partial(self._retain, client=client, said=said, key=key))
+
+    def _retain(self, machine: Client, now: float, *, client: NodeId, said: Attributes, key: str) -> list[Effect]:
+        self._ledger.published(Event(said, client, machine.sequence + 1), self._world.now)
+        return machine.publish(said, now, retain=key)
 
     def _on_restarted(self, broker: NodeId, record: Record, now: float) -> None:
         for client, rights in self._files.get(broker, {}).items():
@@ -185,6 +204,8 @@ class RightsChanges:
 
     def _check(self, broker: NodeId, client: NodeId, event: Event, known: dict[NodeId, ClientRights | None]) -> None:
         self.checked += 1
+        self.retained += event.attributes.get(MARK) is True
+        self._seen = event
         rights = known.get(client, ClientRights(client))
         if rights is None or not rights.subscribe.matches(event):
             publisher, sequence = event.id
@@ -196,8 +217,8 @@ class RightsChanges:
             self.revoked += 1
 
 
-def _subscribe(machine: Client, now: float, *, name: str, filter: Filter) -> list[Effect]:
-    return machine.subscribe(name, filter, now)
+def _subscribe(machine: Client, now: float, *, name: str, filter: Filter, share: str) -> list[Effect]:
+    return machine.subscribe(name, filter, now, share=share, retained=True)
 
 
 def _checked(wish: Any, rights: ClientRights) -> Any:
