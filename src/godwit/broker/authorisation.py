@@ -77,6 +77,7 @@ class RightsEntryState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The rights of one client."""
 
     rights: ClientRights
+    is_settled: bool = False  # its session holds nothing that they do not cover
     revoked: dict[str, RevocationState] = {}
 
 
@@ -89,7 +90,7 @@ class AuthorisationState(msgspec.Struct, frozen=True, tag=True, omit_defaults=Tr
 
 class _Entry(msgspec.Struct):
     rights: ClientRights
-    is_settled: bool = False  # its session holds nothing that they do not cover; if not known, it is examined again
+    is_settled: bool = False
     revoked: dict[str, RevocationState] = {}
 
 
@@ -120,14 +121,15 @@ class Authorisation:
         if not self._entries:
             return None
         entries = {
-            client: RightsEntryState(entry.rights, dict(entry.revoked)) for client, entry in self._entries.items()
+            client: RightsEntryState(entry.rights, entry.is_settled, dict(entry.revoked))
+            for client, entry in self._entries.items()
         }
         return AuthorisationState(entries)
 
     def restore(self, state: AuthorisationState | None) -> None:
         """Know these rights."""
         for client, entry in state.entries.items() if state is not None else ():
-            self._put(client, _Entry(entry.rights, revoked=dict(entry.revoked)))
+            self._put(client, _Entry(entry.rights, entry.is_settled, dict(entry.revoked)))
 
     # ------------------------------------------------------------ questions
 
