@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 
+from godwit.broker.authorisation import RightsChanged, RightsGranted
+from godwit.broker.client_rights import ClientRights
 from godwit.broker.limits import Limits
 from godwit.client.replicas import ReplicaConfig, ReplicatedClient
+from godwit.filters.language import parse
 from tests.transcripts.network import Network
 
 LINE = "b1-b2 b2-b3"
@@ -138,10 +141,46 @@ def replicated(filter: str, publish: str) -> Network:
     return net
 
 
+def rights(family: str) -> Network:
+    """A client's rights shrink while it is here, while it is away, while it moves; then its user is gone."""
+
+    def having(subscribe: str, publish: str = "TRUE") -> ClientRights:
+        return ClientRights("C", parse(publish), parse(subscribe), "narrow")
+
+    net = Network(FAMILIES[family], family=family)
+    net.start(0.5)
+    net.come("P", "b3")
+    net.publish("P", 1, retain="a")
+    net.give("b1", RightsGranted("C", having("TRUE", "y > 0")))
+    net.come("C", "b1")
+    net.subscribe("C")
+    net.subscribe("C", "y > 0", "G")
+    net.publish("C", {"y": 1}, retain="a", clear=True)
+    net.run(0.5)
+    net.give("b1", RightsChanged("C", having("x < 3", "y > 0")))
+    net.publish("P", 2, 4)
+    net.run(0.5)
+    net.go("C")
+    net.publish("P", 1, 2)
+    net.run(0.5)
+    net.give("b1", RightsChanged("C", having("x < 2")))
+    net.give("b2", RightsGranted("C", having("x = 1")))
+    net.come("C", "b2")
+    net.run(0.5)
+    net.publish("P", 1, 2)
+    net.run(0.5)
+    net.give("b2", RightsChanged("C", None))
+    net.run(0.5)
+    net.publish("P", 1)
+    net.run(0.5)
+    return net
+
+
 SCRIPTS: dict[str, Callable[[], Network]] = {
     **{f"services_quenching_{family}": partial(quenching, family) for family in FAMILIES},
     **{f"services_retained_{family}": partial(retained, family) for family in FAMILIES},
     **{f"services_groups_{family}": partial(groups, family) for family in FAMILIES},
+    **{f"services_rights_{family}": partial(rights, family) for family in FAMILIES},
     "services_replicated_complete": partial(replicated, "complete", "all"),
     "services_replicated_unique": partial(replicated, "unique", "one"),
 }

@@ -66,6 +66,7 @@ __all__ = [
     "Refused",
     "Request",
     "Retain",
+    "Revoked",
     "SessionState",
     "SetSessionExpiry",
     "Subscribe",
@@ -452,6 +453,14 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     """Request `number` was refused for `reason` and changed nothing. It counts as handled."""
 
     number: int
+    reason: str
+
+
+class Revoked(msgspec.Struct, frozen=True, tag=True):
+    """Your rights have changed: these subscriptions of yours have ended, and these let through less."""
+
+    ended: tuple[str, ...]
+    narrowed: tuple[str, ...]
     reason: str
 
 

@@ -139,6 +139,10 @@ class Quenching:
         self._forget()
         return [StopTimer(QUENCH_TIMER)]
 
+    def dismiss(self, connection: str) -> list[Effect]:
+        """That source may not be told any more what is wanted: from now on it counts as if everything were."""
+        return [Tell(connection, Quench(TRUE)), *self.detach(connection)] if connection in self._sources else []
+
     def on_added(self, filter: Filter) -> list[Effect]:
         """Somebody wants what `filter` matches: sources must not quench it from now on."""
         filter = without_sender(filter)

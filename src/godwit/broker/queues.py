@@ -32,7 +32,7 @@ under its rules. Newest per key and the budgets are ours.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -321,6 +321,16 @@ class Queue:
         self._present = True
         self._sweep(now)
         self._hold_budgets()
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether something was sent and is not confirmed."""
+        return bool(self._sent)
+
+    def withhold(self, may_have: Callable[[Event], bool]) -> None:
+        """Take out what waits and the client may not have any more."""
+        for item in [item for item in self._waiting.values() if not may_have(item.event)]:
+            self._purge(item, "rights")
 
     # ------------------------------------------------------------ rules
 

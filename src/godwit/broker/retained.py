@@ -12,23 +12,26 @@ the events of the table that it matches, marked with the attribute `retained`.
    earlier one comes back.
 4. What there is no room for is refused, with the publishing of it (`Limits.retained_max`, `retained_bytes_max`).
 5. One user has no more than its share of them (`Limits.user_share`): past it, the same.
-6. A subscription that moves with its session, or is restored with a broker, does not begin again.
+6. An event is retained or cleared only by a client that may publish the event which it replaces, too, as far as rights
+   are known here (`authorisation.py`). Of two brokers that have not heard of each other's event the later one counts.
+7. A subscription that moves with its session, or is restored with a broker, does not begin again.
 
 *Speed.* A filter that names its topics (the attribute `topic`) looks at the events of those; any other looks at all.
 
 *Paper.* None; MQTT has retained messages.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from godwit.broker.client_rights import NOT_ALLOWED, ClientRights, may_publish
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, Tell
 from godwit.broker.gossip import RETAINED, Gossip, TableLimit
 from godwit.broker.gossip_messages import Fact, RetainedEvent
 from godwit.broker.host import Host
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Retain, Subscribe
+from godwit.broker.messages import NodeId, Retain, Subscribe
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Session
@@ -41,6 +44,7 @@ __all__ = ["MARK", "TOPIC", "Retained"]
 
 MARK = "retained"
 TOPIC = "topic"
+KEY_SHOWN_MAX = 200
 
 
 class Retained:
@@ -55,6 +59,7 @@ class Retained:
         self._topics: dict[str, dict[str, None]] = {}  # the keys of each
         self._due: Ranking[str] = Ranking()
         self._held: dict[str, tuple[int, int]] = {}  # by user: how many, and their size
+        self.rights_of: Callable[[NodeId], ClientRights | None] = lambda client: None  # None: every right
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
@@ -96,12 +101,18 @@ class Retained:
 
     # ------------------------------------------------------------ changes
 
-    def why_not(self, key: str, event: Event, now: float) -> str | None:
-        """Why an event cannot be retained; None: it can. (rule 4)"""
+    def why_not(self, client: NodeId, wish: Retain, now: float) -> str | None:
+        """Why a client cannot have an event retained, or cleared; None: it can. (rules 4 to 6)"""
         self.sweep(now)
-        if (reason := self._why_not_of_user(key, event)) is not None:
+        before, rights = self._events.get(wish.key), self.rights_of(client)
+        if before is not None and rights is not None and not may_publish(rights.publish, before.attributes):
+            shown = wish.key[:KEY_SHOWN_MAX]
+            return f"{NOT_ALLOWED} replace or clear the event that is retained by the key {shown!r}"
+        if wish.clear:
+            return None
+        if (reason := self._why_not_of_user(wish.key, wish.event)) is not None:
             return reason
-        return self._gossip.why_not(RETAINED, (key,), RetainedEvent(event))
+        return self._gossip.why_not(RETAINED, (wish.key,), RetainedEvent(wish.event))
 
     def _why_not_of_user(self, key: str, event: Event) -> str | None:
         """Why a user can have no more retained events; None: it can. (rule 5)"""

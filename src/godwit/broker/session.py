@@ -24,12 +24,14 @@ from godwit.broker.exact_tests import Binding, ExactTests
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Advertise,
+    Attach,
     Context,
     Delivery,
     NodeId,
     QueuedEvent,
     Receipt,
     Refused,
+    Retain,
     SessionState,
     Subscribe,
 )
@@ -41,7 +43,7 @@ from godwit.filters.references import is_open
 from godwit.seen import Seen, SeenState
 from godwit.trace import Record
 
-__all__ = ["Binding", "Retaining", "Session", "StoredSessionState"]
+__all__ = ["Authority", "Binding", "Retaining", "Session", "StoredSessionState", "not_addressed"]
 
 LOST_SHOWN_MAX = 1_000
 REFUSALS_KEPT = 128
@@ -59,10 +61,26 @@ NO_RECEIPT = Receipt()
 
 
 class Retaining(Protocol):
-    """Knows what there is room for among retained events. (`retained.py`)"""
+    """Knows the retained events, and what there is room for among them. (`retained.py`)"""
 
-    def why_not(self, key: str, event: Event, now: float) -> str | None:
-        """Why an event cannot be retained; None: it can."""
+    def why_not(self, client: NodeId, wish: Retain, now: float) -> str | None:
+        """Why a client cannot have an event retained, or cleared; None: it can."""
+
+
+class Authority(Protocol):
+    """Knows what clients may do. (`authorisation.py`)"""
+
+    def adopted(self, session: "Session", now: float) -> list[Effect]:
+        """A session has come from another broker."""
+
+    def resumed(self, session: "Session", message: Attach, now: float) -> list[Effect]:
+        """A client has come to its session."""
+
+
+def not_addressed(client: NodeId, event: Event) -> Trace:
+    """The record that an event was not for a client, in its context of that moment."""
+    detail = "its context is not whom the event is to"
+    return Trace(Record("not_addressed", client, "", event.publisher, event.sequence, detail=detail))
 
 
 class StoredSessionState(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -29,18 +29,17 @@ with the reason and call `detach`.
    lets through more. What routing let through in vain is a negative residue, and recorded. [rebeca §5.1] So is an
    event's `to`: a client whose context it does not match does not get the event, and that is recorded. [spcf §3]
 10. What the server asserts of a client's context (`BrokerConfig.asserted`) nobody else says: a `Context` with it is
-   refused, and events bear what the driver of the publisher's connection vouches for, whatever they bore before. A
-   session without a connection keeps what was vouched for last.
+   refused, and events bear what the driver vouches for. A session without a connection keeps what it had last.
 11. A client has got more than its session sent: the broker has lost its last inputs. The session goes on under another
    name, and its receipt says so. (`lost_tail.py`)
 
 *Paper.* [mobile §3.1] queueing for a user who is out of reach; [mobile §4.3] queue purging, duplicates;
 [rebeca §4] no move-out is needed; [motion §2.1] subscriptions expire by themselves (M5).
 
-*Departures.* Each request is acknowledged by itself. What a subscription let in before it expired is still delivered.
+*Departures.* Each request is acknowledged. What a subscription let in before it expired is still delivered.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from sys import intern
 from typing import Literal
@@ -77,7 +76,7 @@ from godwit.broker.messages import (
 from godwit.broker.predecessor_chain import ITEMS_MAX, PredecessorChain
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
-from godwit.broker.session import Binding, Retaining, Session
+from godwit.broker.session import Authority, Binding, Retaining, Session, not_addressed
 from godwit.broker.sessions_state import SessionsState
 from godwit.broker.user_quotas import UserQuotas
 from godwit.errors import PeerFault
@@ -102,12 +101,6 @@ class RemovedEntries(msgspec.Struct, frozen=True):
     effects: tuple[Effect, ...] = ()
 
 
-def not_addressed(client: NodeId, event: Event) -> Trace:
-    """The record that an event was not for a client, in its context of that moment."""
-    detail = "its context is not whom the event is to"
-    return Trace(Record("not_addressed", client, "", event.publisher, event.sequence, detail=detail))
-
-
 class Sessions:
     """All sessions of a border broker."""
 
@@ -124,6 +117,8 @@ class Sessions:
         self.broker = broker
         self.binding: Binding | None = None  # None: filters on the client's own context mean nothing here
         self.retained: Retaining | None = None  # None: nobody says what there is room for
+        self.authority: Authority | None = None  # None: every client may do everything
+        self.is_awaited: Callable[[NodeId], bool] = lambda client: False  # whether its session is on its way here
         self.asserted = asserted  # what of contexts no client says itself
         self._stamps = tuple((name, intern(SENDER + name)) for name in asserted)
         self._vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is
@@ -262,12 +257,13 @@ class Sessions:
         if is_known:
             session.settle(message.receipt)
             effects += [Tell(connection, refusal) for refusal in session.refusals]  # rule 5
+        told = [] if self.authority is None else self.authority.resumed(session, message, now)
         session_lost = not is_known and (message.received > 0 or message.session != "")
         receipt = session.receipt(session_lost=session_lost)
         attached = Attached(session.accepted, fresh, receipt, session.name, self.broker, notes=dict(session.notes))
         effects.append(Tell(connection, attached))
         effects += [Tell(connection, delivery) for delivery in session.take(now)]
-        return effects
+        return effects + told
 
     def new(self, client: NodeId) -> Session:
         """A session with a name that no other has."""
@@ -315,6 +311,7 @@ class Sessions:
             if subscribe.expires is not None:
                 self._expiry.put((session.client, name), subscribe.expires)
         effects = [*session.gone(), *self._set_expiry_timer()]
+        effects += self.authority.adopted(session, now) if self.authority is not None else []
         if connection is None:
             return effects + self._start_expiry(session, now)
         if message.received > session.queue.sent_up_to:  # it has fallen behind: its numbers do not count
@@ -410,8 +407,7 @@ class Sessions:
                     self._expiry.put((client, name), wish.expires)
                 effects += self._set_expiry_timer()
             case Unsubscribe(id=(_, name)):
-                self._forget_subscription(session, name)
-                effects += self._set_expiry_timer()
+                effects += self.end_subscription(session, name)
             case Advertise(id=(_, name)):
                 session.advertisements[name] = wish.filter
                 session.has_advertised = True
@@ -439,8 +435,8 @@ class Sessions:
                 return "an event must name the client that publishes it, and be numbered from 1"
             if not self._is_advertised(session, wish.event):
                 return "the event matches none of your advertisements"
-            if isinstance(wish, Retain) and not wish.clear and self.retained is not None:
-                reason = self.retained.why_not(wish.key, wish.event, now)
+            if isinstance(wish, Retain) and self.retained is not None:
+                reason = self.retained.why_not(session.client, wish, now)
                 if reason is not None:
                     return reason
             return None if wish.event.to is None and not self._stamps else self._reason_against_event(wish.event)
@@ -491,6 +487,11 @@ class Sessions:
         if self.advertisements == "off" or (self.advertisements == "optional" and not session.has_advertised):
             return True
         return any(filter.matches(event) for filter in session.advertisements.values())
+
+    def end_subscription(self, session: Session, name: str) -> list[Effect]:
+        """Forget a subscription; it must leave routing, too."""
+        self._forget_subscription(session, name)
+        return self._set_expiry_timer()
 
     def _forget_subscription(self, session: Session, name: str) -> None:
         if session.subscriptions.pop(name).share:

@@ -1,7 +1,8 @@
-"""The components that every broker has: shared tables, groups, retained events, quenching, load shedding, lost tails."""
+"""The components that every broker has: tables, groups, retained events, quenching, rights, shedding, lost tails."""
 
 from typing import NamedTuple
 
+from godwit.broker.authorisation import Authorisation
 from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Gossip, TableLimit
 from godwit.broker.groups import Groups
 from godwit.broker.limits import Limits
@@ -24,6 +25,7 @@ class StandardComponents(NamedTuple):
     groups: Groups
     quenching: Quenching
     retained: Retained
+    authorisation: Authorisation
     gossip: Gossip
     load_shedding: LoadShedding
     lost_tail: LostTail
@@ -37,4 +39,6 @@ def standard_components(name: NodeId, limits: Limits) -> StandardComponents:
         GROUPS: TableLimit(MEMBERS_KNOWN_MAX, TABLE_BYTES_MAX),
     }
     gossip = Gossip(name, bounds)
-    return StandardComponents(Groups(gossip), Quenching(), Retained(gossip), gossip, LoadShedding(), LostTail())
+    quenching, retained = Quenching(), Retained(gossip)
+    authorisation = Authorisation(retained, quenching)
+    return StandardComponents(Groups(gossip), quenching, retained, authorisation, gossip, LoadShedding(), LostTail())

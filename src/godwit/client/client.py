@@ -5,10 +5,9 @@
 numbers, so the broker can tell which it has handled. Deliveries are numbered by the session; the client takes
 increasing numbers, tells the broker now and then how far it is, and says it again with each `Attach`.
 
-When the broker does not have the session that the client remembers (`Attached.fresh`, or a session of another name),
-no old number means anything. The client then numbers from `accepted + 1`: all its present subscriptions and
-advertisements first, then the events that were not acknowledged, then what waits. Events may thus be published twice
-and come twice, and are told apart by their own ids: at border brokers, and here.
+When the broker has another session than the client remembers, no old number means anything. The client then numbers
+from `accepted + 1`: its subscriptions and advertisements first, then the events that were not acknowledged, then what
+waits. Events may be published twice and come twice, and are told apart by their ids: at border brokers, and here.
 
     away ── Opened ──> greeting ── Attached ──> attached;  from any of them ── Closed, or a fault of the broker ──> away
 
@@ -65,6 +64,7 @@ from godwit.broker.messages import (
     Refused,
     Request,
     Retain,
+    Revoked,
     SetSessionExpiry,
     Subscribe,
     Unadvertise,
@@ -147,10 +147,7 @@ class Client:
         share: str = "",
         retained: bool = False,
     ) -> list[Effect]:
-        """Want what `filter` matches, from publishers whose context `sender` matches. [spcf §3: subscribe]
-
-        Filters are such or texts. A name that is there already gets this filter instead, with no gap.
-        """
+        """Want what `filter` matches, from publishers whose context `sender` matches. [spcf §3: subscribe]"""
         return self._say(Subscribe((self.name, name), asked(filter, sender), expires, queue, share, retained))
 
     replace = subscribe
@@ -270,10 +267,7 @@ class Client:
         return effects
 
     def move_out(self, now: float) -> list[Effect]:
-        """Say that we are about to go; the broker closes the connection. [rebeca §1 on JEDI]
-
-        The mode `explicit` needs it. In the mode `naive` it ends the session instead: unsub before the next sub.
-        """
+        """Say that we are about to go (mode `explicit`), or end the session (mode `naive`). [rebeca §1 on JEDI]"""
         if self.connection is None or not self.is_attached:
             return []
         return [Tell(self.connection, Bye("the client moves") if self.config.mode == "naive" else MoveOut())]
@@ -504,6 +498,14 @@ class Client:
         record = Record("refused", self.name, kind, publisher, sequence, number=number, detail=why)
         return [Trace(record), *effects, *self._sent(self.config.in_flight_max)]
 
+    def on_revoked(self, message: Revoked, now: float) -> list[Effect]:
+        """The broker has ended subscriptions that we may not have any more, unless we have asked for them again."""
+        for topic in [("subscription", name) for name in message.ended]:
+            if self.unanswered_about(topic) is None and (wish := self.wanted.pop(topic, None)) is not None:
+                self._granted.pop(topic, None)
+                self.refusals.append(Refusal(wish, message.reason))
+        return [Trace(Record("revoked", self.name, subscription=name, detail=message.reason)) for name in message.ended]
+
     def _acknowledged(self, number: int) -> None:
         under_way = self._under_way
         while under_way and under_way[0].number <= number:
@@ -596,5 +598,6 @@ _HANDLERS: dict[type, Callable[[Client, Any, float], list[Effect]]] = {
     Delivery: Client.on_delivery,
     Quench: Client.on_quench,
     Refused: Client.on_refused,
+    Revoked: Client.on_revoked,
     TrimConnectionLog: Client.on_trim_connection_log,
 }

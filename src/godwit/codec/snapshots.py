@@ -34,6 +34,7 @@ import msgspec
 from msgspec import Raw
 
 from godwit.broker import placements, reductions
+from godwit.broker.authorisation import AuthorisationState
 from godwit.broker.broker_state import BrokerState
 from godwit.broker.effects import Closed, Input, LinkDown, TimerKey
 from godwit.broker.further_entries import NoFurtherEntriesState
@@ -125,6 +126,7 @@ STATES = TypeRegistry(
         placements.IdentityState,
         placements.CoveringState,
         placements.MergingState,
+        AuthorisationState,
         GossipState,
         GroupsState,
         QuenchingState,

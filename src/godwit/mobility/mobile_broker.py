@@ -69,6 +69,7 @@ def mobile_broker(
             standard.groups,
             standard.quenching,
             standard.retained,
+            standard.authorisation,
             routes,
             following,
             barrier,

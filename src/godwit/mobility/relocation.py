@@ -125,6 +125,7 @@ class Relocation:
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
+        host.sessions.is_awaited = lambda client: client in self.arrivals
         to = attrgetter("to")
         return Handlers(
             relayed={

@@ -12,18 +12,21 @@ reads nothing more from that peer and keeps what it has read as bytes.
 2. A client is named after its user: its name is the user's, begins with the user's and a slash, or is one that the
    user was given. So nobody takes over the session of another user.
 3. Whoever came with a token is let go when the token is over.
-4. Nothing here shows a secret: not in an error, not in what `repr` says.
+4. Rights that change count at once, for connections that are open, too: a `Principal` is that of one connection, and
+   changes with its user (`rights_watch.py`). One that has ended may do nothing more.
+5. Nothing here shows a secret: not in an error, not in what `repr` says.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
 
+from godwit.broker.client_rights import ClientRights
 from godwit.broker.messages import Attach
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes
-from godwit.runtime.grants import EVERYTHING, Grants
+from godwit.runtime.grants import EVERYTHING, NOTHING_GRANTED, Grants
 
 __all__ = ["Authenticator", "Credentials", "LocalAuthenticator", "Principal", "is_local"]
 
@@ -51,7 +54,7 @@ class Credentials(msgspec.Struct, frozen=True):
         return is_local(self.host)
 
     def __repr__(self) -> str:
-        return f"Credentials(host={self.host!r}, client={self.client!r}, user={self.user!r}, …)"  # rule 4
+        return f"Credentials(host={self.host!r}, client={self.client!r}, user={self.user!r}, …)"  # rule 5
 
 
 class Principal:
@@ -66,6 +69,7 @@ class Principal:
         clients: Iterable[str] = (),
         is_admin: bool = False,
         until: float | None = None,
+        rights: ClientRights | None = None,
     ) -> None:
         self.user = user  # "": nobody in particular
         self.asserted: Attributes = {} if asserted is None else asserted
@@ -73,7 +77,45 @@ class Principal:
         self.clients = tuple(clients)  # names it may use besides those that begin with its own
         self.is_admin = is_admin  # whether it may look into the broker
         self.until = until  # the time at which it must have gone; None: it may stay
+        self.rights = rights  # for the machine; None: this broker knows no users
+        self.ended_because = ""  # "": it has not ended
+        self.on_end: list[Callable[[str], None]] = []  # told the reason, when it ends
+        self.on_change: list[Callable[[], None]] = []  # told when its rights are others
         self._has_all = grants.is_everything
+
+    def copy(self) -> "Principal":
+        """The same, for another connection."""
+        return Principal(
+            self.user,
+            self.asserted,
+            self.grants,
+            clients=self.clients,
+            is_admin=self.is_admin,
+            until=self.until,
+            rights=self.rights,
+        )
+
+    def adopt(self, other: "Principal") -> None:
+        """Have the rights of another from now on. (rule 4)"""
+        self.grants, self.clients, self.is_admin, self.rights = (
+            other.grants,
+            other.clients,
+            other.is_admin,
+            other.rights,
+        )
+        self._has_all = self.grants.is_everything
+        for changed in list(self.on_change):
+            changed()
+
+    def end(self, reason: str, *, keeps_rights: bool = False) -> None:
+        """Let it go; unless it `keeps_rights` until then, it may do nothing from now on, not even by its will."""
+        if self.ended_because:
+            return
+        self.ended_because = reason
+        if not keeps_rights:
+            self.grants, self.is_admin, self._has_all = NOTHING_GRANTED, False, False
+        for ended in list(self.on_end):
+            ended(reason)
 
     def __repr__(self) -> str:
         return f"Principal({self.user!r})"

@@ -44,6 +44,7 @@ from godwit.runtime.log import LibraryLogHandler, Log, make_log
 from godwit.runtime.memory_guard import MemoryGuard
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
+from godwit.runtime.rights_watch import RightsWatch
 from godwit.runtime.tcp import Address, NativeServer
 from godwit.runtime.tls import LinkSettings, TlsSettings, link_guard, server_context
 from godwit.trace import Record
@@ -110,6 +111,9 @@ class BrokerServer:
             self.node = await self._node()
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
+            watch = RightsWatch(self.node, self.authenticator)
+            watch.start()
+            parts.push_async_callback(watch.stop)
             self.server = _server(self, links)
             parts.push_async_callback(self.server.close)
             self.guard = MemoryGuard(self.node, self.server.memory, configuration.settled.limits.memory_bytes_max)

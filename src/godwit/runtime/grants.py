@@ -11,31 +11,26 @@ grants together cover the filter, so that whatever it lets through was granted; 
 4. An event is tested as the broker will stamp it: what the server asserts of its sender stands in it, and what the
    sender says of those attributes itself does not. (`sender.x` of others is the sender's own word.)
 5. `my.x` in a grant is what the server asserts of that user. What it does not assert matches nothing.
-6. An event is kept (`Retain`) under a key only if it were granted with that key as its `topic`, too: so nobody replaces
-   what it could not have published.
+6. An event is retained (`Retain`) by a key only if it would also be granted with that key as its `topic`. The event
+   that it would replace or clear must be granted, too: the machine alone knows that one (`broker/authorisation.py`).
 7. What other clients want (`Quench`) is told to those alone who may publish everything.
 8. An event in which an attribute has several values reaches whoever wants one of them. So it is granted only if it were
    with each of them alone, too: else who may publish `topic = 'a'` would publish to every topic, with 'a' beside it.
-   More than `CHOICES_MAX` ways to choose are not looked at, and not granted. (What the server asserts is no choice of
-   the sender's.)
+   (What the server asserts is no choice of the sender's.)
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
-from math import prod
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import structs
 
+from godwit.broker.client_rights import NOT_ALLOWED, BeyondGrants, ClientRights, left_of, may_publish
 from godwit.broker.messages import Advertise, Attach, Denied, Publish, Request, Retain, Subscribe
-from godwit.errors import FilterError
-from godwit.filters.algebra import covers, intersects, is_never
 from godwit.filters.contexts import SENDER
 from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes, Event
-from godwit.filters.filters import FALSE, TRUE, Filter, all_of, any_of, attributes_of
+from godwit.filters.filters import FALSE, TRUE, Filter, any_of
 from godwit.filters.language import ParsedTexts, to_text
 from godwit.filters.references import bind
 
@@ -46,14 +41,10 @@ GRANT_BYTES_MAX = 65_536  # of the text of one grant
 GRANTS_BYTES_MAX = 4 * 2**20  # of all grants that are remembered
 LITERALS_MAX = 1_000  # of a filter that is held against grants: comparing takes time
 SHOWN_CHARS_MAX = 200
-CHOICES_MAX = 1_000
 TOPIC = "topic"
 TOO_LARGE = (
     "the filter is too large to be held against what you are allowed: ask for less at once, or in several filters"
 )
-
-BeyondGrants = Literal["refuse", "narrow"]
-"""What becomes of a wish that goes beyond its grants."""
 
 
 def granted(texts: Iterable[str], asserted: Attributes) -> Filter:
@@ -88,6 +79,10 @@ class Grants:
         held = {} if asserted is None else asserted
         stamps = {SENDER + name: held.get(name) for name in names}
         return Grants(granted(publish, held), granted(subscribe, held), beyond_grants, stamps or None, literals_max)
+
+    def rights(self, user: str, *, from_token: bool = False) -> ClientRights:
+        """The same for the machine of a broker."""
+        return ClientRights(user, self.publish, self.subscribe, self.beyond_grants, from_token)
 
     @property
     def is_everything(self) -> bool:
@@ -131,39 +126,11 @@ class Grants:
             if topic is not None:
                 said[TOPIC] = topic
             attributes = said
-        several = [name for name in self._said_in_grants if type(attributes.get(name)) is tuple]
-        return self.publish.holds(attributes) and (not several or self._holds_each(attributes, several))
-
-    @cached_property
-    def _said_in_grants(self) -> tuple[str, ...]:
-        """The attributes that grants to publish speak of, and senders say themselves."""
-        return tuple(name for name in attributes_of(self.publish) if name not in (self.stamps or {}))
-
-    def _holds_each(self, attributes: Attributes, several: list[str]) -> bool:
-        """Whether a grant matches the event with each of the values of these attributes alone. (rule 8)"""
-        choices: list[Any] = [attributes[name] for name in several]
-        if prod(map(len, choices)) > CHOICES_MAX:
-            return False
-        return all(
-            self.publish.holds({**attributes, **dict(zip(several, chosen, strict=True))})
-            for chosen in product(*choices)
-        )
+        return may_publish(self.publish, attributes, self.stamps or ())
 
     def narrowed(self, filter: Filter, grant: Filter, effort: Effort | None = None) -> Filter | None:
-        """The filter, if the grant covers it; else what is left of it, when that is wanted; None: nothing. (rule 2)
-
-        When the effort is over, nothing: what cannot be told is not allowed.
-        """
-        effort = Effort() if effort is None else effort
-        if grant == TRUE or (grant != FALSE and covers(grant, filter, effort)):
-            return filter
-        if self.beyond_grants == "refuse" or effort.is_over or not intersects(grant, filter, effort):
-            return None
-        try:
-            left = all_of(filter, grant)
-        except FilterError:  # it is too big
-            return None
-        return None if is_never(left, effort) or effort.is_over else left
+        """The filter, if the grant covers it; else what is left of it, when that is wanted; None: nothing. (rule 2)"""
+        return left_of(filter, grant, self.beyond_grants, effort)
 
     def _within(self, wish: Subscribe | Advertise, grant: Filter, verb: str) -> Any:
         if grant != TRUE and wish.filter.size > self.literals_max:
@@ -178,7 +145,7 @@ class Grants:
         if not self.may_publish(wish.event):
             return Denied(self._not_granted("publish", self.publish))
         if not self.may_publish(wish.event, wish.key):  # rule 6
-            return Denied(f"the key {wish.key[:SHOWN_CHARS_MAX]!r} is not yours to keep an event under")
+            return Denied(f"{NOT_ALLOWED} retain an event by the key {wish.key[:SHOWN_CHARS_MAX]!r}")
         return wish
 
     def _checked_attach(self, attach: Attach) -> Attach:
@@ -193,10 +160,10 @@ class Grants:
     @staticmethod
     def _not_granted(verb: str, grant: Filter) -> str:
         if grant == FALSE:
-            return f"you are not allowed to {verb} anything"
+            return f"{NOT_ALLOWED} {verb} anything"
         allowed = to_text(grant)
         shown = allowed if len(allowed) <= SHOWN_CHARS_MAX else f"{allowed[:SHOWN_CHARS_MAX]}…"
-        return f"you are not allowed to {verb} that, only what matches: {shown}"
+        return f"{NOT_ALLOWED} {verb} that, only what matches: {shown}"
 
 
 EVERYTHING = Grants(TRUE, TRUE)

@@ -14,7 +14,7 @@ machine only reads.
    another origin is refused unless `origins` names that. So is what a browser fetches for another site without saying
    for which (an image, a link): to listen as a client takes over its session.
 4. A body has at most `body_bytes_max`, and has come after `BODY_S`; what connections may cost, `http_protocols.py`
-   says. There are at most `connections_max`.
+   says. There are at most `connections_max`, and `RESERVED` more for health and administration.
 5. While nothing is taken in (the disk fails), posts are answered by 503 at once, and nothing waits in memory for it.
 """
 
@@ -56,7 +56,16 @@ from godwit.runtime.http_events import (
     resume_position,
     subscription,
 )
-from godwit.runtime.http_protocols import CERTIFICATE, HEAD_S, HOSTS, HttpProtocol, SocketProtocol
+from godwit.runtime.http_protocols import (
+    CERTIFICATE,
+    HEAD_S,
+    HOSTS,
+    PLACE,
+    PLACES,
+    HttpProtocol,
+    Places,
+    SocketProtocol,
+)
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
 from godwit.runtime.http_tracing import TraceStream
 from godwit.runtime.in_process_client import ConnectionClosed
@@ -76,6 +85,8 @@ WILD = ("", "0.0.0.0", "::")
 DIGITS_MAX = 10  # of a number that is asked for
 OWN_SITE = ("none", "same-origin")  # what browsers say of who asks: the user, or a page of ours
 
+NO_PLACE = "this broker takes no more connections"
+
 EVERYBODY, CLIENTS, ADMINISTRATORS = "everybody", "clients", "administrators"
 
 ROUTES = (
@@ -94,6 +105,9 @@ ROUTES = (
     ("GET", "/explain", "explain", ADMINISTRATORS),
 )
 """Each path: its method, who answers, and whom."""
+
+STREAMS = ("listen_to_events", "trace")
+"""Those whose answer has no end."""
 
 SOCKETS = (("/ws", "socket"), ("/mqtt", "mqtt_socket"))
 """The same for WebSockets, which are for clients."""
@@ -137,11 +151,12 @@ class HttpServer:
         self.listening: list[Address] = []
         self.is_closing = False
         self._publishers = Publishers(node)
-        self._streams: dict[Any, None] = {}  # what has to be ended when the broker stops
+        self._streams: dict[Any, Principal | None] = {}  # what has to be ended when the broker stops
         self._relief = asyncio.Event()
         node.on_relief.append(self._relief.set)
         self._state = ServerState()
         self._hosts = HostConnections(server.traffic.connections_per_host_max)
+        self._places = Places(self.connections_max)
         self._servers: list[asyncio.Server] = []
         self._config = uvicorn.Config(
             self._application(),
@@ -155,7 +170,6 @@ class HttpServer:
             proxy_headers=False,
             server_header=False,
             date_header=False,
-            limit_concurrency=self.connections_max,
         )
         self._config.load()
 
@@ -165,7 +179,9 @@ class HttpServer:
         """Take connections there. With port 0, the system chooses one."""
         config = self._config
         server = await asyncio.get_running_loop().create_server(
-            lambda: HttpProtocol(config=config, server_state=self._state, app_state={HOSTS: self._hosts}),
+            lambda: HttpProtocol(
+                config=config, server_state=self._state, app_state={HOSTS: self._hosts, PLACES: self._places}
+            ),
             host,
             port,
             ssl=tls,
@@ -198,9 +214,9 @@ class HttpServer:
         for task in self._state.tasks:
             task.cancel()
 
-    def keep(self, stream: Any) -> None:
-        """This has to be told when the broker stops: it has `end`."""
-        self._streams[stream] = None
+    def keep(self, stream: Any, principal: Principal | None = None) -> None:
+        """This has to be told when the broker stops: it has `end`. `principal`: whose rights it follows."""
+        self._streams[stream] = principal
 
     def drop(self, stream: Any) -> None:
         """This is over."""
@@ -255,6 +271,8 @@ class HttpServer:
 
         async def endpoint(request: Request) -> Any:
             try:
+                if right == CLIENTS and _is_reserved(request):
+                    raise Problem(503, NO_PLACE)
                 if right == EVERYBODY:
                     return await handler(Principal(), request)
                 principal = await self.admit(request)
@@ -275,7 +293,10 @@ class HttpServer:
             except GodwitError as error:
                 return _json({"error": str(error)}, 400)
 
-        return Route(path, endpoint, methods=[method], name=f"{method} {path}")
+        route = Route(path, endpoint, methods=[method], name=f"{method} {path}")
+        if name in STREAMS and route.methods is not None:
+            route.methods.discard("HEAD")  # which would open one, and get nothing of it
+        return route
 
     async def _on_http_exception(self, request: Request, error: HTTPException) -> Response:
         return _json({"error": f"{request.url.path}: {error.detail}"}, error.status_code, error.headers)
@@ -357,8 +378,6 @@ class HttpServer:
         after = None if was is None else was[1:]
         stream = EventStream(self.node, principal, client, after, limits=limits, on_end=self.drop)
         self.keep(stream)
-        if principal.until is not None:
-            asyncio.get_running_loop().call_later(max(0.0, principal.until - time()), stream.end)
         try:
             refused = await stream.open(wanted, expiry_s)
             if refused is not None:
@@ -408,7 +427,9 @@ class HttpServer:
         listener = TraceListener(asked.get("client", ""), event_id(asked["event"]) if asked.get("event") else None)
         last = _limit(request, "last", 0)
         stream = TraceStream(self.activity, self.server.name, listener, last, self.drop)
-        self.keep(stream)
+        self.keep(stream, principal)
+        principal.on_end.append(lambda reason: stream.end())
+        principal.on_change.append(lambda: None if principal.is_admin else stream.end())
         return stream.response
 
     # ------------------------------------------------------------ sockets
@@ -429,8 +450,8 @@ class HttpServer:
         """Whether there is room for one more; if not, or if its page may not come, it is closed."""
         try:
             self._check_origin(websocket)
-            if len(self._state.connections) > self.connections_max or self.is_closing:
-                raise Problem(503, "this broker takes no more connections")
+            if _is_reserved(websocket) or self.is_closing:
+                raise Problem(503, NO_PLACE)
         except Problem as problem:
             await websocket.close(1008, str(problem))
             return False
@@ -480,6 +501,12 @@ def _credentials(authorization: str) -> dict[str, str]:
 def _certificate_of(connection: HTTPConnection) -> str:
     """The name in the certificate that the other end has shown."""
     return str(connection.scope.get("state", {}).get(CERTIFICATE, ""))
+
+
+def _is_reserved(connection: HTTPConnection) -> bool:
+    """Whether it came over a connection that is kept for health and administration."""
+    place = connection.scope.get("state", {}).get(PLACE)
+    return place is not None and bool(place.is_reserved)
 
 
 def _is_local_name(host: str) -> bool:

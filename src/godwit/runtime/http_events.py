@@ -30,7 +30,7 @@ import msgspec
 from msgspec import structs
 
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Advertise, Bye, Delivery, Publish, Retain, SetSessionExpiry, Subscribe
+from godwit.broker.messages import Advertise, Bye, Delivery, Publish, Retain, Revoked, SetSessionExpiry, Subscribe
 from godwit.broker.queues import event_size
 from godwit.broker.sessions import Wish
 from godwit.client.own_context import asked, written
@@ -283,13 +283,21 @@ class EventStream:
         self._unconfirmed = limits.window // 2
         self._unconfirmed_bytes = limits.queue_bytes_max // 4  # a session sends no more when half of it is under way
         self._on_end = on_end
+        self._principal = principal
         self._waiting: deque[Delivery] = deque()
         self._written: deque[tuple[int, int]] = deque()  # number and size of deliveries that are not confirmed
         self._written_bytes = 0
         self._talk = InProcessClient(
-            node, principal, client, mode=MODE, on_deliveries=self._on_deliveries, on_closed=self._on_closed
+            node,
+            principal,
+            client,
+            mode=MODE,
+            on_deliveries=self._on_deliveries,
+            on_closed=self._on_closed,
+            on_revoked=self._on_revoked,
         )
         self._session = ""
+        self._ended = b""  # what the client is told of its rights, if they have changed
 
     async def open(self, wanted: Subscribe, expiry_s: float) -> str | None:
         """Subscribe; why that was refused, or None."""
@@ -320,7 +328,16 @@ class EventStream:
         self._waiting.extend(deliveries)
         self.response.notice()
 
+    def _on_revoked(self, revoked: Revoked) -> None:
+        """The rights of the client have changed: it is told, and its stream is over if nothing is left of it."""
+        self._ended = msgspec.json.encode({"ended": bool(revoked.ended), "reason": revoked.reason})
+        self.notice()
+        if revoked.ended:
+            self.end()
+
     def _on_closed(self, reason: str) -> None:
+        if self._principal.ended_because:
+            self._ended = msgspec.json.encode({"ended": True, "reason": reason})
         self.end()
 
     def end(self) -> None:
@@ -344,6 +361,9 @@ class EventStream:
             size = event_size(delivery.event)
             self._written.append((delivery.number, size))
             self._written_bytes += size
+        if self._ended:
+            parts += (b"event: rights\ndata: ", self._ended, b"\n\n")
+            self._ended = b""
         return b"".join(parts)
 
     def on_written(self) -> None:

@@ -4,22 +4,81 @@
 1. A connection has `HEAD_S` for its first request, and at most twice that from the answer to one request to all of the
    next: so nobody holds one by sending what is never finished, a byte at a time.
 2. From one host come at most so many connections as `HostConnections` allows, WebSockets included.
-3. The name in a certificate that we trust is handed to the application, as `certificate` in the request's state.
+3. When all places are taken (`Places`), some more are kept for health and administration: a connection gets one of
+   these, and clients' requests over it are answered by 503. When those are taken, too, the longest idle one goes.
+4. What h11 cannot answer any more closes its connection, without a traceback: bytes that are no HTTP, behind a request
+   that was answered, or is being answered.
+5. The name in a certificate that we trust is handed to the application, as `certificate` in the request's state.
 """
 
 import asyncio
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from godwit.runtime.peer_identity import certificate_names, host_of
 from godwit.runtime.rate_limits import HostConnections
 
-__all__ = ["CERTIFICATE", "HOSTS", "HttpProtocol", "SocketProtocol"]
+__all__ = ["CERTIFICATE", "HOSTS", "PLACE", "PLACES", "HttpProtocol", "Place", "Places", "SocketProtocol"]
 
 HEAD_S = 10.0
-CERTIFICATE, HOSTS, ENTERED = "certificate", "hosts", "entered"
+RESERVED = 64
+CERTIFICATE, HOSTS, ENTERED, PLACES, PLACE = "certificate", "hosts", "entered", "places", "place"
+
+
+class Place:
+    """The place of one connection: for anything, or reserved for health and administration."""
+
+    def __init__(self, places: "Places", protocol: "HttpProtocol") -> None:
+        self._places = places
+        self.protocol = protocol
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether it is still one that clients do not get."""
+        return self._places.is_reserved(self)
+
+    def leave(self) -> None:
+        """The connection is gone."""
+        self._places.leave(self)
+
+
+class Places:
+    """How many connections there are. (rule 3)"""
+
+    def __init__(self, count: int, reserved: int = RESERVED) -> None:
+        self.count, self.reserved = count, reserved
+        self._taken: set[Place] = set()
+        self._reserved: dict[Place, None] = {}  # the oldest first
+
+    def enter(self, protocol: "HttpProtocol") -> Place | None:
+        """A place for a connection; None: there is none."""
+        place = Place(self, protocol)
+        if len(self._taken) < self.count:
+            self._taken.add(place)
+            return place
+        if len(self._reserved) >= self.reserved:
+            idle = next((each for each in self._reserved if each.protocol.is_idle), None)
+            if idle is None:
+                return None
+            del self._reserved[idle]
+            idle.protocol.transport.abort()
+        self._reserved[place] = None
+        return place
+
+    def is_reserved(self, place: Place) -> bool:
+        """Whether a place is reserved. One for anything that has become free is taken instead."""
+        if place in self._reserved and len(self._taken) < self.count:
+            del self._reserved[place]
+            self._taken.add(place)
+        return place not in self._taken
+
+    def leave(self, place: Place) -> None:
+        """A place is free again."""
+        self._taken.discard(place)
+        self._reserved.pop(place, None)
 
 
 class HttpProtocol(H11Protocol):
@@ -32,14 +91,58 @@ class HttpProtocol(H11Protocol):
         host, names = host_of(transport), certificate_names(transport)
         hosts: HostConnections = self.app_state[HOSTS]
         self.app_state[CERTIFICATE] = names[0] if names else ""
-        if hosts.enter(host):
-            self.app_state[ENTERED] = host
-        else:
+        if not hosts.enter(host):
             transport.abort()  # rule 2
+            return
+        self.app_state[ENTERED] = host
+        place = self.app_state[PLACES].enter(self)
+        if place is None:
+            transport.abort()  # rule 3
+        else:
+            self.app_state[PLACE] = place
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being answered."""
+        cycle: Any = self.cycle
+        return cycle is None or cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         _leave(self.app_state)
+
+    def handle_events(self) -> None:
+        try:
+            super().handle_events()
+        except h11.LocalProtocolError:  # rule 4
+            self._drop()
+
+    def send_400_response(self, msg: str) -> None:
+        if self.is_idle and self.conn.our_state is h11.IDLE:
+            super().send_400_response(msg)
+        else:  # another answer is on its way, or was given
+            self._drop()
+
+    def timeout_keep_alive_handler(self) -> None:
+        if self.conn.our_state in (h11.ERROR, h11.CLOSED):
+            self._drop()
+        else:
+            super().timeout_keep_alive_handler()
+
+    def shutdown(self) -> None:
+        if self.conn.our_state in (h11.ERROR, h11.CLOSED):
+            self._drop()
+        else:
+            super().shutdown()
+
+    def _drop(self) -> None:
+        """Close the connection; what is being answered goes nowhere."""
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if not self.transport.is_closing():
+            self.transport.close()
 
     def _check(self) -> None:
         """Let go of who asks for nothing. (rule 1)"""
@@ -71,3 +174,6 @@ def _leave(state: dict[str, Any]) -> None:
     host = state.pop(ENTERED, None)
     if host is not None:
         state[HOSTS].leave(host)
+    place = state.pop(PLACE, None)
+    if place is not None:
+        place.leave()

@@ -8,14 +8,14 @@ them together.
 1. What a peer sends wrong closes its connection, with a reason, and costs nobody else anything.
 2. What cannot be written because a peer does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed.
 3. While the node takes nothing in, nothing is read; from who says too much, nothing for a while.
-4. A connection that has not introduced itself after `INTRO_S` is closed; one whose token is over, too.
+4. A connection that has not introduced itself after `INTRO_S` is closed; one whose token is over or whose user is gone,
+   too.
 5. Brokers link over the native protocol alone.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from time import time
 from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -162,23 +162,28 @@ async def serve_native(host: SocketHost, websocket: WebSocket) -> None:
     await websocket.accept()
     socket = Socket(websocket)
     inner: InProcessConnection | None = None
-    end: asyncio.TimerHandle | None = None
 
     def on_messages(messages: list[Any]) -> None:
         for message in messages:
             socket.write(JSON.encode(message).decode())
 
+    def refuse(reason: str) -> None:
+        socket.write(JSON.encode(Bye(reason)).decode())
+        socket.close(REFUSED, reason)
+
     async def read() -> None:
-        nonlocal inner, end
+        nonlocal inner
         try:
             async with asyncio.timeout(INTRO_S):
                 intro = _introduced(await _text(websocket))
                 principal = await host.admit_socket(websocket, intro)
-            if principal.until is not None:  # rule 4
-                wait_s = max(0.0, principal.until - time())
-                end = asyncio.get_running_loop().call_later(wait_s, socket.close, REFUSED, "your token is over")
             inner = InProcessConnection(
-                host.node, connection_name(), principal, on_messages, lambda reason: socket.close(NORMAL, reason)
+                host.node,
+                connection_name(),
+                principal,
+                on_messages,
+                lambda reason: socket.close(NORMAL, reason),
+                on_end=refuse,
             )
             traffic, now = host.server.traffic, asyncio.get_running_loop().time
             bucket = (
@@ -201,8 +206,7 @@ async def serve_native(host: SocketHost, websocket: WebSocket) -> None:
         except TimeoutError:
             socket.close(REFUSED, "no Intro came")
         except PeerFault as fault:  # rule 1
-            socket.write(JSON.encode(Bye(str(fault))).decode())
-            socket.close(REFUSED, str(fault))
+            refuse(str(fault))
         except (WebSocketDisconnect, RuntimeError):
             pass
 
@@ -211,8 +215,6 @@ async def serve_native(host: SocketHost, websocket: WebSocket) -> None:
         await socket.run(read)
     finally:
         host.drop(socket)
-        if end is not None:
-            end.cancel()
         if inner is not None:
             inner.hang_up()
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from secrets import token_hex
 from typing import Any
 
-from godwit.broker.messages import Accepted, Attach, Attached, Bye, Delivery, Received, Refused, Request
+from godwit.broker.messages import Accepted, Attach, Attached, Bye, Delivery, Received, Refused, Request, Revoked
 from godwit.broker.sessions import Wish
 from godwit.errors import GodwitError, PeerFault
 from godwit.runtime.authentication import Principal
@@ -48,6 +48,7 @@ class InProcessClient:
         mode: str = "relocate",
         on_deliveries: Callable[[list[Delivery]], None] = lambda deliveries: None,
         on_closed: Callable[[str], None] = lambda reason: None,
+        on_revoked: Callable[[Revoked], None] = lambda revoked: None,
     ) -> None:
         self.client = client
         self.mode = mode  # how it moves
@@ -55,6 +56,7 @@ class InProcessClient:
         self.closed_because = ""
         self._on_deliveries = on_deliveries
         self._on_closed = on_closed
+        self._on_revoked = on_revoked
         self._number = 0
         self._answered_up_to = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  # for an answer to that number
@@ -128,6 +130,8 @@ class InProcessClient:
                         self._welcome.set_result(message)
                 case Bye(reason=reason):
                     self._fail(reason)
+                case Revoked():
+                    self._on_revoked(message)
         if deliveries:
             self._on_deliveries(deliveries)
 

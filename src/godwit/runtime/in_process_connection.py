@@ -6,7 +6,8 @@ what it tells that connection comes to `on_messages`, all of one turn at once.
 *Rules.*
 1. What is said goes through the same checks and into the same journal as what comes over a socket.
 2. After `close`, or when the machine has closed the connection (`on_closed`), nothing more comes or goes.
-3. When the client's token is over, the connection is closed.
+3. When the client must go (`Principal.end`: its token is over, its user is gone), the connection is closed: whoever
+   holds it may say something before (`on_end`).
 """
 
 import asyncio
@@ -14,7 +15,9 @@ from collections.abc import Callable
 from time import time
 from typing import Any
 
+from godwit.broker.authorisation import RightsGranted
 from godwit.broker.effects import Closed, Heard, Opened
+from godwit.broker.messages import Attach
 from godwit.filters.events import Attributes
 from godwit.runtime.authentication import Principal
 from godwit.runtime.node import Node
@@ -33,6 +36,7 @@ class InProcessConnection:
         principal: Principal,
         on_messages: Callable[[list[Any]], None],
         on_closed: Callable[[str], None],
+        on_end: Callable[[str], None] = lambda reason: None,
         line: str = "",
     ) -> None:
         self.node = node
@@ -42,6 +46,7 @@ class InProcessConnection:
         self.is_open = True
         self._on_messages = on_messages
         self._on_closed = on_closed
+        self._on_end = on_end
         self._came: list[Any] = []
         node.ports[name] = self
         asserted: Attributes = principal.asserted
@@ -49,13 +54,18 @@ class InProcessConnection:
         self._end: asyncio.TimerHandle | None = None
         if principal.until is not None:
             wait_s = max(0.0, principal.until - time())
-            self._end = asyncio.get_running_loop().call_later(wait_s, self._over)
+            self._end = asyncio.get_running_loop().call_later(wait_s, principal.end, "your token is over")
+        principal.on_end.append(self._over)
+        if principal.ended_because:
+            asyncio.get_running_loop().call_soon(self._over, principal.ended_because)
 
-    def _over(self) -> None:
-        """The client's token is over."""
+    def _over(self, reason: str) -> None:
+        """The client must go."""
+        if self.is_open:
+            self._on_end(reason)
         if self.is_open:
             self.hang_up()
-            self._on_closed("your token is over")
+            self._on_closed(reason)
 
     def say(self, message: Any, bulk: bytes | None = None) -> Any:
         """Say a message to the machine, as far as the client may: what was said in its place, or None.
@@ -65,6 +75,8 @@ class InProcessConnection:
         if not self.is_open:
             return None
         message, node = self.principal.checked(message), self.node
+        if type(message) is Attach and self.principal.rights is not None:
+            node.tell(RightsGranted(message.client, self.principal.rights), line=self.line)
         is_light = bulk is not None and node.journal is None
         node.tell(Heard(self.name, message), bulk if is_light else NATIVE.encode(message), self.line)  # type: ignore[arg-type]
         return message
@@ -105,5 +117,7 @@ class InProcessConnection:
 
     def _ended(self) -> None:
         self.is_open = False
+        if self._over in self.principal.on_end:
+            self.principal.on_end.remove(self._over)
         if self._end is not None:
             self._end.cancel()

@@ -401,8 +401,13 @@ def about(file: Path) -> dict[str, Any]:
             for one in (file, wal):
                 shutil.copy(one, copied)
             return _about(f"{(Path(copied) / file.name).as_uri()}?mode=rw")
-    except (sqlite3.Error, OSError) as error:
-        raise JournalError(f"{file}: {error}") from None
+    except sqlite3.Error as error:
+        raise JournalError(
+            f"{file} is damaged: its table about cannot be read ({error}); "
+            "restore it from a copy, or begin anew with another journal.folder"
+        ) from None
+    except OSError as error:
+        raise JournalError(f"{file}: {error.strerror or error}") from None
 
 
 def _about(uri: str) -> dict[str, Any]:

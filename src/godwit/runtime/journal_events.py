@@ -24,8 +24,8 @@ from godwit.event_log import EventLog
 from godwit.filters.events import Event
 from godwit.runtime.journal import FILE, about, check_format
 from godwit.runtime.journal_checks import BatchDamage, verified
+from godwit.runtime.journal_entries import ENTRIES
 from godwit.runtime.journal_marks import first_chain
-from godwit.runtime.node import ENTRIES
 from godwit.runtime.wire import NATIVE
 
 __all__ = ["events_in", "log_of"]

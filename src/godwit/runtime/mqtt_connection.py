@@ -28,15 +28,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from godwit.broker import messages as said
+from godwit.broker.authorisation import NAME_GONE, USER_GONE
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, mqtt_effects, refusing_connack
 from godwit.mqtt.packets import Puback, Publish
 from godwit.mqtt.reason_codes import ReasonCode
-from godwit.mqtt.session_notes import OUT, kept_of, out_note
+from godwit.mqtt.session_notes import OUT, SUB, kept_of, out_note
 from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.in_process_connection import InProcessConnection
+from godwit.runtime.loop_timers import LoopTimers
 from godwit.runtime.mqtt_checks import SubscriptionChecks, topic_for
 from godwit.runtime.mqtt_events import context_of_properties
 from godwit.runtime.mqtt_requests import Gate
@@ -50,8 +52,9 @@ if TYPE_CHECKING:
 __all__ = ["MqttConnection"]
 
 UNANSWERED_MAX = 1_024
+TOPICS_SHOWN = 200  # characters
 CONNECT_S = 10.0
-TOKEN, REST = ("token",), ("rest",)
+REST = ("rest",)
 KEEPING = (("will",), ("keep alive",))  # timers that are ours to run; Godwit's session minds its own expiry
 BYE_FIRST_BYTE = 0xE0  # of DISCONNECT
 CONNECT_BYTES_MAX = 256 * 2**10  # of the first packet, before anybody knows who sends it
@@ -86,8 +89,8 @@ class MqttConnection:
         self._inner: InProcessConnection | None = None
         self._wishes: MqttTranslator | None = None
         self._gate = Gate()
-        self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self._loop = asyncio.get_running_loop()
+        self._timers = LoopTimers(self._loop)
         self._greeting_timer = self._loop.call_later(CONNECT_S, self._drop, "no CONNECT came")
         self._attach: mqtt_effects.Attach | None = None
         self._admitting: asyncio.Task[None] | None = None
@@ -209,11 +212,7 @@ class MqttConnection:
         """The client is too fast: read nothing for a while."""
         if REST not in self._timers:
             self._hold_back(True)
-            self._timers[REST] = self._loop.call_later(wait_s, self._rested)
-
-    def _rested(self) -> None:
-        self._timers.pop(REST, None)
-        self.read_on()
+            self._timers.start(REST, wait_s, self.read_on)
 
     # ------------------------------------------------------------ coming in
 
@@ -290,13 +289,10 @@ class MqttConnection:
             self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, now)
         if traffic.work_per_s:
             self._work = TokenBucket(traffic.work_per_s, traffic.work_burst, now)
-        if principal.until is not None:
-            wait_s = max(0.0, principal.until - now)
-            self._timers[TOKEN] = self._loop.call_later(
-                wait_s, self.stop, ReasonCode.NOT_AUTHORIZED, "your token is over"
-            )
         self._inner = InProcessConnection(
-            self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed, line=client_line(name)
+            *(self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed),
+            on_end=self._on_principal_ended,
+            line=client_line(name),
         )
         self._say(self.gateway.attach(name, is_clean=attach.is_clean))
 
@@ -359,6 +355,8 @@ class MqttConnection:
                 self._wishes.requests.on_refused(message.number, message.reason)
             elif kind is said.Attached:
                 self._on_attached(message)
+            elif kind is said.Revoked:
+                self._on_revoked(message)
         if accepted:
             self._on_accepted(accepted)
         self._confirm = max(self._confirm, self._session.kept.confirmed)
@@ -369,6 +367,21 @@ class MqttConnection:
         if self._wishes is not None:
             self._wishes.requests.on_accepted(number)
 
+    def _on_principal_ended(self, reason: str) -> None:
+        """The client must go: its token is over, or its user is gone."""
+        if self._is_attached and not self._is_over:
+            self.stop(ReasonCode.NOT_AUTHORIZED, reason)
+        elif not self._is_attached:
+            self._refuse(ReasonCode.NOT_AUTHORIZED, reason)
+
+    def _on_revoked(self, message: said.Revoked) -> None:
+        """Subscriptions have ended. MQTT has no word for it but to close the connection; the session stays."""
+        if message.ended and self._wishes is not None and not self._is_over:
+            for text in message.ended:
+                self._session.kept.subscriptions.pop(text, None)
+                self._wishes.keep(SUB + text, None)
+            self.stop(ReasonCode.NOT_AUTHORIZED, f"{', '.join(message.ended)[:TOPICS_SHOWN]}: {message.reason}")
+
     def _on_inner_closed(self, reason: str) -> None:
         """The machine has closed the session's connection."""
         if not self._is_attached:
@@ -376,6 +389,8 @@ class MqttConnection:
         elif not self._is_over:
             is_stopping = self.gateway.is_closing or "the broker" in reason
             code = ReasonCode.SERVER_SHUTTING_DOWN if is_stopping else ReasonCode.SESSION_TAKEN_OVER
+            if reason in (USER_GONE, NAME_GONE):
+                code = ReasonCode.NOT_AUTHORIZED
             self._tell(mqtt_effects.Stop(code, reason))
         self._let_go()
         self._flush()
@@ -509,23 +524,13 @@ class MqttConnection:
         self._is_forgotten = True
 
     def _on_start_timer(self, effect: StartTimer) -> None:
-        self._stop_timer(effect.key)
         if effect.key in KEEPING:
-            wait_s = max(0.0, effect.at - self.gateway.now())
-            self._timers[effect.key] = self._loop.call_later(wait_s, self._on_timer, effect.key)
+            self._timers.start(effect.key, effect.at - self.gateway.now(), lambda: self._on_timer(effect.key))
 
     def _on_stop_timer(self, effect: StopTimer) -> None:
-        self._stop_timer(effect.key)
-
-    def _stop_timer(self, key: TimerKey) -> bool:
-        handle = self._timers.pop(key, None)
-        if handle is not None:
-            handle.cancel()
-        return handle is not None
+        self._timers.stop(effect.key)
 
     def _on_timer(self, key: TimerKey) -> None:
-        if not self._stop_timer(key):
-            return
         self._tell(TimerDue(key))
         if self._is_over:  # the will is said: the session may go on without us
             self._let_go()
@@ -565,8 +570,6 @@ class MqttConnection:
 
     def _let_go(self) -> None:
         """Nothing more is to be said for this client."""
-        for handle in self._timers.values():
-            handle.cancel()
         self._timers.clear()
         if self._admitting is not None:
             self._admitting.cancel()

@@ -230,7 +230,7 @@ def context_of_payload(topic: str, payload: bytes, before: Attributes) -> Attrib
     if payload:
         try:
             said[name] = _JSON.decode(payload)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             said[name] = payload.decode(errors="replace")
     return checked_context(said)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from godwit.broker import messages as said
+from godwit.broker.client_rights import NOT_ALLOWED
 from godwit.errors import GodwitError, PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.mqtt import mqtt_effects
@@ -163,6 +164,7 @@ class MqttTranslator:
         self._tell(mqtt_effects.AllAccepted(numbers))
 
     def _on_unpublished(self, number: int, reason: str, is_denied: bool) -> None:
+        is_denied = is_denied or reason.startswith(NOT_ALLOWED)  # by the machine
         code = ReasonCode.NOT_AUTHORIZED if is_denied else ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
         if reason.startswith("$"):
             code = ReasonCode.TOPIC_NAME_INVALID

@@ -51,7 +51,7 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.broker.messages import Accepted, Attached, Bye, Delivery, QueueRules, Receipt, Received
+from godwit.broker.messages import Accepted, Attached, Bye, Delivery, QueueRules, Receipt, Received, Revoked
 from godwit.broker.messages import Refused as RefusedMessage
 from godwit.client.client import Client, ClientConfig
 from godwit.client.request_outbox import CONTEXT, SESSION_EXPIRY, Topic
@@ -243,8 +243,7 @@ class NetworkClient:
         """Want what `filter` matches, from publishers whose context `sender` matches.
 
         `expires`: until then, in seconds since 1970. `queue`: what may go while we are away. `retained`: begin with the
-        events that are kept for later subscribers. `share`: of the subscriptions that
-        say so with the same filter, one gets it.
+        retained events. `share`: of the subscriptions that say so with the same filter, one gets each event.
         """
         self._made += 1
         name = name or f"s{self._made}-{token_hex(3)}"
@@ -350,10 +349,7 @@ class NetworkClient:
     # ------------------------------------------------------------ waiting
 
     async def drain(self, timeout: float | None = None) -> None:
-        """Until brokers have answered all that was asked and taken all that was published.
-
-        `NotConnected`: that has not happened in so many seconds.
-        """
+        """Until brokers have answered and taken all that was said; `NotConnected`: not in so many seconds."""
         machine = self.machine
         await self._until(lambda: not machine.has_unanswered_changes() and not machine.unanswered(), timeout)
 
@@ -458,6 +454,10 @@ class NetworkClient:
                     self.machine.kept = 0 if self._confirms_read else None
                 self._came_up_to, self.was_known = self._told_up_to, not message.fresh
                 self._now("attached", "")
+        if isinstance(message, Revoked):
+            for name in [name for name in message.ended if ("subscription", name) not in self.machine.wanted]:
+                if (revoked := self._subscriptions.pop(name, None)) is not None:
+                    revoked.end(Refused(message.reason))
         if isinstance(message, Delivery) and self.machine.is_attached and input.connection == self.machine.connection:
             self._came_up_to = message.number
             self._do(effects, message.number)

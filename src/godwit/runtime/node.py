@@ -25,6 +25,8 @@ and connection which it thinks open is gone. Links and sessions say again what w
 7. A machine whose journal has lost its last batches is told so, with the first inputs that are written then.
 8. When a batch cannot be appended, a snapshot of the machine, which has handled it, is tried in its place: a disk that
    is full has a reserve for that.
+9. What comes over a connection after the machine has closed it is dropped, also while that waits for the disk: it is no
+   fault of a client that has come back over another connection.
 
 *Profile.* See BENCHMARKS.md. One joined write for each peer and turn is what decides at fan-out.
 """
@@ -33,7 +35,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from time import perf_counter
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import msgspec
 
@@ -47,7 +49,6 @@ from godwit.broker.effects import (
     LinkDown,
     LinkUp,
     Opened,
-    Reconfigured,
     Send,
     StartTimer,
     StopTimer,
@@ -57,14 +58,12 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.broker.load_shedding import ShedLoad
 from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.errors import JournalError, SnapshotError
-from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.clock import SYSTEM, Clock, Timer
 from godwit.runtime.intake import Intake
 from godwit.runtime.journal_checks import Loss
-from godwit.runtime.wire import NATIVE
+from godwit.runtime.journal_entries import ENTRIES, JournalEntry, entry_of, input_of
 from godwit.trace import Record
 
 __all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port", "client_line"]
@@ -81,18 +80,6 @@ TIMERS = ""  # the line of timers and of what concerns all
 def client_line(client: str) -> str:
     """The line of a client: over all of its connections its inputs stay in order."""
     return f"@{client}"
-
-
-class JournalEntry(msgspec.Struct, frozen=True, gc=False):
-    """An input in the journal."""
-
-    at: float  # when the machine heard it
-    kind: str
-    name: str  # the peer or connection that it came from
-    data: bytes  # the message in it, or all of it
-
-
-ENTRIES: msgspec.msgpack.Decoder[list[JournalEntry]] = msgspec.msgpack.Decoder(list[JournalEntry])
 
 
 class Machine(Protocol):
@@ -193,6 +180,7 @@ class Node:
         self._intake = Intake()
         self._entries: list[JournalEntry] = []  # handled, and not yet given to the journal
         self._effects: list[Effect] = []  # of these
+        self._closing: set[str] = set()  # links and connections that the machine has closed, and are still open
         self._asked: dict[TimerKey, float] = {}  # the timers that run, as far as the journal goes
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
         self._timers: dict[TimerKey, Timer] = {}
@@ -238,7 +226,7 @@ class Node:
             return
         intake, inputs = self._intake, list[tuple[Input, bytes]]()
         now = self.now = max(self.now, self._clock.time())
-        handle, effects, entries = self.machine.handle, self._effects, self._entries
+        handle, effects, entries, closing = self.machine.handle, self._effects, self._entries, self._closing
         has_journal = self._journal is not None
         input: Input | None = None
         began = at = perf_counter()
@@ -247,12 +235,17 @@ class Node:
                 ends, waiting = at + LINE_S, line.inputs
                 while waiting and at < ends:
                     each = waiting.popleft()
-                    inputs.append(each)
                     input, packed = each
                     line.bytes -= len(packed)
-                    effects += handle(input, now)
+                    if closing and type(input) is Heard and input.connection in closing:  # rule 9
+                        continue
+                    inputs.append(each)
+                    done = handle(input, now)
+                    effects += done
+                    if Close in map(type, done):
+                        closing.update(effect.peer for effect in done if type(effect) is Close)
                     if has_journal:
-                        entries.append(_entry(input, packed, now))
+                        entries.append(entry_of(input, packed, now))
                         if type(input) not in (Heard, Arrived):
                             _note(input, self._open)
                     at = perf_counter()
@@ -453,7 +446,7 @@ class Node:
             self._open = gone(driver.open)
         for batch in journal.batches(after):
             for entry in ENTRIES.decode(batch):
-                input, self.now = _input(entry), entry.at
+                input, self.now = input_of(entry), entry.at
                 if isinstance(input, TimerDue):
                     self._asked.pop(input.key, None)
                 _note(input, self._open)
@@ -497,6 +490,7 @@ class Node:
             port.close("the broker starts again")
         self.ports.clear()
         self._intake.clear()  # of connections that are closed now
+        self._closing.clear()
         self._recover(self._journal)
 
     # ------------------------------------------------------------ effects
@@ -519,6 +513,7 @@ class Node:
                     self._on_record(effect.record, self.now)  # type: ignore[union-attr]
             elif kind is Close:
                 self._open.pop(Closed(effect.peer), None)  # type: ignore[union-attr]
+                self._forget_said(effect.peer)  # type: ignore[union-attr]
                 port = ports.pop(effect.peer, None)  # type: ignore[union-attr]
                 if port is not None:
                     touched.pop(port, None)
@@ -531,6 +526,11 @@ class Node:
                     handle.cancel()
         for port in touched:
             port.flush()
+
+    def _forget_said(self, connection: str) -> None:
+        """A connection is closed: nothing more comes over it, and what has come is dropped. (rule 6)"""
+        self._closing.discard(connection)
+        self._inputs = [each for each in self._inputs if type(each[0]) is not Heard or each[0].connection != connection]
 
     def _note_timer(self, effect: Effect) -> None:
         if isinstance(effect, StartTimer):
@@ -596,35 +596,7 @@ class Node:
             self._writer.shutdown(wait=False, cancel_futures=True)
 
 
-# ---------------------------------------------------------------- inputs on disk
-
-
-def _entry(input: Input, packed: bytes, now: float) -> JournalEntry:
-    kind = type(input)
-    if kind is Arrived:
-        return JournalEntry(now, "arrived", input.peer, packed)  # type: ignore[union-attr]
-    if kind is Heard:
-        return JournalEntry(now, "heard", input.connection, packed)  # type: ignore[union-attr]
-    if kind is Opened:
-        return JournalEntry(now, "opened", input.connection, msgspec.msgpack.encode(input.asserted))  # type: ignore[union-attr]
-    return JournalEntry(now, kind.__name__, "", msgspec.msgpack.encode(input))
-
-
-def _input(entry: JournalEntry) -> Input:
-    kind, name, data = entry.kind, entry.name, entry.data
-    if kind == "opened":
-        return Opened(name, NATIVE.attributes(msgspec.msgpack.decode(data)))
-    if kind == "arrived":
-        return Arrived(name, NATIVE.decode(data))
-    if kind == "heard":
-        return Heard(name, NATIVE.decode(data))
-    return cast(Input, _DECODERS[kind].decode(data))
-
-
-_DECODERS: dict[str, Any] = {
-    kind.__name__: msgspec.msgpack.Decoder(kind)
-    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured, ShedLoad, TailLost)
-}
+# ---------------------------------------------------------------- where inputs come from
 
 
 def _sender(input: Input | None) -> str:

@@ -133,6 +133,7 @@ class Subscription:
         self._events: deque[tuple[Event, int]] = deque()  # each with the number of its delivery
         self._came = asyncio.Event()
         self._is_over = False
+        self._fault: Exception | None = None
 
     def __repr__(self) -> str:
         return f"<subscription {self.name!r} to {str(self.filter)!r}, {len(self._events)} unread>"
@@ -150,6 +151,8 @@ class Subscription:
         while await self._has_one():
             yield self._take()
             self.changed.set()
+        if self._fault is not None:
+            raise self._fault
 
     async def next(self, timeout: float | None = None) -> Event:
         """The next event, when there is one. `TimeoutError`: none has come in so many seconds."""
@@ -157,7 +160,7 @@ class Subscription:
             async with asyncio.timeout(timeout):
                 await self._has_one()
         if not self._events:
-            raise SubscriptionError(f"the subscription {self.name!r} is over")
+            raise self._fault or SubscriptionError(f"the subscription {self.name!r} is over")
         return self._take()
 
     async def _has_one(self) -> bool:
@@ -199,9 +202,9 @@ class Subscription:
         self._came.set()
         self.changed.set()
 
-    def end(self) -> None:
-        """No more will come."""
-        self._is_over = True
+    def end(self, fault: Exception | None = None) -> None:
+        """No more will come; what has come is read first, then `fault` is raised."""
+        self._is_over, self._fault = True, self._fault or fault
         self._came.set()
 
     def disown(self) -> None:

@@ -8,6 +8,8 @@ is there decides: who shows something wrong is not let in as nobody in particula
 2. Whoever gives a user's password wrong a few times must wait, twice as long each time; so must a host that does so
    with many users. (A token cannot be guessed, and costs little to test.) A clock that is set back makes nobody wait.
 3. A password that is known to be right is let in at once, however many others have failed from that host.
+4. Whoever was let in is known for as long as it is there, so that its rights can follow the user file
+   (`rights_watch.py`).
 """
 
 from collections.abc import Callable
@@ -15,9 +17,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import msgspec
 
+from godwit.broker.client_rights import ClientRights
 from godwit.errors import GodwitError, PeerFault, SecurityError
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
 from godwit.runtime.grants import LITERALS_MAX, BeyondGrants
@@ -27,6 +31,7 @@ from godwit.runtime.users import USER_CHARS_MAX, Passwords, User, Users, princip
 
 __all__ = ["ConfiguredAuthenticator", "SecuritySettings", "authenticator_from"]
 
+BY_CERTIFICATE = "certificate"  # in the place of a hash
 WRONG = "there is no such user, or the password is wrong"
 
 
@@ -86,6 +91,20 @@ class ConfiguredAuthenticator:
         self._passwords = Passwords() if passwords is None else passwords
         self._literals_max = literals_max
         self._attempts = FailedAttempts()
+        self._admitted: WeakKeyDictionary[Principal, str] = WeakKeyDictionary()  # and the hash it was let in by
+
+    @property
+    def users(self) -> Users | None:
+        """The users of the file, if there is one."""
+        return self._users
+
+    def admitted(self) -> list[tuple[Principal, str]]:
+        """Whoever was let in, as the user file says, and is still there: and the hash of the password that counted."""
+        return list(self._admitted.items())
+
+    def _let_in(self, principal: Principal, hash: str = "") -> Principal:
+        self._admitted[principal] = hash
+        return principal
 
     async def admit(self, credentials: Credentials) -> Principal:
         """Who this is. PeerFault: it may not come in."""
@@ -95,9 +114,9 @@ class ConfiguredAuthenticator:
         if who.user or who.password:
             return await self._by_password(who)
         if who.certificate and (entry := self._entry(who.certificate)) is not None and entry[0].certificate:
-            return entry[1]
+            return self._let_in(entry[1].copy(), BY_CERTIFICATE)
         if self._settings.anonymous == "local" and who.is_local:
-            return Principal(is_admin=True)
+            return Principal(is_admin=True, rights=ClientRights())
         if who.certificate:
             raise PeerFault(f"there is no user {who.certificate!r} who may come in by a certificate")
         raise PeerFault("this broker lets nobody in without a user and password, or a token")
@@ -115,9 +134,16 @@ class ConfiguredAuthenticator:
                 raise PeerFault("the token grants nothing, and there is no such user")
             rights = entry[0]
         try:
-            return principal_of(
-                claims.user, rights, settings.asserted, settings.beyond_grants, self._literals_max, claims.until
+            principal = principal_of(
+                claims.user,
+                rights,
+                settings.asserted,
+                settings.beyond_grants,
+                self._literals_max,
+                claims.until,
+                from_token=claims.rights is not None,
             )
+            return principal if claims.rights is not None else self._let_in(principal)
         except GodwitError as error:
             raise PeerFault(f"the token is not accepted: {error}") from None
 
@@ -128,17 +154,18 @@ class ConfiguredAuthenticator:
         hash = entry[0].password if entry is not None else ""
         if hash and self._passwords.is_known(hash, who.password):
             assert entry is not None
-            return entry[1]
+            return self._let_in(entry[1].copy(), hash)
         user = who.user[:USER_CHARS_MAX]  # nobody has a longer name, and nobody fills memory with one
         if (wait_s := self._attempts.wait_s(who.host, user, monotonic())) > 0:  # rules 2, 3
             raise PeerFault(f"too many attempts have failed: try again in {wait_s:.0f} s")
         other = hash or ("" if self._users is None else self._users.any_hash())
         is_right = bool(other) and await self._passwords.is_right(other, who.password)
-        if entry is None or not hash or not is_right:
+        entry = self._entry(who.user)  # the file may have changed meanwhile
+        if entry is None or not hash or entry[0].password != hash or not is_right:
             self._attempts.failed(who.host, user, monotonic())
             raise PeerFault(WRONG)
         self._attempts.succeeded(who.host, user)
-        return entry[1]
+        return self._let_in(entry[1].copy(), hash)
 
     def _entry(self, user: str) -> tuple[User, Principal] | None:
         return None if self._users is None else self._users.get(user)

@@ -18,7 +18,7 @@ its own. After that, frames of a link or messages of a client follow, and become
    we do not read (`Node.holds`), nobody can be found silent.
 6. Who comes is asked for by the `Authenticator` (clients) or the `LinkGuard` (brokers). Before it has answered, one
    `Intro` of a bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the
-   socket.
+   socket. Whoever must go later (`Principal.end`: its token is over, its user is gone) is told why, and closed.
 7. A client that sends more than `TrafficLimits.messages_per_s` is not read for a while.
 8. What a peer sends of a message that is not complete is bounded in bytes and time (`memory_account.py`).
 9. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
@@ -31,11 +31,11 @@ from secrets import token_hex
 from time import time
 from typing import Any, cast
 
-import msgspec
-
+from godwit.broker.authorisation import RightsGranted
 from godwit.broker.effects import Arrived, Closed, Heard, LinkDown, LinkUp, Opened
 from godwit.broker.messages import Attach, Bye, Publish, Request
 from godwit.errors import PeerFault
+from godwit.runtime.addresses import Address
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
 from godwit.runtime.link_authentication import LinkGuard
 from godwit.runtime.memory_account import MemoryAccount, memory_account
@@ -58,16 +58,6 @@ CLOSE_S = 5.0
 REDIAL_FIRST_S = 0.05
 REDIAL_MAX_S = 5.0
 URL_MAX = 512
-
-
-class Address(msgspec.Struct, frozen=True):
-    """Where a broker can be reached."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 class NativeConnection(asyncio.Protocol):
@@ -167,6 +157,8 @@ class NativeConnection(asyncio.Protocol):
                 continue
             granted = checked(message)
             line = line or self._begin(granted)
+            if type(granted) is Attach and self.principal.rights is not None:
+                tell(RightsGranted(granted.client, self.principal.rights), line=line)
             tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted), line)
             if type(granted) is Request and type(granted.wish) is not Publish:
                 work += work_of(granted.wish)
@@ -301,14 +293,18 @@ class NativeConnection(asyncio.Protocol):
             raise
         if self not in self.server.connections:  # it has gone meanwhile
             return
+        if principal.ended_because:  # likewise
+            self._refuse(principal.ended_because)
+            return
         now, loop = time(), asyncio.get_running_loop()
         self.principal, traffic = principal, self.server.traffic
+        principal.on_end.append(self._refuse)
         if traffic.messages_per_s:
             self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, loop.time())
         if traffic.work_per_s:
             self._work = TokenBucket(traffic.work_per_s, traffic.work_burst, loop.time())
         if principal.until is not None:
-            self._end = loop.call_later(max(0.0, principal.until - now), self._refuse, "your token is over")
+            self._end = loop.call_later(max(0.0, principal.until - now), principal.end, "your token is over")
         self.server.welcome(self)
         self._admission = None
         self._take_rest()

@@ -5,8 +5,8 @@ in PEM is RSA, elliptic or Ed25519, a JWKS file holds several of any kind, told 
 says of its own algorithm is only ever compared with what its key allows.
 
 *Rules.*
-1. A token must name somebody (`sub`) and end (`exp`); its issuer and audience are those that the settings name. A token
-   that is for an audience is refused where the settings name none.
+1. A token must name somebody (`sub`) and end (`exp`); times are numbers, not texts. Its issuer and audience are those
+   that the settings name. A token that is for an audience is refused where the settings name none.
 2. `none` is no algorithm, and no public key is ever taken for a secret, in whatever form its file is: else whoever has
    the public key could sign.
 3. What is granted stands in the claim `godwit`: `publish`, `subscribe`, `clients`, `context`, `admin`. Without it the
@@ -35,6 +35,7 @@ CURVES = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512
 EDWARDS = ("EdDSA",)
 DEFAULTS = ("HS256", "RS256", "ES256", "EdDSA")
 PARTS = 3
+TIMES = ("exp", "nbf", "iat")  # seconds since 1970
 
 
 class Claims(msgspec.Struct, frozen=True):
@@ -92,6 +93,8 @@ class TokenKeys:
                 audience=self._audience or None,
                 options={"require": ["exp", "sub", *(["iss"] if self._issuer else [])]},
             )
+            if any(type(said[name]) not in (int, float) for name in TIMES if name in said):
+                raise PeerFault(f"the token is not accepted: {', '.join(TIMES)} must be numbers")
             until = float(said["exp"])
         except jwt.PyJWTError as error:
             raise PeerFault(f"the token is not accepted: {_why(error)}") from None

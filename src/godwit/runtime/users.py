@@ -2,7 +2,8 @@
 
 *Theory.* One TOML table for each user. The password is kept as an argon2 hash, which takes a good part of a second to
 test on purpose; so it is tested in a thread, few at once, and what was right is remembered as a keyed digest while the
-hash in the file stays the same. The file is read again when it has changed.
+hash in the file stays the same. The file is read again when it has changed: with each user that comes, and by
+`rights_watch.py`.
 
 *Rules.*
 1. A file that cannot be used is an error at the start, which names the user and the key. Later it is trouble: what was
@@ -87,6 +88,8 @@ def principal_of(
     beyond_grants: BeyondGrants = "refuse",
     literals_max: int = LITERALS_MAX,
     until: float | None = None,
+    *,
+    from_token: bool = False,
 ) -> Principal:
     """Somebody with these rights; `names`: what of contexts the server asserts. GodwitError: they make no sense."""
     if (reason := why_no_user(user)) is not None:
@@ -104,7 +107,15 @@ def principal_of(
     if (reason := why_too_large(asserted)) is not None:
         raise SecurityError(f"context: {reason}")
     grants = Grants.of(rights.publish, rights.subscribe, beyond_grants, asserted, names, literals_max)
-    return Principal(user, asserted, grants, clients=rights.clients, is_admin=rights.admin, until=until)
+    return Principal(
+        user,
+        asserted,
+        grants,
+        clients=rights.clients,
+        is_admin=rights.admin,
+        until=until,
+        rights=grants.rights(user, from_token=from_token),
+    )
 
 
 def read_users(text: str, where: str) -> dict[str, User]:
@@ -140,28 +151,44 @@ class Users:
         self.path = path
         self._names, self._beyond_grants, self._literals_max = names, beyond_grants, literals_max
         self._on_trouble = on_trouble
+        self._trouble = ""  # that was said last
         self._state: tuple[int, ...] = ()
         self._entries: Mapping[str, tuple[User, Principal]] = {}
+        self.on_changed: list[Callable[[], None]] = []  # told when the file says something else
         self._refresh()
 
     def get(self, name: str) -> tuple[User, Principal] | None:
         """A user and what it may do."""
-        try:
-            self._refresh()
-        except SecurityError as error:  # rule 1
-            self._on_trouble(str(error))
+        self.refresh()
         return self._entries.get(name)
+
+    def entry(self, name: str) -> tuple[User, Principal] | None:
+        """The same, as the file was when it was read last."""
+        return self._entries.get(name)
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed."""
+        try:
+            is_new = self._refresh()
+        except SecurityError as error:  # rule 1
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                self._on_trouble(self._trouble)
+            return
+        self._trouble = self._trouble if not is_new else ""
+        for changed in self.on_changed if is_new else ():
+            changed()
 
     def any_hash(self) -> str:
         """Somebody's hash, to be as slow for an unknown user. (rule 3)"""
         return next((user.password for user, _ in self._entries.values() if user.password), "")
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> bool:
         try:
             status = self.path.stat()
             state = (status.st_mtime_ns, status.st_size, status.st_ino)
             if state == self._state:
-                return
+                return False
             text = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SecurityError(f"{self.path}: {getattr(error, 'strerror', None) or error}") from None
@@ -173,6 +200,7 @@ class Users:
             except GodwitError as error:
                 raise SecurityError(f"{self.path}: users.{name}: {error}") from None
         self._entries = entries
+        return True
 
 
 # ---------------------------------------------------------------- passwords

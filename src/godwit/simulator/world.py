@@ -123,6 +123,8 @@ class World:
         self.bytes_sent = 0
         self.on_notify: Callable[[NodeId, Notify, float], None] | None = None
         self.on_record: Callable[[NodeId, Record, float], None] | None = None
+        self.on_effects: Callable[[NodeId, Input, list[Any]], None] | None = None  # of a broker that is up
+        self.admits: Callable[[NodeId, str, Any], Any] | None = None  # what a broker hears of a client's message
         self.traces_messages = False
         self.asserted: dict[NodeId, Attributes] = {}  # what brokers are told of a client's context, by its token
         self.size_of: Callable[[Any], int] = size_of
@@ -313,7 +315,14 @@ class World:
         else:
             if self.traces_messages:
                 self._record(target.name, self._message_record(source, message, -1))
+            if target.is_broker and self.admits is not None:
+                message = self.admits(target.name, source, message)
             self._give(target, Heard(f"{source}#{connection}" if target.is_broker else source, message))
+
+    def give(self, name: NodeId, input: Input) -> None:
+        """Let a broker that is up hear something from its driver."""
+        if self.nodes[name].alive:
+            self._give(self.nodes[name], input)
 
     def _give(self, node: Node, input: Input, opened: Wire | None = None) -> None:
         """Let a node handle an input: at once, or after those it is still busy with. `opened`: what it may send on."""
@@ -331,6 +340,8 @@ class World:
     def _handle(self, node: Node, input: Input, link: Link | None = None) -> None:
         now = self.clock.now + node.skew_s
         effects: list[Any] = node.machine.handle(input, now)
+        if self.on_effects is not None and node.is_broker:
+            self.on_effects(node.name, input, effects)
         if node.journaled:
             _follow(node, input, effects)
         if link is not None:  # what still waits for the disk was meant for the connection before

@@ -205,6 +205,9 @@ def test_a_token_lets_its_user_in(
         (claims(godwit={"context": {"rank": 1}}), "context says rank"),
         ({"sub": "ann", "exp": FAR}, "grants nothing"),
         (claims(exp="soon"), "it is no token"),
+        (claims(exp=str(FAR)), "must be numbers"),
+        (claims(nbf="1"), "must be numbers"),
+        (claims(iat=True), "must be numbers"),
         (claims(exp=10**400), "it is no token"),
     ],
 )

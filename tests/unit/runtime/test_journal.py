@@ -9,8 +9,8 @@ import pytest
 
 from godwit.errors import JournalError
 from godwit.runtime.journal import FILE, FORMAT, Journal, about
+from godwit.runtime.journal_entries import ENTRIES
 from godwit.runtime.journal_events import events_in
-from godwit.runtime.node import ENTRIES
 
 
 def test_what_was_appended_is_there_again(tmp_path: Path) -> None:
@@ -50,6 +50,16 @@ def test_a_snapshot_takes_the_place_of_what_came_before(tmp_path: Path) -> None:
     assert again.append(b"six") == 6
     assert list(again.batches(5)) == [b"six"]
     again.close()
+
+
+def test_a_description_that_cannot_be_read_is_said_with_what_to_do(tmp_path: Path) -> None:
+    Journal(tmp_path, "b1").close()
+    disk = sqlite3.connect(tmp_path / FILE)
+    disk.execute("UPDATE about SET value = CAST(x'ff' AS TEXT) WHERE name = 'broker'")
+    disk.commit()
+    disk.close()
+    with pytest.raises(JournalError, match=r"is damaged: its table about .* restore it from a copy"):
+        about(tmp_path / FILE)
 
 
 def test_a_batch_that_is_missing_is_said(tmp_path: Path) -> None:

@@ -1,0 +1,302 @@
+"""Authorisation in the machine: what clients here may still do, and what happens when that changes.
+
+*Theory.* A driver checks each request of a client before the machine sees it (`runtime/grants.py`). That is not enough
+for what happens later, or to others: a subscription that was allowed is there for days, and the event that a `Retain`
+replaces is another client's. So a driver tells the machine the rights of a client before its greeting
+(`RightsGranted`), and each change of a user's rights (`RightsChanged`). Both are inputs: they are in the journal, and a
+replay needs no user file.
+
+Every subscription of a client with rights is covered by its right to subscribe, always. So an event that a subscription
+lets in is allowed at that moment, and only what waits in a queue must be looked at again when rights change.
+
+*Rules.*
+1. When rights change, each subscription that they do not cover is ended, or narrowed if the rights say so. It leaves
+   routing and its group at once. The client is told (`Revoked`), and again with each greeting until it has a receipt
+   that was written later.
+2. What waits in a queue and is not covered any more leaves it, counted in receipts as `purged` by the rule `rights`.
+   What was sent before the change, and has to be sent again, is examined first.
+3. When a user is gone, its sessions end, present or away, and their connections are closed with the reason.
+4. A session that comes from another broker is examined by the rights that its client has here.
+5. An event is retained, replaced or cleared by a key only if the client may publish the event that is there now. Of two
+   brokers that have not heard of each other's event, the later one counts, as for any retained event.
+6. Rights that come back bring nothing back: the client subscribes again.
+7. A client whose rights are unknown here has every right: brokers without users tell none.
+
+*Paper.* None.
+"""
+
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import structs
+
+from godwit.broker.client_rights import NOT_ALLOWED, ClientRights, left_of
+from godwit.broker.component import Handlers
+from godwit.broker.effects import ComponentInput, Effect, Tell, Trace
+from godwit.broker.host import Host
+from godwit.broker.messages import Attach, NodeId, Revoked, Subscribe, Unsubscribe
+from godwit.broker.quenching import Quenching
+from godwit.broker.retained import Retained
+from godwit.broker.session import Session
+from godwit.filters.filters import TRUE, Filter
+from godwit.filters.language import to_text
+from godwit.trace import Record
+
+__all__ = ["NAME_GONE", "USER_GONE", "Authorisation", "AuthorisationState", "RightsChanged", "RightsGranted"]
+
+SHOWN_CHARS_MAX = 200
+ENTRIES_MIN = 1_024  # clients; from here on, at each power of two, those without a session are looked for
+USER_GONE = "the user was removed"
+NAME_GONE = "the name is no longer this user's"
+
+
+class RightsGranted(ComponentInput, frozen=True, tag=True):
+    """The client that greets next by this name has these rights."""
+
+    client: NodeId
+    rights: ClientRights
+
+
+class RightsChanged(ComponentInput, frozen=True, tag=True):
+    """The user file states other rights of a user; None: the user was removed."""
+
+    user: str
+    rights: ClientRights | None
+    clients: tuple[str, ...] = ()  # names that its clients may have, besides those that begin with its own
+
+
+class RevocationState(msgspec.Struct, frozen=True):
+    """A subscription that was ended or narrowed, and which receipt shows that the client knows."""
+
+    reason: str
+    is_narrowed: bool
+    receipt: int
+
+
+class RightsEntryState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The rights of one client."""
+
+    rights: ClientRights
+    is_settled: bool = False  # its session holds nothing that they do not cover
+    revoked: dict[str, RevocationState] = {}
+
+
+class AuthorisationState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The rights of all clients here, by name."""
+
+    version: ClassVar[int] = 1
+    entries: dict[NodeId, RightsEntryState] = {}
+
+
+class _Entry(msgspec.Struct):
+    rights: ClientRights
+    is_settled: bool = False
+    revoked: dict[str, RevocationState] = {}
+
+
+class Authorisation:
+    """The rights of clients, and what follows from a change."""
+
+    label = "authorisation"
+    host: Host
+
+    def __init__(self, retained: Retained, quenching: Quenching) -> None:
+        retained.rights_of = self.rights_of
+        self._quenching = quenching
+        self._entries: dict[NodeId, _Entry] = {}
+        self._of_user: dict[str, set[NodeId]] = {}
+
+    def join(self, host: Host) -> Handlers:
+        """Become part of a broker."""
+        self.host = host
+        host.sessions.authority = self
+        return Handlers(
+            inputs={RightsGranted: self.on_rights_granted, RightsChanged: self.on_rights_changed},
+            requests={Subscribe: self._on_request, Unsubscribe: self._on_request},
+            on_session_changed=self._on_session_changed,
+        )
+
+    def snapshot(self) -> AuthorisationState | None:
+        """All rights; None: there are none."""
+        if not self._entries:
+            return None
+        entries = {
+            client: RightsEntryState(entry.rights, entry.is_settled, dict(entry.revoked))
+            for client, entry in self._entries.items()
+        }
+        return AuthorisationState(entries)
+
+    def restore(self, state: AuthorisationState | None) -> None:
+        """Know these rights."""
+        for client, entry in state.entries.items() if state is not None else ():
+            self._put(client, _Entry(entry.rights, entry.is_settled, dict(entry.revoked)))
+
+    # ------------------------------------------------------------ questions
+
+    def rights_of(self, client: NodeId) -> ClientRights | None:
+        """The rights of a client; None: every right."""
+        entry = self._entries.get(client)
+        return None if entry is None else entry.rights
+
+    def clients(self) -> dict[NodeId, ClientRights]:
+        """By client, the rights that the user file was last known to state."""
+        entries = self._entries.items()
+        return {client: entry.rights for client, entry in entries if not entry.rights.from_token}
+
+    def _put(self, client: NodeId, entry: _Entry) -> None:
+        self._drop(client)
+        self._entries[client] = entry
+        self._of_user.setdefault(entry.rights.user, set()).add(client)
+
+    def _drop(self, client: NodeId) -> None:
+        entry = self._entries.pop(client, None)
+        if entry is not None:
+            clients = self._of_user[entry.rights.user]
+            clients.discard(client)
+            if not clients:
+                del self._of_user[entry.rights.user]
+
+    # ------------------------------------------------------------ changes
+
+    def on_rights_granted(self, input: RightsGranted, now: float) -> list[Effect]:
+        """A client is about to greet. Its session, if it is here, is examined when it goes on."""
+        entry = self._entries.get(input.client)
+        if input.rights.is_everything and not input.rights.user:
+            self._drop(input.client)
+        elif entry is None or entry.rights.user != input.rights.user:
+            self._put(input.client, _Entry(input.rights))
+            self._forget_old()
+        elif entry.rights != input.rights:
+            entry.rights, entry.is_settled = input.rights, False
+        return []
+
+    def on_rights_changed(self, input: RightsChanged, now: float) -> list[Effect]:
+        """The rights of a user have changed, or the user is gone. (rules 1 to 3)"""
+        effects: list[Effect] = []
+        for client in sorted(self._of_user.get(input.user, ())):
+            entry = self._entries[client]
+            if entry.rights.from_token:
+                continue
+            is_owner = client == input.user or client.startswith(f"{input.user}/") or client in input.clients
+            if input.rights is None or not is_owner:
+                effects += self._end(client, entry, USER_GONE if input.rights is None else NAME_GONE, now)
+            elif entry.rights != input.rights:
+                entry.rights, entry.is_settled = input.rights, False
+                session = self.host.sessions.session(client)
+                if session is not None:
+                    before = set(entry.revoked)
+                    effects += self._settle(session, entry, now)
+                    effects += self._told(session, entry, [name for name in entry.revoked if name not in before])
+                    if session.named and session.connection is not None:  # without memory: it counts as told
+                        entry.revoked = {}
+        return effects
+
+    def _end(self, client: NodeId, entry: _Entry, reason: str, now: float) -> list[Effect]:
+        """A client has no place here any more. (rule 3)"""
+        host, session = self.host, self.host.sessions.session(client)
+        if session is None:  # on its way, perhaps: it comes to nothing
+            entry.rights, entry.is_settled = entry.rights.without_any(), False
+            return []
+        self._drop(client)
+        effects = [] if session.connection is None else host.unlink(session.connection)
+        return effects + host.withdraw(host.sessions.end(client, now, reason), now, client)
+
+    def _forget_old(self) -> None:
+        """Forget clients that have no session here and await none."""
+        count = len(self._entries)
+        if count < ENTRIES_MIN or count & (count - 1):
+            return
+        sessions, newest = self.host.sessions, next(reversed(self._entries))
+        for client in list(self._entries):
+            if client != newest and sessions.session(client) is None and not sessions.is_awaited(client):
+                self._drop(client)
+
+    def _on_session_changed(self, client: NodeId, effects: list[Effect], now: float) -> None:
+        """A session that has gone elsewhere may bring along other things when it comes back."""
+        entry = self._entries.get(client)
+        if entry is not None and self.host.sessions.session(client) is None:
+            entry.is_settled = False
+
+    def _on_request(self, connection: str, wish: Any, effects: list[Effect], now: float) -> None:
+        """A client has subscribed again, or does not want it any more: there is nothing more to say of it."""
+        client, name = wish.id
+        entry = self._entries.get(client)
+        if entry is not None:
+            entry.revoked.pop(name, None)
+
+    # ------------------------------------------------------------ what a session holds
+
+    def adopted(self, session: Session, now: float) -> list[Effect]:
+        """A session has come from another broker. (rule 4)"""
+        entry = self._entries.get(session.client)
+        if entry is None:
+            return []
+        entry.revoked = {}
+        return self._settle(session, entry, now)
+
+    def resumed(self, session: Session, message: Attach, now: float) -> list[Effect]:
+        """A client has come to its session. (rules 1, 2)
+
+        Called before the next receipt is written. The effects are for after what waits, which is delivered first.
+        """
+        entry = self._entries.get(session.client)
+        if entry is None:
+            return []
+        effects = [] if entry.is_settled else self._settle(session, entry, now)
+        receipt = message.receipt if message.session == session.name else 0  # the last that it has
+        entry.revoked = {name: told for name, told in entry.revoked.items() if told.receipt > receipt}
+        return effects + self._told(session, entry, list(entry.revoked))
+
+    def _settle(self, session: Session, entry: _Entry, now: float) -> list[Effect]:
+        """End or narrow subscriptions, and take out of the queue what is not covered any more."""
+        rights, host = entry.rights, self.host
+        effects: list[Effect] = []
+        if rights.publish != TRUE and session.connection is not None:
+            effects += self._quenching.dismiss(session.connection)
+        if rights.subscribe != TRUE:
+            left = [
+                (subscribe, left_of(subscribe.filter, rights.subscribe, rights.beyond_grants))
+                for subscribe in session.subscriptions.values()
+            ]
+            exceeding = [(subscribe, filter) for subscribe, filter in left if filter is not subscribe.filter]
+            for subscribe, filter in exceeding:
+                effects += self._revoke(session, entry, subscribe, filter, now)
+            if exceeding:
+                effects += host.demand_removed(now)
+            session.queue.withhold(rights.subscribe.matches)
+            effects += session.gone()
+        entry.is_settled = not session.queue.has_sent
+        return effects
+
+    def _revoke(
+        self, session: Session, entry: _Entry, subscribe: Subscribe, filter: Filter | None, now: float
+    ) -> list[Effect]:
+        """A subscription is narrowed to `filter`; None: it is ended."""
+        host, client, name = self.host, session.client, subscribe.id[1]
+        reason = _not_covered(entry.rights)
+        effects: list[Effect] = [Trace(Record("revoked", client, subscription=name, detail=reason))]
+        if filter is None:
+            effects += host.sessions.end_subscription(session, name)
+            host.carry_out(host.routing.unsubscribe((client, name), now), effects, now)
+        else:
+            session.subscriptions[name] = structs.replace(subscribe, filter=filter)
+            session.set_exact(name, host.sessions.binding)
+            if subscribe.share:
+                host.sessions.touched[client] = None
+            host.subscribe((client, name), filter, effects, now)
+        entry.revoked[name] = RevocationState(reason, filter is not None, session.last_receipt() + 1)
+        return effects
+
+    @staticmethod
+    def _told(session: Session, entry: _Entry, names: list[str]) -> list[Effect]:
+        if session.connection is None or not names:
+            return []
+        ended = tuple(name for name in names if not entry.revoked[name].is_narrowed)
+        narrowed = tuple(name for name in names if entry.revoked[name].is_narrowed)
+        return [Tell(session.connection, Revoked(ended, narrowed, entry.revoked[names[-1]].reason))]
+
+
+def _not_covered(rights: ClientRights) -> str:
+    text = to_text(rights.subscribe)
+    shown = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
+    return f"your rights have changed: {NOT_ALLOWED} subscribe to that, only to what matches: {shown}"

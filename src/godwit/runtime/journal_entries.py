@@ -1,0 +1,72 @@
+"""Inputs of a broker's machine as the journal has them: an entry each, with when the machine heard it."""
+
+from typing import Any, cast
+
+import msgspec
+
+from godwit.broker.authorisation import RightsChanged, RightsGranted
+from godwit.broker.effects import (
+    Arrived,
+    Closed,
+    Heard,
+    Input,
+    LinkDown,
+    LinkUp,
+    Opened,
+    Reconfigured,
+    TailLost,
+    TimerDue,
+)
+from godwit.broker.load_shedding import ShedLoad
+from godwit.codec.message_codec import Codec
+from godwit.codec.type_registry import TypeRegistry
+from godwit.mobility.publisher_presence import PublisherReconfigured
+from godwit.runtime.wire import NATIVE
+
+__all__ = ["ENTRIES", "JournalEntry", "entry_of", "input_of"]
+
+
+class JournalEntry(msgspec.Struct, frozen=True, gc=False):
+    """An input in the journal."""
+
+    at: float  # when the machine heard it
+    kind: str
+    name: str  # the peer or connection that it came from
+    data: bytes  # the message in it, or all of it
+
+
+ENTRIES: msgspec.msgpack.Decoder[list[JournalEntry]] = msgspec.msgpack.Decoder(list[JournalEntry])
+
+
+def entry_of(input: Input, packed: bytes, now: float) -> JournalEntry:
+    """The entry of an input; `packed`: the message in it, as it came."""
+    kind = type(input)
+    if kind is Arrived:
+        return JournalEntry(now, "arrived", input.peer, packed)  # type: ignore[union-attr]
+    if kind is Heard:
+        return JournalEntry(now, "heard", input.connection, packed)  # type: ignore[union-attr]
+    if kind is Opened:
+        return JournalEntry(now, "opened", input.connection, msgspec.msgpack.encode(input.asserted))  # type: ignore[union-attr]
+    encode = FILTERED.encode if kind in (RightsGranted, RightsChanged) else msgspec.msgpack.encode
+    return JournalEntry(now, kind.__name__, "", encode(input))
+
+
+def input_of(entry: JournalEntry) -> Input:
+    """The input again."""
+    kind, name, data = entry.kind, entry.name, entry.data
+    if kind == "opened":
+        return Opened(name, NATIVE.attributes(msgspec.msgpack.decode(data)))
+    if kind == "arrived":
+        return Arrived(name, NATIVE.decode(data))
+    if kind == "heard":
+        return Heard(name, NATIVE.decode(data))
+    return cast(Input, _DECODERS[kind].decode(data))
+
+
+FILTERED = Codec(TypeRegistry("input", [RightsGranted, RightsChanged]), as_json=False)
+"""Inputs that hold filters. A peer cannot send them: the wire does not know them."""
+
+_DECODERS: dict[str, Any] = dict.fromkeys(("RightsGranted", "RightsChanged"), FILTERED) | {
+    kind.__name__: msgspec.msgpack.Decoder(kind)
+    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured, ShedLoad, TailLost)
+}

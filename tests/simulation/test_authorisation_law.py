@@ -1,0 +1,186 @@
+"""The authorisation law: nothing is delivered that no right in force covers; and it catches planted faults."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from godwit.broker.authorisation import Authorisation
+from godwit.broker.queues import Queue
+from godwit.broker.sessions import Sessions
+from godwit.simulator.random_scenarios import STRATEGIES, drawn
+from godwit.simulator.rights_changes import LAW, RightsChanges
+from godwit.simulator.run import Simulation
+from godwit.simulator.scenario import Scenario, with_changes
+from godwit.simulator.snapshot_checker import SnapshotChecker
+from godwit.simulator.summary import Summary
+from tests.simulation.scenarios import AWAY, FAULTS, GRAPH, TREE
+
+SEED = 15
+PER_S = 2.0
+
+RESTLESS = ["clients.disconnections={per_s=8, lasts_s=0.5}", "overlay.client_latency_ms=100"]
+"""Much is under way when clients go."""
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def roaming(base: Scenario, mode: str) -> Scenario:
+    """Subscribers that roam, and are away; each broker has its own user file."""
+    kept = ", session_s=5" if mode in ("naive", "explicit") else ""
+    changes = [f"clients.roaming={{who='subscribers', per_s=4, away_s=0.5, subscriber_mode='{mode}'{kept}}}", *AWAY]
+    return with_changes(base, [*changes, *FAULTS["crash"], "clients.publish_per_s=10", "run.settle_s=10"])
+
+
+MODES = {
+    **{f"tree {mode}": roaming(TREE, mode) for mode in ("relocate", "ask", "carry", "explicit", "naive")},
+    **{f"graph {mode}": roaming(GRAPH, mode) for mode in ("relocate", "ask")},
+}
+
+
+def run(number: int, seed: int = SEED) -> tuple[Summary, RightsChanges]:
+    """A drawn scenario in which rights change."""
+    return run_with_rights(*drawn(seed, number))
+
+
+def run_with_rights(scenario: Scenario, run_seed: int, per_s: float = PER_S) -> tuple[Summary, RightsChanges]:
+    """A scenario in which rights change, too."""
+    simulation, rights = simulated(unjudged(scenario), run_seed, per_s)
+    return simulation.run(), rights
+
+
+def unjudged(scenario: Scenario) -> Scenario:
+    """The same without the other laws: who loses a subscription is owed nothing."""
+    scenario = structs.replace(scenario, run=structs.replace(scenario.run, judge=False, leave=False))
+    if scenario.clients.walking.graph:  # it would be compared with a run in which nothing is revoked
+        walking = structs.replace(scenario.clients.walking, rule="anything")
+        scenario = structs.replace(scenario, clients=structs.replace(scenario.clients, walking=walking))
+    return scenario
+
+
+def simulated(scenario: Scenario, run_seed: int, per_s: float = PER_S) -> tuple[Simulation, RightsChanges]:
+    """The same before it runs."""
+    simulation = Simulation(scenario, run_seed)
+    rights = RightsChanges(
+        per_s,
+        scenario.publishing_ends_s,
+        simulation.streams,
+        simulation.world,
+        simulation.network,
+        simulation.population,
+        simulation.ledger,
+        simulation.recorder,
+    )
+    rights.plan()
+    return simulation, rights
+
+
+def broken(summary: Summary) -> list[str]:
+    return [violation.text for violation in summary.violations if violation.law == LAW]
+
+
+@pytest.mark.parametrize("number", range(0, len(STRATEGIES), 2))
+def test_nothing_unauthorised_is_delivered_in_a_drawn_scenario(number: int) -> None:
+    summary, rights = run(number)
+    assert broken(summary) == [], number
+    assert rights.changes > 10
+
+
+def test_the_law_has_something_to_look_at() -> None:
+    seen = [run(number)[1] for number in range(4)]
+    assert sum(rights.checked for rights in seen) > 100
+    assert sum(rights.revoked for rights in seen) > 5
+    assert sum(rights.retained for rights in seen) > 5
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_unauthorised_is_delivered_to_clients_that_roam(mode: str) -> None:
+    summary, rights = run_with_rights(MODES[mode], SEED)
+    assert broken(summary) == []
+    assert summary.moves > 20
+    assert rights.checked > 100
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("part", range(4))
+def test_nothing_unauthorised_is_delivered_in_a_swarm(part: int) -> None:
+    for number in range(part * 50, part * 50 + 50):
+        assert broken(run(number)[0]) == [], number
+
+
+@pytest.mark.parametrize("mode", ["tree relocate", "graph relocate", "tree carry"])
+def test_restored_brokers_answer_alike_while_rights_change(mode: str) -> None:
+    simulation, _ = simulated(unjudged(MODES[mode]), SEED)
+    checker = SnapshotChecker(simulation.world, SEED, 60)
+    simulation.run()
+    assert checker.differences == []
+    assert checker.taken > 10
+
+
+# ---------------------------------------------------------------- planted faults
+
+
+def keeps_what_waits(patch: pytest.MonkeyPatch) -> None:
+    """What waits in a queue is not looked at when rights change."""
+    patch.setattr(Queue, "withhold", lambda self, may_have: None)
+
+
+def keeps_subscriptions(patch: pytest.MonkeyPatch) -> None:
+    """Subscriptions go on as they were."""
+    patch.setattr(Authorisation, "_revoke", lambda self, session, entry, subscribe, filter, now: [])
+
+
+def believes_other_brokers(patch: pytest.MonkeyPatch) -> None:
+    """A session that comes from elsewhere, or is come back to, is not examined."""
+    patch.setattr(Authorisation, "adopted", lambda self, session, now: [])
+    patch.setattr(Authorisation, "resumed", lambda self, session, message, now: [])
+
+
+def forgets_what_was_sent(patch: pytest.MonkeyPatch) -> None:
+    """What was sent before a change is sent again as it is."""
+    settle = Authorisation._settle
+
+    def settled(self: Authorisation, session: Any, entry: Any, now: float) -> list[Any]:
+        effects = settle(self, session, entry, now)
+        entry.is_settled = True
+        return effects
+
+    patch.setattr(Authorisation, "_settle", settled)
+
+
+def keeps_sessions_of_users_that_are_gone(patch: pytest.MonkeyPatch) -> None:
+    """A session whose user was removed goes on."""
+    patch.setattr(Authorisation, "_end", lambda self, client, entry, reason, now: [])
+
+
+def never_asks(patch: pytest.MonkeyPatch) -> None:
+    """Sessions know of no rights at all."""
+    intact = Sessions._resume
+
+    def resume(self: Sessions, *arguments: Any, **more: Any) -> Any:
+        authority, self.authority = self.authority, None
+        try:
+            return intact(self, *arguments, **more)
+        finally:
+            self.authority = authority
+
+    patch.setattr(Sessions, "_resume", resume)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        keeps_what_waits,
+        keeps_subscriptions,
+        believes_other_brokers,
+        forgets_what_was_sent,
+        keeps_sessions_of_users_that_are_gone,
+        never_asks,
+    ],
+)
+def test_a_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    scenario = with_changes(MODES["tree relocate"], RESTLESS)
+    assert any(broken(run_with_rights(scenario, seed, 8.0)[0]) for seed in range(10))
