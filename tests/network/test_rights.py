@@ -317,7 +317,7 @@ def test_who_is_let_in_by_a_password_that_is_removed_meanwhile_does_not_come_in(
 def test_deliveries_over_a_web_socket_are_narrowed(tmp_path: Path) -> None:
     async def scene() -> None:
         async with (
-            watched(tmp_path, user("ann", ALL, ALL), excess="narrow") as at,
+            watched(tmp_path, user("ann", ALL, ALL), beyond_grants="narrow") as at,
             at.broker.socket("ann") as ann,
         ):
             await ann.say(Attach("ann"), Request(1, Subscribe(("ann", "mine"), parse("n > 0"))))

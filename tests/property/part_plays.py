@@ -88,6 +88,7 @@ from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherConfig, PublisherReconfigured, PublisherSettings
 from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
+from tests.property.rights_play import draw_rights
 
 __all__ = ["PLAYS", "Play"]
 
@@ -684,6 +685,7 @@ PLAYS: dict[str, Play] = {
     "own contexts": Play(lambda: OwnContexts(2), _contexts),
     "channels": Play(PlayedChannels, _channels, see=lambda channels: channels.topology.own),
     "sessions": Play(lambda: Sessions(LIMITS, "b", 1, "optional", ("role",)), _sessions, see=_sessions_seen),
+    "broker: rights": Play(_broker(BrokerConfig()), draw_rights),
     **{f"broker: {name}": Play(_broker(config), _inputs) for name, config in CONFIGS.items()},
 }
 """By name."""

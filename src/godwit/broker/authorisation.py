@@ -45,7 +45,7 @@ from godwit.trace import Record
 __all__ = ["NAME_GONE", "USER_GONE", "Authorisation", "AuthorisationState", "RightsChanged", "RightsGranted"]
 
 SHOWN_CHARS_MAX = 200
-ENTRIES_MIN = 1_024  # clients without a session are looked for when there are more than twice as many as the last time
+ENTRIES_MIN = 1_024  # clients; from here on, at each power of two, those without a session are looked for
 USER_GONE = "the user was removed"
 NAME_GONE = "the name is no longer this user's"
 
@@ -86,7 +86,6 @@ class AuthorisationState(msgspec.Struct, frozen=True, tag=True, omit_defaults=Tr
 
     version: ClassVar[int] = 1
     entries: dict[NodeId, RightsEntryState] = {}
-    entries_max: int = ENTRIES_MIN
 
 
 class _Entry(msgspec.Struct):
@@ -106,7 +105,6 @@ class Authorisation:
         self._quenching = quenching
         self._entries: dict[NodeId, _Entry] = {}
         self._of_user: dict[str, set[NodeId]] = {}
-        self._entries_max = ENTRIES_MIN
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
@@ -120,19 +118,18 @@ class Authorisation:
 
     def snapshot(self) -> AuthorisationState | None:
         """All rights; None: there are none."""
-        if not self._entries and self._entries_max == ENTRIES_MIN:
+        if not self._entries:
             return None
         entries = {
             client: RightsEntryState(entry.rights, entry.is_settled, dict(entry.revoked))
             for client, entry in self._entries.items()
         }
-        return AuthorisationState(entries, self._entries_max)
+        return AuthorisationState(entries)
 
     def restore(self, state: AuthorisationState | None) -> None:
         """Know these rights."""
         for client, entry in state.entries.items() if state is not None else ():
             self._put(client, _Entry(entry.rights, entry.is_settled, dict(entry.revoked)))
-        self._entries_max = ENTRIES_MIN if state is None else state.entries_max
 
     # ------------------------------------------------------------ questions
 
@@ -206,13 +203,13 @@ class Authorisation:
 
     def _forget_old(self) -> None:
         """Forget clients that have no session here and await none."""
-        if len(self._entries) <= self._entries_max:
+        count = len(self._entries)
+        if count < ENTRIES_MIN or count & (count - 1):
             return
         sessions, newest = self.host.sessions, next(reversed(self._entries))
         for client in list(self._entries):
             if client != newest and sessions.session(client) is None and not sessions.is_awaited(client):
                 self._drop(client)
-        self._entries_max = max(ENTRIES_MIN, 2 * len(self._entries))
 
     def _on_session_changed(self, client: NodeId, effects: list[Effect], now: float) -> None:
         """A session that has gone elsewhere may bring along other things when it comes back."""

@@ -8,8 +8,8 @@ queue of a session whose rights have changed.
 1. To publish is allowed if the right matches the event. Where an attribute has several values, with each of them alone:
    else a client that may publish `topic = 'a'` would reach subscribers of every topic, with 'a' beside it. More than
    `CHOICES_MAX` combinations are not examined, and not allowed.
-2. To subscribe is allowed if the right covers the filter. If not, nothing is left of it (`beyond_grants = "refuse"`), or what
-   both match (`"narrow"`). What cannot be decided is not allowed.
+2. To subscribe is allowed if the right covers the filter. If not, nothing is left of it (`beyond_grants` is "refuse"),
+   or what both match ("narrow"). What cannot be decided is not allowed.
 """
 
 from collections.abc import Collection
@@ -24,7 +24,7 @@ from godwit.filters.algebra import is_never
 from godwit.filters.events import Attributes
 from godwit.filters.filters import FALSE, TRUE, Filter, all_of, attributes_of
 
-__all__ = ["CHOICES_MAX", "NOT_ALLOWED", "ClientRights", "BeyondGrants", "left_of", "may_publish"]
+__all__ = ["CHOICES_MAX", "NOT_ALLOWED", "BeyondGrants", "ClientRights", "left_of", "may_publish"]
 
 CHOICES_MAX = 1_000
 NOT_ALLOWED = "you are not allowed to"

@@ -125,8 +125,8 @@ class RightsChanges:
             if not is_open(subscribe.filter)
         ]
         filters: list[Filter] = draws.sample(wanted, min(len(wanted), draws.randint(0, 2)))
-        excess = draws.choice(("refuse", "narrow"))
-        return ClientRights(client, TRUE, any_of(*filters), excess)  # type: ignore[arg-type]
+        beyond_grants = draws.choice(("refuse", "narrow"))
+        return ClientRights(client, TRUE, any_of(*filters), beyond_grants)  # type: ignore[arg-type]
 
     def _write(self, broker: NodeId, client: NodeId, rights: ClientRights | None) -> None:
         self._files.setdefault(broker, {})[client] = rights
@@ -224,7 +224,7 @@ def _subscribe(machine: Client, now: float, *, name: str, filter: Filter, share:
 def _checked(wish: Any, rights: ClientRights) -> Any:
     """A wish as far as the rights go."""
     if isinstance(wish, Subscribe):
-        left = left_of(wish.filter, rights.subscribe, rights.excess)
+        left = left_of(wish.filter, rights.subscribe, rights.beyond_grants)
         return Denied(f"{NOT_ALLOWED} subscribe to that") if left is None else structs.replace(wish, filter=left)
     if isinstance(wish, Publish | Retain) and not may_publish(rights.publish, wish.event.attributes):
         return Denied(f"{NOT_ALLOWED} publish that")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from godwit.broker.authorisation import RightsChanged, RightsGranted
-from godwit.broker.client_rights import ClientRights, BeyondGrants
+from godwit.broker.client_rights import BeyondGrants, ClientRights
 from godwit.broker.messages import (
     Accepted,
     Attach,
@@ -30,7 +30,9 @@ from tests.snapshots import reborn
 FAMILIES = ("tree", "graph")
 
 
-def rights(subscribe: str, publish: str = "TRUE", user: str = "ann", beyond_grants: BeyondGrants = "refuse") -> ClientRights:
+def rights(
+    subscribe: str, publish: str = "TRUE", user: str = "ann", beyond_grants: BeyondGrants = "refuse"
+) -> ClientRights:
     return ClientRights(user, parse(publish), parse(subscribe), beyond_grants)
 
 
