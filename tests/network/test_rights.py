@@ -220,6 +220,23 @@ def test_http_a_stream_is_told_that_its_right_has_ended_and_posts_are_refused(tm
     run(scene)
 
 
+def test_http_a_stream_that_comes_back_after_its_right_has_ended_begins_with_what_it_may_have(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with watched(tmp_path, user("ann", ALL, ALL)) as at, at.broker.web_client("ann") as ann:
+            async with listening(ann, filter="n > 0", client="ann"):
+                pass
+            await until(lambda: at.broker.machine.sessions.session("ann").connection is None)
+            await at.publish("fire", "news")
+            at.write(user("ann", NEWS, NEWS))
+            await until(lambda: not at.broker.machine.sessions.session("ann").subscriptions)
+            async with listening(ann, filter="kind = 'news'", client="ann") as source:
+                assert await source.take("kind", 1) == ["news"]  # it has waited
+                await at.publish("news")
+                assert await source.take("kind", 1) == ["news"]
+
+    run(scene)
+
+
 def test_http_who_is_no_administrator_any_more_sees_no_more_of_the_trace(tmp_path: Path) -> None:
     async def scene() -> None:
         async with watched(tmp_path, user("boss", ALL, ALL, "admin = true")) as at:

@@ -297,6 +297,7 @@ class EventStream:
             on_revoked=self._on_revoked,
         )
         self._session = ""
+        self._is_open = False
         self._ended = b""  # what the client is told of its rights, if they have changed
 
     async def open(self, wanted: Subscribe, expiry_s: float) -> str | None:
@@ -317,6 +318,7 @@ class EventStream:
             self._talk.inner.say(Bye())
         if refused is not None:
             self._talk.hang_up()
+        self._is_open = refused is None
         return refused
 
     def _on_deliveries(self, deliveries: list[Delivery]) -> None:
@@ -330,8 +332,10 @@ class EventStream:
 
     def _on_revoked(self, revoked: Revoked) -> None:
         """The rights of the client have changed: it is told, and its stream is over if nothing is left of it."""
+        if not self._is_open:  # it is about to subscribe anew
+            return
         self._ended = msgspec.json.encode({"ended": bool(revoked.ended), "reason": revoked.reason})
-        self.notice()
+        self.response.notice()
         if revoked.ended:
             self.end()
 

@@ -9,14 +9,16 @@ not hold up those that are busy.
 1. Inputs of one line are handled in the order in which they came.
 2. Between two slices of a busy line every other busy line has had one.
 3. A line that is too long is known to whoever fills it (`is_long`), who stops until it is short again (`when_short`).
+4. Of a connection that the machine has closed nothing more is handled. Its name is kept until the connection is closed
+   and nothing waits; names of connections are never used again.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from godwit.broker.effects import Input
 
-__all__ = ["Intake", "Line"]
+__all__ = ["ClosedConnections", "Intake", "Line"]
 
 COUNT_MAX = 1_024  # inputs in a line, past which its peer is not read
 BYTES_MAX = 2**20  # and their size
@@ -120,3 +122,35 @@ class Intake:
         self._lines.clear()
         self._new.clear()
         self._busy.clear()
+
+
+class ClosedConnections:
+    """Connections that the machine has closed, of which inputs may still wait or come. (rule 4)"""
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()  # still open on the outside
+        self._gone: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._open or self._gone)
+
+    def __contains__(self, connection: str) -> bool:
+        return connection in self._open or connection in self._gone
+
+    def close(self, connections: Iterable[str]) -> None:
+        """The machine has closed them."""
+        self._open.update(connections)
+
+    def gone(self, connection: str) -> None:
+        """It is closed on the outside: nothing more comes."""
+        self._open.discard(connection)
+        self._gone.add(connection)
+
+    def forget(self) -> None:
+        """Nothing waits."""
+        self._gone.clear()
+
+    def clear(self) -> None:
+        """All connections are closed, and what waited is gone."""
+        self._open.clear()
+        self._gone.clear()

@@ -32,10 +32,9 @@ and connection which it thinks open is gone. Links and sessions say again what w
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from time import perf_counter
-from typing import Any, Protocol
 
 import msgspec
 
@@ -61,9 +60,9 @@ from godwit.broker.effects import (
 from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.errors import JournalError, SnapshotError
 from godwit.runtime.clock import SYSTEM, Clock, Timer
-from godwit.runtime.intake import Intake
-from godwit.runtime.journal_checks import Loss
+from godwit.runtime.intake import ClosedConnections, Intake
 from godwit.runtime.journal_entries import ENTRIES, JournalEntry, entry_of, input_of
+from godwit.runtime.node_interfaces import Disk, Machine, NodeObserver, Port
 from godwit.trace import Record
 
 __all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port", "client_line"]
@@ -80,75 +79,6 @@ TIMERS = ""  # the line of timers and of what concerns all
 def client_line(client: str) -> str:
     """The line of a client: over all of its connections its inputs stay in order."""
     return f"@{client}"
-
-
-class Machine(Protocol):
-    """What a node runs."""
-
-    def handle(self, input: Input, now: float) -> list[Effect]:
-        """Take one input; what is to be done because of it, in order."""
-
-    def snapshot(self) -> msgspec.Struct:
-        """All of its state, as a struct of a kind that `godwit.codec` knows."""
-
-    def restore(self, state: Any) -> None:
-        """Go on from that state, in a machine freshly made with the same settings."""
-
-
-class Disk(Protocol):
-    """Where a node keeps its inputs: a journal (`journal.py`), or what does the same."""
-
-    where: str  # names it in errors
-    number: int
-    bytes_since_snapshot: int
-    snapshot_bytes: int
-    losses: int  # times that something was lost and gone on without
-    is_cramped: bool  # a snapshot is due, for want of room
-    loss: Loss | None  # what it had and has not any more, until a batch is appended
-
-    def append(self, data: bytes) -> int:
-        """Write a batch; its number, once it is safe."""
-
-    def snapshot(self, number: int, data: bytes) -> None:
-        """The machine as it was after batch `number`: what is older goes.
-
-        One number more than there are batches stands for inputs that could not be appended: the machine has them.
-        """
-
-    def last_snapshot(self) -> tuple[int, bytes] | None:
-        """The number of the last batch in it, and the machine."""
-
-    def batches(self, after: int) -> Iterator[bytes]:
-        """The batches behind a number, in order, without a hole."""
-
-    def close(self) -> None:
-        """Let go of it."""
-
-
-class Port(Protocol):
-    """The near end of a link or of a client's connection."""
-
-    def send(self, message: Any) -> None:
-        """Have a message written at the next `flush`."""
-
-    def flush(self) -> None:
-        """Write what was sent, in one go."""
-
-    def close(self, reason: str) -> None:
-        """Write what was sent, and close."""
-
-
-class NodeObserver(Protocol):
-    """Sees what a node does, and changes nothing. The lists are no longer changed when they are shown."""
-
-    def on_turn(self, inputs: list[tuple[Input, bytes]], took_s: float, now: float) -> None:
-        """The machine has handled these, and took so long."""
-
-    def on_effects(self, effects: list[Effect], now: float) -> None:
-        """These are carried out now."""
-
-    def on_written(self, took_s: float, size: int) -> None:
-        """The journal has a batch of so many bytes."""
 
 
 class Node:
@@ -180,7 +110,7 @@ class Node:
         self._intake = Intake()
         self._entries: list[JournalEntry] = []  # handled, and not yet given to the journal
         self._effects: list[Effect] = []  # of these
-        self._closing: set[str] = set()  # links and connections that the machine has closed, and are still open
+        self._closed = ClosedConnections()
         self._asked: dict[TimerKey, float] = {}  # the timers that run, as far as the journal goes
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
         self._timers: dict[TimerKey, Timer] = {}
@@ -226,7 +156,7 @@ class Node:
             return
         intake, inputs = self._intake, list[tuple[Input, bytes]]()
         now = self.now = max(self.now, self._clock.time())
-        handle, effects, entries, closing = self.machine.handle, self._effects, self._entries, self._closing
+        handle, effects, entries, closed = self.machine.handle, self._effects, self._entries, self._closed
         has_journal = self._journal is not None
         input: Input | None = None
         began = at = perf_counter()
@@ -237,13 +167,13 @@ class Node:
                     each = waiting.popleft()
                     input, packed = each
                     line.bytes -= len(packed)
-                    if closing and type(input) is Heard and input.connection in closing:  # rule 9
+                    if closed and type(input) is Heard and input.connection in closed:  # rule 9
                         continue
                     inputs.append(each)
                     done = handle(input, now)
                     effects += done
                     if Close in map(type, done):
-                        closing.update(effect.peer for effect in done if type(effect) is Close)
+                        closed.close(effect.peer for effect in done if type(effect) is Close)
                     if has_journal:
                         entries.append(entry_of(input, packed, now))
                         if type(input) not in (Heard, Arrived):
@@ -254,7 +184,9 @@ class Node:
             assert line is not None
             intake.put_back(line)
             self._on_fault(input, error, line.name)
-        if intake and not self._is_due:
+        if not intake:
+            closed.forget()
+        elif not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._turn)
         if self.watch is not None:
@@ -490,7 +422,7 @@ class Node:
             port.close("the broker starts again")
         self.ports.clear()
         self._intake.clear()  # of connections that are closed now
-        self._closing.clear()
+        self._closed.clear()
         self._recover(self._journal)
 
     # ------------------------------------------------------------ effects
@@ -513,7 +445,7 @@ class Node:
                     self._on_record(effect.record, self.now)  # type: ignore[union-attr]
             elif kind is Close:
                 self._open.pop(Closed(effect.peer), None)  # type: ignore[union-attr]
-                self._forget_said(effect.peer)  # type: ignore[union-attr]
+                self._closed.gone(effect.peer)  # type: ignore[union-attr]
                 port = ports.pop(effect.peer, None)  # type: ignore[union-attr]
                 if port is not None:
                     touched.pop(port, None)
@@ -526,11 +458,6 @@ class Node:
                     handle.cancel()
         for port in touched:
             port.flush()
-
-    def _forget_said(self, connection: str) -> None:
-        """A connection is closed: nothing more comes over it, and what has come is dropped. (rule 6)"""
-        self._closing.discard(connection)
-        self._inputs = [each for each in self._inputs if type(each[0]) is not Heard or each[0].connection != connection]
 
     def _note_timer(self, effect: Effect) -> None:
         if isinstance(effect, StartTimer):
