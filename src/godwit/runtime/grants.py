@@ -45,6 +45,7 @@ ALL = "*"
 GRANT_BYTES_MAX = 65_536  # of the text of one grant
 GRANTS_BYTES_MAX = 4 * 2**20  # of all grants that are remembered
 LITERALS_MAX = 1_000  # of a filter that is held against grants: comparing takes time
+EFFORT_MAX = 20_000  # steps of holding one filter against grants
 SHOWN_CHARS_MAX = 200
 CHOICES_MAX = 1_000
 TOPIC = "topic"
@@ -154,7 +155,7 @@ class Grants:
 
         When the effort is over, nothing: what cannot be told is not allowed.
         """
-        effort = Effort() if effort is None else effort
+        effort = Effort(EFFORT_MAX) if effort is None else effort
         if grant == TRUE or (grant != FALSE and covers(grant, filter, effort)):
             return filter
         if self.beyond_grants == "refuse" or effort.is_over or not intersects(grant, filter, effort):
@@ -168,7 +169,7 @@ class Grants:
     def _within(self, wish: Subscribe | Advertise, grant: Filter, verb: str) -> Any:
         if grant != TRUE and wish.filter.size > self.literals_max:
             return Denied(f"a filter of {wish.filter.size} literals: at most {self.literals_max} are allowed")
-        effort = Effort()
+        effort = Effort(EFFORT_MAX)
         filter = self.narrowed(wish.filter, grant, effort)
         if filter is None:
             return Denied(TOO_LARGE if effort.is_over else self._not_granted(verb, grant))
