@@ -101,15 +101,12 @@ ANY_OTHER: dict[str, dict[str, str]] = {
         "_open_set": "nothing to fill in",
         "replaced": "asks for the sign",
     },
-    "godwit.filters.filters": {"_OnValues.weight": "as one value"},
     "godwit.filters.algebra": {
         "satisfiable": "may be met",
         "implies": "no",
-        "_implies_together": "by is_subset",
-    },
-    "godwit.filters.alternatives": {
-        "_index_of_coverers": "may cover anything that asks for the attribute",
-        "_candidates": "is covered only by what is_subset finds",
+        "_Implication._holds_together": "by is_subset",
+        "access_keys": "may cover anything that asks for the attribute",
+        "keys_of": "is covered only by what is_subset finds",
     },
     "godwit.filters.contexts": {"bounds_of _around": "by hull"},
     "godwit.filters.reasons": {"_landmarks": "by its bounds"},
@@ -131,7 +128,10 @@ ANY_OTHER: dict[str, dict[str, str]] = {
     "godwit.broker.packet_checks": {"_is_bound": "has no list of values to be too long"},
     "godwit.broker.context_table": {"_ranges": "as it is"},
     "godwit.broker.retained": {"_named": "names no topics: all are looked at"},
-    "godwit.broker.covering_index": {"choices_of": "is not found by values: it is asked"},
+    "godwit.broker.covering_index": {
+        "choices_of": "is not found by values: it is asked",
+        "signs_of _signs_of_set": "has no signs: no pattern covers it, and it asks for none",
+    },
     "godwit.mobility.possible_values": {"_open_set": "nothing to fill in", "Movements.loosened": "asks for the sign"},
 }
 """By module and function: what is done with any other class than those it names, which is right for every value set."""

@@ -25,9 +25,10 @@ from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes
 from godwit.filters.filters import FALSE, TRUE, Filter, all_of, attributes_of
 
-__all__ = ["CHOICES_MAX", "NOT_ALLOWED", "BeyondGrants", "ClientRights", "left_of", "may_publish"]
+__all__ = ["CHOICES_MAX", "EFFORT_MAX", "NOT_ALLOWED", "BeyondGrants", "ClientRights", "left_of", "may_publish"]
 
 CHOICES_MAX = 1_000
+EFFORT_MAX = 20_000  # steps of holding one filter against rights
 NOT_ALLOWED = "you are not allowed to"
 """The beginning of every refusal for want of a right."""
 
@@ -73,7 +74,7 @@ def may_publish(publish: Filter, attributes: Attributes, unsaid: Collection[str]
 
 def left_of(filter: Filter, right: Filter, beyond_grants: BeyondGrants, effort: Effort | None = None) -> Filter | None:
     """The filter, if the right covers it; else what both match, if `beyond_grants` says so; None: nothing. (rule 2)"""
-    effort = Effort() if effort is None else effort
+    effort = Effort(EFFORT_MAX) if effort is None else effort
     if right == TRUE or (right != FALSE and covers(right, filter, effort)):
         return filter
     if beyond_grants == "refuse" or effort.is_over or not intersects(right, filter, effort):

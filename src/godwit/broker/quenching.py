@@ -41,6 +41,7 @@ from godwit.broker.host import Host
 from godwit.broker.messages import Attach, Context, Quench
 from godwit.filters.algebra import covers
 from godwit.filters.contexts import without_sender
+from godwit.filters.effort import Effort
 from godwit.filters.filters import TRUE, Filter, any_of
 from godwit.filters.merging import merge_all
 
@@ -48,6 +49,7 @@ __all__ = ["QUENCH_TIMER", "Quenching", "QuenchingState"]
 
 QUENCH_TIMER: TimerKey = ("quench",)
 MISSED_MAX = 256
+COVERING_EFFORT_MAX = 16_000  # steps
 FILTERS_PER_DELAY = 1_000
 
 Wanted = Callable[[], Iterable[Filter]]
@@ -153,7 +155,7 @@ class Quenching:
             if len(self._missed) > MISSED_MAX:
                 self._forget()
             return []
-        if covers(self.held, filter):  # footnote 1
+        if covers(self.held, filter, Effort(COVERING_EFFORT_MAX)):  # footnote 1
             return []
         self.held = self._with(self.held, filter)
         return self._told()
@@ -192,7 +194,7 @@ class Quenching:
 
     def _with(self, held: Filter, filter: Filter) -> Filter:
         """`held` OR `filter`. When that is too big it is merged down to half, so that the next ones find room."""
-        if covers(held, filter):
+        if covers(held, filter, Effort(COVERING_EFFORT_MAX)):
             return held
         if held.size + filter.size <= self._size_max:
             return any_of(held, filter)

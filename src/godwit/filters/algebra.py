@@ -252,7 +252,8 @@ class _Implication:
 
 def cost_of_unions(sets: Sequence[ValueSet]) -> int:
     """The steps that `unions` takes at most, about."""
-    return sum(values.weight for values in sets) * min(len(sets), JOINED_PAIRWISE_MAX) // 2
+    others = sum(not isinstance(values, OneOf | Places) for values in sets)  # lists are joined all at once
+    return sum(values.weight for values in sets) * (2 + min(others, JOINED_PAIRWISE_MAX)) // 2
 
 
 def index_of_coverers(alternatives: Sequence[Filter], effort: Effort) -> "dict[_Key | None, list[Any]]":

@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 
 __all__ = ["EFFORT_MAX", "REMEMBERED_EFFORT_MAX", "Answers", "Effort"]
 
-EFFORT_MAX = 20_000
-"""The steps of one question, where nobody says another number."""
+EFFORT_MAX = 100_000
+"""The steps of one question, where nobody says another number: brokers give strangers less."""
 REMEMBERED_EFFORT_MAX = 8_000
 """The steps of one question whose answer is remembered: it is one of many."""
 

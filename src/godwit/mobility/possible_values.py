@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 STEPS_MAX = 1_000_000
-OPEN_LITERALS_MAX = 64
+OPEN_LITERALS_MAX = 128
 """How many literals of a filter may refer to the client's own state: each is made anew whenever that changes."""
 BOUND_LITERALS_MAX = 2_000
 """How many literals these may become, by references with several values; a filter of more matches nothing."""

@@ -25,7 +25,7 @@ from typing import Any
 
 from msgspec import structs
 
-from godwit.broker.client_rights import NOT_ALLOWED, BeyondGrants, ClientRights, left_of, may_publish
+from godwit.broker.client_rights import EFFORT_MAX, NOT_ALLOWED, BeyondGrants, ClientRights, left_of, may_publish
 from godwit.broker.messages import Advertise, Attach, Denied, Publish, Request, Retain, Subscribe
 from godwit.filters.contexts import SENDER
 from godwit.filters.effort import Effort
@@ -135,7 +135,7 @@ class Grants:
     def _within(self, wish: Subscribe | Advertise, grant: Filter, verb: str) -> Any:
         if grant != TRUE and wish.filter.size > self.literals_max:
             return Denied(f"a filter of {wish.filter.size} literals: at most {self.literals_max} are allowed")
-        effort = Effort()
+        effort = Effort(EFFORT_MAX)
         filter = self.narrowed(wish.filter, grant, effort)
         if filter is None:
             return Denied(TOO_LARGE if effort.is_over else self._not_granted(verb, grant))
