@@ -124,6 +124,7 @@ class NativeConnection(asyncio.Protocol):
                 self._take_early(data)
         except PeerFault as fault:
             self._refuse(str(fault))
+        self.server.node.relieve()
         if self.server.node.holds() and self._transport is not None:
             self._transport.pause_reading()
 
