@@ -7,8 +7,8 @@ others; the tree says what happens to neighbours and advertisements, and has its
 has lost its memory.
 
 *Rules.*
-1. The part touches the tree only as `TreeTables` says, and the matcher only under keys of its own: `(source, …)`, for a
-   client here `("", id)` while the tree has no subscription of that id.
+1. The part touches the tree only as `TreeTables` says, and the matcher only under keys of its own: `(neighbour, …)`
+   with a tuple in the second place, and for a client here the id, while the tree has no subscription of that id.
 2. An id of a client here is a subscription of the tree or an entry of the part, never both when a call is over.
 """
 

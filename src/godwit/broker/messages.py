@@ -97,7 +97,7 @@ class QueueRules(msgspec.Struct, frozen=True):
 # ------------------------------------------------------------ between brokers, and inside a client's Request
 
 
-class Subscribe(msgspec.Struct, frozen=True, tag=True):
+class Subscribe(msgspec.Struct, frozen=True, tag=True, gc=False):
     """`id` wants what `filter` matches. The same id again replaces the filter, with no gap and no double."""
 
     id: EntryId

@@ -20,7 +20,9 @@ subscriptions and advertisements need not think of it: most trees have `NoFurthe
 1. A neighbour is told a subscription iff it has sent an intersecting advertisement (always when advertisements are
    off), and nothing that came from itself.
 2. Events are handed on in the order in which they came from one source.
-3. Each entry of `in_subs` is in the matcher, and in `out_subs` of the neighbours it concerns; nothing else is.
+3. Each entry of `in_subs` is in the matcher, and in `out_subs` of the neighbours it concerns; nothing else is. The
+   matcher has it under its id, `(client, name)`, when it is of a client here, and under `(neighbour, id)` otherwise: a
+   text or a tuple in the second place tells which.
 
 *Paper.* [pubmob Fig. 2, Fig. 3], [rebeca §2.2].
 *Symbols.* inAds, outAds, inSubs, outSubs: as named; a.sender, s.sender: `source`.
@@ -59,7 +61,7 @@ from godwit.filters.references import is_open
 from godwit.matching.caching_matcher import CachingMatcher
 from godwit.trace import Record
 
-__all__ = ["HERE", "TreeRouting", "TreeState"]
+__all__ = ["HERE", "TreeRouting", "TreeState", "matcher_key"]
 
 HERE = ""
 """The source of what this broker's own clients say."""
@@ -142,10 +144,11 @@ class TreeRouting:
         entries = self.in_subs[source]
         if entries.get(id) == filter:
             return []
+        key = matcher_key(source, id)
         if id in entries:
-            self.matcher.replace((source, id), filter)
+            self.matcher.replace(key, filter)
         else:
-            self.matcher.add((source, id), filter)
+            self.matcher.add(key, filter)
         entries[id] = filter  # l.2
         answers: list[Answer] = []
         for n in self.neighbours:  # l.5
@@ -163,7 +166,7 @@ class TreeRouting:
         """Forget a subscription. What it had covered is told before it goes."""
         if self.in_subs[source].pop(id, None) is None:
             return []
-        self.matcher.remove((source, id))
+        self.matcher.remove(matcher_key(source, id))
         answers: list[Answer] = []
         for n in self.neighbours:
             if n != source:
@@ -247,11 +250,11 @@ class TreeRouting:
         here: list[EntryId] = []
         towards: dict[NodeId, None] = {}
         matched: list[Any] = self.matcher.match(event)
-        for where, id in matched:
-            if where == HERE:
-                here.append(id)
+        for key in matched:
+            if type(key[1]) is str:
+                here.append(key)
             else:
-                towards[where] = None
+                towards[key[0]] = None
         answers: list[Answer] = [
             Forward(n, message) for n in (self.neighbours if self.floods else towards) if n != source
         ]
@@ -497,9 +500,16 @@ class TreeRouting:
         self.told_all = {what: dict.fromkeys(names) for what, names in state.told_all.items()}
         self.held = list(state.held)
         self.matcher.add_many(
-            ((source, id), filter) for source, entries in self.in_subs.items() for id, filter in entries.items()
+            (matcher_key(source, id), filter)
+            for source, entries in self.in_subs.items()
+            for id, filter in entries.items()
         )
         self.further.restore(state.further)
+
+
+def matcher_key(source: NodeId, id: EntryId) -> tuple[Any, ...]:
+    """Under which key the matcher has a subscription: its own id for a client here, which then needs no other tuple."""
+    return id if source == HERE else (source, id)
 
 
 def _struck(stale: dict[tuple[str, EntryId], None], kind: str) -> list[EntryId]:

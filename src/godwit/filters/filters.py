@@ -25,6 +25,9 @@ from godwit.filters.sets import EVERYTHING, NOTHING, ValueSet, complement
 
 LITERALS_MAX = 20_000
 DEPTH_MAX = 100
+DEPTH_USUAL = 2  # of a conjunction of literals
+SIZES = 2**15  # more than there are sizes
+COMPARED_MAX = 4  # parts of a combination
 
 
 class _Holds(Protocol):
@@ -71,20 +74,23 @@ class _OnValues(_Node):
 
     attribute: str
     values: ValueSet
-    _hash: int = field(init=False, repr=False)
+    _hash: int | None = field(init=False, repr=False)  # None: nobody has asked; most literals are never asked
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((type(self).__name__, self.attribute, self.values)))
+        object.__setattr__(self, "_hash", None)
 
     def __hash__(self) -> int:
-        return self._hash
+        if self._hash is None:
+            object.__setattr__(self, "_hash", self.unkept_hash())
+        return self._hash  # type: ignore[return-value]
+
+    def unkept_hash(self) -> int:
+        """The hash, which is not kept for the next time: an int of its size takes 48 bytes."""
+        return hash((type(self).__name__, self.attribute, self.values)) if self._hash is None else self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            type(self) is type(other)
-            and self._hash == other._hash
-            and self.attribute == other.attribute
-            and self.values == other.values
+            type(self) is type(other) and self.attribute == other.attribute and self.values == other.values
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -138,6 +144,10 @@ class Missing(_Node):
 
     attribute: str
 
+    def unkept_hash(self) -> int:
+        """The hash, as other filters give it."""
+        return hash(self)
+
     def holds(self, attributes: Attributes) -> bool:
         return self.attribute not in attributes
 
@@ -159,10 +169,9 @@ class _Combination(_Node):
     """Several filters combined. Make one with `all_of` or `any_of`, which keep it flat."""
 
     parts: tuple["Filter", ...]
-    size: int = field(init=False, repr=False)
-    depth: int = field(init=False, repr=False)
+    _shape: int = field(init=False, repr=False)  # size and depth: one field for both, because there are very many
     weight: int = field(init=False, repr=False)
-    _hash: int = field(init=False, repr=False)
+    _hash: int | None = field(init=False, repr=False)  # None: nobody has asked
 
     def __post_init__(self) -> None:
         size = sum(part.size for part in self.parts)
@@ -173,19 +182,36 @@ class _Combination(_Node):
             )
         if depth > DEPTH_MAX:
             raise FilterTooBig(f"a filter nested {depth} deep: at most {DEPTH_MAX} levels of AND in OR are allowed")
-        object.__setattr__(self, "size", size)
-        object.__setattr__(self, "depth", depth)
+        object.__setattr__(self, "_shape", (depth - DEPTH_USUAL) * SIZES + size)
         object.__setattr__(self, "weight", sum(part.weight for part in self.parts))
-        object.__setattr__(self, "_hash", hash((type(self).__name__, frozenset(self.parts))))
+        object.__setattr__(self, "_hash", None)
 
     def __hash__(self) -> int:
-        return self._hash
+        if self._hash is None:
+            object.__setattr__(self, "_hash", self.unkept_hash())
+        return self._hash  # type: ignore[return-value]
+
+    @property
+    def size(self) -> int:
+        return self._shape % SIZES
+
+    @property
+    def depth(self) -> int:
+        return self._shape // SIZES + DEPTH_USUAL
+
+    def unkept_hash(self) -> int:
+        """The hash, which is kept neither here nor in the parts."""
+        if self._hash is not None:
+            return self._hash
+        return hash((type(self).__name__, frozenset([part.unkept_hash() for part in self.parts])))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
             type(self) is type(other)
-            and self._hash == other._hash
-            and (self.parts == other.parts or frozenset(self.parts) == frozenset(other.parts))
+            and (
+                self.parts == other.parts
+                or (hash(self) == hash(other) and frozenset(self.parts) == frozenset(other.parts))
+            )
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -254,14 +280,18 @@ def any_of(*filters: Filter) -> Filter:
 
 
 def _flat(combination: type[And] | type[Or], filters: Iterable[Filter]) -> Filter:
-    parts: dict[Filter, None] = {}
+    parts: list[Filter] = []
     for part in filters:
         if type(part) is combination:
-            parts.update(dict.fromkeys(part.parts))
+            parts += part.parts
         else:
-            parts[part] = None
+            parts.append(part)
+    if len(parts) > COMPARED_MAX:
+        parts = list(dict.fromkeys(parts))
+    elif len(parts) > 1:  # compared with each other: so nobody has to hash them
+        parts = [part for place, part in enumerate(parts) if part not in parts[:place]]
     if len(parts) == 1:
-        return next(iter(parts))
+        return parts[0]
     return combination(tuple(parts))
 
 

@@ -211,7 +211,7 @@ class Slot:
         if waiting is None:
             if not self.waiting:
                 self.queue.append(self)
-            waiting = self.waiting[group] = (array("d") if group is Kind.NUMBER else [], array("q"))
+            waiting = self.waiting[group] = (array("d") if group is Kind.NUMBER else [], array("I"))
         if kind is int and _is_beyond_floats(value) and isinstance(waiting[0], array):
             waiting = self.waiting[group] = (list(waiting[0]), waiting[1])
         waiting[0].append((value.lon, value.lat) if kind is Point else value)  # type: ignore[union-attr]

@@ -160,7 +160,7 @@ class FollowedFilters:
         if self.tree.local_filter(id) is None:
             return []
         answers = self.tree.on_unsubscribe(id, HERE)
-        self.tree.matcher.add((HERE, id), self.followed[HERE][id].loosened)
+        self.tree.matcher.add(id, self.followed[HERE][id].loosened)
         return answers
 
     def has(self, id: EntryId) -> bool:
@@ -168,7 +168,7 @@ class FollowedFilters:
 
     def replace(self, id: EntryId, filter: Filter) -> list[Answer]:
         """An ordinary filter takes the place of an open one: it is told first."""
-        self.tree.matcher.remove((HERE, id))
+        self.tree.matcher.remove(id)
         answers = self.tree.on_subscribe(id, filter, HERE)
         del self.followed[HERE][id]
         return answers + self._untell_all(HERE, id)
@@ -179,7 +179,7 @@ class FollowedFilters:
         """Let `entry` take the place of what was there, and tell the neighbours who must know."""
         before = self.followed[source].get(id)
         self.followed[source][id] = entry
-        key = (source, _in_matcher(source, id))
+        key = _in_matcher(source, id)
         if before is not None:
             if before.loosened != entry.loosened:
                 self.tree.matcher.replace(key, entry.loosened)
@@ -224,7 +224,7 @@ class FollowedFilters:
     def remove(self, id: EntryId, source: NodeId) -> list[Answer]:
         """An entry is over."""
         del self.followed[source][id]
-        self.tree.matcher.remove((source, _in_matcher(source, id)))
+        self.tree.matcher.remove(_in_matcher(source, id))
         return self._untell_all(source, id)
 
     def _untell_all(self, source: NodeId, id: EntryId) -> list[Answer]:
@@ -365,7 +365,7 @@ class FollowedFilters:
                 for id, each in entries.items()
             }
         self.tree.matcher.add_many(
-            ((source, _in_matcher(source, id)), entry.loosened)
+            (_in_matcher(source, id), entry.loosened)
             for source, entries in self.followed.items()
             for id, entry in entries.items()
         )
@@ -379,9 +379,9 @@ def _followed_state(entry: Followed) -> FollowedState:
     return FollowedState(entry.filter, dict(entry.values), entry.dwell_s, entry.spent_s, entry.link_s)
 
 
-def _in_matcher(source: NodeId, id: EntryId) -> tuple[str, ...]:
+def _in_matcher(source: NodeId, id: EntryId) -> tuple[Any, ...]:
     """From a neighbour, an ordinary entry and an open one may have the same id for a moment."""
-    return id if source == HERE else (FollowedFilters.kind, *id)
+    return id if source == HERE else (source, (FollowedFilters.kind, *id))
 
 
 def _check_times(message: Follow | FollowUpdate) -> None:

@@ -43,6 +43,7 @@ from godwit.filters import (
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
 from godwit.filters.like_patterns import escaped
 from godwit.filters.sets import PATTERN_LENGTH_MAX
+from godwit.filters.shared_literals import shared_literals
 from godwit.mqtt.reason_codes import ReasonCode
 
 __all__ = ["TopicFilter", "checked_filter", "checked_name", "checked_text", "matches", "topic_filter"]
@@ -155,7 +156,7 @@ def topic_filter(text: str, *where: str) -> TopicFilter:
 def _on_topic(levels: str) -> tuple[Filter, bool]:
     """The filter on the attribute `topic`, and whether it is exact for events with one topic."""
     if "+" not in levels and "#" not in levels:
-        return some(TOPIC, one_of([levels])), True
+        return shared_literals.some(TOPIC, levels), True
     plain = some(TOPIC, complement(starts_with("$")))
     if levels == "#":
         return all_of(some(TOPIC, starts_with("")), plain), True

@@ -1,8 +1,8 @@
 """What a broker did lately: counted, and kept for a while for those who ask why.
 
 *Theory.* A node shows its watch what it takes in and what it carries out, a list at a time. The watch counts what must
-be counted, and keeps the lists themselves: whoever asks later looks through them then. So the hot path pays for a few
-additions, and questions pay for their answers.
+be counted, and keeps the lists themselves, but for those in which nothing is that anybody can ask for: whoever asks
+later looks through them then. So the hot path pays for a few additions, and questions pay for their answers.
 
 *Rules.*
 1. A watch changes nothing of what it sees.
@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from godwit.broker.effects import Arrived, Effect, Heard, Input, Tell, Trace
-from godwit.broker.messages import Delivery, Frame, Packet, Refused, Request
+from godwit.broker.messages import Attach, Delivery, Frame, Packet, Refused, Request
 from godwit.filters.events import Event
 from godwit.runtime.node import Node
 from godwit.trace import Record
@@ -91,7 +91,8 @@ class ActivityMonitor:
         self.matching = Histogram(SECONDS)  # one event
         self.lateness = Histogram(SECONDS)  # of the loop
         self.written = 0  # bytes in the journal, ever
-        self.records: deque[tuple[float, Record]] = deque(maxlen=KEPT_RECORDS)
+        self._records: deque[Record] = deque(maxlen=KEPT_RECORDS)
+        self._record_times: deque[float] = deque(maxlen=KEPT_RECORDS)  # of each; a pair would take 64 bytes more
         self.listeners: dict[TraceListener, None] = {}
         self._turns: deque[tuple[float, int, list[tuple[Input, bytes]]]] = deque()  # when, bytes, what
         self._kept = 0  # inputs in them
@@ -109,6 +110,8 @@ class ActivityMonitor:
         self.came += size
         self.turns.add(count)
         self.handling.add(took_s)
+        if not any(map(_can_be_asked_for, inputs)):
+            return
         self._turns.append((now, size, inputs))
         self._kept += count
         self._kept_bytes += size
@@ -122,7 +125,8 @@ class ActivityMonitor:
 
     def on_effects(self, effects: list[Effect], now: float) -> None:
         """These are carried out now."""
-        counts, keep, delivered = self.counts, self.records.append, 0
+        counts, keep, keep_time = self.counts, self._records.append, self._record_times.append
+        delivered = refused = 0
         for effect in effects:
             kind = type(effect)
             if kind is Tell:
@@ -130,14 +134,18 @@ class ActivityMonitor:
                 if said is Delivery:
                     delivered += 1
                 elif said is Refused:
-                    self.refusals += 1
+                    refused += 1
             elif kind is Trace:
                 record: Record = effect.record  # type: ignore[union-attr]
                 counts[record.kind] = counts.get(record.kind, 0) + 1
-                keep((now, record))
+                keep(record)
+                keep_time(now)
                 if self.listeners:
                     self._tell(now, record)
         self.deliveries += delivered
+        self.refusals += refused
+        if not delivered and not refused:
+            return
         self._effects.append((now, effects))
         self._kept_effects += len(effects)
         while self._effects and self._kept_effects > KEPT_EFFECTS:
@@ -183,6 +191,11 @@ class ActivityMonitor:
                 if type(effect) is Tell and type(effect.message) is kind:
                     yield effect.connection, effect.message
 
+    @property
+    def records(self) -> Iterator[tuple[float, Record]]:
+        """The last records, each with when it was made, the oldest first."""
+        return zip(self._record_times, self._records, strict=True)
+
     def records_of(self, id: tuple[str, int], client: str = "") -> Iterator[tuple[float, Record]]:
         """What is on record of an event, and of what became of it for a client."""
         for at, record in self.records:
@@ -194,6 +207,12 @@ class ActivityMonitor:
         last = (input for _, _, inputs in reversed(self._turns) for input, _ in reversed(inputs))
         events = (event_in(input) for input in islice(last, LOOKED_AT))
         return next((event for event in events if event is not None), None)
+
+
+def _can_be_asked_for(came: tuple[Input, bytes]) -> bool:
+    """Whether an input is looked for later: an event, or a client that says who it is."""
+    input = came[0]
+    return (type(input) is Heard and type(input.message) is Attach) or event_in(input) is not None
 
 
 def event_in(input: Input) -> Event | None:

@@ -33,6 +33,7 @@ from godwit.filters.sets import (
     EVERYTHING,
     NOTHING,
     all_of_kind,
+    at_least,
     between,
     complement,
     less_than,
@@ -189,3 +190,30 @@ def test_repr_says_what_a_filter_is():
     assert repr(missing("x")) == "Missing(attribute='x')"
     assert repr(some("x", NOTHING)) == "Some(attribute='x', values=Nothing())"
     assert Missing("x") == missing("x")
+
+
+def test_filters_are_equal_and_hash_alike_whether_or_not_their_hash_was_asked_for_before() -> None:
+    parts = [some("kind", one_of(["bus"])), only("price", at_least(3)), missing("gone")]
+    asked, fresh = all_of(*parts), all_of(*reversed(parts))
+    known = hash(asked)
+    assert asked == fresh
+    assert hash(fresh) == known
+    assert {asked: 1}[all_of(parts[1], parts[0], parts[2])] == 1
+    assert all_of(*parts) != any_of(*parts)
+    assert all_of(*parts) != all_of(*parts[:2])
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 9])
+def test_no_part_stands_twice_however_many_there_are(count: int) -> None:
+    parts = [some("x", one_of([number])) for number in range(count)]
+    twice = all_of(*parts, *reversed(parts))
+    assert twice == all_of(*parts)
+    assert twice.parts == tuple(parts)  # type: ignore[union-attr]
+
+
+def test_size_and_depth_are_those_of_the_parts() -> None:
+    flat = all_of(some("x", at_least(1)), some("y", at_least(1)))
+    nested = any_of(flat, all_of(some("z", at_least(1)), any_of(flat, missing("x"))))
+    assert (TRUE.size, TRUE.depth) == (0, 1)
+    assert (flat.size, flat.depth) == (2, 2)
+    assert (nested.size, nested.depth) == (6, 5)

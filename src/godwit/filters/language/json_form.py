@@ -49,6 +49,7 @@ from godwit.filters.sets import (
     ValueSet,
     complement,
 )
+from godwit.filters.shared_literals import shared_literals
 from godwit.filters.values import Kind, Point, checked_value, kind_name
 
 KINDS = {kind_name(kind): kind for kind in (Kind.NUMBER, Kind.TIME, Kind.TEXT)}
@@ -181,9 +182,20 @@ def _filter(data: Any, path: str, depth: int) -> Filter:
         return missing(name)
     if "in" not in data:
         raise _fault(path, f"{tag!r} needs 'in', the set of values")
+    if tag == "some" and (text := _one_text(data["in"])) is not None:
+        shared: Filter = _built(f"{path}.in.one_of[0]", lambda: shared_literals.some(name, text))
+        return shared
     values = _set(data["in"], f"{path}.in")
     name = intern(name)  # there are few of them, and many filters
     return some(name, values) if tag == "some" else only(name, values)
+
+
+def _one_text(data: Any) -> str | None:
+    """The text that is the only member of a set; None of any other set."""
+    if type(data) is not dict or len(data) != 1:
+        return None
+    members = data.get("one_of")
+    return members[0] if type(members) is list and len(members) == 1 and type(members[0]) is str else None
 
 
 _FILTERS = ("all", "any", "some", "only", "missing")
