@@ -53,4 +53,4 @@ def _input(random: Random, broker: Any, step: int) -> Any:
 
 def _rights(random: Random, user: str, from_token: bool | None = None) -> ClientRights:
     own = random.random() < 0.2 if from_token is None else from_token
-    return ClientRights(user, random.choice(FILTERS), random.choice(FILTERS), random.choice(("refuse", "narrow")), own)  # type: ignore[arg-type]
+    return ClientRights(user, random.choice(FILTERS), random.choice(FILTERS), random.choice(("refuse", "narrow")), own)

@@ -204,8 +204,9 @@ def test_covers_and_intersects_are_exact_on_conjunctions_with_one_literal_per_at
         for parts in (f, g)
     ]
     g_is_empty = any(not matched for matched in boxes[1])
-    assert covers(*both) == (g_is_empty or all(mine >= theirs for mine, theirs in zip(*boxes, strict=True)))
-    assert intersects(*both) == all(mine & theirs for mine, theirs in zip(*boxes, strict=True))
+    one, other = both
+    assert covers(one, other) == (g_is_empty or all(mine >= theirs for mine, theirs in zip(*boxes, strict=True)))
+    assert intersects(one, other) == all(mine & theirs for mine, theirs in zip(*boxes, strict=True))
 
 
 # ---------------------------------------------------------------- negation, normal form

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from godwit.broker.messages import Advertise, Attach, Denied, Note, Publish, Request, Retain, Subscribe
+from godwit.filters.effort import Effort
 from godwit.filters.events import Event
 from godwit.filters.filters import FALSE, TRUE, Filter, any_of
 from godwit.filters.language import parse
@@ -129,7 +130,7 @@ def leaks(grants: Grants, grant: Filter, filter: Filter, event: Event) -> bool:
 
 def test_a_grant_that_is_only_held_against_overlap_is_caught() -> None:
     class Careless(Grants):
-        def narrowed(self, filter: Filter, grant: Filter) -> Filter | None:
+        def narrowed(self, filter: Filter, grant: Filter, effort: Effort | None = None) -> Filter | None:
             return filter if grant.intersects(filter) else None
 
     grant, filter, event = parse("x > 1"), parse("x > 0"), Event({"x": 1})

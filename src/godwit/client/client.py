@@ -5,9 +5,8 @@
 numbers, so the broker can tell which it has handled. Deliveries are numbered by the session; the client takes
 increasing numbers, tells the broker now and then how far it is, and says it again with each `Attach`.
 
-When the broker has another session than the client remembers, no old number means anything. The client then numbers
-from `accepted + 1`: its subscriptions and advertisements first, then the events that were not acknowledged, then what
-waits. Events may be published twice and come twice, and are told apart by their ids: at border brokers, and here.
+When the broker has another session than the client remembers, no old number means anything. The client then says all
+again from `accepted + 1`: subscriptions, events that were not acknowledged, what waits. Ids of events tell doubles.
 
     away ── Opened ──> greeting ── Attached ──> attached;  from any of them ── Closed, or a fault of the broker ──> away
 
@@ -15,15 +14,13 @@ waits. Events may be published twice and come twice, and are told apart by their
 1. `Notify` is asked for once for each event, and in the order of delivery.
 2. Nothing but `Attach` is sent before `Attached`.
 3. A request that is acknowledged or refused is never sent again in the same session.
-4. Events are published in the order of their sequence numbers, which start after `sequence_start` and are never used
-   twice. A client that has lost its memory must be started above what it has used.
+4. Events are published in the order of their numbers, which start after `sequence_start` and are used once.
 5. What waits is bounded: `buffer_events_max` events (and `in_flight_max` that were under way), and one wish for each
    name of a subscription or advertisement. What is lost for want of room is counted and recorded.
-6. With fewer requests under way than a border broker remembers numbers of a publisher (`Seen`), an event that is sent
-   again after the loss of a session is known wherever it came before.
+6. Fewer requests are under way than a border broker remembers numbers of a publisher (`Seen`): no event is taken twice.
 
-*Paper.* [mobile §3.1] a source that is disconnected queues its events; [mobile §3.2] quenching; [mobile §5] the
-displayer removes duplicates; [rebeca §4] a client reconnects with its last sequence number.
+*Paper.* [mobile §3.1] a disconnected source queues its events; [mobile §3.2] quenching; [mobile §5] duplicates;
+[rebeca §4] a client reconnects with its last sequence number.
 """
 
 from collections import deque

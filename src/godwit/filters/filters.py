@@ -103,7 +103,8 @@ class _OnValues(_Node):
     @property
     def weight(self) -> int:
         """What a comparison with this literal costs: 1, and more for a long list of values."""
-        return self.values.weight if isinstance(self.values, ValueSet) else 1  # which is refused where it comes in
+        values: object = self.values  # of another type where a caller is wrong: refused where it comes in
+        return values.weight if isinstance(values, ValueSet) else 1
 
     @property
     def depth(self) -> int:

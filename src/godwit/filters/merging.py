@@ -326,7 +326,7 @@ def _closest_merged(alternatives: list[Filter], size_max: int, effort: Effort) -
         pairs: list[tuple[float, int, Merged]] = []
         for bucket in _buckets(rest):
             for at, (here, there) in enumerate(pairwise(bucket), start=len(in_order)):
-                if effort.is_over:
+                if effort.left < 0:
                     break
                 hull = _hull(here, there, effort)
                 assert hull is not None, "any excess will do"

@@ -35,7 +35,7 @@ def test_texts_are_remembered_up_to_so_many_bytes_and_the_oldest_goes_first() ->
 
 def test_a_text_is_measured_in_bytes_before_it_is_looked_at() -> None:
     text = f"a = '{'é' * 100}'"
-    assert parse(text, bytes_max=206)
+    parse(text, bytes_max=206)
     with pytest.raises(FilterTooBig, match="more than 205 bytes"):
         parse(text, bytes_max=205)
     with pytest.raises(FilterTooBig, match="more than 10 bytes"):

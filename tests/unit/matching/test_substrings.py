@@ -35,7 +35,7 @@ def test_patterns_of_any_length_are_found_as_if_each_were_asked(letters: str, le
 class Counted:
     """An array of bytes that counts how often it is looked into."""
 
-    def __init__(self, data: np.ndarray) -> None:  # type: ignore[type-arg]
+    def __init__(self, data: np.ndarray) -> None:
         self.data, self.looks = data, 0
 
     def __len__(self) -> int:
