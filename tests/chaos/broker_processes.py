@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import trustme
@@ -86,6 +87,14 @@ class Broker:
         if not await self.ready():
             raise AssertionError(f"the broker {self.name} did not start: {self.last_words()}")
 
+    async def start_anyway(self) -> None:
+        """Start it, and let it go on without what its disk has lost, if it asks for that."""
+        await self.launch()
+        if not await self.ready():
+            assert "--accept-loss" in self.last_words(), f"the broker {self.name} did not start: {self.last_words()}"
+            self.flags = ("--accept-loss",)
+            await self.start()
+
     def last_words(self) -> str:
         return self.log.read_text(errors="replace")[-1_000:]
 
@@ -151,6 +160,14 @@ class Broker:
     def put_back(self, copy: Path) -> None:
         shutil.rmtree(self.journal)
         shutil.copytree(copy, self.journal)
+
+    def flip_a_bit(self, rng: Random) -> None:
+        """Change one bit of the file that new batches are written to."""
+        file = self.journal / "journal.sqlite-wal"
+        data = bytearray(file.read_bytes())
+        if data:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            file.write_bytes(data)
 
     async def close_doors(self) -> None:
         for door in self.doors.values():

@@ -153,8 +153,19 @@ class MqttClient:
                 await pause(CONNECT_AGAIN_S)
 
     async def subscribe(self, topics: Iterable[str]) -> None:
-        for topic in topics:
-            await self._device.subscribe(topic, self._qos)
+        wanted = list(topics)
+
+        async def ask() -> None:
+            for topic in wanted:
+                await self._device.subscribe(topic, self._qos)
+
+        def ask_again() -> None:
+            if not self._device.is_present:  # the broker has lost the session: MQTT's way to say so
+                self._history.write("receipt", to=self.name, says="session lost")
+                self._tasks.keep(ask())
+
+        await ask()
+        self._device.on_connected = ask_again
 
         async def read() -> None:
             while True:

@@ -36,7 +36,7 @@ class Subscriber:
     promise: str
     since: float = math.inf  # what is published from here on is owed
     got: Counter[str] = field(default_factory=Counter)
-    first: list[str] = field(default_factory=list)  # ids in the order in which each came for the first time
+    first: dict[str, float] = field(default_factory=dict)  # when each came for the first time, in that order
     receipts: int = 0
 
 
@@ -105,7 +105,7 @@ class History:
         self.judgement.delivered += 1
         subscriber.got[id] += 1
         if subscriber.got[id] == 1:
-            subscriber.first.append(id)
+            subscriber.first[id] = line["at"]
 
     def _receipt(self, line: dict[str, Any]) -> None:
         if line["to"] in self.subscribers:
@@ -127,8 +127,9 @@ class History:
 
     # ------------------------------------------------------------ the laws
 
-    def _is_excused(self, publication: Publication) -> bool:
-        return any(since <= publication.at <= until for since, until in self.losses)
+    def _is_excused(self, publication: Publication, came_at: float = math.nan) -> bool:
+        """Whether it was published, or came for the first time, while a disk lost what was written."""
+        return any(since <= at <= until for since, until in self.losses for at in (publication.at, came_at))
 
     def judged(self) -> Judgement:
         found = self.judgement
@@ -173,7 +174,7 @@ class History:
                 self.judgement.broken["unwanted"].append(f"{id} came to {name}, which is not owed it")
             elif times > 1 and "repeated" in (subscriber.promise, publication.promise):
                 self.judgement.repeated += times - 1
-            elif times > 1 and self._is_excused(publication):
+            elif times > 1 and self._is_excused(publication, subscriber.first[id]):
                 self.judgement.excused += times - 1
             elif times > 1:
                 self.judgement.broken["doubled"].append(f"{id} came {times} times to {name}")

@@ -11,9 +11,11 @@ from random import Random
 from tests.chaos.broker_processes import Broker, Network
 from tests.chaos.history import History
 
-__all__ = ["FAULTS", "Fault"]
+__all__ = ["FAULTS", "LOSES_DATA", "Fault"]
 
 Fault = Callable[[Network, Random, History], AsyncIterator[None]]
+LOSES_DATA = ("journal rolled back", "journal bit flipped")
+"""Faults of disks that may cost what was written since they began. They come alone, on a network where all is quiet."""
 
 
 def _broker(network: Network, rng: Random) -> Broker:
@@ -120,6 +122,32 @@ async def disk_full(network: Network, rng: Random, history: History) -> AsyncIte
     broker.empty_disk()
 
 
+async def rolled_back(network: Network, rng: Random, history: History) -> AsyncIterator[None]:
+    """A broker's disk is put back to what it was some time ago, as from a backup."""
+    broker = _broker(network, rng)
+    await broker.kill()
+    copy, since = broker.copy_journal(), history.now()
+    await broker.start()
+    yield
+    await broker.kill()
+    broker.put_back(copy)
+    _tell(history, "journal rolled back", broker.name, loss_from=since)
+    await broker.start_anyway()
+
+
+async def bit_flipped(network: Network, rng: Random, history: History) -> AsyncIterator[None]:
+    """A bit of what a broker wrote since its last clean stop is another one."""
+    broker = _broker(network, rng)
+    await broker.stop()
+    since = history.now()
+    await broker.start()
+    yield
+    await broker.kill()
+    broker.flip_a_bit(rng)
+    _tell(history, "journal bit flipped", broker.name, loss_from=since)
+    await broker.start_anyway()
+
+
 FAULTS: dict[str, Fault] = {
     "kill": kill,
     "kill two at once": kill_two,
@@ -135,4 +163,6 @@ FAULTS: dict[str, Fault] = {
     "clients reset": clients_reset,
     "clients locked out": clients_locked_out,
     "disk full": disk_full,
+    "journal rolled back": rolled_back,
+    "journal bit flipped": bit_flipped,
 }

@@ -15,16 +15,16 @@ class History:
         self._clock = clock
         self.got: dict[str, set[str]] = {}  # by subscriber
         self.unacknowledged: set[str] = set()
-        self.published = 0
+        self.has_lost = False  # a disk has lost data, and nobody has seen since that all works again
 
     def now(self) -> float:
         return self._clock()
 
     def write(self, what: str, **fields: Any) -> None:
+        self.has_lost = (self.has_lost or "loss_from" in fields) and what != "settled"
         self._file.write(json.dumps({"at": round(self._clock(), 6), "what": what, **fields}) + "\n")
 
     def publish(self, by: str, id: str, topic: str, promise: str) -> None:
-        self.published += 1
         self.unacknowledged.add(id)
         self.write("publish", by=by, id=id, topic=topic, promise=promise)
 

@@ -15,7 +15,7 @@ from godwit.runtime import network_client as client_module
 from tests.chaos.broker_processes import Network, NetworkPlan
 from tests.chaos.chaos_clients import ChaosClient, MqttClient, NativeClient
 from tests.chaos.check_history import Judgement, judge
-from tests.chaos.faults import FAULTS
+from tests.chaos.faults import FAULTS, LOSES_DATA
 from tests.chaos.history import History
 from tests.network.waiting import pause, until
 
@@ -101,6 +101,18 @@ class Run:
                 except AssertionError:
                     continue
 
+    async def quiet(self) -> None:
+        """Until all that was published is acknowledged and has come."""
+        last = [publisher.publish("probe") for publisher in self.publishers]
+        await until(lambda: self._have_come(last), "all that was published has come", PATIENCE_S)
+
+    def _have_come(self, last: Sequence[str]) -> bool:
+        """Whether these events have come to all, and with them whatever was published before."""
+        got = self.history.got
+        return not self.history.unacknowledged and all(
+            got.get(s.name, set()).issuperset(last) for s in self.subscribers
+        )
+
     async def round(self, kinds: Sequence[str]) -> None:
         """Publish and roam, while these faults begin and end."""
         rng = self.rng
@@ -134,13 +146,8 @@ class Run:
         await self.network.heal()
         last = [publisher.publish("probe") for publisher in self.publishers]
 
-        def all_came() -> bool:
-            return not self.history.unacknowledged and all(
-                self.history.got.get(s.name, set()).issuperset(last) for s in self.subscribers
-            )
-
         with suppress(AssertionError):  # the checker says what is missing
-            await until(all_came, "the last events have come", patience_s)
+            await until(lambda: self._have_come(last), "the last events have come", patience_s)
         self.history.write("end")
 
     async def close(self) -> None:
@@ -171,9 +178,15 @@ async def run_chaos(
             await run.start()
             for number in range(rounds):
                 drawn = rng.sample(list(kinds), min(len(kinds), rng.choice((1, 1, 2))))
+                if lossy := [kind for kind in drawn if kind in LOSES_DATA]:
+                    drawn = lossy[:1]
+                    await run.quiet()
                 on_round(number, drawn)
                 await run.round(drawn)
                 await run.network.heal()
+                if history.has_lost:
+                    await run.probed()
+                    history.write("settled")
             await run.finish(patience_s)
         finally:
             await run.close()

@@ -108,6 +108,7 @@ class Device:
         self.gone = asyncio.Event()
         self.gone_because: Any = None
         self.is_present = False
+        self.on_connected: Callable[[], None] = lambda: None
         self.paho.on_connect = lambda c, u, flags, reason, p: self._soon(self._on_connect, flags, reason, p)
         self.paho.on_disconnect = lambda c, u, flags, reason, p: self._soon(self._on_disconnect, reason)
         self.paho.on_message = lambda c, u, message: self._soon(self.came.put_nowait, message)
@@ -122,6 +123,7 @@ class Device:
 
     def _on_connect(self, flags: Any, reason: Any, said: Any) -> None:
         self.is_present, self.connack = flags.session_present, said
+        self.on_connected()
         if not self._connected.done():
             self._connected.set_result(reason)
 
