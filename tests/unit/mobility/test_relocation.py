@@ -397,5 +397,6 @@ def test_a_question_for_what_a_client_wants_that_only_this_broker_could_answer_i
         broker.handle(Opened(connection), 0.0)
         broker.handle(Heard(connection, Attach("ann", mode="ask", session="left/1/1", home=home, attempt=attempt)), 0.0)
     assert broker.component(Relocation).arrivals["ann"].attach.home == "here"
-    effects = broker.handle(Arrived("left", Frame(1, 0, AskInterests("ann", "here", "left", 3))), 1.0)
+    question = cast(Any, AskInterests("ann", "here", "left", 3))
+    effects = broker.handle(Arrived("left", Frame(1, 0, question)), 1.0)
     assert not any(isinstance(effect, Close) for effect in effects)
