@@ -24,6 +24,7 @@ from godwit.broker.messages import (
     LinkState,
     LostNumbers,
     Packet,
+    PastConnection,
     Publish,
     Request,
     Subscribe,
@@ -41,7 +42,15 @@ from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
 from godwit.mobility.location_tree import FollowedFilters
-from godwit.mobility.move_messages import Follow, ReachableBrokers, Relocate, Replay, Unfollow
+from godwit.mobility.move_messages import (
+    Follow,
+    ReachableBrokers,
+    Relocate,
+    Replay,
+    SessionUnknown,
+    Superseded,
+    Unfollow,
+)
 from godwit.mobility.movement_graphs import line
 from godwit.mobility.possible_values import Movements
 from godwit.mobility.predictors import MovementModel
@@ -160,6 +169,38 @@ SCRIPTS: dict[str, Script] = {
         ),
         inputs(*frames("n", REPLAY, first=4)),
     ),
+    "ArrivalState.superseded_by": Script(
+        tree,
+        inputs(
+            *OPEN,
+            *frames("n", Synced("subscriptions"), ReachableBrokers(("n", "far", "x"))),
+            Opened("c"),
+            Heard("c", Attach("ann", session="n/1/1", home="n", attempt=1)),
+            TimerDue(("relocate", "ann")),
+            *frames("n", Superseded("ann", "b", 1, 2, "far"), first=3),
+        ),
+        inputs(*frames("n", Relocate("ann", "b", "x", 3), first=4)),
+    ),
+    "ArrivalState.trail": Script(
+        tree,
+        inputs(
+            *OPEN,
+            *frames("n", Synced("subscriptions"), ReachableBrokers(("n", "far"))),
+            Opened("c"),
+            Heard("c", Attach("ann", session="n/1/1", home="n", attempt=1, tried=("far",))),
+        ),
+        inputs(*frames("n", SessionUnknown("ann", "b", 1), first=3)),
+    ),
+    "CollectingState.pause_s": Script(
+        tree,
+        inputs(
+            *OPEN,
+            *frames("n", Synced("subscriptions"), ReachableBrokers(("n",))),
+            Opened("c"),
+            Heard("c", Attach("ann", attempt=1, mode="carry", log=(PastConnection("n", 1, 0.0),))),
+        ),
+        inputs(TimerDue(("collect", "ann"))),
+    ),
     "PredictedMove.before": Script(
         predicting,
         inputs(
@@ -239,6 +280,12 @@ SCRIPTS: dict[str, Script] = {
     "FollowedState.link_s": Script(
         Followers, [("on_message", ("n", follow("x", 5.0), 0.0))], [("measure", ("n", 0.2)), ("measure", ("m", 0.2))]
     ),
+    "StoredSessionState.context_since": Script(
+        lambda: Sessions(Limits(), "b"),
+        [("attach", ("c", Attach("ann"), 0.0)), *contexts(1, 7)],
+        contexts(8, 3),
+        see=lambda sessions: sessions.session("ann").dwell_s,
+    ),
     "StoredSessionState.dwells": Script(
         lambda: Sessions(Limits(), "b"),
         [("attach", ("c", Attach("ann"), 0.0)), *contexts(1, 7)],
@@ -251,9 +298,6 @@ SCRIPTS: dict[str, Script] = {
 IN_NETWORKS = {
     "ArrivalState.flushes",
     "ArrivalState.parts",
-    "ArrivalState.superseded_by",
-    "ArrivalState.trail",
-    "CollectingState.pause_s",
     "ContextsState.changes",
     "ContextsState.live",
     "HopState.clients",
@@ -270,7 +314,6 @@ IN_NETWORKS = {
     "Pair.subscriber",
     "SenderClassState.reach",
     "SpcfState.held_by",
-    "StoredSessionState.context_since",
     "StoredSessionState.exact",
     "TransferBarrierState.flushed",
     "TreeState.stale",

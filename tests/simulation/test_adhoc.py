@@ -170,6 +170,32 @@ def test_what_an_event_broker_holds_for_one_who_is_away_follows_the_merge():
     assert list(net.delivered["x"]) == [("b", 1)]
 
 
+def test_an_event_that_a_second_event_broker_took_for_others_may_be_overtaken_by_what_that_one_delivers():
+    """No one told the publisher that `a` took its event for `x`: it published again at `z`, before `x` came there."""
+    low = AdHocConfig(priority=0.1)
+    net = AdHocWorld(1, {"a": CONFIG, "b": low, "p": low, "x": low, "y": low, "z": AdHocConfig(priority=1.0)})
+    net.subscribe("x", "all", TRUE)
+    net.set_links([("a", "b"), ("a", "p"), ("a", "x"), ("y", "z")])
+    net.run(30)
+    assert net.leaders("abpxyz") == ["a", "z"]
+    net.set_links([("a", "b"), ("a", "p"), ("y", "z")])
+    net.publish("p", {"x": 1})
+    net.run(0.007)  # the event has come, its acknowledgement is on its way
+    net.set_links([("a", "b"), ("p", "z"), ("y", "z")])
+    net.run(10)
+    net.set_links([("a", "b"), ("p", "z"), ("x", "z"), ("y", "z")])
+    net.run(5)
+    net.publish("p", {"x": 2})
+    net.run(2)
+    assert list(net.delivered["x"]) == [("p", 2)]
+    net.set_links([("a", "b"), ("b", "z"), ("p", "z"), ("x", "z"), ("y", "z")])
+    net.run(30)
+    net.judge()
+    assert net.leaders("abpxyz") == ["z"]
+    assert net.excused["x", ("p", 1)] == "overtaken"
+    assert net.violations == []
+
+
 def test_leases_that_never_end_are_seen(monkeypatch):
     monkeypatch.setattr(AdHocNode, "_on_leases_due", lambda self, now: None)
     monkeypatch.setattr(EventBroker, "end_lease", lambda self, client, at: [])

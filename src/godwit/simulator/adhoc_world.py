@@ -18,7 +18,8 @@ brokers coordinate, several, all joined to the one of the highest rank |
 *Rules.*
 1. Nothing here draws a random number or changes a machine.
 2. What a law excuses is on record: `lost` for a lease that ended, `suppressed` at a client for what came behind a later
-   event of its publisher, which happens only when the two were taken by different event brokers. Where event brokers
+   event of its publisher, which happens only when the two were taken for this client by different event brokers. A
+   broker that took an event before the client had a session there did not take it for this client. Where event brokers
    coordinate, an event may also still wait at one that its client follows no longer.
 """
 
@@ -85,8 +86,7 @@ class AdHocWorld:
         self.wanted: dict[str, dict[str, Filter]] = {name: {} for name in configs}
         self.said: dict[EventId, tuple[Event, float]] = {}
         self.delivered: dict[str, dict[EventId, float]] = {name: {} for name in configs}
-        self.held: dict[tuple[str, EventId], float] = {}  # client and event: when an event broker took it
-        self.takers: dict[EventId, dict[str, None]] = {}  # the event brokers that took an event
+        self.held: dict[tuple[str, EventId], dict[str, float]] = {}  # client and event: who took it for it, and when
         self.excused: dict[tuple[str, EventId], str] = {}
         self.due: dict[tuple[str, EventId], float] = {}  # client and event: until when it must come
         self.violations: list[Violation] = []
@@ -233,9 +233,8 @@ class AdHocWorld:
         """An event broker has taken an event: whoever has a session there and wants it is to get it."""
         broker = self.node(name).broker
         event = self.said[id][0]
-        self.takers.setdefault(id, {})[name] = None
         for client in clients_wanting(broker, event) if broker is not None else ():
-            self.held.setdefault((client, id), now)
+            self.held.setdefault((client, id), {}).setdefault(name, now)
 
     def _ended(self, leader: str, client: str) -> None:
         """A session is over: not of somebody who has been here all the time."""
@@ -308,11 +307,12 @@ class AdHocWorld:
         for (name, id), at in self.due.items():
             if self.delivered[name].get(id, float("inf")) > at:
                 self._violate("all of an island", f"event {id} has not come by {at:.3f} s", name)
-        for (name, id), at in self.held.items():
+        for (name, id), takers in self.held.items():
             if id in self.delivered[name]:
                 continue
             excuse = self.excused.get((name, id)) or self._waits(name, id)
             if excuse is None or (excuse == "overtaken" and not self._may_be_overtaken(name, id)):
+                at = min(takers.values())
                 self._violate("nothing held is lost", f"event {id}, taken at {at:.3f} s, never came", name)
 
     def _waits(self, name: str, id: EventId) -> str | None:
@@ -326,14 +326,15 @@ class AdHocWorld:
         return None
 
     def _may_be_overtaken(self, name: str, id: EventId) -> bool:
-        """Whether another event broker took a later event of the same publisher, which came before this one.
+        """Whether another event broker took a later event of the same publisher for it, which came before this one.
 
         Where event brokers coordinate, the later one may have come from another than took it.
         """
         if self.configs[name].meeting == "coordinate":
             return True
         later = [other for other in self.delivered[name] if other[0] == id[0] and other[1] > id[1]]
-        return any(self.takers[other].keys() - self.takers[id].keys() for other in later)
+        takers = self.held[name, id].keys()
+        return any(self.held.get((name, other), {}).keys() - takers for other in later)
 
 
 def islands_of(names: Iterable[str], links: Iterable[Pair]) -> dict[str, tuple[str, ...]]:

@@ -11,8 +11,10 @@ must be equal.
    The order among destinations, and that of the subscriptions that one event is for, may differ in the tree family
    alone. There they come in the order in which the matching index finds subscriptions, and an index that was built at
    once finds them in another order than one that grew. The graph family sorts what it finds, and is held to the list.
-   The tree family does not, on purpose: it matches at every hop, so sorting would cost every broker on the way of every
-   event, and no promise depends on the order. An index that restores its order would have to keep its whole layout.
+   The tree family does not, on purpose: no promise depends on the order, and sorting costs time. With 10,000
+   subscriptions and events that all differ, `TreeRouting.on_publish` took 27 µs without and 28 µs with sorting where no
+   client at the broker wants the event, and 29 and 68 µs where 100 subscriptions match (best of seven, one core of a
+   busy machine). An index that restores its order would have to keep its whole layout.
 """
 
 from collections.abc import Callable
