@@ -8,7 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test spark check bench swarm chaos hostile mutants format lock clean
+.PHONY: help venv demo test slow spark check bench swarm chaos hostile mutants format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -20,8 +20,11 @@ demo: $(READY) ## see five brokers, a fleet that roams over them, and one broker
 
 test: $(READY) ## run every test but the slow ones; with APT=1, install Mosquitto's tools first if they are missing
 	@command -v mosquitto_pub >/dev/null || [ -z "$(APT)" ] || apt-get install -qq -y --no-install-recommends mosquitto-clients
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not slow and not spark'
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow and not spark'
 	@$(BIN)/python -m pytest -q -m 'spark and not slow'
+
+slow: $(READY) ## run the tests that `make test` leaves out, but for Spark's: more seeds, long runs
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'slow and not spark'
 
 spark: $(READY) ## run the tests of the pipeline alone, all in one Spark session, the slow ones too
 	@$(BIN)/python -m pytest -q -m spark

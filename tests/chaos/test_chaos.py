@@ -1,4 +1,4 @@
-"""A few rounds of chaos, as a part of every test run; `make chaos` runs two hundred. And planted faults are caught."""
+"""A round of chaos in every run of the tests; `make chaos` runs two hundred. And planted faults are caught."""
 
 from pathlib import Path
 
@@ -25,7 +25,11 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     ("plan", "kinds"),
     [
         (NetworkPlan(CHAIN, "tree", "full", tls=True), ("kill during start", "link reset")),
-        (NetworkPlan(SHAPES["graph"][0], "graph", "relaxed", tls=False), ("kill two at once", "clients reset")),
+        pytest.param(
+            NetworkPlan(SHAPES["graph"][0], "graph", "relaxed", tls=False),
+            ("kill two at once", "clients reset"),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=str,
 )

@@ -173,7 +173,7 @@ def check_law(
 costs = st.lists(st.sampled_from([1.0, 1.0, 2.0, 0.5]), min_size=1, max_size=8)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(OVERLAYS)), costs, SCRIPTS)
 def test_spcf_delivers_what_gsf_delivers_and_what_asking_everybody_would(name, costs, script):
     check_law(OVERLAYS[name], costs, script, matcher=NaiveMatcher)
@@ -187,7 +187,7 @@ def test_the_law_holds_with_an_index_in_every_row_and_with_bloom_filters_that_ar
     check_law(OVERLAYS[name], costs, script, matcher_from=0, bloom_rate=rate)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10**6), costs, SCRIPTS)
 def test_the_law_holds_on_random_overlays(count, drawn, costs, script):
     check_law([(a, b) for a, b, _ in overlay_of(count, drawn, costs)], costs, script, matcher=NaiveMatcher)

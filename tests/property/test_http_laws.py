@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from godwit.filters.events import Event
 from godwit.runtime.http_events import BadBody, events_in, resume_position
 
-CASES = settings(max_examples=300, deadline=None)
+CASES = settings(deadline=None)
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 DATA = st.recursive(

@@ -15,9 +15,9 @@ from godwit.filters.merging import merge
 from godwit.filters.references import Reference, bind, is_open
 from godwit.filters.sets import EVERYTHING, ValueSet, complement
 from godwit.filters.values import Kind, Point
-from tests.property.strategies import attributes, filters, simple_sets, value_sets, values
+from tests.property.strategies import attributes, filters, many, simple_sets, value_sets, values
 
-CASES = settings(max_examples=250, deadline=None)
+CASES = settings(deadline=None)
 
 ODD_NAMES = (
     "x",
@@ -196,7 +196,7 @@ MORE = (
 )
 
 
-@settings(max_examples=1_000, deadline=None)
+@many(4)
 @given(st.lists(st.sampled_from(PIECES + MORE), max_size=12).map(" ".join))
 def test_any_words_give_a_filter_or_an_error_that_says_where(text: str) -> None:
     f = read_or_told(parse, text)
@@ -222,7 +222,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@many(2)
 @given(JSON)
 def test_any_data_gives_a_filter_or_an_error_that_says_where(data: Any) -> None:
     f = read_or_told(from_json, data)

@@ -102,7 +102,7 @@ class Forgetting(GivingUp):
         self.wire.forget(end)
 
 
-EXAMPLES = settings(max_examples=300, stateful_step_count=60)
+EXAMPLES = settings(stateful_step_count=60)
 TestJoined = Joined.TestCase
 TestJoined.settings = EXAMPLES
 TestGivingUp = GivingUp.TestCase

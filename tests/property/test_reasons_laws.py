@@ -7,7 +7,7 @@ from godwit.filters.filters import Filter
 from godwit.filters.reasons import failing, why_covers, why_intersects
 from tests.property.strategies import attributes, filters
 
-CASES = settings(max_examples=300, deadline=None)
+CASES = settings(deadline=None)
 
 
 @CASES

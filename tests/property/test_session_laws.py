@@ -346,9 +346,9 @@ class WithoutLoss(Joined):
 
 
 TestJoined = Joined.TestCase
-TestJoined.settings = settings(max_examples=300, stateful_step_count=50)
+TestJoined.settings = settings(stateful_step_count=50)
 TestWithoutLoss = WithoutLoss.TestCase
-TestWithoutLoss.settings = settings(max_examples=300, stateful_step_count=50)
+TestWithoutLoss.settings = settings(stateful_step_count=50)
 
 
 # ------------------------------------------------------------ planted faults

@@ -7,6 +7,7 @@ two laws here go together: nothing of a wrong type passes the decoder, and every
 import re
 import types
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -62,6 +63,18 @@ def readable(kind: type[msgspec.Struct]) -> Iterator[tuple[Wrong, Any]]:
                 continue
 
 
+@cache
+def readable_ones(kind: type[msgspec.Struct]) -> list[tuple[Wrong, Any]]:
+    """All of `readable`, made once for the many ways in which a message comes to a broker."""
+    return list(readable(kind))
+
+
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """The types of a struct's fields."""
+    return get_type_hints(kind, localns={"Filter": Filter})
+
+
 # ---------------------------------------------------------------- the decoder
 
 
@@ -77,7 +90,7 @@ def conforms(value: Any, hint: Any) -> bool:
             type(value) is tuple and all(type(one) is Bound and isinstance(one.values, ValueSet) for one in value)
         )
     if hint is Event:
-        return type(value) is Event and _has_fields(value, get_type_hints(Event, localns={"Filter": Filter}))
+        return type(value) is Event and _has_fields(value, hints_of(Event))
     if origin is Literal:
         return value in arguments
     if origin in (Union, types.UnionType):
@@ -90,7 +103,7 @@ def conforms(value: Any, hint: Any) -> bool:
         of_key, of_value = arguments
         return isinstance(value, dict) and all(conforms(k, of_key) and conforms(v, of_value) for k, v in value.items())
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return type(value) is hint and _has_fields(value, get_type_hints(hint))
+        return type(value) is hint and _has_fields(value, hints_of(hint))
     return type(value) is hint
 
 
@@ -213,7 +226,7 @@ WAYS: dict[str, tuple[dict[str, Any], Hear, tuple[type[msgspec.Struct], ...]]] =
 )
 def test_a_broker_refuses_what_is_of_a_wrong_type_and_copes_with_the_rest(way: str, kind: type[msgspec.Struct]) -> None:
     config, hear, _ = WAYS[way]
-    for wrong, message in readable(kind):
+    for wrong, message in readable_ones(kind):
         machine = broker(**config)
         try:
             effects = hear(machine, message)
@@ -226,7 +239,7 @@ def test_a_broker_refuses_what_is_of_a_wrong_type_and_copes_with_the_rest(way: s
 
 @pytest.mark.parametrize("kind", CLIENTS_HEAR, ids=str_or_name)
 def test_a_client_refuses_what_is_of_a_wrong_type_and_copes_with_the_rest(kind: type[msgspec.Struct]) -> None:
-    for wrong, message in readable(kind):
+    for wrong, message in readable_ones(kind):
         machine = client(attached=kind is not Attached)
         try:
             effects = machine.handle(Heard("line", message), 1.0)

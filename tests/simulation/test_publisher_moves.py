@@ -9,6 +9,7 @@ from godwit.mobility.publisher_presence import PublisherPresence
 from godwit.simulator import named
 from godwit.simulator.run import Simulation, run
 from godwit.simulator.scenario import Scenario, with_changes
+from tests.seeds import few
 from tests.simulation.scenarios import AWAY, TREE, laws_broken
 
 MODES = ("standard", "prefetching", "proxy", "delayed", "prefetching+delayed")
@@ -38,25 +39,24 @@ def scenario(mode: str, *changes: str) -> Scenario:
     return with_changes(ROAM, [f"clients.roaming.publisher_mode={mode}", *changes])
 
 
+@pytest.mark.parametrize("seed", few((1, 2), 1))
 @pytest.mark.parametrize("advertisements", ["required", "optional"])
 @pytest.mark.parametrize("faults", FAULTS)
 @pytest.mark.parametrize("mode", MODES)
-def test_what_is_published_once_the_tree_stands_comes_once_and_in_order(mode, faults, advertisements):
-    for seed in (1, 2):
-        found = scenario(mode, *FAULTS[faults], f"routing.advertisements={advertisements}")
-        summary = run(found, seed)
-        assert summary.violations == (), (mode, faults, seed)
-        assert summary.entries_left == 0
-        assert summary.moves > 10
-        assert summary.owed > 100
+def test_what_is_published_once_the_tree_stands_comes_once_and_in_order(mode, faults, advertisements, seed):
+    summary = run(scenario(mode, *FAULTS[faults], f"routing.advertisements={advertisements}"), seed)
+    assert summary.violations == ()
+    assert summary.entries_left == 0
+    assert summary.moves > 10
+    assert summary.owed > 100
 
 
+@pytest.mark.parametrize("seed", few(range(3), 1))
 @pytest.mark.parametrize("mode", MODES)
-def test_publishers_and_subscribers_may_move_at_once(mode):
-    for seed in range(3):
-        summary = run(scenario(mode, "clients.roaming.who=all", "routing.advertisements=required"), seed)
-        assert summary.violations == ()
-        assert summary.owed > 100
+def test_publishers_and_subscribers_may_move_at_once(mode, seed):
+    summary = run(scenario(mode, "clients.roaming.who=all", "routing.advertisements=required"), seed)
+    assert summary.violations == ()
+    assert summary.owed > 100
 
 
 def test_wrong_predictions_cost_messages_and_nothing_else():

@@ -7,6 +7,7 @@ from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, named, with_changes
+from tests.seeds import few
 from tests.simulation.scenarios import ALL_FAULTS, AWAY, CHURN, FAULTS, GRAPH, TREE, outcome
 
 ROAMING = ["clients.roaming={who='all', per_s=2, away_s=0.5}", "run.settle_s=180"]
@@ -30,22 +31,22 @@ def test_the_law_holds_under_one_fault_while_clients_roam(family: str, fault: st
     assert summary.moves > 5
 
 
+@pytest.mark.parametrize("seed", few((1, 2, 3), 1))
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_law_holds_under_all_faults_at_once_while_clients_roam(family: str) -> None:
+def test_the_law_holds_under_all_faults_at_once_while_clients_roam(family: str, seed: int) -> None:
     scenario = with_changes(FAMILIES[family], [*ALL_FAULTS, *CHURN, *AWAY])
-    for seed in (1, 2, 3):
-        assert outcome(scenario, seed).violations == (), f"seed {seed}"
+    assert outcome(scenario, seed).violations == ()
 
 
+@pytest.mark.parametrize("seed", few((1, 2), 1))
 @pytest.mark.parametrize("scenario", [with_changes(TREE, OFTEN), with_changes(GRAPH, OFTEN)], ids=["tree", "graph"])
-def test_clients_that_move_on_before_they_have_arrived_miss_nothing(scenario: Scenario) -> None:
-    for seed in (1, 2):
-        summary = outcome(scenario, seed)
-        assert summary.violations == ()
-        assert (summary.lost, summary.excused, summary.duplicated, summary.out_of_order) == (0, 0, 0, 0)
-        assert summary.receipts["sessions_lost"] == 0
-        assert summary.moves > 100
-        assert summary.owed > 300
+def test_clients_that_move_on_before_they_have_arrived_miss_nothing(scenario: Scenario, seed: int) -> None:
+    summary = outcome(scenario, seed)
+    assert summary.violations == ()
+    assert (summary.lost, summary.excused, summary.duplicated, summary.out_of_order) == (0, 0, 0, 0)
+    assert summary.receipts["sessions_lost"] == 0
+    assert summary.moves > 100
+    assert summary.owed > 300
 
 
 @pytest.mark.parametrize("base", [TREE, GRAPH], ids=["tree", "graph"])

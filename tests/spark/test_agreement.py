@@ -108,7 +108,7 @@ def run(spark: "SparkSession", folder: Path, examples_max: int) -> None:
 
 def test_all_say_the_same_of_every_row(spark: "SparkSession", tmp_path: Path) -> None:
     assert settings.default is not None
-    run(spark, tmp_path, EXAMPLES * settings.default.max_examples // 200)
+    run(spark, tmp_path, EXAMPLES * settings.default.max_examples // 100)
 
 
 # ---------------------------------------------------------------- planted faults: each must be caught
