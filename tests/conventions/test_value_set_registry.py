@@ -107,6 +107,7 @@ ANY_OTHER: dict[str, dict[str, str]] = {
         "_Implication._holds_together": "by is_subset",
         "access_keys": "may cover anything that asks for the attribute",
         "keys_of": "is covered only by what is_subset finds",
+        "cost_of_unions": "joined in pairs, which costs most",
     },
     "godwit.filters.contexts": {"bounds_of _around": "by hull"},
     "godwit.filters.reasons": {"_landmarks": "by its bounds"},

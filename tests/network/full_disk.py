@@ -15,3 +15,8 @@ class FullDisk(Journal):
         if self.is_full:
             raise JournalError("there is no room on the disk")
         return super().append(data)
+
+    def snapshot(self, number: int, data: bytes) -> None:
+        if self.is_full:
+            raise JournalError("there is no room on the disk")
+        super().snapshot(number, data)
