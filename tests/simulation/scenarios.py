@@ -45,7 +45,6 @@ FAULTS = {
     "crash": ["faults.crash={per_s=0.4, lasts_s=0.7}"],
     "crash_with_a_slow_disk": ["faults.crash={per_s=0.4, lasts_s=0.7}", "overlay.disk_sync_ms=20"],
     "crash_diskless": ["faults.crash_diskless={per_s=0.2, lasts_s=0.7}"],
-    "disk_rolled_back": ["faults.disk_rolled_back={per_s=0.3, lasts_s=0.7}", "faults.rolled_back_inputs=30"],
     "disk_full": ["faults.disk_full={per_s=0.3, lasts_s=1.5}"],
     "disk_slow": ["faults.disk_slow={per_s=0.4, lasts_s=1.5}"],
     "slow_node": ["faults.slow_node={per_s=0.4, lasts_s=1}", "faults.slow_ms=60"],

@@ -28,7 +28,7 @@ BUSY = with_changes(CALM, ["clients.publish_per_s=30"])
 STORM = with_changes(
     CALM,
     [
-        *(change for change in ALL_FAULTS if "diskless" not in change),
+        *(change for change in ALL_FAULTS if "diskless" not in change and "rolled_back" not in change),
         "faults.crash={per_s=0.2, lasts_s=0.7}",
         "churn={subscribe_per_s=2, unsubscribe_per_s=2, replace_per_s=2, burst_s=1, pause_s=2}",
         "run.settle_s=180",

@@ -91,7 +91,7 @@ def test_a_swarm_stops_at_a_planted_fault_and_says_how_to_see_it_again(
     assert f"seed {SEED}; replay it with\n" in shown.stderr
     [command] = [line.strip() for line in shown.stderr.splitlines() if line.strip().startswith("godwit ")]
     assert (
-        command == outcome["broken"]["replay"] == f"godwit simulate --swarm-number {outcome['ran'] - 1} --seed {SEED}"
+        command == outcome["broken"]["replay"] == f"godwit simulate --swarm-number {outcome['runs'] - 1} --seed {SEED}"
     )
 
     again = simulate(*shlex.split(command)[2:])
