@@ -44,7 +44,7 @@ KINDS: dict[str, str] = {
     "crashed": "The node stopped, with or without its disk.",
     "restarted": "The node runs again.",
     "closed": "The node closed the link or connection to the peer, for a reason.",
-    "purged": "An event left the queue of a client that is away, by a rule, or (`rights`) because it may not have it any more.",
+    "purged": "An event left the queue of a client that is away, by a rule; `rights`: it may not have it any more.",
     "expired": "The time of an event in a queue was over.",
     "suppressed": "An event or message was dropped: it came a second time, or its subscription had ended.",
     "residue": "An event reached the border broker of a client in whose context of that moment it is not wanted.",
