@@ -8,7 +8,7 @@ import re
 import types
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -103,7 +103,7 @@ def conforms(value: Any, hint: Any) -> bool:
         of_key, of_value = arguments
         return isinstance(value, dict) and all(conforms(k, of_key) and conforms(v, of_value) for k, v in value.items())
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return type(value) is hint and _has_fields(value, hints_of(hint))
+        return type(value) is hint and _has_fields(value, hints_of(cast(Any, hint)))
     return type(value) is hint
 
 
