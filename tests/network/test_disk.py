@@ -115,6 +115,10 @@ async def people(every: Fleet) -> tuple[NetworkClient, NetworkClient]:
     return p, s
 
 
+def read_only(number: int, data: bytes) -> None:
+    raise JournalError("attempt to write a readonly database")
+
+
 def test_a_disk_that_is_read_only_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hasten(monkeypatch)
     monkeypatch.setattr(node_module, "RETRY_S", 0.05)
@@ -124,8 +128,11 @@ def test_a_disk_that_is_read_only_for_a_while(tmp_path: Path, monkeypatch: pytes
             p, s = await people(every)
             station, book = every.stations["b0"], every.book
             await station.node.quiet()
-            disk = station.node._journal._disk  # type: ignore[union-attr]
+            journal = station.node.journal
+            assert isinstance(journal, Journal)
+            disk, snapshot = journal._disk, journal.snapshot
             disk.execute("PRAGMA query_only = 1")
+            monkeypatch.setattr(journal, "snapshot", read_only)  # which is another file
             for n in range(200):
                 book.publish(p, {"n": n})
             await until(lambda: station.troubles != [], "the broker says that it cannot write")
@@ -134,6 +141,7 @@ def test_a_disk_that_is_read_only_for_a_while(tmp_path: Path, monkeypatch: pytes
             await p.drain()  # the other broker goes on
             assert book.count("s") == 0
             disk.execute("PRAGMA query_only = 0")
+            monkeypatch.setattr(journal, "snapshot", snapshot)
             await book.finished([p], 1)
             book.check()
             assert not station.node.trouble
