@@ -4,10 +4,12 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 from godwit.runtime import Address
@@ -50,6 +52,14 @@ class Served:
         self.logged += [json.loads(line) for line in errors.splitlines()]
         assert self.process.returncode is not None
         return self.process.returncode
+
+
+def free_address() -> Address:
+    """Where nobody listens, and nobody will by chance: systems hand out higher ports to those who take any."""
+    for port in SystemRandom().sample(range(20_000, 32_000), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return Address("127.0.0.1", port)
+    raise AssertionError("a hundred ports below 32,000 are taken")
 
 
 @asynccontextmanager

@@ -3,15 +3,14 @@
 import asyncio
 import os
 import signal
-import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from godwit.runtime import Address, NetworkClient, Subscription, connect
+from godwit.runtime import NetworkClient, Subscription, connect
 from tests.network.fleet import hasten
-from tests.network.serving import ANY_PORT, PROGRAM, fails, serving
+from tests.network.serving import ANY_PORT, PROGRAM, fails, free_address, serving
 from tests.network.waiting import run
 
 LIMIT_S = 100.0
@@ -211,8 +210,7 @@ def test_faults_of_the_configuration_are_told_and_nothing_is_made(tmp_path: Path
 
 def test_a_broker_takes_as_many_connections_as_it_says_whatever_it_was_started_with(tmp_path: Path) -> None:
     async def scene() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            native = Address(*taken.getsockname())
+        native = free_address()
         words = ("serve", "--native", str(native), "--mqtt", "", "--http", "", "--durability", "memory")
         process = await asyncio.create_subprocess_exec(
             "sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh", *PROGRAM, *words, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
@@ -233,8 +231,7 @@ def test_a_broker_takes_as_many_connections_as_it_says_whatever_it_was_started_w
 @pytest.mark.parametrize("streams", ["<&- >&- 2>&-", "2>/dev/full", ">/dev/full", ">&-"])
 def test_a_broker_whose_words_nobody_hears_serves_on(tmp_path: Path, streams: str) -> None:
     async def scene() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            native = Address(*taken.getsockname())
+        native = free_address()
         words = ("serve", "--native", str(native), "--mqtt", "", "--http", "", "--durability", "memory")
         process = await asyncio.create_subprocess_exec(
             "sh", "-c", f'exec "$@" {streams}', "sh", *PROGRAM, *words, cwd=tmp_path, stderr=asyncio.subprocess.DEVNULL
