@@ -13,7 +13,6 @@ not hold up those that are busy.
    and nothing waits; names of connections are never used again.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable
 
 from godwit.broker.effects import Input
@@ -31,9 +30,9 @@ class Line:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.inputs: deque[tuple[Input, bytes]] = deque()
+        self.inputs: list[tuple[Input, bytes]] = []
         self.bytes = 0
-        self.on_short: list[Callable[[], None]] = []
+        self.on_short: tuple[Callable[[], None], ...] = ()
 
     @property
     def is_long(self) -> bool:
@@ -47,7 +46,7 @@ class Line:
 
     def tell_short(self) -> None:
         """Tell who waits that there is room."""
-        told, self.on_short = self.on_short, []
+        told, self.on_short = self.on_short, ()
         for tell in told:
             tell()
 

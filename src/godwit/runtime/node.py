@@ -147,7 +147,7 @@ class Node:
         """Call this when a line that is long is short again."""
         found = self._intake.line(line)
         if found is not None:
-            found.on_short.append(call)
+            found.on_short += (call,)
 
     def _turn(self) -> None:
         """Handle what waits, for a while."""
@@ -164,7 +164,7 @@ class Node:
             while at - began < TURN_S and (line := intake.next()) is not None:
                 ends, waiting = at + LINE_S, line.inputs
                 while waiting and at < ends:
-                    each = waiting.popleft()
+                    each = waiting.pop(0)
                     input, packed = each
                     line.bytes -= len(packed)
                     if closed and type(input) is Heard and input.connection in closed:  # rule 9

@@ -117,7 +117,7 @@ def test_a_line_that_is_new_again_and_again_does_not_hold_up_a_busy_one() -> Non
             intake.put("sparse", said("sparse"), b"")
         line = intake.next()
         assert line is not None
-        line.inputs.popleft()
+        line.inputs.pop(0)
         served.append(line.name)
         intake.put_back(line)
     assert served.count("busy") >= 4
@@ -130,10 +130,10 @@ def test_inputs_of_a_line_stay_in_order_and_a_long_line_is_known() -> None:
     line = intake.line("a")
     assert line is not None
     assert line.is_long
-    line.on_short.append(lambda: told.append("short"))
+    line.on_short += (lambda: told.append("short"),)
     order: list[str] = []
     while (line := intake.next()) is not None:
-        input = line.inputs.popleft()[0]
+        input = line.inputs.pop(0)[0]
         assert isinstance(input, TimerDue)
         order.append(input.key[0])
         assert told == [] or len(line.inputs) <= COUNT_MAX // 2
