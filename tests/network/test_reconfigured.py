@@ -102,7 +102,7 @@ def test_what_cannot_be_taken_over_is_refused_in_words(tmp_path: Path, changes: 
             ):
                 pass
         assert reason in str(caught.value)
-        assert "begin anew with another journal.folder" in str(caught.value)
+        assert "start with an empty one: set another journal.folder" in str(caught.value)
         async with station(tmp_path, "b1", neighbours__b2=""):  # nothing was changed
             pass
 

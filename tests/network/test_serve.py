@@ -192,8 +192,11 @@ def test_a_journal_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "journal.sqlite").write_bytes(b"no database" * 1_000)
     status, errors = asyncio.run(fails("serve", *ANY_PORT, folder=tmp_path))
-    why = "its table about cannot be read (file is not a database); restore it from a copy, or begin anew with another"
-    assert (status, errors) == (2, f"error: godwit-data/b1/journal.sqlite is damaged: {why} journal.folder\n")
+    why = "its table about cannot be read (file is not a database); restore it from a copy, or start with an empty one"
+    assert (status, errors) == (
+        2,
+        f"error: godwit-data/b1/journal.sqlite is damaged: {why}: set another journal.folder\n",
+    )
 
 
 def test_faults_of_the_configuration_are_told_and_nothing_is_made(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_table_whose_files_were_written_anew_is_refused(
     write_about(folder, About("events", attributes={**streams.FORMS, "size": Form("float")}))
     said = CliRunner().invoke(app, arguments)
     assert "attribute 'size' of" in str(said.exception)
-    assert "was int and is float, so files were written anew" in str(said.exception)
+    assert "was int and is float, so files were written again" in str(said.exception)
 
 
 def test_what_is_missing_is_said_before_spark_starts(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Ad hoc networks: devices without any infrastructure find, elect, lose, poll and merge their event brokers.
 
 *Theory.* An `AdHocNode` is one wireless device: a client's machine, and, while it is the leader of its island, an event
-broker for everybody who can be reached. It hears who comes into range and goes (`LinkUp`, `LinkDown`).
+broker for everybody who can be reached. It hears which nodes come into range and leave it (`LinkUp`, `LinkDown`).
 
 *Discovery.* A leader sends beacons; every node passes each on once, so all of an island hear of it, and learn the way
 to it (`radio_routes.py`). A client talks to its event broker over a circuit (`circuits.py`), relayed by the nodes
@@ -11,7 +11,7 @@ between them.
 priority, and differs by name; the first beacon makes the others follow. When two declare at once, they merge.
 
 *Leases.* A node polls its leader. A leader that has not heard of a client for `lease_s` forgets it with all it had. A
-leader that does not know the one who polls says so, and everything is said anew.
+leader that does not know the one who polls says so, and everything is said again.
 
 *Merging.* A leader that hears of one with a higher rank calls it. When it answers, the leader hands over its sessions,
 with what waits in them: it hangs up on its clients, so that nothing changes any more, sends everything, and hears that

@@ -34,7 +34,7 @@ class Beacon(msgspec.Struct, frozen=True, tag=True):
 
     leader: NodeId
     priority: float
-    tenure: int  # of this node's event brokers, the how-manyeth
+    tenure: int  # counts how often this node has become event broker, from 1
     number: int  # the leader's own count of all that it sends: the higher is the newer
     hops: int
     age_s: float = 0.0  # since the leader sent it

@@ -25,7 +25,7 @@ the whole filter, `to` is not looked at under way, and no Bloom filter is made.
    Whoever is nearer to B knows as much of B's contexts as those behind it, or more. So a subscription may come for
    contexts that have ended since. It is kept iff at no time since its broker sent it B was without a context it asks
    for: `targets` says which changes that broker had heard of, and the last `HISTORY_MAX` of them are remembered. If B
-   was without one, that broker will see so too, and tell it anew when it should.
+   was without one, that broker will see so too, and tell it again when it should.
 4. An event whose context none of this broker's clients is in goes to everyone, as flooding would: it may have been
    published before its client's context changed. So it goes from a hop that does not know the context.
 5. A row is asked pair by pair while it is shorter than `matcher_from`, and then given to a matcher. An `IndexMatcher`
@@ -340,7 +340,7 @@ class HopRouting:
         broker, number, context = message.broker, message.number, message.values
         table = self.contexts[broker]
         answers: list[Answer] = [_forward(child, message) for child in self._children(broker)]
-        if number in table.live:  # that broker has lost its memory, and counts anew
+        if number in table.live:  # that broker has lost its memory, and counts again
             self._forget(broker, number)
         attracted = [] if broker == self.broker else self._attracted(table, context)
         table.begin(number, context)

@@ -128,7 +128,7 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     on_link_dead: Callable[[NodeId], None] | None = None  # a link is given up, with what waited in it
     on_peer_knows_more: Callable[[Link, int, float], list[Effect]] | None = None  # than we do: we have lost our last
     # inputs; also given: our life as the peer knows it
-    on_round_trip: Callable[[NodeId, float, list[Effect], float], None] | None = None  # a link was measured anew
+    on_round_trip: Callable[[NodeId, float, list[Effect], float], None] | None = None  # a link was measured again
     on_broker_met: Callable[[NodeId, bool, float], list[Effect]] | None = None  # graph family; True: in another life
     on_limits: Callable[[Limits], None] | None = None  # the bounds are others from now on
 

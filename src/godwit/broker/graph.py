@@ -246,7 +246,7 @@ class GraphRouting:
     # ------------------------------------------------------------ neighbours
 
     def set_neighbour(self, peer: NodeId, cost: float, is_new: bool) -> list[Answer]:
-        """Reckon with this cost when the link opens next."""
+        """Use this cost when the link opens next."""
         self.topology.costs[peer] = cost
         return []
 
@@ -298,7 +298,7 @@ class GraphRouting:
         return self.channels.on_gap_due(key[1], now)
 
     def _send_on(self, undelivered: Iterable[Message]) -> list[Answer]:
-        """Packets go on by the present view; link states were told anew, or will be."""
+        """Packets go on by the present view; link states were told again, or will be."""
         packets = [message for message in undelivered if isinstance(message, Packet)]
         return [answer for packet in packets for answer in self.channels.route(packet)]
 

@@ -2,7 +2,7 @@
 
 *Theory.* A subscription with `share` belongs to the group of that name and of its filter. Who is in a group, at which
 broker and whether its client is there, stands in a table that every broker has (`gossip.py`). An event travels as
-ever and comes to every broker with a member; each of them reckons, from the event's id and the names of the members,
+ever and comes to every broker with a member; each of them computes, from the event's id and the names of the members,
 which one has the highest hash among those whose clients are there, or among all if nobody is. The broker of that one
 queues the event, the others drop it.
 

@@ -11,7 +11,7 @@ know how old news is (δ of [rebeca §5.3]). It goes up at once and down slowly.
 acknowledgements may wait for `ack_s`, which is taken off as far as the quickest answer on this connection allows.
 
 An end that has lost its disk comes back as another *incarnation*. The other end sees that in the `Hello`, starts its
-numbers anew and reports what was never acknowledged, so that the routing family can tell the newcomer again.
+numbers again and reports what was never acknowledged, so that the routing family can tell the newcomer again.
 
 An end whose disk has lost the last inputs does not know that it has. The other end does: it has received what was never
 sent, or was acknowledged what never came (`knows_more`). Then this end begins another life, too (`lost_tail.py`).

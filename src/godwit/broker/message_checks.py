@@ -207,7 +207,7 @@ def is_whole(number: int) -> bool:
 
 
 def is_number(number: float) -> bool:
-    """Whether a number can be reckoned with: finite, and its sums and multiples are, too."""
+    """Whether a number can be computed with: finite, and its sums and multiples are, too."""
     return -NUMBER_MAX <= number <= NUMBER_MAX  # not so for NaN
 
 

@@ -12,7 +12,7 @@ group is new and when its last entry has gone, and a placement answers with the 
 *Covering.* A group that no told filter covers is told (a *root*); any other hangs under one that covers it. When a root
 is told, roots that it covers are taken back; when a root goes, what hangs under it finds another cover or is told
 first. *Merging* keeps *bundles*: the filters in a bundle are told as one filter that covers them all; a bundle that
-loses a filter is merged anew.
+loses a filter is merged again.
 
 *Effort.* To place a group takes at most `PLACING_EFFORT_MAX` steps, and so does whatever must be placed again when one
 goes, all together. After that a filter is told although another may cover it: the neighbour knows more than it must.
@@ -378,7 +378,7 @@ class BundledGroups:
         del self.bundles[bundle.id]
         changes: list[Change] = []
         effort = Effort(PLACING_EFFORT_MAX)
-        for other in rest:  # merged anew, and told before the old bundle goes
+        for other in rest:  # merged again, and told before the old bundle goes
             if other.id == bundle.id:
                 other.id = self._told.new_id()
             changes += self._place(other, effort)

@@ -3,13 +3,13 @@
 *Theory.* The *combined filter* is the OR of all subscriptions known here. Sources that asked for it (`Attach.quench`)
 hold a copy. A new subscription that the copy covers changes nothing; another is added to it at once and told. When a
 subscription goes, the copy merely lets too much through, so there is no hurry: a timer gathers removals, and then the
-filter is made anew from `Routing.wanted()`. The more filters there were to merge the last time, the longer the timer
+filter is made again from `Routing.wanted()`. The more filters there were to merge the last time, the longer the timer
 runs, so that the work is a small share of the time.
 
 *Rules.*
 1. A source's copy matches whatever a subscription known here matches, from the moment the source has heard of it.
 2. Merging is perfect, so the copy matches nothing else, until it would have more than `size_max` literals: then it is
-   weakened, never strengthened. What is too much in it, so or by a removal, goes when the filter is made anew.
+   weakened, never strengthened. What is too much in it, so or by a removal, goes when the filter is made again.
 3. A source is told the filter before its `Attached`, so that it can quench what it buffered while it was away; and
    after each `Context` of its that was accepted.
 4. The filter asks nothing of the sender's context: what of that is asserted (`BrokerConfig.asserted`) no source knows.
@@ -75,7 +75,7 @@ class Quenching:
 
     def __init__(self, size_max: int = 256, delay_s: float = 1.0) -> None:
         assert size_max >= 1
-        self.held: Filter | None = None  # what the sources have; None when it must be made anew
+        self.held: Filter | None = None  # what the sources have; None when it must be made again
         self._size_max = size_max
         self._delay_s = delay_s
         self._sources: dict[str, None] = {}  # connections, in the order they came
@@ -123,7 +123,7 @@ class Quenching:
         return [Tell(connection, Quench(self.held))]
 
     def on_context(self, connection: str, wanted: Wanted, now: float) -> list[Effect]:
-        """A client's context is another. If it is a source, it waits to be told the filter anew. (rule 4)"""
+        """A client's context is another. If it is a source, it waits to be told the filter again. (rule 4)"""
         if connection not in self._sources:
             return []
         assert self.held is not None
@@ -161,7 +161,7 @@ class Quenching:
         return self._told()
 
     def on_removed(self, now: float) -> list[Effect]:
-        """Somebody wants less. The filter is made anew when the timer is due."""
+        """Somebody wants less. The filter is made again when the timer is due."""
         if not self._sources:
             self._forget()
             return []
@@ -171,7 +171,7 @@ class Quenching:
         return [StartTimer(QUENCH_TIMER, now + self._delay_s * max(1.0, self._merged / FILTERS_PER_DELAY))]
 
     def on_timer_due(self, wanted: Wanted) -> list[Effect]:
-        """Removals have been gathered: make the filter anew, and tell it if it is another."""
+        """Removals have been gathered: make the filter again, and tell it if it is another."""
         if not self._is_due:
             return []
         self._is_due = False

@@ -1,11 +1,11 @@
-"""A ranking: keys by rank, the lowest at hand, any of them gone or ranked anew at any time.
+"""A ranking: keys by rank, the lowest at hand, any of them gone or ranked again at any time.
 
 *Theory.* A heap with lazy deletion: a key that leaves stays in the heap until it comes up, and a key that is ranked
-anew is in it twice. What counts is the rank in the dictionary beside it.
+again is in it twice. What counts is the rank in the dictionary beside it.
 
 *Rules.*
 1. Equal ranks go by the key: of numbers the lower, that is the older.
-2. After each `put` the heap is at most twice as long as there are keys, and `SPARE`. Past that it is made anew, which
+2. After each `put` the heap is at most twice as long as there are keys, and `SPARE`. Past that it is made again, which
    costs no more than the entries that are given up have saved.
 3. A ranking of nothing holds nothing of its own: each session has some that are never used.
 """

@@ -105,7 +105,7 @@ class Routing(Protocol):
         """`peer` came back without its memory: `undelivered` was never acknowledged, and is queued no longer."""
 
     def begin_life(self, incarnation: int, undelivered: Mapping[NodeId, list[Message]], now: float) -> list[Answer]:
-        """The disk has lost what came last: go on as another life, with links that begin anew and are down.
+        """The disk has lost what came last: go on as another life, with links that begin again and are down.
 
         All is told to everybody again, and what others told stays in force until they have told it again.
         `undelivered`: what was not acknowledged, by neighbour; it is queued no longer.

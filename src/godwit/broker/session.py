@@ -150,7 +150,7 @@ class Session:
         self._whole: Attributes = self.context.values  # both
         self.context_since: float | None = None
         self.dwells: tuple[float, ...] = ()
-        self.dwell_s: float | None = None  # that is reckoned with
+        self.dwell_s: float | None = None  # how long a context lasts at least, as estimated
         self.exact = ExactTests()  # of filters on the client's context
         self.has_published = False  # here: it does not move with the session
         self.queue = Queue(limits.window, limits.queue_events_max, limits.queue_bytes_max)
@@ -185,7 +185,7 @@ class Session:
         if self.context_since is not None:
             self.dwells = (*self.dwells, now - self.context_since)[-DWELLS_KEPT:]
         self.context, self.context_since = context, now
-        self._reckon_dwell()
+        self._estimate_dwell()
         self._know_whole(binding)
 
     def set_asserted(self, asserted: Attributes, binding: Binding | None) -> None:
@@ -202,7 +202,7 @@ class Session:
         """Whether the event is for a client in this context. [spcf §3: publish]"""
         return event.to is None or event.to.holds(self._whole)
 
-    def _reckon_dwell(self) -> None:
+    def _estimate_dwell(self) -> None:
         """How long states last: as the client says, or as the last ones did. Small changes change nothing."""
         if self.context.dwell_s is not None:
             self.dwell_s = self.context.dwell_s
@@ -217,7 +217,7 @@ class Session:
         """The session has come to its client, which has brought along its context of now."""
         if context is not None:
             self.context, self.context_since = context, now
-            self._reckon_dwell()
+            self._estimate_dwell()
         self.set_asserted(asserted, None)
         for name in self.subscriptions:
             self.set_exact(name, binding)
@@ -338,7 +338,7 @@ class Session:
         session.seen.learn(state.seen)
         if state.context is not None:
             session.context, session.context_since = state.context, now
-            session._reckon_dwell()
+            session._estimate_dwell()
         session.set_asserted(state.asserted, None)
         queue = session.queue
         for subscribe in state.subscriptions:

@@ -6,7 +6,7 @@ what the client has still to get (`queues.py`). A connection that breaks takes n
 client sends again what was not acknowledged, and the session what was not confirmed.
 
 A session has a name. Numbers of requests and deliveries mean something only within it: a client says with `Attach` in
-which session its numbers count, and when that is not the one found here, it numbers its requests anew from
+which session its numbers count, and when that is not the one found here, it numbers its requests again from
 `Attached.accepted` and confirms nothing that it got in another. So a client that comes back to a broker which lost its
 disk, or to one where it was long ago, or without its own memory, loses nothing by mistaken numbers.
 

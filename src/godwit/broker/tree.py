@@ -8,7 +8,7 @@ neighbour with a match, and to the subscriptions of clients here that match.
 
 A broker that starts without a memory cannot know whether it ever had one. Each neighbour tells it everything; until
 all have, or for `HOLD_S` at most, it holds events back, for it cannot know where they go. What a past life of it had
-told its neighbours stays in force there, marked stale, until it has told them anew. How does it know that it has told
+told its neighbours stays in force there, marked stale, until it has told them again. How does it know that it has told
 all? As in any wave over a tree: its advertisements for a neighbour are complete (`Synced("advertisements")`) when those
 of all *other* neighbours are; its subscriptions, when those of all others are, and the neighbour's advertisements,
 which they depend on. Brokers that start together tell each other in the same way.
@@ -334,7 +334,7 @@ class TreeRouting:
         return []
 
     def on_peer_forgot(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
-        """Tell a neighbour that has lost its disk everything; keep what it had told us until it has told us anew."""
+        """Tell a neighbour that has lost its disk everything; keep what it had told us until it has told us again."""
         self.stale[peer] = dict.fromkeys(self._known_from(peer))
         answers = self._told_to(peer)
         for told in self.told_all.values():
@@ -343,7 +343,7 @@ class TreeRouting:
         return answers + [Forward(peer, message) for message in undelivered if type(message) is Publish]
 
     def begin_life(self, incarnation: int, undelivered: Mapping[NodeId, list[Message]], now: float) -> list[Answer]:
-        """Be as a broker without memory to every neighbour, but keep what they told until they have told it anew."""
+        """Be as a broker without memory to every neighbour, but keep what they told until they have told it again."""
         self.maker = f"{self.name}/{incarnation}"
         self.awaiting[SUBSCRIPTIONS] = dict.fromkeys(self.neighbours)
         self.awaiting[ADVERTISEMENTS] = dict.fromkeys(self.neighbours if self.advertised else ())

@@ -11,7 +11,7 @@ has a share of all sessions (`Limits.user_share`) and a budget of bytes for queu
 2. Past the budget of bytes events leave the queues of that user: idle sessions first, those that would be forgotten
    first before others, then the longest queue. What is left is 7/8 of the budget.
 3. Sums are estimates from above between two counts, and an event is only taken when the exact sum is over the budget.
-   So a restored machine, which counts anew, does the same.
+   So a restored machine, which counts again, does the same.
 """
 
 from collections.abc import Iterable
@@ -133,7 +133,7 @@ class UserQuotas:
         return effects
 
     def doubt(self, client: NodeId) -> None:
-        """A session may hold more than was told: count anew when it matters."""
+        """A session may hold more than was told: count again when it matters."""
         user = self._users.get(user_of(client))
         if user is not None:
             user.bytes = inf

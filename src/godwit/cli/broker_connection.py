@@ -1,4 +1,4 @@
-"""What the commands that talk to a broker share: where it is, who comes, and what is said when nobody is there.
+"""What the commands that talk to a broker share: its address, who connects, and what is said when nobody answers.
 
 Only light things are imported here: the client is loaded when a command runs.
 """

@@ -324,12 +324,12 @@ class Client:
         return []
 
     def on_opened(self, broker: str, now: float) -> list[Effect]:
-        """There is a connection: say who comes and what it has received. [rebeca §4]"""
+        """There is a connection: say who we are and what we have received. [rebeca §4]"""
         effects = self._gone_away()
         self.connection = broker
         self.attempt += 1
         self._strayed = self._strayed or broker != self.home
-        may_have_moved = self.session != "" and (self._strayed or self._begins_anew)
+        may_have_moved = self.session != "" and (self._strayed or self._starts_over)
         log: tuple[PastConnection, ...] = ()
         if self.config.mode == "carry":
             log, dropped = self._log.greet(broker, self.attempt, now)
@@ -358,7 +358,7 @@ class Client:
         return [*effects, Tell(broker, attach)]
 
     @property
-    def _begins_anew(self) -> bool:
+    def _starts_over(self) -> bool:
         """Whether each connection begins a session, as in the modes of `mobility/publisher_presence.py`."""
         return self.config.mode in MODES and MODES[self.config.mode].for_publishers
 
@@ -404,7 +404,7 @@ class Client:
         return handler(self, message, now)
 
     def on_attached(self, message: Attached, now: float) -> list[Effect]:
-        """The broker has let us in: go on where we were, or begin anew."""
+        """The broker has let us in: go on where we were, or start over."""
         if self.is_attached:
             raise PeerFault("Attached for the second time on one connection")
         resumed = not message.fresh and message.session == self.session
@@ -448,11 +448,11 @@ class Client:
             if isinstance(wish, Subscribe) and wish.expires is not None and wish.expires <= now:
                 del self.wanted[topic]
         former: dict[Topic, Advertise] = {}  # taken back since, but events that still wait were advertised by it
-        if events or self.outbox.events or self._begins_anew:  # or the next broker advertises for us already
+        if events or self.outbox.events or self._starts_over:  # or the next broker advertises for us already
             former = {topic_of(wish): wish for wish in said if isinstance(wish, Advertise)}
         former = {topic: wish for topic, wish in former.items() if topic not in self.wanted}
         wanted = sorted(self.wanted.values(), key=lambda wish: not isinstance(wish, Context))  # by it we are meant
-        self.own.begin_anew(wanted[0] if wanted and isinstance(wanted[0], Context) else None)
+        self.own.start_over(wanted[0] if wanted and isinstance(wanted[0], Context) else None)
         self.outbox.put_first([*wanted, *former.values(), *events])
         for wish in former.values():
             self.outbox.put(Unadvertise(wish.id))

@@ -1,13 +1,13 @@
 """What a client says of itself: its context in parts, and what it writes on events because of it.
 
 *Theory.* A context may have several authors: the application says what it is, a reader of a GPS says where. Each is a
-*part* with a name, and says its own attributes anew without knowing the others'. What goes to the broker is all parts
+*part* with a name, and says its own attributes again without knowing the others'. What goes to the broker is all parts
 in one. Where two say the same attribute, the later word counts.
 
 A broker may refuse a context. It then has the last one that it accepted, and the client must come to the same. What was
 new in the refused one goes back to what it was; but another part may have said something since, which went along with
 the bad word and is refused with it. So that is said once more without the bad word (a *correction*), and what was on
-its way before the correction does not matter any more, accepted or not. In a session that was lost and begun anew
+its way before the correction does not matter any more, accepted or not. In a session that was lost and begun again
 nobody knows what the broker has until it has accepted something: there, what was granted before is said again, and if
 that is refused, nothing at all.
 
@@ -105,7 +105,7 @@ class OwnContext:
         self._corrected = len(self._said) - 1
         return whole
 
-    def begin_anew(self, context: Context | None) -> None:
+    def start_over(self, context: Context | None) -> None:
         """The session is another: all of it has to be said again, and if that is refused, what was granted before."""
         self._is_unsure = True
         self._said = deque() if context is None else deque([(context, self.parts)])
@@ -114,7 +114,7 @@ class OwnContext:
     def clear(self) -> None:
         """Nothing is said any more."""
         self.parts, self._granted = {}, {}
-        self.begin_anew(None)
+        self.start_over(None)
 
     def _taken(self, context: Context) -> Parts | None:
         """The parts of a context that was answered; None when it is not known here. What was before it is past."""

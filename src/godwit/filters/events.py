@@ -40,7 +40,7 @@ def values_of(held: Value | tuple[Value, ...]) -> tuple[Value, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What is published: `attributes` to match on, a payload to carry, and who published it as its how-manyeth."""
+    """What is published: `attributes` to match on, a payload to carry, its publisher and its sequence number there."""
 
     attributes: Attributes
     publisher: str = ""
@@ -53,7 +53,7 @@ class Event:
 
     @property
     def id(self) -> tuple[str, int]:
-        """Who published it and as its how-manyeth: no two events share it."""
+        """Publisher and sequence number: no two events share both."""
         return (self.publisher, self.sequence)
 
 

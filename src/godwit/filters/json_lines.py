@@ -2,7 +2,7 @@
 
 *Rules.*
 1. `whole_event_of(line_of(event)) == event`: nothing is left out, and nothing is rounded.
-2. `event_of` reads what somebody wants to publish: who published it before, when and as its how-manyeth is passed over.
+2. `event_of` reads what somebody wants to publish: its earlier publisher, time and sequence number are ignored.
 """
 
 import base64

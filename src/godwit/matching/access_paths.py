@@ -587,7 +587,7 @@ def labels_in_use(rows, row_count, nodes, node_count, tests):
 
 
 @compiled
-def number_slots_anew(rows, row_count, nodes, node_count, tests, used, new):
+def renumber_slots(rows, row_count, nodes, node_count, tests, used, new):
     """Mark the slots that tests are on in `used`; or, when `new` gives slots other numbers, write those."""
     for number in range(row_count + node_count):
         start, count = span(number, rows, row_count, nodes)

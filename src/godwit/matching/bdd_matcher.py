@@ -15,7 +15,7 @@ nodes on W1).
 
 *Rules.*
 1. A node's number holds as long as its root is referenced, so removal only clears the subscription's slot. When more
-   slots are empty than full, the references are given up all at once and the diagram is made anew, without unused
+   slots are empty than full, the references are given up all at once and the diagram is made again, without unused
    nodes and variables.
 2. A function may be exponential in its literals. The work to build one is bounded from above before each step by the
    product of the two sizes; a subscription past `WORK_MAX` in all is set aside, and its filter is asked directly.
@@ -124,9 +124,9 @@ class BddMatcher(Matcher):
         self._filters[slot] = None
         self._roots[slot] = FALSE_NODE
         if len(self._ids) > 2 * len(self._slots) + EMPTY_SLOTS_MIN:
-            self._make_anew()
+            self._rebuild()
 
-    def _make_anew(self) -> None:
+    def _rebuild(self) -> None:
         """Give up what removed subscriptions have left behind: slots, nodes, variables."""
         kept = [(id, filter) for id, filter in zip(self._ids, self._filters, strict=True) if filter is not None]
         self._diagram = Diagram(self._manager)

@@ -105,7 +105,7 @@ class Compiler:
         self.waiting.clear()
 
     def compacted(self, new_rows: Any, new_nodes: Any, tests: int, rows: int, nodes: int) -> None:
-        """Rows and nodes were numbered anew (-1: forgotten), and so many of each are left."""
+        """Rows and nodes were numbered again (-1: forgotten), and so many of each are left."""
         self.residuals = {int(new_rows[row]): parts for row, parts in self.residuals.items() if new_rows[row] >= 0}
         self.nodes = {
             filter: int(new_nodes[node >> 2]) << 2 | node & 3

@@ -8,7 +8,7 @@ shared formula) is built when the first change comes; a filter that is asked exa
 *Rules.*
 1. A file is whole or not there: it is written beside its name and renamed.
 2. A file that is cut off, foreign, or from an index that lays its arrays out in another way is refused.
-3. Nothing here names an array of the layout: all are saved but those that `_scratch` makes anew.
+3. Nothing here names an array of the layout: all are saved but those that `_scratch` makes again.
 """
 
 import os
@@ -118,7 +118,7 @@ def _metadata(
 
 
 def _state(lay: Layout, slots: int) -> tuple[dict[str, int], dict[str, Array]]:
-    """What a layout holds, numbers and arrays by name, but for what `_scratch` makes anew."""
+    """What a layout holds, numbers and arrays by name, but for what `_scratch` makes again."""
     before = dict(vars(lay))
     lay._scratch(max(slots, len(lay.bin_rows)))
     scalars: dict[str, int] = {}
@@ -290,7 +290,7 @@ def _read(path: Path, verify: bool) -> tuple[Metadata, Array]:
             raise IndexFileError(f"{path} is cut off after {size} bytes")
         _, format, _, metadata_length, length, arrays_digest, digest = HEADER.unpack(head)
         if format != FORMAT:
-            raise IndexFileError(f"{path} has format {format}, this Godwit reads format {FORMAT}: save the index anew")
+            raise IndexFileError(f"{path} has format {format}, this Godwit reads format {FORMAT}: save the index again")
         if size != length or _first_page(metadata_length) > length:
             raise IndexFileError(f"{path} is cut off or changed: it has {size} bytes and should have {length}")
         text = file.read(metadata_length)
@@ -304,7 +304,7 @@ def _read(path: Path, verify: bool) -> tuple[Metadata, Array]:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise IndexFileError(f"{path} cannot be read: {error}") from error
     if metadata.made_by != _fingerprint():
-        raise IndexFileError(f"{path} was made by another version of the index: save it anew")
+        raise IndexFileError(f"{path} was made by another version of the index: save it again")
     return metadata, mapped
 
 

@@ -127,7 +127,7 @@ class IndexMatcher(Matcher):
         self._changed = False
 
     def _compact(self) -> None:
-        """Forget what is dead and number the rest anew."""
+        """Forget what is dead and number the rest again."""
         if self._changed:
             self._settle()
         self._forget_tallies()

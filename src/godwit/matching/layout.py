@@ -1,7 +1,7 @@
-"""The layout of the index: all its arrays, how they grow, and when they are laid out anew.
+"""The layout of the index: all its arrays, how they grow, and when they are laid out again.
 
 *Theory.* `tests`, `rows` and `nodes` say what is subscribed; everything else (buckets, bitmaps, bins) is derived from
-them by `lay_out`. New rows are put into the derived arrays in place, a microsecond each. Laying out anew is worth its
+them by `lay_out`. New rows are put into the derived arrays in place, a microsecond each. Laying out again is worth its
 while only when the rows have quadrupled, when half of them are dead, when labels had to move, and once when enough
 events have been seen to learn from; so its cost per change stays small.
 
@@ -113,7 +113,7 @@ class Layout:
         self.take_sample: Callable[[], tuple[Longs, Longs]] = lambda: NO_SAMPLE
         self.sample = NO_SAMPLE  # codes of some events: where each event starts, and all codes
         self.codes_max = CODES_USUAL
-        self.laid_out = 0  # rows when the layout was last made anew
+        self.laid_out = 0  # rows when the layout was last made again
         self.placed = 0
         self._clear(1)
 
@@ -233,7 +233,7 @@ class Layout:
     # ------------------------------------------------------------ laying out
 
     def lay_out(self, slots: list[Slot]) -> None:
-        """Derive everything anew from tests, rows and nodes."""
+        """Derive everything again from tests, rows and nodes."""
         self._clear(len(slots))
         self._make_bins(slots)
         self.sample = self.take_sample()
@@ -383,7 +383,7 @@ class Layout:
     # ------------------------------------------------------------ forgetting the dead
 
     def compact(self, slots: list[Slot]) -> tuple[Longs, Longs]:
-        """Forget dead rows and what only they used: tests, nodes, constants. Subscriptions are numbered anew.
+        """Forget dead rows and what only they used: tests, nodes, constants. Subscriptions are numbered again.
 
         Returns for each row and node its new number, or -1. The caller lays out afterwards.
         """
@@ -414,15 +414,15 @@ class Layout:
     def used_slots(self, slots: int) -> npt.NDArray[np.bool_]:
         """Which slots tests are on."""
         used = np.zeros(slots, dtype=np.bool_)
-        self._number_slots_anew(used, NO_LABELS)
+        self._renumber_slots(used, NO_LABELS)
         return used
 
     def give_slots_numbers(self, new: Ints) -> None:
         """Slot s is from now on slot new[s]."""
-        self._number_slots_anew(np.zeros(len(new), dtype=np.bool_), new)
+        self._renumber_slots(np.zeros(len(new), dtype=np.bool_), new)
 
-    def _number_slots_anew(self, used: npt.NDArray[np.bool_], new: Ints) -> None:
-        access_paths.number_slots_anew(self.rows, self.row_count, self.nodes, self.node_count, self.tests, used, new)
+    def _renumber_slots(self, used: npt.NDArray[np.bool_], new: Ints) -> None:
+        access_paths.renumber_slots(self.rows, self.row_count, self.nodes, self.node_count, self.tests, used, new)
 
     def _forget_constants(self, slots: list[Slot]) -> None:
         labels = access_paths.labels_in_use(self.rows, self.row_count, self.nodes, self.node_count, self.tests)

@@ -2,7 +2,7 @@
 
 *Theory.* The constants that numbers are compared with lie one slot after the other in one array, and a kernel bisects
 each slot's part of it. That says exactly what `Encoder.encode` says. It is made when labels have not changed for a
-while, because it has to be made anew whenever they do; and it is used for events of many attributes that are all
+while, because it has to be made again whenever they do; and it is used for events of many attributes that are all
 numbers, where a look into the memory of the encoder would cost several far looks for each.
 """
 

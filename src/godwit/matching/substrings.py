@@ -2,7 +2,7 @@
 
 *Theory.* The patterns are sorted. A text holds one if a suffix of the text starts with it, so each suffix is looked up
 among the patterns by bisecting, beginning with those that share its first byte. Texts are compared as UTF-8, in which
-no character's bytes occur inside another's. New patterns are tried one by one until there are enough to sort anew.
+no character's bytes occur inside another's. New patterns are tried one by one until there are enough to sort again.
 
 Of a long pattern only the first `KEY_BYTES` bytes are sorted in; where a text holds them, the pattern itself is looked
 for. So a position of a text costs a bounded number of steps, whatever the text and the patterns are: bisecting begins

@@ -12,8 +12,8 @@ new one (`lost`); or the client is elsewhere and nothing stays here (`superseded
 2. A filter that was replaced while the session was on its way is wanted besides the new one, since the session may hold
    either; where both together are too large, the new one alone.
 3. Of what is replayed, as much is kept as a queue may hold. What is left out is recorded.
-4. A client that was let in elsewhere while it was looked for here, and comes again, is looked for anew: what is left of
-   the time for the old search is not that of this one, and the session would be given up too early.
+4. A client that was let in elsewhere while it was looked for here, and comes back, is looked for again: what is left
+   of the time for the old search is not that of this one, and the session would be given up too early.
 5. Every change of phase is in `TRANSITIONS`; any other is a fault of this program. What can be done with an arrival is
    asked of the same table (`may`): its client is let in with the session exactly where `FINISH` is allowed.
 6. A broker may be superseded in any phase, while a session is still on its way to it: `superseded_by` is no phase.

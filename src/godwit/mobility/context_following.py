@@ -108,6 +108,6 @@ class ContextFollowing:
     # ------------------------------------------------------------ neighbours
 
     def _on_round_trip(self, peer: NodeId, round_trip_s: float, effects: list[Effect], now: float) -> None:
-        """A link takes so long now: brokers on a tree reckon with it, if it makes a difference."""
+        """A link takes so long now: brokers on a tree take it into account, if it makes a difference."""
         if self.followed is not None:
             self.host.carry_out(self.followed.measure(peer, round_trip_s), effects, now)

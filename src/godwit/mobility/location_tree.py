@@ -1,4 +1,4 @@
-"""Filters on clients' own states in a tree: each broker reckons with where the client may be by then.
+"""Filters on clients' own states in a tree: each broker allows for where the client may be by then.
 
 *Theory.* An open filter, such as `location = myloc`, is not told to neighbours like others. A `Follow` carries it as it
 stands, with the client's state and with the time that has been spent on the way. Each broker adds the round trip of the
@@ -15,10 +15,10 @@ no further than to the first broker for which the change makes no difference: th
 *Rules.*
 1. An entry is told to a neighbour iff the neighbour has advertised something that the filter may want in some state; so
    whom it is told to does not depend on the state.
-2. What a neighbour was told of times is what the entry here was loosened by: nobody behind us reckons with less.
+2. What a neighbour was told of times is what the entry here was loosened by: nobody behind us allows for less.
 3. A new time of a link, or a new `dwell_s`, is told on; a new state only if what is possible here has changed.
-4. Times of links have slack, so that they are rarely told anew: `SLACK` more than measured, until the measured is more,
-   or much less.
+4. Times of links have slack, so that they are rarely told again: `SLACK` more than measured, until the measured is
+   more, or much less.
 5. With flooding nobody is told anything.
 
 *Paper.* [rebeca §5.1 to §5.3, Table 2]. *Symbols.* F_i → the entry from B_i at B_(i+1); δ_i → `delays[B_i]`.
@@ -253,7 +253,7 @@ class FollowedFilters:
     # ------------------------------------------------------------ time
 
     def measure(self, neighbour: NodeId, round_trip_s: float) -> list[Answer]:
-        """A link takes so long now: reckon with it, if it makes a difference. (rule 4)"""
+        """A link takes so long now: take it into account, if it makes a difference. (rule 4)"""
         known = self.delays.get(neighbour)
         if known is not None and round_trip_s <= known <= 2 * SLACK * round_trip_s:
             return []

@@ -84,7 +84,7 @@ class SessionUnknown(msgspec.Struct, frozen=True, tag=True):
 class Follow(msgspec.Struct, frozen=True, tag=True):
     """`id` wants what the open `filter` matches, for a client whose own state is `values`. [rebeca §5.1]
 
-    The same id again replaces it. What it must be reckoned with at your end follows from how old that state is when it
+    The same id again replaces it. What must be allowed for at your end follows from how old that state is when it
     comes to you and how old events are when they come back (`spent_s` and `link_s`), and from `dwell_s`.
     """
 

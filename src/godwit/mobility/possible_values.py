@@ -1,11 +1,11 @@
-"""Filters on a client's own state: where must which values of it be reckoned with?
+"""Filters on a client's own state: which values of it must be allowed for, and where?
 
 *Theory.* `location = myloc` means one set of events at the border broker, where the client's state is known, and more
 the further away a broker is. What a broker h hops away lets through now reaches the border later, and what it knows of
 the client is old: in between pass the way of the news there and the way of the event back, the round trips of all links
 between, `elapsed_s`. A client that stays `dwell_s` at least before it changes its state again can have changed it
 `elapsed_s // dwell_s + 1` times meanwhile: the news may have set out just before the first change, and the event come
-just after the last. So that broker reckons with all that is possible after so many *steps*. `Movements` knows what that
+just after the last. So that broker allows for all that is possible after so many *steps*. `Movements` knows what that
 is for each attribute (`movement_graphs.py`) and puts it into the filter.
 
 *Rules.*
@@ -59,7 +59,7 @@ __all__ = [
 
 STEPS_MAX = 1_000_000
 OPEN_LITERALS_MAX = 128
-"""How many literals of a filter may refer to the client's own state: each is made anew whenever that changes."""
+"""How many literals of a filter may refer to the client's own state: each is bound again whenever that changes."""
 BOUND_LITERALS_MAX = 2_000
 """How many literals these may become, by references with several values; a filter of more matches nothing."""
 FOLLOWED_WEIGHT_MAX = 64
@@ -67,7 +67,7 @@ FOLLOWED_WEIGHT_MAX = 64
 
 State = Attributes
 Rule = Literal["bound", "paper", "anything"]
-"""How many steps to reckon with: `bound` and `paper` see above, `anything`: any number, as with flooding."""
+"""How many steps to allow for: `bound` and `paper` see above, `anything`: any number, as with flooding."""
 
 
 def steps(elapsed_s: float, dwell_s: float, rule: Rule = "bound") -> int:

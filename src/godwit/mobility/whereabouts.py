@@ -127,8 +127,8 @@ class Whereabouts:
         return found + [question.attempt + 1 for question in gone if question is not None]
 
     def _end_here(self, message: Attach, now: float) -> list[Effect]:
-        """The client wants to begin anew: nothing that is here, or comes here, is for it any more."""
-        client, reason, host = message.client, "the client begins anew", self.host
+        """The client wants a new session: nothing that is here, or comes here, is for it any more."""
+        client, reason, host = message.client, "the client begins a new session", self.host
         effects: list[Effect] = []
         arrival, session = self.relocation.arrivals.get(client), host.sessions.session(client)
         if arrival is not None:

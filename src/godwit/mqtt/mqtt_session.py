@@ -249,7 +249,7 @@ class MqttSession:
         """The client is here again. Of the connection that stood, the will counts unless it has a delay to wait out."""
         connection, will = self._connection, self._will
         assert connection is not None
-        effects = self._good_bye(connection, ReasonCode.SESSION_TAKEN_OVER, "the client is connected anew")
+        effects = self._good_bye(connection, ReasonCode.SESSION_TAKEN_OVER, "the client has connected again")
         if will is not None and not (is_present and will.properties.get("will_delay_interval", 0)):
             effects += self._publish_will()  # [mqtt5 §3.1.4, step 3]
         self._connection = None

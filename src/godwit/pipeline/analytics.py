@@ -1,4 +1,4 @@
-"""What happened in runs, reckoned from their traces: deliveries and their times, moves, control, tables, residues.
+"""What happened in runs, computed from their traces: deliveries and their times, moves, control, tables, residues.
 
 *Theory.* A trace (`docs/reference/trace_format.md`) is a table with a row for each thing that happened; the traces of
 many runs are one table with a column `run`. Every question here is a function from that table to another that has a
@@ -11,7 +11,7 @@ decides which filter was asked for last, or whether an event came out of order. 
 | function | a row for each | says |
 |---|---|---|
 | `kinds` | run, kind | how many rows |
-| `deliveries` | delivery | when it was published and delivered, and the how-manyeth time it came to this client |
+| `deliveries` | delivery | when it was published and delivered, and how often it had come to this client |
 | `delivered` | run | deliveries, those that came again, those out of order |
 | `latency` | run | quantiles and mean of the time from publication to delivery |
 | `probes` | probe and subscriber that wants it | how long until it came, null when it never did |
@@ -242,7 +242,7 @@ def _clients(trace: "DataFrame") -> "DataFrame":
 
 
 def _came(trace: "DataFrame") -> "DataFrame":
-    """Every delivery, with `number`: the how-manyeth time that its client is given this event."""
+    """Every delivery, with `number`: how often its client has been given this event by then, from 1."""
     again = Window.partitionBy("run", "node", "publisher", "sequence").orderBy("place")
     rows = trace.where("kind = 'delivered'").select(
         "run", "publisher", "sequence", "node", "subscription", "at", "place", "from_s"
@@ -297,7 +297,7 @@ def distribution(rows: "DataFrame", by: Sequence[str], column: str, shares: Sequ
 def probes(trace: "DataFrame") -> "DataFrame":
     """Every probe of a run, with every subscriber that wants it, as it asked last.
 
-    `number`: which since its publisher connected, from 1; `stop`: the how-manyeth connection of its publisher, from 1.
+    `number`: which since its publisher connected, from 1; `stop`: the number of its publisher's connection, from 1.
     """
     connection = Window.partitionBy("run", "publisher").orderBy("place")
     said = trace.where("kind = 'probed'").select(
@@ -457,7 +457,7 @@ def summaries(
 ) -> dict[str, dict[str, Any]]:
     """What each run comes to, by its name: only what it has any of. `messages` are the types that count as control.
 
-    `tell` is called with a word for what is reckoned, when that begins.
+    `tell` is called with a word for what is computed, when that begins.
     """
     tell("reading")
     runs: dict[str, dict[str, Any]] = {}

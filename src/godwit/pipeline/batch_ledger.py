@@ -207,7 +207,7 @@ class BatchLedger:
         if batch not in expected:
             raise PipelineError(
                 f"the checkpoint goes on with batch {batch}, and {self.out} with {' or '.join(map(str, expected))}: "
-                "one of the two was changed or put back; begin anew with both empty"
+                "one of the two was changed or put back; start again with both empty"
             )
 
     def _finish(self, entry: LedgerEntry) -> LedgerEntry:

@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 OWN = ("publisher", "sequence", "published_at", "expires_at", "to", "content_type", "payload", "day")
-"""The columns that a table of events has for itself: who published it as its how-manyeth, when, and so on."""
+"""The columns that a table of events has for itself: publisher, sequence number, time, and so on."""
 
 KINDS = ("bool", "int", "float", "text", "time", "point", "any")
 INT64_MAX = 2**63 - 1

@@ -58,7 +58,7 @@ def segments(folder: Path, start: Position | None = None, skip_removed: bool = F
     if not skip_removed and (gone := gone_before(folder, start, found[0])):
         raise PipelineError(
             f"{folder}: {gone} was taken away before it was read; go on with segment {found[0]} by "
-            "option('skip_removed', 'true') or --skip-removed, or begin anew with another checkpoint and output"
+            "option('skip_removed', 'true') or --skip-removed, or start again with another checkpoint and output"
         )
     ahead = [segment for segment in found if segment >= start.segment]
     if ahead[-1] - ahead[0] >= len(ahead):

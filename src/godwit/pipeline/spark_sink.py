@@ -12,7 +12,7 @@ exactly once, too (`docs/reference/event_log.md`). Only when that is done does S
    driver of a killed stream may still be at it when the next one begins.
 2. Rows that say their publisher and number keep them in the log; others get the log's own publisher, and numbers that
    grow: the segment, and the row in it.
-3. One stream fills a log. Another, or one whose checkpoint was begun anew, is refused: its batches have the same
+3. One stream fills a log. Another, or one whose checkpoint was removed, is refused: its batches have the same
    numbers. Tasks know the identity of their stream, wherever its checkpoint is.
 4. Who publishes a log ends with the driver: it holds the other end of its standard input. When another is still at it,
    we wait for `TAKE_OVER_S`.
@@ -169,7 +169,7 @@ def _introduced(target: Target, query: str | None = None) -> dict[str, str]:
         raise PipelineError(f"{target.folder} is filled by a stream: take another folder for a table")
     elif query is not None and about.get("query") != query:
         raise PipelineError(
-            f"{target.folder} was filled by another stream, or by this one before its checkpoint was begun anew: take "
+            f"{target.folder} was filled by another stream, or by this one before its checkpoint was removed: take "
             "another folder"
         )
     elif target.name and about["publisher"] != target.name:

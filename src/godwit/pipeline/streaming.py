@@ -79,7 +79,7 @@ class TableEvents:
     """A table of events as a stream: all that is in it, then the files that are added to it.
 
     A table whose attributes change while a stream reads it ends the stream with a word: a new attribute needs another
-    start, and where a column became wider, its files were written anew and would come a second time.
+    start, and where a column became wider, its files were written again and would come a second time.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -106,7 +106,7 @@ class TableEvents:
             if self.attributes.get(name) != form:
                 raise PipelineError(
                     f"attribute {name!r} of {self.folder} was {form} and is {self.attributes.get(name, 'gone')}, so "
-                    f"files were written anew whose events are in {out}: begin another output"
+                    f"files were written again whose events are in {out}: begin another output"
                 )
 
     def note(self, out: str | Path) -> None:

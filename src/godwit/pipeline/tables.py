@@ -351,7 +351,7 @@ def widen(
 ) -> dict[str, Form]:
     """The forms that the table has with what is added, whose forms are given with whether its ints are exact floats.
 
-    Files of the table whose columns must be wider are written anew; `run(function, items)` does that for all of them.
+    Files of the table whose columns must be wider are written again; `run(function, items)` does that for all of them.
     """
     old = change.before.attributes if change.before else {}
     there = files(change.folder)
@@ -376,7 +376,7 @@ def widen(
 
 
 def rewritten(item: tuple[str, str, dict[str, Form]]) -> None:
-    """Write a file anew with some columns in wider forms."""
+    """Write a file again with some columns in wider forms."""
     path, target, forms = item
     found = pq.read_table(path, partitioning=None)
     for place, name in enumerate(found.schema.names):

@@ -1,4 +1,4 @@
-"""What each way to move costs and loses, side by side; and how long a client that subscribes anew is in the dark.
+"""What each way to move costs and loses, side by side; and how long a client that subscribes again is in the dark.
 
 *Theory.* One scenario is run once for each way, with the same seed: publishers, subscribers, filters, events and moves
 are the same, and only how subscribers are followed differs. What was **lost** needs a reference, since a trace does not
@@ -207,7 +207,7 @@ def _control(trace: "DataFrame") -> "DataFrame":
 
 
 class Blackout(msgspec.Struct, frozen=True, kw_only=True):
-    """One subscription made anew, and when its first event came."""
+    """One subscription made again, and when its first event came."""
 
     delay_s: float  # t_d: between the border brokers of publisher and subscriber
     blackout_s: float

@@ -1,7 +1,7 @@
 """Figures of a run of `pubmob`, from its trace: what moving publishers cost, and what subscribers see of it.
 
 *Theory.* Spark reads the traces of many runs as one table (`pipeline/analytics.py`), and what it returns is kept here
-as it is: counts by number of the probe, and the distribution of the time of delivery in points. Nothing is reckoned
+as it is: counts by number of the probe, and the distribution of the time of delivery in points. Nothing is computed
 here but ratios of counts.
 
 *Rules.*

@@ -39,7 +39,7 @@ def is_local(host: str) -> bool:
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """What is known of who comes, before it is let in."""
+    """What is known of a peer before it is let in."""
 
     host: str = ""  # from where, as the socket says
     client: str = ""  # the name it wants to have

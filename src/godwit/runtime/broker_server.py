@@ -168,7 +168,7 @@ class BrokerServer:
             if changes := now.changes(wanted):
                 raise ConfigurationError(
                     f"{journal.folder} is the journal of another configuration ({'; '.join(changes)}): go back to it, "
-                    "or begin anew with another journal.folder"
+                    "or start with an empty one: set another journal.folder"
                 )
             first = made
             node = Node(lambda: _machine(first), journal, on_record=self._on_record, on_trouble=self._on_trouble)

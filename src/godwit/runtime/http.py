@@ -9,7 +9,7 @@ machine only reads.
 1. Every answer that is no stream is JSON (metrics: text), errors too: `{"error": why}`, with the status that fits.
 2. `/healthz` and `/readyz` answer everybody. `/events`, `/ws` and `/mqtt` answer whom the authenticator lets in. All
    else is for administrators: without users, whoever comes from this machine.
-3. Who comes from this machine and does not call it by a local name counts as somebody from elsewhere: it may be a page
+3. A request from this machine that does not call it by a local name counts as one from elsewhere: it may be a page
    in a browser here, or come through a proxy. (A name that begins like an address is a name.) A request from a page of
    another origin is refused unless `origins` names that. So is what a browser fetches for another site without saying
    for which (an image, a link): to listen as a client takes over its session.

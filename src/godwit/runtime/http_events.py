@@ -332,7 +332,7 @@ class EventStream:
 
     def _on_revoked(self, revoked: Revoked) -> None:
         """The rights of the client have changed: it is told, and its stream is over if nothing is left of it."""
-        if not self._is_open:  # it is about to subscribe anew
+        if not self._is_open:  # it is about to subscribe again
             return
         self._ended = msgspec.json.encode({"ended": bool(revoked.ended), "reason": revoked.reason})
         self.response.notice()

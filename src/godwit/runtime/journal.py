@@ -134,7 +134,7 @@ class Journal:
             _check_broker(file, known, broker)
 
     def _examine(self, file: Path, durability: Durability, *, accept_loss: bool) -> Loss | None:
-        """What is missing. `JournalError` when it must not be gone on from. (rule 8)"""
+        """What is missing. `JournalError` when the broker must not go on from there. (rule 8)"""
         mark = self._mark
         content = examined(file, mark.last)
         self.losses = 0 if content is None else content.losses
@@ -263,12 +263,12 @@ class Journal:
                 chain = chained(chain, number, data)
             row = (number, time(), data, chain, crc32(data))
             if self.is_cramped or number > self.number:
-                self._begin_anew(row)
+                self._start_over(row)
             else:
                 try:
                     self._replace(row)
                 except sqlite3.Error:  # there is no room for both, or so it seems
-                    self._begin_anew(row)
+                    self._start_over(row)
         self.bytes_since_snapshot, self.snapshot_bytes, self.is_cramped = 0, len(data), False
         if number > self.number:
             self.number, self._chain, self.loss = number, chain, None
@@ -283,7 +283,7 @@ class Journal:
             self._disk.execute("DELETE FROM snapshots WHERE number < ?", (number,))
             self._disk.execute("DELETE FROM batches WHERE number <= ?", (number,))
 
-    def _begin_anew(self, snapshot: tuple[int, float, bytes, bytes, int]) -> None:
+    def _start_over(self, snapshot: tuple[int, float, bytes, bytes, int]) -> None:
         """Put a journal with this snapshot and what comes behind it in the place of this one, where the reserve was."""
         draft, file = self.folder / DRAFT, self.folder / FILE
         draft.unlink(missing_ok=True)
@@ -404,7 +404,7 @@ def about(file: Path) -> dict[str, Any]:
     except sqlite3.Error as error:
         raise JournalError(
             f"{file} is damaged: its table about cannot be read ({error}); "
-            "restore it from a copy, or begin anew with another journal.folder"
+            "restore it from a copy, or start with an empty one: set another journal.folder"
         ) from None
     except OSError as error:
         raise JournalError(f"{file}: {error.strerror or error}") from None

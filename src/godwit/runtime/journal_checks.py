@@ -3,7 +3,7 @@
 *Theory.* `examined` reads a journal without changing it and follows the chain of its batches from the last snapshot on.
 `loss_of` compares that with the mark (`journal_marks.py`). There are three answers: the journal is whole; it has lost
 its *tail*, the last batches, all that is left being as it was written; or it has lost more, so that a person has to
-look. What is left of a journal is good up to a batch, and may be gone on from as a new incarnation.
+look. What is left of a journal is good up to a batch, and a new incarnation may go on from there.
 
 *Rules.*
 1. Reading changes no file, not even those that SQLite keeps beside a database. So who refuses to start has changed
@@ -38,7 +38,7 @@ class Loss(NamedTuple):
 
     missing: str  # for people
     batches: int  # how many; 0: nobody knows
-    kept: int  # the last batch that is left; -1: nothing can be gone on from
+    kept: int  # the last batch that is left; -1: nothing to go on from
     since: float  # when that was written; 0: not known
     is_tail: bool  # the last seconds of writing, and nothing else
     mark_sequence: int  # of the mark that told of it

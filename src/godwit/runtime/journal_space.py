@@ -1,4 +1,4 @@
-"""Room for a journal on a disk that is full: a reserve, and a journal made anew in it.
+"""Room for a journal on a disk that is full: a reserve, and a journal made again in it.
 
 *Theory.* A journal becomes smaller by a snapshot, and a snapshot takes room before it gives any back. On a full disk
 there is none: the broker would wait for ever for the room that only it could make. So a file of `RESERVE_BYTES` or more

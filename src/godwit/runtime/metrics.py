@@ -54,7 +54,7 @@ METRICS: dict[str, str] = {
     "godwit_journal_lag_inputs": "Inputs that are handled and wait for the disk to be asked.",
     "godwit_journal_written_bytes_total": "Bytes of batches written.",
     "godwit_journal_bytes": "Bytes of batches since the last snapshot.",
-    "godwit_journal_losses_total": "Losses that the journal has had, and was gone on from.",
+    "godwit_journal_losses_total": "Losses of the journal after which the broker went on without what was lost.",
     "godwit_journal_failing": "1 while the disk fails and nothing is taken in.",
     "godwit_pending_inputs": "Inputs that wait for their turn.",
     "godwit_memory_bytes": "Bytes held for clients and peers, by what holds them.",

@@ -321,12 +321,12 @@ class MqttConnection:
         self._tell(mqtt_effects.Attached(self.name, is_present, kept_of(notes), doubtful))
 
     def taken_over(self, is_clean: bool) -> None:
-        """The client has come anew, over another connection."""
+        """The client has connected again, over another connection."""
         if self._is_attached and not self._is_over:
-            self._tell(mqtt_effects.Stop(ReasonCode.SESSION_TAKEN_OVER, "the client is connected anew"))
+            self._tell(mqtt_effects.Stop(ReasonCode.SESSION_TAKEN_OVER, "the client has connected again"))
             self._flush()
         elif not self._is_over:
-            self._drop("the client is connected anew")
+            self._drop("the client has connected again")
         if is_clean:
             self._on_timer(("will",))
 

@@ -447,7 +447,7 @@ class NetworkClient:
             if isinstance(message, Attached) and self.machine.is_attached:
                 if self.machine.session != session:
                     self._unclaimed = Unclaimed() if not session and not message.fresh else None
-                    self._unread.begin_anew()
+                    self._unread.start_over()
                     for subscription in self._subscriptions.values():
                         subscription.disown()
                     self._told_up_to = 0
@@ -575,7 +575,7 @@ def connect(
     """A client of the network that these brokers belong to: `async with connect("127.0.0.1:7077") as client:`.
 
     With a `name` it can come back to its session, at any of the brokers; without one, its session ends with it.
-    By a `token`, or a `user` and its `password`, a broker knows who comes.
+    By a `token`, or a `user` and its `password`, a broker knows the user.
     `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
     events wait for a broker. `mode`: how it moves (docs/architecture.md). `confirm`: brokers keep an event until the
     client has received it, or until the application has read it. `on_state` is called when the state changes.

@@ -266,8 +266,8 @@ class Unread:
             self._former -= 1
         self._advance()
 
-    def begin_anew(self) -> None:
-        """The session is another: its numbers begin anew."""
+    def start_over(self) -> None:
+        """The session is another: its numbers begin again."""
         self._left.clear()
         self.read_up_to = 0
         self._former = self.count

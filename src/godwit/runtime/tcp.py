@@ -16,7 +16,7 @@ its own. After that, frames of a link or messages of a client follow, and become
 5. A link on which nothing has come for `SILENCE_S` is closed: a peer that is there answers our frames, or says Intro
    again as a sign of life. A client that says Intro again is answered, and watched in the same way from then on. While
    we do not read (`Node.holds`), nobody can be found silent.
-6. Who comes is asked for by the `Authenticator` (clients) or the `LinkGuard` (brokers). Before it has answered, one
+6. Peers are authenticated by the `Authenticator` (clients) or the `LinkGuard` (brokers). Before it has answered, one
    `Intro` of a bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the
    socket. Whoever must go later (`Principal.end`: its token is over, its user is gone) is told why, and closed.
 7. A client that sends more than `TrafficLimits.messages_per_s` is not read for a while.

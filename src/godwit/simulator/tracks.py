@@ -154,7 +154,7 @@ def plausible(fixes: Fixes, speed_max_kmh: float) -> Fixes:
 
 
 def fixes_of(file: str) -> dict[str, Fixes]:
-    """The positions in a CSV or Parquet file with columns time, id, lon and lat, by id; who comes first is first."""
+    """The positions in a CSV or Parquet file with columns time, id, lon and lat, by id, in the order of the file."""
     found: dict[str, Fixes] = {}
     for at, (time, id, lon, lat) in _rows(file, ("time", "id", "lon", "lat")):
         name = str(id).strip() if id is not None else ""

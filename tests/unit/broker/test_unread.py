@@ -26,7 +26,7 @@ def test_what_comes_again_counts_when_what_it_may_be_is_read() -> None:
     unread = Unread()
     unread.came(7, 1)
     unread.came(8, 1)
-    unread.begin_anew()
+    unread.start_over()
     for number in (1, 2):
         unread.came_again(number)
     unread.read(0)

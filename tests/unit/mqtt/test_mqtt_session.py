@@ -192,7 +192,7 @@ def test_a_stranger_who_is_not_attached_disturbs_nobody():
 def test_a_client_that_comes_anew_takes_its_session_over():
     talk = connected(session_expiry_interval=100)
     told = talk.open(Connect("me", 5, False, properties=KEEP), True, "new")
-    assert told[:2] == [Disconnect(0x8E), Close("l", "the client is connected anew")]
+    assert told[:2] == [Disconnect(0x8E), Close("l", "the client has connected again")]
     assert talk.session.connection == "new"
     assert talk.tell(Closed("l")) == []
     assert talk.say(Pingreq(), "l") == []

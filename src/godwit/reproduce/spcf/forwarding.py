@@ -7,7 +7,7 @@ messages over the processor's time in all its brokers (or in the busiest one, wh
 its own fills up first). Times are of this machine; ratios of two nets in one run, and counts, are not.
 
 How sure a ratio is, is seen in two ways. Its *spread*: the rounds are dealt out to three parts, and each part has a
-ratio of its own. And a *control*: a second net of a strategy that is measured anyway, built anew. What its times differ
+ratio of its own. And a *control*: a second net of a strategy that is measured anyway. What its times differ
 by from those of its twin has no cause in the protocol, so no smaller difference between two protocols means anything.
 
 | scenario | content selectivity | context selectivity |

@@ -33,7 +33,7 @@ MoreCells = Annotated[int, msgspec.Meta(ge=0, le=BROKERS_MAX)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Who = Literal["subscribers", "publishers"]
 
-MOVES_MAX = 1_000_000  # of all clients in a run; they are reckoned before it begins
+MOVES_MAX = 1_000_000  # of all clients in a run; they are computed before it begins
 
 
 class PublisherMoves(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ class Walking(msgspec.Struct, frozen=True, kw_only=True):
     dwell_s: SomeSeconds = 1.0  # at each place, at least
     linger_s: Seconds = 0.0  # longer than that, on average
     declared: bool = True  # they say how long they stay at least; otherwise brokers find out
-    rule: Literal["bound", "paper", "anything"] = "bound"  # how many steps brokers reckon with
+    rule: Literal["bound", "paper", "anything"] = "bound"  # how many steps brokers allow for
 
 
 def ground_of(walking: Walking) -> MovementGraph | None:
