@@ -19,7 +19,7 @@ SPARE = 64
 NO_HEAP: list[Any] = []  # shared by all that have never ranked anything, and never changed (rule 3)
 NO_RANKS: dict[Any, Any] = {}
 
-Key = TypeVar("Key", int, str, tuple[int, str], tuple[str, str])
+Key = TypeVar("Key", int, str, tuple[int, str], tuple[str, str], tuple[str, ...])
 
 
 class Ranking(Generic[Key]):
@@ -40,6 +40,10 @@ class Ranking(Generic[Key]):
     def keys(self) -> list[Key]:
         """Every key, in the order in which they came."""
         return list(self._ranks)
+
+    def ranks(self) -> dict[Key, Any]:
+        """The rank of every key, in the order in which they came."""
+        return dict(self._ranks)
 
     def put(self, key: Key, rank: Any) -> None:
         """Rank `key`, also when it has a rank already."""

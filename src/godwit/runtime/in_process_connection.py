@@ -64,8 +64,9 @@ class InProcessConnection:
         if self.is_open:
             self._on_end(reason)
         if self.is_open:
+            on_closed = self._on_closed
             self.hang_up()
-            self._on_closed(reason)
+            on_closed(reason)
 
     def say(self, message: Any, bulk: bytes | None = None) -> Any:
         """Say a message to the machine, as far as the client may: what was said in its place, or None.
@@ -95,6 +96,7 @@ class InProcessConnection:
             if self.node.ports.get(self.name) is self:
                 del self.node.ports[self.name]
                 self.node.tell(Closed(self.name), line=self.line)
+            self._on_messages = self._on_closed = self._on_end = lambda what: None  # they hold who holds this
 
     # ------------------------------------------------------------ a port of the node
 

@@ -80,7 +80,7 @@ class MqttConnection:
         self._write, self._close, self._pause = write, close, pause
         self.host, self._certificate = host, certificate
         self._decoder = Decoder(size_max=gateway.settings.maximum_packet_size, first_size_max=CONNECT_BYTES_MAX)
-        self._session = MqttSession(gateway.settings)
+        session = self._session = MqttSession(gateway.settings)
         self._has_said_connect = False
         self._is_open = True  # the client is there
         self._is_attached = False
@@ -88,16 +88,16 @@ class MqttConnection:
         self._is_forgotten = False
         self._inner: InProcessConnection | None = None
         self._wishes: MqttTranslator | None = None
+        self._accepted = 0  # requests, once there are no wishes any more
         self._gate = Gate()
         self._loop = asyncio.get_running_loop()
         self._timers = LoopTimers(self._loop)
         self._greeting_timer = self._loop.call_later(CONNECT_S, self._drop, "no CONNECT came")
         self._attach: mqtt_effects.Attach | None = None
         self._admitting: asyncio.Task[None] | None = None
-        self._checks = SubscriptionChecks(lambda: self._session.kept.subscriptions)
+        self._checks = SubscriptionChecks(lambda: session.kept.subscriptions)
         self._has_partial = False  # a packet has begun and is not complete
-        self._confirm = 0  # up to here deliveries are done
-        self._confirmed = 0  # and this was said
+        self._confirm = self._confirmed = 0  # up to here deliveries are done; and this was said
         self._is_full = False  # the client does not read
         self._is_paused = False  # the client is not read
         self._bucket: TokenBucket | None = None
@@ -451,7 +451,7 @@ class MqttConnection:
 
     def _taken(self) -> bytes:
         """What may leave now."""
-        return self._gate.taken(0 if self._wishes is None else self._wishes.requests.accepted)
+        return self._gate.taken(self._accepted if self._wishes is None else self._wishes.requests.accepted)
 
     def _flush(self) -> None:
         """Write what may leave, in one go, and confirm what is done."""
@@ -578,6 +578,9 @@ class MqttConnection:
             if not self._is_attached and attach is not None and attach.is_clean and not attach.expiry_s:
                 self._say(said.Bye("the client has gone before it was let in"))  # it has set no session expiry
             self._inner.hang_up()
+        if self._wishes is not None:
+            self._accepted = self._wishes.requests.end()
+        self._inner = self._wishes = self._admitting = None  # they hold this connection
         if self.gateway.clients.get(self.client) is self:
             del self.gateway.clients[self.client]
 

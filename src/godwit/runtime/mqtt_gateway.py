@@ -192,6 +192,7 @@ class _Wire(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if self._connection is not None:
             self._connection.connection_lost()
+            self._connection = None  # which holds this carrier
 
     def pause_writing(self) -> None:
         if self._connection is not None:

@@ -41,6 +41,12 @@ class Requests:
         self._waiting: deque[tuple[int, OnAnswer | int, bool]] = deque()
         self._on_published, self._on_unpublished = on_published, on_unpublished
 
+    def end(self) -> int:
+        """No answer matters any more. How many there were."""
+        self._waiting.clear()
+        self._on_published = self._on_unpublished = lambda *answer: None
+        return self.accepted
+
     @property
     def unanswered(self) -> int:
         """How many requests have no answer."""

@@ -59,10 +59,11 @@ from godwit.broker.effects import (
 )
 from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.errors import JournalError, SnapshotError
-from godwit.runtime.clock import SYSTEM, Clock, Timer
+from godwit.runtime.clock import SYSTEM, Clock
 from godwit.runtime.intake import ClosedConnections, Intake
 from godwit.runtime.journal_entries import ENTRIES, JournalEntry, entry_of, input_of
 from godwit.runtime.node_interfaces import Disk, Machine, NodeObserver, Port
+from godwit.runtime.node_timers import NodeTimers
 from godwit.trace import Record
 
 __all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port", "client_line"]
@@ -111,9 +112,8 @@ class Node:
         self._entries: list[JournalEntry] = []  # handled, and not yet given to the journal
         self._effects: list[Effect] = []  # of these
         self._closed = ClosedConnections()
-        self._asked: dict[TimerKey, float] = {}  # the timers that run, as far as the journal goes
+        self._timers = NodeTimers(clock, lambda key: self.tell(TimerDue(key)))  # as far as the journal goes
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
-        self._timers: dict[TimerKey, Timer] = {}
         self._is_due = False  # a turn is
         self._is_writing = False
         self._is_faulty = False  # the machine is, and must be made again
@@ -290,7 +290,7 @@ class Node:
         journal, writer = self._journal, self._writer
         assert journal is not None
         assert writer is not None
-        timers = dict(self._asked)
+        timers = self._timers.times()
         for effect in (*effects, *self._effects):  # of all that the machine has handled
             if isinstance(effect, StartTimer):
                 timers[effect.key] = effect.at
@@ -337,7 +337,7 @@ class Node:
         journal, writer = self._journal, self._writer
         assert journal is not None
         assert writer is not None
-        data = self._packed(dict(self._asked))
+        data = self._packed(self._timers.times())
         self._is_writing = True
         done = self._loop.run_in_executor(writer, journal.snapshot, journal.number, data)
         done.add_done_callback(self._on_snapshot)
@@ -366,7 +366,8 @@ class Node:
 
     def _recover(self, journal: Disk) -> None:
         """Make the machine again as it was. Called before anything is open."""
-        self.machine, self._asked, self._open = self._make(), {}, {}
+        self.machine, self._open = self._make(), {}
+        self._timers.replace({})
         after = 0
         if (snapshot := journal.last_snapshot()) is not None:
             after = snapshot[0]
@@ -374,20 +375,20 @@ class Node:
                 driver = unpack(snapshot[1], self.machine)
             except SnapshotError as error:
                 raise JournalError(f"{journal.where}: snapshot {after}: {error}. Nothing was changed") from None
-            self._asked, self.now = dict(driver.timers), driver.now
+            self.now = driver.now
+            self._timers.replace(driver.timers)
             self._open = gone(driver.open)
         for batch in journal.batches(after):
             for entry in ENTRIES.decode(batch):
                 input, self.now = input_of(entry), entry.at
                 if isinstance(input, TimerDue):
-                    self._asked.pop(input.key, None)
+                    self._timers.forget(input.key)
                 _note(input, self._open)
                 for effect in self.machine.handle(input, self.now):
-                    self._note_timer(effect)
+                    self._timers.note(effect)
                     if type(effect) is Close:
                         self._open.pop(Closed(effect.peer), None)
-        for key, at in self._asked.items():
-            self._start(key, at)
+        self._timers.run()
         for end in list(self._open):
             self.tell(end)
         if journal.loss is not None and journal.loss.incarnation:  # rule 7
@@ -413,9 +414,7 @@ class Node:
         """Make the machine again from the journal, and let all peers go."""
         assert self._journal is not None
         self._is_faulty = False
-        for handle in self._timers.values():
-            handle.cancel()
-        self._timers.clear()
+        self._timers.stop()
         self._entries.clear()
         self._effects.clear()
         for port in list(self.ports.values()):
@@ -451,30 +450,10 @@ class Node:
                     touched.pop(port, None)
                     port.close(effect.reason)  # type: ignore[union-attr]
             else:
-                self._note_timer(effect)
-                if kind is StartTimer:
-                    self._start(effect.key, effect.at)  # type: ignore[union-attr]
-                elif kind is StopTimer and (handle := self._timers.pop(effect.key, None)) is not None:  # type: ignore[union-attr]
-                    handle.cancel()
+                self._timers.note(effect)
+        self._timers.run()
         for port in touched:
             port.flush()
-
-    def _note_timer(self, effect: Effect) -> None:
-        if isinstance(effect, StartTimer):
-            self._asked[effect.key] = effect.at
-        elif isinstance(effect, StopTimer):
-            self._asked.pop(effect.key, None)
-
-    def _start(self, key: TimerKey, at: float) -> None:
-        if (running := self._timers.pop(key, None)) is not None:
-            running.cancel()
-        self._timers[key] = self._clock.call_later(max(0.0, at - self._clock.time()), self._on_timer, key, at)
-
-    def _on_timer(self, key: TimerKey, at: float) -> None:
-        self._timers.pop(key, None)
-        if self._asked.get(key) == at:
-            del self._asked[key]
-            self.tell(TimerDue(key))
 
     # ------------------------------------------------------------ the end
 
@@ -503,8 +482,7 @@ class Node:
         if not self.trouble:
             await self.quiet()
         self._is_closed = True
-        for handle in self._timers.values():
-            handle.cancel()
+        self._timers.stop()
         for port in list(self.ports.values()):
             port.close("the broker stops")
         if self._writer is not None and self._journal is not None:
@@ -514,8 +492,7 @@ class Node:
     def abandon(self) -> None:
         """Stop at once, as if the process were killed: nothing more is handled, written or sent."""
         self._is_closed = True
-        for handle in self._timers.values():
-            handle.cancel()
+        self._timers.stop()
         self.ports.clear()
         self._intake.clear()
         self._quiet.set()

@@ -402,12 +402,14 @@ class NativeConnection(asyncio.Protocol):
         for handle in (self._timer, self._pause, self._end):
             if handle is not None:
                 handle.cancel()
+        self._timer = self._pause = self._end = None
         if self._admission is not None and self._admission is not asyncio.current_task():
             self._admission.cancel()
         if self._is_counted:
             server.hosts.leave(self.host)
         if self.principal is not None:
             server.users.leave(self.principal.user)
+            self.principal.on_end.clear()  # which holds this connection, as this holds the principal
         if self.name and server.node.ports.get(self.name) is self:
             del server.node.ports[self.name]
             if self.is_link:

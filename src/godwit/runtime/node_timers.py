@@ -1,0 +1,74 @@
+"""The timers that a machine has asked for, and one timer of the clock: that of the first.
+
+A broker has a timer for every session whose client is away. A timer of the event loop for each of them takes 600 bytes,
+an entry here 200.
+"""
+
+from collections.abc import Callable, Mapping
+
+from godwit.broker.effects import Effect, StartTimer, StopTimer, TimerKey
+from godwit.broker.ranking import Ranking
+from godwit.runtime.clock import Clock, Timer
+
+__all__ = ["NodeTimers"]
+
+EARLY_S = 0.001  # a loop that counts in milliseconds calls so much too early
+
+
+class NodeTimers:
+    """When each of them is due; `on_due` is called then, once it `run`s."""
+
+    def __init__(self, clock: Clock, on_due: Callable[[TimerKey], None]) -> None:
+        self._clock = clock
+        self._on_due = on_due
+        self._due: Ranking[TimerKey] = Ranking()
+        self._next: Timer | None = None
+        self._next_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def times(self) -> dict[TimerKey, float]:
+        """When each is due."""
+        return self._due.ranks()
+
+    def note(self, effect: Effect) -> None:
+        """Start or stop a timer, if the effect says so. Whoever has noted some must call `run`."""
+        if type(effect) is StartTimer:
+            self._due.put(effect.key, effect.at)
+        elif type(effect) is StopTimer:
+            self._due.discard(effect.key)
+
+    def forget(self, key: TimerKey) -> None:
+        """It has come due."""
+        self._due.discard(key)
+
+    def replace(self, times: Mapping[TimerKey, float]) -> None:
+        """Have these and no others, none of which runs yet."""
+        self.stop()
+        self._due = Ranking()
+        for key, at in times.items():
+            self._due.put(key, at)
+
+    def run(self) -> None:
+        """Be called when the first of them is due."""
+        first = self._due.lowest()
+        if first is None or (self._next is not None and self._next_at <= first[0]):
+            return
+        self.stop()
+        self._next_at = first[0]
+        self._next = self._clock.call_later(max(0.0, self._next_at - self._clock.time()), self._on_time)
+
+    def stop(self) -> None:
+        """Be called no more."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+
+    def _on_time(self) -> None:
+        self._next = None
+        now = self._clock.time() + EARLY_S
+        while (first := self._due.lowest()) is not None and first[0] <= now:
+            self._due.discard(first[1])
+            self._on_due(first[1])
+        self.run()
