@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from godwit.broker.broker_config import BrokerConfig
+from godwit.broker.messages import Accepted, Attach, Request, Subscribe
 from godwit.errors import PeerFault
+from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
 from godwit.runtime.authentication import Credentials, Principal
+from godwit.runtime.intake import COUNT_MAX
 from godwit.runtime.journal import Journal
 from godwit.runtime.network_client import NetworkClient, connect
 from godwit.runtime.node import Node
-from godwit.runtime.tcp import Address, NativeConnection, NativeServer
+from godwit.runtime.tcp import FRAMES_AT_ONCE_MAX, Address, NativeConnection, NativeServer
 from godwit.runtime.wire import Frames, Intro
 from tests.network.waiting import a_turn, run, until
 
@@ -217,5 +220,35 @@ def test_two_brokers_that_dial_each_other_end_with_one_link() -> None:
         await until(lambda: len(links(b1)) == len(links(b2)) == 1)
         await b1.stop()
         await b2.stop()
+
+    run(scene)
+
+
+def test_what_comes_in_one_write_is_read_to_its_end_though_few_frames_are_decoded_at_once() -> None:
+    wishes = [Request(n, Subscribe(("c", f"s{n}"), parse(f"n = {n}"))) for n in range(1, 1_001)]
+    said = [*[Intro()] * 400, Attach("c"), *wishes]
+
+    async def scene() -> None:
+        async with two_brokers() as (b1, _):
+            reader, writer = await asyncio.open_connection(b1.address.host, b1.address.port)
+            frames, most = Frames(), 0
+
+            def look() -> bool:
+                nonlocal most
+                most = max(most, b1.node.unhandled)
+                return False
+
+            async def all_accepted() -> None:
+                last = 0
+                while last < 1_000:
+                    for message, _ in frames.feed(await reader.read(65_536)):
+                        last = message.number if isinstance(message, Accepted) else last
+
+            writer.write(b"".join(Frames.packed([each]) for each in said))
+            looking = asyncio.ensure_future(until(look))
+            await all_accepted()
+            looking.cancel()
+            writer.close()
+            assert most <= COUNT_MAX // 2 + FRAMES_AT_ONCE_MAX
 
     run(scene)

@@ -91,13 +91,21 @@ def assert_same(read: Any, written: Any) -> None:
 
 
 @given(st.lists(st.sampled_from(KINDS).flatmap(messages), max_size=5), st.data())
-def test_where_a_stream_is_cut_makes_no_difference(written: list[Any], data: st.DataObject) -> None:
+def test_where_a_stream_is_cut_and_what_is_read_at_once_do_not_matter(written: list[Any], data: st.DataObject) -> None:
     stream = wire.Frames.packed(written)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=4)))
+    count_max = data.draw(st.integers(1, 6))
     frames = wire.Frames()
     read = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        read += [message for message, _ in frames.feed(stream[start:end])]
+        read += [message for message, _ in frames.feed(stream[start:end], count_max)]
+        while frames.has_more and data.draw(st.booleans()):
+            assert frames.pending == 0, "whole frames that wait for us are no half frames of the peer's"
+            read += [message for message, _ in frames.feed(b"", count_max)]
+    while frames.has_more:
+        came = frames.feed(b"", count_max)
+        assert 0 < len(came) <= count_max
+        read += [message for message, _ in came]
     kept = [
         message
         for message, after in zip_longest(written, written[1:])

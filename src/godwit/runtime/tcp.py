@@ -21,7 +21,8 @@ its own. After that, frames of a link or messages of a client follow, and become
    socket. Whoever must go later (`Principal.end`: its token is over, its user is gone) is told why, and closed.
 7. A client that sends more than `TrafficLimits.messages_per_s` is not read for a while.
 8. What a peer sends of a message that is not complete is bounded in bytes and time (`memory_account.py`).
-9. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
+9. Of what a peer has sent a bounded number of frames is decoded at once, the next when most of these are handled.
+10. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
 """
 
 import asyncio
@@ -48,6 +49,8 @@ __all__ = ["Address", "NativeConnection", "NativeServer"]
 
 INTRO_S = 10.0
 EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
+FRAMES_AT_ONCE_MAX = 128  # decoded of one peer before the machine has handled any of them
+FRAMES_AT_ONCE = 16  # the same while many wait for the machine
 PIECE_BYTES = 2**20  # written at once
 UNSENT_MAX = 4_096  # messages that wait for a client to read, before the client is read no more
 UNSENT_LINK_MAX = 2**18
@@ -130,22 +133,22 @@ class NativeConnection(asyncio.Protocol):
 
     def _take(self, data: bytes) -> None:
         """Messages of a peer that was let in."""
-        came = self._frames.feed(data)
+        node = self.server.node
+        came = self._frames.feed(data, FRAMES_AT_ONCE if node.is_busy else FRAMES_AT_ONCE_MAX)
         partial = self._frames.pending
         if partial or self._has_partial:
             self._has_partial = partial > 0
             self.server.memory.on_partial(self, partial, is_new=bool(came))
             if self not in self.server.connections:
                 return
-        node, name, line = self.server.node, self.name, self._line
-        tell = node.tell
+        name, line, tell = self.name, self._line, node.tell
         if self.is_link:
             for message, packed in came:
                 if type(message) is not Intro:
                     tell(Arrived(name, message), packed, name)
                 else:
                     self.server.hear_of(self, message)
-            if node.is_long(name):
+            if self._frames.has_more or node.is_long(name):
                 self._wait_until_short(name)
             return
         assert self.principal is not None
@@ -169,8 +172,8 @@ class NativeConnection(asyncio.Protocol):
             wait_s = max(wait_s, self._work.take(work, self.heard_at))
         if wait_s > 0:
             self._rest(wait_s)
-        if line and node.is_long(line):
-            self._wait_until_short(line)
+        if self._frames.has_more or (line and node.is_long(line)):
+            self._wait_until_short(line or name)
 
     def _begin(self, first: Any) -> str:
         """A client has said something: the machine hears of its connection, and what it says waits in this line."""
@@ -188,6 +191,8 @@ class NativeConnection(asyncio.Protocol):
 
     def _on_short(self) -> None:
         self._is_crowded = False
+        if self._frames.has_more and self in self.server.connections:
+            self.data_received(b"")  # rule 9
         if not self.server.node.holds():
             self.read_on()
 

@@ -92,11 +92,12 @@ class Frames:
         self._max = frame_bytes_max
         self._buffer = bytearray()  # the beginning of a frame
         self._awaited = LENGTH_BYTES  # so many bytes must be there before there is anything to do
+        self.has_more = False  # than the last `feed` was to read: feed nothing, and it goes on
 
     @property
     def pending(self) -> int:
         """How many bytes of an incomplete frame are kept."""
-        return len(self._buffer)
+        return 0 if self.has_more else len(self._buffer)
 
     @staticmethod
     def packed(messages: Sequence[Any]) -> bytes:
@@ -131,8 +132,11 @@ class Frames:
             _add(accepted, parts)
         return b"".join(parts), at
 
-    def feed(self, data: bytes) -> list[tuple[Any, bytes]]:
-        """The messages that are whole now, each with its bytes. `PeerFault`: the stream is of no use from here on."""
+    def feed(self, data: bytes, count_max: int = maxsize) -> list[tuple[Any, bytes]]:
+        """Of the messages that are whole now the first ones, each with its bytes.
+
+        `PeerFault`: the stream is of no use from here on.
+        """
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._awaited:
@@ -140,7 +144,7 @@ class Frames:
             data = bytes(self._buffer)
         messages: list[tuple[Any, bytes]] = []
         at, size, length_at, decode = 0, len(data), LENGTH.unpack_from, NATIVE.decode
-        self._awaited = LENGTH_BYTES
+        self._awaited, self.has_more = LENGTH_BYTES, False
         while size - at >= LENGTH_BYTES:
             length = length_at(data, at)[0]
             if length > self._max:
@@ -148,6 +152,9 @@ class Frames:
             end = at + LENGTH_BYTES + length
             if size < end:
                 self._awaited = end - at
+                break
+            if len(messages) == count_max:
+                self.has_more = True
                 break
             packed = data[at + LENGTH_BYTES : end]
             messages.append((decode(packed), packed))
