@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.effects import Effect, Input, Opened, StartTimer
+from godwit.broker.effects import Effect, Input, Opened, StartTimer, TimerDue
 from godwit.broker.reductions import NothingState
 from godwit.codec import unpack
 from godwit.errors import JournalError
@@ -214,7 +214,8 @@ def test_a_timer_that_is_due_while_a_snapshot_is_written_is_not_forgotten(tmp_pa
         node = Node(Alarmed, journal := Journal(tmp_path, "b1", "relaxed"))
         node.tell(Opened("c"))
         await node.quiet()
-        node._on_timer(("wake",), node._asked["wake",])
+        node._timers.forget(("wake",))
+        node.tell(TimerDue(("wake",)))
         node._snapshot()
         await until(lambda: not node._is_writing, "the snapshot is written")
         snapshot = journal.last_snapshot()

@@ -96,7 +96,7 @@ class InProcessConnection:
             if self.node.ports.get(self.name) is self:
                 del self.node.ports[self.name]
                 self.node.tell(Closed(self.name), line=self.line)
-            self._on_messages = self._on_closed = self._on_end = lambda what: None  # they hold who holds this
+            self._on_messages, self._on_closed, self._on_end = _ignore, _ignore, _ignore  # they hold who holds this
 
     # ------------------------------------------------------------ a port of the node
 
@@ -123,3 +123,7 @@ class InProcessConnection:
             self.principal.on_end.remove(self._over)
         if self._end is not None:
             self._end.cancel()
+
+
+def _ignore(what: Any) -> None:
+    """Nobody is to be told."""

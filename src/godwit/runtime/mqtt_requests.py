@@ -44,7 +44,7 @@ class Requests:
     def end(self) -> int:
         """No answer matters any more. How many there were."""
         self._waiting.clear()
-        self._on_published = self._on_unpublished = lambda *answer: None
+        self._on_published, self._on_unpublished = lambda numbers: None, lambda number, reason, is_denied: None
         return self.accepted
 
     @property
