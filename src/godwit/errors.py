@@ -42,6 +42,7 @@ __all__ = [
     "NotConnected",
     "PeerFault",
     "PipelineError",
+    "QueryTooCostly",
     "Refused",
     "ScenarioError",
     "SecurityError",
@@ -94,6 +95,10 @@ class FilterSyntaxError(FilterError):
 
 class FilterTooBig(FilterError):
     """A filter larger, deeper or with more alternatives than the limits allow."""
+
+
+class QueryTooCostly(FilterError):
+    """The exact test of a query takes more steps than it may."""
 
 
 class Unbound(FilterError):

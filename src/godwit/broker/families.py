@@ -12,10 +12,10 @@ from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.further_entries import FurtherEntries
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId
-from godwit.broker.registry import Registry
 from godwit.broker.routing import Routing
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
+from godwit.registry import Registry
 
 __all__ = ["Checks", "MakeRouting", "family_name", "register_family", "routing_of", "tree_family"]
 

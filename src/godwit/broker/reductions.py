@@ -43,11 +43,11 @@ from godwit.broker.placements import (
     RootGroups,
     ToldFilters,
 )
-from godwit.broker.registry import Registry
 from godwit.broker.state_types import AnyState
 from godwit.filters import algebra
 from godwit.filters.effort import Answers, Effort
 from godwit.filters.filters import Filter
+from godwit.registry import Registry
 
 __all__ = [
     "REDUCTIONS",

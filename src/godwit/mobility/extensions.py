@@ -3,7 +3,7 @@
 *Theory.* A broker is made of the components that `mobile_broker` lists, and of those that `BrokerConfig.components`
 names besides. A client attaches by the policies that `mobile_broker` lists and by those that
 `BrokerConfig.attach_policies` names. A name is looked for among what a program has registered, then among the entry
-points of installed packages (`broker/registry.py`): the groups are `godwit.components` and `godwit.attach_policies`.
+points of installed packages (`registry.py`): the groups are `godwit.components` and `godwit.attach_policies`.
 docs/guides/extend.md shows one of each.
 
 *Rules.*
@@ -17,11 +17,11 @@ from collections.abc import Callable
 import msgspec
 
 from godwit.broker.component import Component
-from godwit.broker.registry import Registry
 from godwit.errors import ConfigurationError
 from godwit.mobility.attaching import AttachPolicy
 from godwit.mobility.modes import MODES, Mode
 from godwit.mobility.relocation import Relocation
+from godwit.registry import Registry
 
 __all__ = [
     "Policy",

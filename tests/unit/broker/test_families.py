@@ -15,10 +15,10 @@ from godwit.broker.families import family_name, register_family
 from godwit.broker.graph import GraphRouting
 from godwit.broker.gsf import SubscriptionForwarding
 from godwit.broker.reductions import REDUCTIONS, Simple, reduction_of, reductions, register_reduction
-from godwit.broker.registry import Registry
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
 from godwit.errors import ConfigurationError
+from godwit.registry import Registry
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_name_means_one_part() -> None:
 
 def test_an_installed_part_is_loaded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = EntryPoint("pairs", "itertools:pairwise", "godwit.things")
-    monkeypatch.setattr("godwit.broker.registry.entry_points", lambda group: [entry] if "things" in group else [])
+    monkeypatch.setattr("godwit.registry.entry_points", lambda group: [entry] if "things" in group else [])
     registry: Registry[Any] = Registry("thing", "godwit.things")
     assert registry.names() == ("pairs",)
     assert registry.registered == {}

@@ -1,0 +1,30 @@
+"""Languages of subscriptions: each text becomes a filter to route by and a test to decide by. [motion §4, §5]
+
+>>> from godwit.languages import parse_query
+>>> query = parse_query("kind = 'parking' AND cost < 3")
+>>> query.routable == parse_query(query.text).routable
+True
+"""
+
+from godwit.languages.bounds import Bounds
+from godwit.languages.native import NativeLanguage
+from godwit.languages.operators import Operator, operator, operators_named
+from godwit.languages.query import LANGUAGES, NATIVE, Language, Query, Subject, parse_query
+from godwit.languages.systems import PubSubSystem, Translation, chained
+
+__all__ = [
+    "LANGUAGES",
+    "NATIVE",
+    "Bounds",
+    "Language",
+    "NativeLanguage",
+    "Operator",
+    "PubSubSystem",
+    "Query",
+    "Subject",
+    "Translation",
+    "chained",
+    "operator",
+    "operators_named",
+    "parse_query",
+]

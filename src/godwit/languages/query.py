@@ -1,0 +1,94 @@
+"""A query in any language: a filter to route by, and a test to decide by.
+
+*Theory.* Brokers understand filters and nothing else. A language gives for each query a filter that lets through at
+least what is wanted, the *routable* part; and the *exact* test of an event that has passed, which is run once, at the
+edge of the network. What passes the first and fails the second is a negative residue. [motion §4, §6]
+
+*Rules.*
+1. An event that a query wants passes its routable filter: `exact implies routable`, in every language.
+2. A query whose routable filter says all has no test.
+3. A test has a bounded number of steps (`Subject.effort`). One that uses them up raises `QueryTooCostly`; what becomes
+   of the subscription then is decided by whoever runs the test.
+4. A query is data and the code of its language. Nothing that a client sends is run as code.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from godwit.errors import QueryTooCostly
+from godwit.filters import Event, Filter
+from godwit.filters.effort import Effort
+from godwit.languages.operators import NO_OPERATORS, Operator
+from godwit.registry import Registry
+
+__all__ = ["LANGUAGES", "NATIVE", "TEST_STEPS_MAX", "Language", "Query", "Subject", "parse_query"]
+
+TEST_STEPS_MAX = 100_000
+"""Steps of one exact test. A step is about a microsecond."""
+
+NATIVE = "filter"
+"""The name of our own language."""
+
+Made = TypeVar("Made")
+
+
+class Subject:
+    """An event that is tested, with what tests have derived from it: it is parsed once, however many queries look."""
+
+    __slots__ = ("_derived", "effort", "event")
+
+    def __init__(self, event: Event, steps_max: int = TEST_STEPS_MAX) -> None:
+        self.event = event
+        self.effort = Effort(steps_max)
+        self._derived: dict[str, Any] = {}
+
+    def derived(self, what: str, make: Callable[[Event], Made]) -> Made:
+        """What `make` makes of the event, made once."""
+        if what not in self._derived:
+            self._derived[what] = make(self.event)
+        made: Made = self._derived[what]
+        return made
+
+    def spend(self, steps: int) -> None:
+        """Take so many steps of the test. (rule 3)"""
+        if not self.effort.spend(steps):
+            raise QueryTooCostly(f"a test of more than {self.effort.spent} steps")
+
+
+Test = Callable[[Subject], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is wanted, as some language says it. `text` is its printed form, which parses to an equal query."""
+
+    language: str
+    text: str
+    routable: Filter
+    test: Test | None = None  # None: the routable filter is exact
+
+    def wants(self, subject: Subject) -> bool:
+        """Whether an event that has passed the routable filter is wanted."""
+        return self.test is None or self.test(subject)
+
+    def matches(self, event: Event) -> bool:
+        """Whether an event is wanted."""
+        return self.routable.matches(event) and self.wants(Subject(event))
+
+
+class Language(Protocol):
+    """A language of subscriptions."""
+
+    name: str
+
+    def parse(self, text: str, operators: Mapping[str, Operator] = NO_OPERATORS) -> Query:
+        """The query that a text says. `FilterSyntaxError`, with line and column, when it says none."""
+
+
+LANGUAGES: Registry[Language] = Registry("language", "godwit.languages")
+
+
+def parse_query(text: str, language: str = NATIVE, operators: Mapping[str, Operator] = NO_OPERATORS) -> Query:
+    """The query that a text says in that language."""
+    return LANGUAGES.part(language).parse(text, operators)
