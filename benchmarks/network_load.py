@@ -34,7 +34,6 @@ READ = 1 << 18
 UNDER_WAY = 20_000  # deliveries, at most
 CHUNK = 200  # events in one write
 PAYLOAD = bytes(120)
-WARM_EVENTS = 10_000
 
 
 def frame(message: Any) -> bytes:
@@ -271,7 +270,6 @@ def content(job: dict[str, Any]) -> dict[str, float]:
     receivers = [load.come(f"r{number}") for number in range(job["receivers"])]
     publishers = [load.come(f"p{number}") for number in range(job["publishers"])]
     load.all_attached()
-    load.publish_all(publishers, [({"warm": n}, 0) for n in range(WARM_EVENTS)])  # fills what a broker keeps to look at
     draw = random.Random(1)
     wanted = [(draw.choice(receivers), filter) for filter in distinct_filters(count)]
     before, worked = load.usage.memory_bytes(), load.usage.cpu_s()
