@@ -22,6 +22,9 @@ class Binding(Protocol):
     def exact(self, filter: Filter, context: Attributes) -> Filter:
         """The filter of a client in this context."""
 
+NOTHING: Attributes = {}
+NO_TESTS: dict[str, Filter] = {}  # shared by the many sessions without any, and never changed
+
 
 class ExactTests:
     """By subscription, the exact test of a filter on the client's context."""
@@ -30,9 +33,9 @@ class ExactTests:
 
     def __init__(self) -> None:
         self._binding: Binding | None = None
-        self._context: Attributes = {}
-        self._open: dict[str, Filter] = {}
-        self._bound: dict[str, Filter] = {}
+        self._context: Attributes = NOTHING
+        self._open: dict[str, Filter] = NO_TESTS
+        self._bound: dict[str, Filter] = NO_TESTS
 
     def __len__(self) -> int:
         return len(self._open)
@@ -63,6 +66,8 @@ class ExactTests:
 
     def put(self, name: str, filter: Filter, binding: Binding, context: Attributes) -> None:
         """A subscription has this open filter now."""
+        if self._open is NO_TESTS:
+            self._open, self._bound = {}, {}
         self._open[name] = filter
         self._bound.pop(name, None)
         self.rebind(binding, context)
