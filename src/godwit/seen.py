@@ -40,6 +40,7 @@ def _bounds(window: int) -> tuple[int, int]:
     """The bits of a window; and from where on bits beyond it, which are never asked for, are cut off."""
     return (1 << window) - 1, 1 << 2 * window  # one object each, for the many that have the same window
 
+
 NOBODY: dict[str, list[int]] = {}  # shared by the many that have seen nothing, and never changed
 
 

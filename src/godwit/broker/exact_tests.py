@@ -22,6 +22,7 @@ class Binding(Protocol):
     def exact(self, filter: Filter, context: Attributes) -> Filter:
         """The filter of a client in this context."""
 
+
 NOTHING: Attributes = {}
 NO_TESTS: dict[str, Filter] = {}  # shared by the many sessions without any, and never changed
 
