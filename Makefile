@@ -20,8 +20,7 @@ demo: $(READY) ## see five brokers, a fleet that roams over them, and one broker
 
 test: $(READY) ## run every test but the slow ones; with APT=1, install Mosquitto's tools first if they are missing
 	@command -v mosquitto_pub >/dev/null || [ -z "$(APT)" ] || apt-get install -qq -y --no-install-recommends mosquitto-clients
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow and not spark'
-	@$(BIN)/python -m pytest -q -m 'spark and not slow'
+	@$(BIN)/python -m tests.at_once $(WORKERS)
 
 slow: $(READY) ## run the tests that `make test` leaves out, but for Spark's: more seeds, long runs
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'slow and not spark'

@@ -41,6 +41,9 @@ def _bounds(window: int) -> tuple[int, int]:
     return (1 << window) - 1, 1 << 2 * window  # one object each, for the many that have the same window
 
 
+NOBODY: dict[str, list[int]] = {}  # shared by the many that have seen nothing, and never changed
+
+
 class Seen:
     """The events that have come, by publisher and sequence number."""
 
@@ -52,8 +55,8 @@ class Seen:
         self._window = window
         self._mask, self._trimmed_from = _bounds(window)
         self._generation_max = publishers_max // 2
-        self._recent: dict[str, list[int]] = {}  # publisher: the highest number, and the bits of those up to it
-        self._older: dict[str, list[int]] = {}
+        self._recent = NOBODY  # publisher: the highest number, and the bits of those up to it
+        self._older = NOBODY
 
     def add(self, publisher: str, sequence: int) -> bool:
         """Remember that this event has come, and say whether it is new."""
@@ -104,8 +107,7 @@ class Seen:
     def restored(cls, state: SeenState) -> "Seen":
         """The memory that was written down."""
         seen = cls(state.window, state.publishers_max)
-        for known, data in ((seen._older, state.older), (seen._recent, state.recent)):
-            known.update((publisher, [highest, int.from_bytes(bits, "little")]) for publisher, highest, bits in data)
+        seen._older, seen._recent = _known(state.older), _known(state.recent)
         return seen
 
     def __len__(self) -> int:
@@ -114,13 +116,19 @@ class Seen:
 
     def _recalled(self, publisher: str, sequence: int) -> list[int]:
         """What is known of a publisher that was not heard of lately, now among the recent ones."""
-        if len(self._recent) >= self._generation_max:
+        if self._recent is NOBODY:
+            self._recent = {}
+        elif len(self._recent) >= self._generation_max:
             self._recent, self._older = {}, self._recent
         known = self._older.pop(publisher, None)
         if known is None:
             known = [sequence, 0]
         self._recent[publisher] = known
         return known
+
+
+def _known(data: SeenData) -> dict[str, list[int]]:
+    return {publisher: [highest, int.from_bytes(bits, "little")] for publisher, highest, bits in data} or NOBODY
 
 
 def _packed(bits: int) -> bytes:

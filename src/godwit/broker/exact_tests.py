@@ -23,6 +23,10 @@ class Binding(Protocol):
         """The filter of a client in this context."""
 
 
+NOTHING: Attributes = {}
+NO_TESTS: dict[str, Filter] = {}  # shared by the many sessions without any, and never changed
+
+
 class ExactTests:
     """By subscription, the exact test of a filter on the client's context."""
 
@@ -30,9 +34,9 @@ class ExactTests:
 
     def __init__(self) -> None:
         self._binding: Binding | None = None
-        self._context: Attributes = {}
-        self._open: dict[str, Filter] = {}
-        self._bound: dict[str, Filter] = {}
+        self._context: Attributes = NOTHING
+        self._open: dict[str, Filter] = NO_TESTS
+        self._bound: dict[str, Filter] = NO_TESTS
 
     def __len__(self) -> int:
         return len(self._open)
@@ -63,6 +67,8 @@ class ExactTests:
 
     def put(self, name: str, filter: Filter, binding: Binding, context: Attributes) -> None:
         """A subscription has this open filter now."""
+        if self._open is NO_TESTS:
+            self._open, self._bound = {}, {}
         self._open[name] = filter
         self._bound.pop(name, None)
         self.rebind(binding, context)

@@ -58,6 +58,7 @@ COPIED = (
 
 NOTHING_SAID = Context({})
 NO_RECEIPT = Receipt()
+NOTHING_PURGED: dict[str, int] = {}  # shared by the many receipts that tell of nothing, and never changed
 
 
 class Retaining(Protocol):
@@ -379,7 +380,8 @@ class Session:
         queue, before = self.queue, self._settled
         purged = {rule: count - before.purged.get(rule, 0) for rule, count in queue.purged.items()}
         number, lost = self._told.number + 1, tuple(self.lost)
-        self._told = Receipt(0, self.suppressed, dict(queue.purged), queue.expired, lost, self.lost_more, number=number)
+        counted = dict(queue.purged) or NOTHING_PURGED
+        self._told = Receipt(0, self.suppressed, counted, queue.expired, lost, self.lost_more, number=number)
         self._accepted_then = self.accepted
         return Receipt(
             replayed=len(queue),

@@ -72,7 +72,7 @@ SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
 TURN_S = 0.02  # after which a turn ends, though more may wait
 LINE_S = 0.002  # after which it is the next line's turn
-BUSY_LINES = 16  # with so many lines a node is busy
+BUSY_LINES = 8  # with so many lines a node is busy
 
 
 TIMERS = ""  # the line of timers and of what concerns all

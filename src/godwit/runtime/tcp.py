@@ -49,8 +49,8 @@ __all__ = ["Address", "NativeConnection", "NativeServer"]
 
 INTRO_S = 10.0
 EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
-FRAMES_AT_ONCE_MAX = 128  # decoded of one peer before the machine has handled any of them
-FRAMES_AT_ONCE = 16  # the same while many wait for the machine
+FRAMES_AT_ONCE_MAX = 64  # decoded of one peer before the machine has handled any of them
+FRAMES_AT_ONCE = 8  # the same while many wait for the machine
 PIECE_BYTES = 2**20  # written at once
 UNSENT_MAX = 4_096  # messages that wait for a client to read, before the client is read no more
 UNSENT_LINK_MAX = 2**18

@@ -1,8 +1,8 @@
 """What is no longer used goes, also where objects hold on to each other."""
 
-import asyncio
 import gc
 import weakref
+from collections.abc import Callable
 
 import pytest
 
@@ -32,30 +32,45 @@ def test_new_knots_go_by_themselves(tended):
     assert len(kept) == 300
 
 
-@pytest.mark.parametrize("size", [None, 1_000])
-def test_old_knots_go_when_the_process_grows_or_after_a_while(tended, size):
-    sizes = [None] * 1_000 if size is None else [size, 10 * size]
+class Loop:
+    """What asks to be called later is called when the test says so."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        self.calls.append(call)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "worked", "looks"),
+    [
+        ([None], [0.0, 9.0, 18.0], 1),  # nobody knows how large it is
+        ([1_000, 2_000], [0.0, 0.01], 1),  # quiet
+        ([1_000, 2_000], [0.0, 0.5, 1.0, 1.01], 3),  # quiet at last
+        ([1_000, 2_000, 2_000, 4_100], [0.0, 0.5, 1.0, 1.5], 2),  # never quiet, and large
+    ],
+)
+def test_old_knots_go_in_a_quiet_moment_or_when_the_process_is_large(tended, sizes, worked, looks):
+    loop = Loop()
     tended.setattr(gc_tuning, "YOUNG_MAX", 100)
-    tended.setattr(gc_tuning, "YOUNG_SEARCHES", 10)
+    tended.setattr(gc_tuning, "YOUNG_SEARCHES", 2)
     tended.setattr(gc_tuning, "LOOK_EVERY", 2)
     tended.setattr(gc_tuning, "GROWTH_BYTES_MIN", 1)
     tended.setattr(gc_tuning, "_size", lambda: sizes.pop(0) if len(sizes) > 1 else sizes[0])
-
-    async def live() -> None:
-        gc_tuning.tune_garbage_collector()
-        knot = Knot()
-        known = weakref.ref(knot)
-        kept: list[list[None]] = [[] for _ in range(300)]
-        del knot
+    tended.setattr(gc_tuning.time, "process_time", lambda: worked.pop(0))
+    tended.setattr(gc_tuning.asyncio, "get_running_loop", lambda: loop)
+    gc_tuning.tune_garbage_collector()
+    knot = Knot()
+    known = weakref.ref(knot)
+    kept: list[list[None]] = [[] for _ in range(300)]
+    del knot
+    while not loop.calls:
+        kept += [[] for _ in range(300)]
+    taken = 0
+    while loop.calls:
         assert known() is not None  # it has outlived a search, and was put aside
-        turns = 0
-        while known() is not None:
-            kept += [[] for _ in range(300)]
-            turns += 1
-            assert turns < 1_000
-            loop = asyncio.get_running_loop()
-            turned = loop.create_future()
-            loop.call_soon(turned.set_result, None)
-            await turned
-
-    asyncio.run(live())
+        loop.calls.pop()()
+        taken += 1
+    assert known() is None
+    assert taken == looks
