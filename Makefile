@@ -8,7 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test slow spark check bench swarm chaos hostile mutants format lock clean
+.PHONY: help venv demo test slow spark check bench swarm chaos hostile fuzz mutants format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -51,6 +51,9 @@ chaos: $(READY) ## kill, stop, cut and starve real brokers for two hundred round
 
 hostile: $(READY) ## attack a broker in every known way, and measure how long others wait and what memory it takes
 	@$(BIN)/python benchmarks/hostile.py
+
+fuzz: $(READY) ## spoil what comes from outside a million times, and see that only the errors that are meant come of it (ten minutes)
+	@$(BIN)/python -m tests.fuzz
 
 mutants: $(READY) ## change the code in a hundred small ways, and see whether a test notices each (an hour)
 	@$(BIN)/python -m tests.mutants --count 100
