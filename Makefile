@@ -22,11 +22,12 @@ test: $(READY) ## run every test but the slow ones; with APT=1, install Mosquitt
 	@command -v mosquitto_pub >/dev/null || [ -z "$(APT)" ] || apt-get install -qq -y --no-install-recommends mosquitto-clients
 	@$(BIN)/python -m tests.at_once $(WORKERS)
 
-slow: $(READY) ## run the tests that `make test` leaves out, but for Spark's: more seeds, long runs
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'slow and not spark'
+slow: $(READY) ## run the tests that `make test` leaves out, but for Spark's: more seeds, long runs, more cases of each law
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'slow and not spark' --ignore=tests/property
+	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not spark' tests/property
 
 spark: $(READY) ## run the tests of the pipeline alone, all in one Spark session, the slow ones too
-	@$(BIN)/python -m pytest -q -m spark
+	@$(BIN)/python -m pytest -q -m spark tests/spark
 
 check: $(READY) ## lint, formatting, types, layers, conventions
 	@$(BIN)/ruff check --quiet .

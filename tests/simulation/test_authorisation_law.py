@@ -15,6 +15,7 @@ from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.snapshot_checker import SnapshotChecker
 from godwit.simulator.summary import Summary
+from tests.seeds import few, slow
 from tests.simulation.scenarios import AWAY, FAULTS, GRAPH, TREE
 
 SEED = 15
@@ -80,7 +81,7 @@ def broken(summary: Summary) -> list[str]:
     return [violation.text for violation in summary.violations if violation.law == LAW]
 
 
-@pytest.mark.parametrize("number", range(0, len(STRATEGIES), 2))
+@pytest.mark.parametrize("number", few(range(0, len(STRATEGIES), 2), 4))
 def test_nothing_unauthorised_is_delivered_in_a_drawn_scenario(number: int) -> None:
     summary, rights = run(number)
     assert broken(summary) == [], number
@@ -110,7 +111,7 @@ def test_nothing_unauthorised_is_delivered_in_a_swarm(part: int) -> None:
         assert broken(run(number)[0]) == [], number
 
 
-@pytest.mark.parametrize("mode", ["tree relocate", "graph relocate", "tree carry"])
+@pytest.mark.parametrize("mode", ["tree relocate", slow("graph relocate"), slow("tree carry")])
 def test_restored_brokers_answer_alike_while_rights_change(mode: str) -> None:
     simulation, _ = simulated(unjudged(MODES[mode]), SEED)
     checker = SnapshotChecker(simulation.world, SEED, 60)
@@ -175,7 +176,7 @@ def never_asks(patch: pytest.MonkeyPatch) -> None:
         keeps_what_waits,
         keeps_subscriptions,
         believes_other_brokers,
-        forgets_what_was_sent,
+        slow(forgets_what_was_sent),
         keeps_sessions_of_users_that_are_gone,
         never_asks,
     ],

@@ -21,6 +21,8 @@ def tended(monkeypatch):
     gc.callbacks[:] = callbacks
     gc.set_threshold(*threshold)
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # as it was: see tests/conftest.py
 
 
 def test_new_knots_go_by_themselves(tended):
