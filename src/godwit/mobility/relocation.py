@@ -268,6 +268,7 @@ class Relocation:
     # ------------------------------------------------------------ while it waits
 
     def _put_arrival(self, arrival: Arrival) -> None:
+        arrival.losses_heard = self.host.sessions.losses.count
         self.arrivals[arrival.attach.client] = arrival
         self.host.intercept_local(self.label, self._keep)
 
@@ -469,6 +470,7 @@ class Relocation:
         if arrival.flushes is not None:
             effects += self.barrier.drop(arrival.flushes)
         host.sessions.welcome(session, arrival.attach.context, arrival.asserted, now)
+        session.hear_of(host.sessions.losses, arrival.losses_heard)
         attach = arrival.resume(self._variant(arrival.attach).resume(arrival.attach, session), session)
         self.forget_moved(client)
         lets_in = following is None or self.barrier.lets_in_first()
