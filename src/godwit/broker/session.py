@@ -15,7 +15,7 @@ figures of that one settled.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -38,13 +38,14 @@ from godwit.broker.messages import (
 )
 from godwit.broker.predecessor_chain import PredecessorChain, PredecessorChainState
 from godwit.broker.queues import Queue, QueueState
+from godwit.filters.contexts import key_of
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
 from godwit.seen import Seen, SeenState
 from godwit.trace import Record
 
-__all__ = ["Authority", "Binding", "Retaining", "Session", "StoredSessionState", "not_addressed"]
+__all__ = ["Authority", "Binding", "Retaining", "Session", "StoredSessionState", "not_addressed", "unaddressed"]
 
 LOST_SHOWN_MAX = 1_000
 REFUSALS_KEPT = 128
@@ -83,6 +84,20 @@ def not_addressed(client: NodeId, event: Event) -> Trace:
     """The record that an event was not for a client, in its context of that moment."""
     detail = "its context is not whom the event is to"
     return Trace(Record("not_addressed", client, "", event.publisher, event.sequence, detail=detail))
+
+
+def unaddressed(event: Event, sessions: "Iterable[Session]") -> "list[Session]":
+    """Those in whose context the event is not for them. Sessions in the same context share the verdict."""
+    verdicts: dict[Any, bool] = {}
+    found: list[Session] = []
+    for session in sessions:
+        key = session.context_key()
+        verdict = verdicts.get(key)
+        if verdict is None:
+            verdict = verdicts[key] = session.is_addressed(event)
+        if not verdict:
+            found.append(session)
+    return found
 
 
 class StoredSessionState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -126,8 +141,8 @@ class Session:
     """What is kept for one client. There are many of them: they hold little while little is asked of them."""
 
     __slots__ = (
-        "_accepted_then", "_settled", "_told", "_whole", "accepted", "advertisements", "asserted", "attempt",
-        "chain", "client", "connection", "context", "context_since", "dwell_s", "dwells", "ends_at", "exact",
+        "_accepted_then", "_settled", "_told", "_whole", "_whole_key", "accepted", "advertisements", "asserted",
+        "attempt", "chain", "client", "connection", "context", "context_since", "dwell_s", "dwells", "ends_at", "exact",
         "has_advertised", "has_published", "linger_s", "losses_heard", "lost", "lost_more", "lost_since", "mode",
         "name", "named", "notes", "queue", "refusals", "seen", "subscriptions", "suppressed",
     )  # fmt: skip
@@ -150,6 +165,7 @@ class Session:
         self.context = NOTHING_SAID  # as the client says
         self.asserted: Attributes = {}  # as the driver of its last connection vouches for
         self._whole: Attributes = self.context.values  # both
+        self._whole_key: Any = None  # of both; None: nobody has asked for it since they changed
         self.context_since: float | None = None
         self.dwells: tuple[float, ...] = ()
         self.dwell_s: float | None = None  # how long a context lasts at least, as estimated
@@ -198,12 +214,19 @@ class Session:
 
     def _know_whole(self, binding: Binding | None) -> None:
         self._whole = {**self.context.values, **self.asserted} if self.asserted else self.context.values
+        self._whole_key = None
         if binding is not None:
             self.exact.rebind(binding, self._whole)
 
     def is_addressed(self, event: Event) -> bool:
         """Whether the event is for a client in this context. [spcf §3: publish]"""
         return event.to is None or event.to.holds(self._whole)
+
+    def context_key(self) -> Any:
+        """The same for all sessions in the same context."""
+        if self._whole_key is None:
+            self._whole_key = key_of(self._whole)
+        return self._whole_key
 
     def _estimate_dwell(self) -> None:
         """How long states last: as the client says, or as the last ones did. Small changes change nothing."""

@@ -77,7 +77,7 @@ from godwit.broker.messages import (
 from godwit.broker.predecessor_chain import ITEMS_MAX, PredecessorChain
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
-from godwit.broker.session import Authority, Binding, Retaining, Session, not_addressed
+from godwit.broker.session import Authority, Binding, Retaining, Session, not_addressed, unaddressed
 from godwit.broker.sessions_state import SessionsState
 from godwit.broker.user_quotas import UserQuotas
 from godwit.errors import PeerFault
@@ -552,7 +552,7 @@ class Sessions:
 
     def _leave_out(self, event: Event, names_of: dict[Session, tuple[str, ...]], effects: list[Effect]) -> None:
         """Leave out whom the event is not meant for. [spcf §3: publish]"""
-        for session in [session for session in names_of if not session.is_addressed(event)]:
+        for session in unaddressed(event, names_of):
             del names_of[session]
             effects.append(not_addressed(session.client, event))
 
