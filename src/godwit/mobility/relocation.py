@@ -206,6 +206,7 @@ class Relocation:
             effects += host.withdraw(ended, now, client)
         vouched, knows_wishes = host.sessions.vouched(connection), not self._variant(message).asks_wishes
         arrival = Arrival(message, connection, vouched, gives_up_at=now + RELOCATE_S, knows_wishes=knows_wishes)
+        arrival.losses_heard = host.sessions.losses.count
         self._put_arrival(arrival)
         self.expect(arrival, effects, now)
         effects.append(Trace(Record("relocating", client, detail=f"{message.home} to {host.name}")))
@@ -268,7 +269,6 @@ class Relocation:
     # ------------------------------------------------------------ while it waits
 
     def _put_arrival(self, arrival: Arrival) -> None:
-        arrival.losses_heard = self.host.sessions.losses.count
         self.arrivals[arrival.attach.client] = arrival
         self.host.intercept_local(self.label, self._keep)
 
@@ -408,6 +408,7 @@ class Relocation:
             if not self.has_room():
                 return [Trace(Record("lost", client, "Replay", detail="no room for one more session"))]
             arrival = Arrival(Attach(client, attempt=message.attempt), None, gives_up_at=now + RELOCATE_S)
+            arrival.losses_heard = self.host.sessions.losses.count
             self._put_arrival(arrival)
             effects += self.ask(arrival, now)
         for event in arrival.take(message, self.host.config.limits):
