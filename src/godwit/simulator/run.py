@@ -43,6 +43,7 @@ from godwit.simulator.publisher_config import publisher_config
 from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.recorder import Recorder
 from godwit.simulator.request_churn import RequestChurn
+from godwit.simulator.rights_changes import RightsChanges
 from godwit.simulator.roaming_clients import DisconnectingClients, RoamingClients
 from godwit.simulator.scenario import Churn, Scenario, check, overlay_of, places_of
 from godwit.simulator.scenario.walking_section import ground_of
@@ -165,6 +166,10 @@ class Simulation:
                 recorder,
             )
 
+        self.rights: RightsChanges | None = None
+        if scenario.rights.is_on:
+            self.rights = RightsChanges(scenario, streams, world, network, population, ledger, recorder)
+
     # ------------------------------------------------------------ what there is
 
     @property
@@ -179,6 +184,7 @@ class Simulation:
             self.contexts,
             self.fire,
             self.faults,
+            self.rights,
         )
         return [part for part in every if part is not None]
 
