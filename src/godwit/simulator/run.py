@@ -230,12 +230,15 @@ class Simulation:
         if scenario.run.judge:
             self.final_checks.check_settled("settling")
             self.final_checks.check_idle_entries()
+            self.final_checks.note_told()
         if scenario.run.leave:
             self.final_checks.leave()
         fires = {} if self.fire is None else self.fire.check()
         verdict = Verdict()
         if scenario.run.judge:
             verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
+            if scenario.faults.crash_diskless is None:
+                self.final_checks.check_told(verdict.died, self.ledger.rolled_back)
         else:
             verdict.delivered = sum(map(len, self.ledger.deliveries.values()))
         if (flooded := twin_of(scenario)) is not None:
