@@ -14,6 +14,7 @@ from godwit.simulator.run import run
 from godwit.simulator.scenario import Roaming
 from tests.seeds import few, slow
 from tests.simulation.contextless import without_contexts
+from tests.simulation.rightless import without_rights
 from tests.simulation.test_planted_faults import Plant, covers_what_it_only_meets, keeps_nothing_unconfirmed
 
 SEED = 7
@@ -28,6 +29,8 @@ def simulate(*words: str) -> Result:
 def test_a_drawn_scenario_of_each_strategy_holds(number: int) -> None:
     scenario, seed = drawn(SEED, number)
     assert run(scenario, seed).violations == (), f"godwit simulate --swarm-number {number} --seed {SEED}"
+    if scenario.rights.is_on:  # which only the authorisation law has judged
+        assert run(without_rights(scenario), seed).violations == ()
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,7 @@ def test_a_drawn_scenario_of_each_strategy_holds(number: int) -> None:
 )
 def test_a_scenario_that_once_broke_holds(seed: int, number: int) -> None:
     scenario, run_seed = drawn(seed, number)
+    scenario = without_rights(scenario)
     assert run(scenario, run_seed).violations == ()
     scenario = without_contexts(scenario)
     assert run(scenario, run_seed).violations == ()
@@ -63,7 +67,7 @@ def test_brokers_that_recover_from_a_snapshot_and_the_rest_of_their_journal_hold
     crashes = 0
     for number in range(every, every + numbers):
         scenario, seed = drawn(SEED, number)
-        outcome = run(scenario, seed)
+        outcome = run(without_rights(scenario), seed)
         assert outcome.violations == (), number
         crashes += outcome.faults.get("crash", 0)
     assert crashes > numbers // 3
