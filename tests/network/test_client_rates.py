@@ -38,7 +38,11 @@ async def attached(running: Running, user: str, client: str) -> tuple[asyncio.St
 
 async def posted(client: httpx.AsyncClient, user: str) -> int:
     """The status of a post."""
-    return (await client.post("/events", json={"n": 1}, auth=(user, "secret") if user else None)).status_code
+    return (
+        await client.post(
+            "/events", json={"n": 1}, auth=httpx.BasicAuth(user, "secret") if user else httpx.USE_CLIENT_DEFAULT
+        )
+    ).status_code
 
 
 def resting(running: Running) -> list[str]:

@@ -60,7 +60,7 @@ def test_a_journal_that_begins_another_write_ahead_file_meanwhile_is_copied_agai
             journal._disk.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             journal.append(b"second")
 
-    monkeypatch.setattr(journal_copies.shutil, "copyfile", copyfile)
+    monkeypatch.setattr("godwit.runtime.journal_copies.shutil.copyfile", copyfile)
     file = copied(journal.folder / FILE, tmp_path / "copy")
     assert count == 4
     monkeypatch.undo()
