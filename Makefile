@@ -8,7 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test slow spark check bench swarm chaos hostile mutants format lock clean
+.PHONY: help venv demo test slow spark check bench swarm chaos hostile fuzz mutants format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -22,11 +22,12 @@ test: $(READY) ## run every test but the slow ones; with APT=1, install Mosquitt
 	@command -v mosquitto_pub >/dev/null || [ -z "$(APT)" ] || apt-get install -qq -y --no-install-recommends mosquitto-clients
 	@$(BIN)/python -m tests.at_once $(WORKERS)
 
-slow: $(READY) ## run the tests that `make test` leaves out, but for Spark's: more seeds, long runs
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'slow and not spark'
+slow: $(READY) ## run the tests that `make test` leaves out, but for Spark's: more seeds, long runs, more cases of each law
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'slow and not spark' --ignore=tests/property
+	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not spark' tests/property
 
 spark: $(READY) ## run the tests of the pipeline alone, all in one Spark session, the slow ones too
-	@$(BIN)/python -m pytest -q -m spark
+	@$(BIN)/python -m pytest -q -m spark tests/spark
 
 check: $(READY) ## lint, formatting, types, layers, conventions
 	@$(BIN)/ruff check --quiet .
@@ -51,6 +52,9 @@ chaos: $(READY) ## kill, stop, cut and starve real brokers for two hundred round
 
 hostile: $(READY) ## attack a broker in every known way, and measure how long others wait and what memory it takes
 	@$(BIN)/python benchmarks/hostile.py
+
+fuzz: $(READY) ## spoil what comes from outside a million times, and see that only the errors that are meant come of it (ten minutes)
+	@$(BIN)/python -m tests.fuzz
 
 mutants: $(READY) ## change the code in a hundred small ways, and see whether a test notices each (an hour)
 	@$(BIN)/python -m tests.mutants --count 100

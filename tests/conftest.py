@@ -1,8 +1,11 @@
-"""Hypothesis profiles: `default` is quick and draws the same cases on every run, `thorough` thousands of fresh ones.
+"""Hypothesis profiles, and the garbage collector.
 
+`default`, of `make test`, is quick; `long`, of `make slow`, draws more cases. Both draw the same ones on every run.
+`thorough` draws thousands of fresh ones:
 `pytest --hypothesis-profile=thorough tests/property`, or set HYPOTHESIS_PROFILE.
 """
 
+import gc
 import os
 
 from hypothesis import HealthCheck, settings
@@ -12,6 +15,13 @@ COMMON = settings(
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],  # a loaded machine is no fault of a law
 )
-settings.register_profile("default", COMMON, max_examples=100, derandomize=True, database=None)
+settings.register_profile("default", COMMON, max_examples=40, derandomize=True, database=None)
+settings.register_profile("long", COMMON, max_examples=300, derandomize=True, database=None)
 settings.register_profile("thorough", COMMON, max_examples=5_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_finish() -> None:
+    """Put aside what stays until the end, such as thousands of tests: to search it for garbage takes half a second."""
+    gc.collect()
+    gc.freeze()

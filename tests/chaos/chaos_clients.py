@@ -8,6 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+import paho.mqtt.client as paho
+from paho.mqtt.enums import MessageState
+
 from godwit.errors import GodwitError
 from godwit.runtime import connect
 from tests.chaos.broker_processes import Network
@@ -121,6 +124,22 @@ class NativeClient:
             await self._client.close()
 
 
+def _remember_pubrecs(client: paho.Client) -> None:
+    """Let paho send PUBREL again after several attempts to connect.
+
+    After the second one it has forgotten that PUBREC came, and publishes again what the broker has released.
+    """
+    reset = client._messages_reconnect_reset_out
+
+    def reset_remembering() -> None:
+        for message in client._out_messages.values():
+            if message.state == MessageState.MQTT_MS_RESEND_PUBREL:
+                message.state = MessageState.MQTT_MS_WAIT_FOR_PUBCOMP
+        reset()
+
+    client._messages_reconnect_reset_out = reset_remembering  # type: ignore[method-assign]
+
+
 class MqttClient:
     """A client of MQTT, by paho.
 
@@ -134,6 +153,7 @@ class MqttClient:
         self._device = Device(name, level, clean=False, expiry_s=10_000)
         self._device.paho.reconnect_delay_set(0.05, 0.5)  # type: ignore[arg-type]
         self._device.paho.max_queued_messages_set(0)
+        _remember_pubrecs(self._device.paho)
         if network.authority is not None:
             trusted = folder / "authority.pem"
             self._device.paho.tls_set(ca_certs=str(trusted))
@@ -154,14 +174,18 @@ class MqttClient:
 
     async def subscribe(self, topics: Iterable[str]) -> None:
         wanted = list(topics)
+        unanswered = dict.fromkeys(wanted)
 
         async def ask() -> None:
-            for topic in wanted:
-                await self._device.subscribe(topic, self._qos)
+            for topic in list(unanswered):
+                if await self._device.subscribe(topic, self._qos) is not None:
+                    unanswered.pop(topic, None)
 
         def ask_again() -> None:
             if not self._device.is_present:  # the broker has lost the session: MQTT's way to say so
                 self._history.write("receipt", to=self.name, says="session lost")
+                unanswered.update(dict.fromkeys(wanted))
+            if unanswered:
                 self._tasks.keep(ask())
 
         await ask()

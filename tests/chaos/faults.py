@@ -126,12 +126,12 @@ async def rolled_back(network: Network, rng: Random, history: History) -> AsyncI
     """A broker's disk is put back to what it was some time ago, as from a backup."""
     broker = _broker(network, rng)
     await broker.kill()
-    copy, since = broker.copy_journal(), history.now()
+    copy = broker.copy_journal()
     await broker.start()
     yield
     await broker.kill()
     broker.put_back(copy)
-    _tell(history, "journal rolled back", broker.name, loss_from=since)
+    _tell(history, "journal rolled back", broker.name, loss_from=history.quiet_at)
     await broker.start_anyway()
 
 
@@ -139,12 +139,11 @@ async def bit_flipped(network: Network, rng: Random, history: History) -> AsyncI
     """A bit of what a broker wrote since its last clean stop is another one."""
     broker = _broker(network, rng)
     await broker.stop()
-    since = history.now()
     await broker.start()
     yield
     await broker.kill()
     broker.flip_a_bit(rng)
-    _tell(history, "journal bit flipped", broker.name, loss_from=since)
+    _tell(history, "journal bit flipped", broker.name, loss_from=history.quiet_at)
     await broker.start_anyway()
 
 

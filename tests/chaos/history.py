@@ -15,6 +15,7 @@ class History:
         self._clock = clock
         self.got: dict[str, set[str]] = {}  # by subscriber
         self.unacknowledged: set[str] = set()
+        self.quiet_at = 0.0  # all that was published until then had come
         self.has_lost = False  # a disk has lost data, and nobody has seen since that all works again
 
     def now(self) -> float:

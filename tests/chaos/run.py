@@ -105,6 +105,7 @@ class Run:
         """Until all that was published is acknowledged and has come."""
         last = [publisher.publish("probe") for publisher in self.publishers]
         await until(lambda: self._have_come(last), "all that was published has come", PATIENCE_S)
+        self.history.quiet_at = self.history.now()
 
     def _have_come(self, last: Sequence[str]) -> bool:
         """Whether these events have come to all, and with them whatever was published before."""

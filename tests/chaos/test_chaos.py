@@ -1,4 +1,4 @@
-"""A round of chaos in every run of the tests; `make chaos` runs two hundred. And planted faults are caught."""
+"""A round of chaos in every run of the tests; `make chaos` runs two hundred. And a planted fault is caught."""
 
 from pathlib import Path
 
@@ -41,6 +41,7 @@ def test_a_round_of_chaos_breaks_no_law(tmp_path: Path, plan: NetworkPlan, kinds
     assert found.faults
 
 
+@pytest.mark.slow
 def test_a_broker_that_forgets_is_caught(tmp_path: Path) -> None:
     plan = NetworkPlan(CHAIN, "tree", "memory", tls=False)
     found = run(lambda: run_chaos(tmp_path, 3, 1, plan=plan, kinds=("kill two at once",), patience_s=10.0), LIMIT_S)

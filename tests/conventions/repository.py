@@ -5,7 +5,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,9 +34,18 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
-    def imports(self) -> Iterator[tuple[int, str]]:
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the tree."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def imports(self) -> list[tuple[int, str]]:
         """Line and dotted name of each import, wherever it stands. A relative one keeps its leading dots."""
-        for node in ast.walk(self.tree):
+        return list(self._imports())
+
+    def _imports(self) -> Iterator[tuple[int, str]]:
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((node.lineno, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -44,12 +53,13 @@ class Module:
                 yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
 
 
-def modules() -> list[Module]:
-    """Every module of the package."""
-    return [
+@cache
+def modules() -> tuple[Module, ...]:
+    """Every module of the package: read once for all tests, and parsed once, for that is what takes time."""
+    return tuple(
         Module(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
         for path in sorted(PACKAGE.rglob("*.py"))
-    ]
+    )
 
 
 def files() -> list[Path]:

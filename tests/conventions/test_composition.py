@@ -8,7 +8,6 @@ written down is a struct with a version; only the pipeline, whose workers are pr
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 
 import pytest
 
@@ -33,7 +32,8 @@ class Classes:
 
     def __init__(self, modules: Iterable[Module]) -> None:
         self.modules = {_dotted(module.name): module for module in modules}
-        self.of = {name: _classes(module.tree) for name, module in self.modules.items()}
+        self.of = {name: _classes(module) for name, module in self.modules.items()}
+        self.imported = {name: _imported(module) for name, module in self.modules.items()}
 
     def found(self, module: str, base: ast.expr) -> tuple[str, ast.ClassDef] | None:
         """Module and definition of a base, if it is one of ours."""
@@ -41,13 +41,13 @@ class Classes:
         if name in self.of[module]:
             return module, self.of[module][name]
         first, _, rest = name.partition(".")
-        where = _imported(self.modules[module].tree).get(first)
+        where = self.imported[module].get(first)
         if where is None:
             return None
         place, _, last = (f"{where}.{rest}" if rest else where).rpartition(".")
         if last in self.of.get(place, ()):
             return place, self.of[place][last]
-        again = _imported(self.modules[place].tree).get(last) if place in self.modules else None
+        again = self.imported[place].get(last) if place in self.modules else None
         return None if again is None else self.found(place, ast.Name(last))  # a room that passes it on
 
     def is_concrete(self, module: str, node: ast.ClassDef) -> bool:
@@ -75,15 +75,14 @@ def _dotted(name: str) -> str:
     return "godwit." + name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+def _classes(module: Module) -> dict[str, ast.ClassDef]:
+    return {node.name: node for node in module.nodes if isinstance(node, ast.ClassDef)}
 
 
-@cache
-def _imported(tree: ast.Module) -> Mapping[str, str]:
+def _imported(module: Module) -> Mapping[str, str]:
     """By the name that a module uses, what it has imported."""
     found: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in module.nodes:
         if isinstance(node, ast.ImportFrom):
             found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
@@ -164,20 +163,17 @@ def test_what_may_be_inherited_is_let_through(text: str) -> None:
 
 def reaches(module: Module) -> Iterator[str]:
     own = _private_names(module.tree.body)  # of classes, for the tables of their methods beside them
-    yield from _reaches(module, module.tree, set(), own)
-
-
-def _reaches(module: Module, node: ast.AST, inside: set[str], own: Mapping[str, set[str]]) -> Iterator[str]:
-    """`inside`: the private names of the classes around."""
-    if isinstance(node, ast.ClassDef):
-        inside = inside | _names_of(node)
-    if isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in inside:
-        owner = ast.unparse(node.value)
-        is_own = owner in ("self", "cls") or owner == "super()" or node.attr in own.get(owner, ())
-        if not is_own and node.attr not in PUBLIC:
-            yield f"{module.name}:{node.lineno}: {owner}.{node.attr} is another's: ask it, or make the name public"
-    for child in ast.iter_child_nodes(node):
-        yield from _reaches(module, child, inside, own)
+    left: list[tuple[ast.AST, set[str]]] = [(module.tree, set())]  # with the private names of the classes around
+    while left:
+        node, inside = left.pop()
+        if isinstance(node, ast.ClassDef):
+            inside = inside | _names_of(node)
+        elif isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in inside:
+            owner = ast.unparse(node.value)
+            is_own = owner in ("self", "cls") or owner == "super()" or node.attr in own.get(owner, ())
+            if not is_own and node.attr not in PUBLIC:
+                yield f"{module.name}:{node.lineno}: {owner}.{node.attr} is another's: ask it, or make the name public"
+        left += [(child, inside) for child in ast.iter_child_nodes(node)]
 
 
 def _is_private(name: str) -> bool:
@@ -247,13 +243,13 @@ def test_a_class_may_use_its_own_private_names(text: str) -> None:
 
 def pickles(module: Module) -> Iterator[str]:
     if module.room != PICKLING_ROOM:
-        for line, name in module.imports():
+        for line, name in module.imports:
             if name.partition(".")[0] in PICKLES:
                 yield f"{module.name}:{line}: {name}: loading it runs code; write a struct with a version"
 
 
 def methods_for_heirs(module: Module) -> Iterator[str]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Name) and node.id == "NotImplementedError":
             yield f"{module.name}:{node.lineno}: NotImplementedError is for heirs: write a protocol"
 

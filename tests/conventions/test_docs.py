@@ -16,9 +16,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from tests.conventions.repository import ROOT, documents
 from tests.network import warm
 
 RUN = {"godwit", "cat", "echo", "printf", "head"}
+SLOW = frozenset({"godwit tour"})  # run by `make slow`; `tests/unit/cli/test_cli_tour.py` has a shorter one
 RUN_SECONDS_MAX = 100
 STATUS_ERROR = 2  # 0 is yes or done, 1 is no
 
@@ -93,8 +95,8 @@ def is_shown(printed: str, shown: str) -> bool:
     return re.fullmatch("".join(lines), tidy) is not None
 
 
-def false_commands(page: str, folder: Path, *first: str) -> Iterator[str]:
-    told = list(commands(page))
+def false_commands(page: str, folder: Path, *first: str, besides: Collection[str] = ()) -> Iterator[str]:
+    told = [command for command in commands(page) if command.script not in besides]
     for command in told:
         if command.script.endswith("&"):
             yield f"$ {command.script}\n--- runs on in the background: show it in a ```sh block"
@@ -145,14 +147,25 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_commands_print_what_the_page_shows(name: str, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def cases_of_pages() -> Iterator[Any]:
+    """Each page; whole, but slow, if it has slow commands, and without those."""
+    for name, path in PAGES.items():
+        has_slow = any(command.script in SLOW for command in commands(path.read_text(encoding="utf-8")))
+        yield pytest.param(name, SLOW, id=name)
+        if has_slow:
+            yield pytest.param(name, frozenset(), id=f"{name}, all of it", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("name", "besides"), list(cases_of_pages()))
+def test_commands_print_what_the_page_shows(
+    name: str, besides: frozenset[str], folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     page = PAGES[name].read_text(encoding="utf-8")
     if not any("godwit" in command.script for command in commands(page)):
         first = []
     else:  # without what Python takes to start, fifty times
         first = [str(warm.program(tmp_path_factory.mktemp("bin")).parent)]
-    faults = list(false_commands(page, folder, *first))
+    faults = list(false_commands(page, folder, *first, besides=besides))
     assert not faults, "\n\n".join(faults)
 
 

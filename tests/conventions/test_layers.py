@@ -21,7 +21,7 @@ def faults(modules: Iterable[Module], rooms: list[str]) -> Iterator[str]:
         allowed = SEES_ONLY.get(module.room, set(below)) | {module.room}
         if module.room in NO_SIMULATOR:
             allowed -= {"simulator"}
-        for line, name in module.imports():
+        for line, name in module.imports:
             package, _, rest = name.partition(".")
             room = rest.partition(".")[0]
             if name.startswith("."):

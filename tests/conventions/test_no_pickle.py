@@ -18,7 +18,7 @@ def faults(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
         if module.room in ALLOWED_ROOMS:
             continue
-        for line, name in module.imports():
+        for line, name in module.imports:
             if name.partition(".")[0] in PICKLES:
                 yield (
                     f"{module.name}:{line}: {name} stores live objects and runs code when it loads them: give the part "

@@ -45,7 +45,7 @@ def _impure_imports(module: Module) -> Iterator[tuple[int, str]]:
     for pattern, names in LIBRARIES_OF.items():
         if fnmatch(module.name, pattern):
             libraries |= names
-    for line, name in module.imports():
+    for line, name in module.imports:
         package = name.partition(".")[0]
         if package in IMPURE or (package not in sys.stdlib_module_names and package not in libraries):
             yield line, f"a pure room must not import {package}"
@@ -54,12 +54,12 @@ def _impure_imports(module: Module) -> Iterator[tuple[int, str]]:
 def _impure_uses(module: Module) -> Iterator[tuple[int, str]]:
     clocks = CLOCKS | {
         alias.asname
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
         if alias.name in CLOCKS and alias.asname
     }
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.Call(func=ast.Name(id=name)) if name in IMPURE_CALLS:
                 yield node.lineno, f"a pure room must not call {name}()"

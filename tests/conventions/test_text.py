@@ -1,7 +1,7 @@
 """What no file of the repository may say: names of package registries, paths of one machine, waiting, loose ends."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,26 +15,32 @@ REGISTRY_HOSTS = [
     *("repo1." + "maven", "repo." + "maven", "maven" + "-central", "proxy." + "golang.org"),
     *("index" + "-url", "--find" + "-links"),
 ]
-HOST = re.compile("|".join(map(re.escape, REGISTRY_HOSTS)), re.IGNORECASE)
 MACHINE_FOLDERS = ["ro" + "ot", "wo" + "rk", "ho" + "me", "Us" + "ers"]
 MACHINE_PATH = re.compile(rf"(?<![\w.*/-])/(?:{'|'.join(MACHINE_FOLDERS)})/[\w.]")
 WAITING = re.compile(r"\bsl" + r"eep\(")
 LOOSE_END = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 
-RULES = [
-    ("", HOST, "names a package registry"),
-    ("", MACHINE_PATH, "names a path of one machine"),
-    ("tests/", WAITING, "waits: hand the time in, or wait for the thing itself"),
-    ("src/", LOOSE_END, "leaves a loose end: do it, or open an issue"),
+
+def names_a_registry(text: str) -> bool:
+    text = text.lower()
+    return any(host in text for host in REGISTRY_HOSTS)  # many times faster than one pattern for all
+
+
+RULES: list[tuple[str, Callable[[str], object], str]] = [
+    ("", names_a_registry, "names a package registry"),
+    ("", MACHINE_PATH.search, "names a path of one machine"),
+    ("tests/", WAITING.search, "waits: hand the time in, or wait for the thing itself"),
+    ("src/", LOOSE_END.search, "leaves a loose end: do it, or open an issue"),
 ]
 
 
 def faults(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     """`texts` are pairs of a file's path below the root and its content."""
     for name, text in texts:
-        for number, line in enumerate(text.splitlines(), start=1):
-            for folder, pattern, fault in RULES:
-                if name.startswith(folder) and pattern.search(line):
+        broken = [rule for rule in RULES if name.startswith(rule[0]) and rule[1](text)]
+        for number, line in enumerate(text.splitlines() if broken else (), start=1):
+            for _, is_broken_by, fault in broken:
+                if is_broken_by(line):
                     yield f"{name}:{number}: {fault}"
 
 

@@ -7,6 +7,7 @@ done with an unknown class is right for all of them.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from itertools import product
 from typing import Any
@@ -196,31 +197,37 @@ def missing_classes(found: Found, known: Classes) -> Iterator[str]:
         yield f"EXAMPLES of {__name__} has no {name}"
 
 
-PACKAGE = modules()
-CLASSES = value_set_places.classes(PACKAGE)
-FOUND = found_in(PACKAGE, CLASSES)
+@cache
+def package_classes() -> Classes:
+    """The classes of value sets of the package."""
+    return value_set_places.classes(modules())
+
+
+@cache
+def package_places() -> Found:
+    return found_in(modules(), package_classes())
 
 
 # ---------------------------------------------------------------- the package
 
 
 def test_every_place_that_tells_classes_of_value_sets_apart_is_named() -> None:
-    assert list(unnamed_places(FOUND)) == []
+    assert list(unnamed_places(package_places())) == []
 
 
 def test_every_class_of_value_sets_is_known_wherever_it_has_to_be() -> None:
-    assert list(missing_classes(FOUND, CLASSES)) == []
+    assert list(missing_classes(package_places(), package_classes())) == []
 
 
 @pytest.mark.parametrize("table", [relations._SUBSET, relations._DISJOINT])
 def test_both_tables_of_relations_hold_each_pair_of_classes(table: dict[tuple[type, type], object]) -> None:
-    known = {type(EXAMPLES[name]) for name in CLASSES.concrete - {"OpenSet"}}
+    known = {type(EXAMPLES[name]) for name in package_classes().concrete - {"OpenSet"}}
     assert table.keys() == set(product(known, repeat=2))
 
 
 def test_each_example_is_of_the_class_it_stands_for() -> None:
     for name, values in EXAMPLES.items():
-        home = "godwit." + CLASSES.homes[name].removesuffix(".py").replace("/", ".")
+        home = "godwit." + package_classes().homes[name].removesuffix(".py").replace("/", ".")
         assert type(values) is getattr(import_module(home), name)
 
 
@@ -256,7 +263,7 @@ A_NEW_CLASS = Module(
 
 
 def test_a_new_class_is_reported_wherever_it_has_to_be_known() -> None:
-    faults = list(missing_classes(FOUND, value_set_places.classes([*PACKAGE, A_NEW_CLASS])))
+    faults = list(missing_classes(package_places(), value_set_places.classes([*modules(), A_NEW_CLASS])))
     assert len(faults) == sum(map(len, MUST_KNOW.values())) + 1  # and there is no example of it
     assert faults[0].startswith("godwit.filters.relations: _SUBSET: the class Even of value sets is not known there")
 
@@ -273,12 +280,12 @@ def test_a_new_class_is_reported_wherever_it_has_to_be_known() -> None:
 )
 def test_a_new_place_is_found_however_it_is_written(text: str) -> None:
     place = Module("filters/planted.py", f"from godwit.filters.regions import Box\n{text}")
-    [fault] = unnamed_places(FOUND | found_in([place], CLASSES))
+    [fault] = unnamed_places(package_places() | found_in([place], package_classes()))
     assert fault.startswith("godwit.filters.planted.f tells classes of value sets apart")
 
 
 def test_a_place_that_is_gone_is_found_and_other_classes_of_the_same_name_are_none() -> None:
-    [fault] = unnamed_places({place: names for place, names in FOUND.items() if "retained" not in place})
+    [fault] = unnamed_places({place: names for place, names in package_places().items() if "retained" not in place})
     assert fault.startswith("godwit.broker.retained._named is named in")
     strange = Module("filters/planted.py", "from godwit.simulator.tracks import Box\nf = {Box: 1}\n")
-    assert found_in([strange], CLASSES) == {}
+    assert found_in([strange], package_classes()) == {}

@@ -48,7 +48,7 @@ def classes(modules: Iterable[Module]) -> Classes:
         before = len(homes)
         for module in modules:
             known = _imported(module, homes)
-            for node in ast.walk(module.tree):
+            for node in module.nodes:
                 if isinstance(node, ast.ClassDef):
                     bases = [known[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in known]
                     if bases:
@@ -68,7 +68,7 @@ def _dotted(module_name: str) -> str:
 def _imported(module: Module, homes: dict[str, str]) -> dict[str, str]:
     """The classes of value sets by the names that a module has for them. A package may pass its modules' names on."""
     names = {name: name for name, home in homes.items() if home == module.name}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 home = homes.get(alias.name)

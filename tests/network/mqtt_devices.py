@@ -159,11 +159,13 @@ class Device:
         return await self._connected
 
     async def subscribe(self, topics: str, qos: int = 0, said: Properties | None = None, **options: Any) -> Any:
-        """Subscribe, and wait for SUBACK: its first code."""
+        """Subscribe, and wait for SUBACK: its first code. None: there is no connection."""
         if self.level == 5:
             _, mid = self.paho.subscribe(topics, options=SubscribeOptions(qos, **options), properties=said)
         else:
             _, mid = self.paho.subscribe(topics, qos)
+        if mid is None:
+            return None
         return (await self._answered(("s", mid)))[0]
 
     async def unsubscribe(self, topics: str) -> None:

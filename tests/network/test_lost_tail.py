@@ -13,6 +13,7 @@ from godwit.runtime.journal import FILE
 from godwit.runtime.network_client import NetworkClient
 from tests.network.mortal import chain, nursery
 from tests.network.waiting import PATIENCE_S, run
+from tests.seeds import slow
 
 NAMES = ("b0", "b1", "b2")
 SNAPSHOT_BYTES = 10_000_000
@@ -127,7 +128,7 @@ def test_a_journal_that_was_put_back_alone_is_noticed_and_the_broker_rejoins(tmp
     run(lambda: rolled_back(tmp_path, "relaxed", with_mark=False))
 
 
-@pytest.mark.parametrize("durability", ["relaxed", "full"])
+@pytest.mark.parametrize("durability", ["relaxed", slow("full")])
 def test_a_folder_that_was_put_back_is_noticed_by_neighbours_and_the_broker_rejoins(
     tmp_path: Path, durability: str
 ) -> None:

@@ -79,6 +79,7 @@ def test_qos_2_is_exactly_once_over_every_kill(tmp_path: Path, level: int) -> No
     asyncio.run(asyncio.wait_for(scene(tmp_path, "relaxed", level, rounds=3, seed=level), LIMIT_S))
 
 
+@pytest.mark.slow
 def test_a_broker_that_forgets_is_caught(tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         asyncio.run(asyncio.wait_for(scene(tmp_path, "lazy", 5, rounds=3, seed=1, patience_s=5.0), LIMIT_S))

@@ -21,6 +21,7 @@ from tests.network.http_broker import listening
 from tests.network.mqtt_devices import Device
 from tests.network.rights_broker import SECRET, Secured, secured, user
 from tests.network.waiting import run, until
+from tests.seeds import slow
 
 NEWS, ALL = ["kind = 'news'"], ["*"]
 
@@ -254,7 +255,7 @@ def test_http_who_is_no_administrator_any_more_sees_no_more_of_the_trace(tmp_pat
 # ---------------------------------------------------------------- MQTT
 
 
-@pytest.mark.parametrize("level", [4, 5])
+@pytest.mark.parametrize("level", [slow(4), 5])
 def test_mqtt_a_right_that_is_taken_away_ends_at_once(tmp_path: Path, level: int) -> None:
     async def scene() -> None:
         narrow = ["topic LIKE 't/news%'"]
@@ -285,7 +286,7 @@ def test_mqtt_a_right_that_is_taken_away_ends_at_once(tmp_path: Path, level: int
     run(scene)
 
 
-@pytest.mark.parametrize("level", [4, 5])
+@pytest.mark.parametrize("level", [4, slow(5)])
 def test_mqtt_the_will_of_a_user_that_is_gone_is_not_published(tmp_path: Path, level: int) -> None:
     async def scene() -> None:
         async with watched(tmp_path, user("ann", ALL, ALL)) as at, at.broker.client("all") as everybody:

@@ -10,6 +10,7 @@ from godwit.errors import Refused as RefusedError
 from godwit.filters.events import event
 from tests.network.rights_broker import Secured, secured, user
 from tests.network.waiting import run
+from tests.seeds import diagonal
 
 PARKING, ALARM = "kind = 'parking'", "kind = 'alarm'"
 MATCHING = "replace or clear"
@@ -79,8 +80,7 @@ def test_a_post_keeps_its_hands_off(tmp_path: Path, clear: str) -> None:
     run(scene)
 
 
-@pytest.mark.parametrize("level", [4, 5])
-@pytest.mark.parametrize("payload", [b"free", b""])
+@pytest.mark.parametrize(("level", "payload"), diagonal([4, 5], [b"free", b""]))
 def test_an_mqtt_device_keeps_its_hands_off(tmp_path: Path, level: int, payload: bytes) -> None:
     async def scene() -> None:
         grants = ["topic LIKE 'hall%'"]  # which the alarm, without a topic, does not match

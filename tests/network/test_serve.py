@@ -12,6 +12,7 @@ from godwit.runtime import NetworkClient, Subscription, connect
 from tests.network.fleet import hasten
 from tests.network.serving import ANY_PORT, PROGRAM, fails, free_address, serving
 from tests.network.waiting import run
+from tests.seeds import few
 
 LIMIT_S = 100.0
 
@@ -199,6 +200,44 @@ def test_a_journal_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
     )
 
 
+def test_a_journal_that_has_lost_something_is_refused_until_the_loss_is_accepted(tmp_path: Path) -> None:
+    async def scene() -> None:
+        words = (*ANY_PORT, "--durability", "full")
+        async with serving(*words, folder=tmp_path) as broker, connect(broker.native, name="ann") as ann:
+            await ann.subscribe("n >= 0")
+            for n in range(5):
+                ann.publish({"n": n})
+                await ann.drain()
+            await broker.stop(signal.SIGKILL)
+        folder = tmp_path / "godwit-data" / "b1"
+        wal = folder / "journal.sqlite-wal"
+        damaged = bytearray(wal.read_bytes())
+        damaged[-5_000] ^= 1  # in one of the last batches: SQLite drops it, and what follows
+        wal.write_bytes(damaged)
+        status, errors = await fails("serve", *words, folder=tmp_path)
+        assert status == 2
+        assert errors.startswith("error: godwit-data/b1/journal.sqlite: batch")
+        assert "missing at the end of the journal, written after 20" in errors
+        assert "go on without what is missing with godwit serve --accept-loss" in errors
+        assert wal.read_bytes() == damaged
+        async with serving(*words, "--accept-loss", folder=tmp_path) as broker:
+            loss = await broker.log("journal loss")
+            assert "missing at the end of the journal" in loss["reason"]
+            assert loss["batches"] >= 1
+            async with connect(broker.native, name="bob") as bob:
+                wanted = await bob.subscribe("n = 7")
+                bob.publish({"n": 7})
+                assert (await wanted.next()).attributes["n"] == 7
+            assert await broker.stop() == 0
+        (kept,) = folder.glob("lost-*")
+        assert (kept / wal.name).read_bytes() == damaged
+        async with serving(*words, folder=tmp_path) as broker:  # told once, and gone on without
+            assert await broker.stop() == 0
+            assert not [line for line in broker.logged if line["event"] == "journal loss"]
+
+    run(scene())
+
+
 def test_faults_of_the_configuration_are_told_and_nothing_is_made(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("[broker]\nfamily = 'tre'\n")
     status, errors = asyncio.run(fails("serve", "bad.toml", "--durability", "no", folder=tmp_path, cold=True))
@@ -231,7 +270,7 @@ def test_a_broker_takes_as_many_connections_as_it_says_whatever_it_was_started_w
     run(scene())
 
 
-@pytest.mark.parametrize("streams", ["<&- >&- 2>&-", "2>/dev/full", ">/dev/full", ">&-"])
+@pytest.mark.parametrize("streams", few(["<&- >&- 2>&-", "2>/dev/full", ">/dev/full", ">&-"], 2))
 def test_a_broker_whose_words_nobody_hears_serves_on(tmp_path: Path, streams: str) -> None:
     async def scene() -> None:
         native = free_address()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.seeds import slow
+
 EVENTS = 12_000  # of two kilobytes: twice what the disk holds
 SIZE = "12m"
 MOUNT = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
@@ -27,7 +29,7 @@ def on_a_small_disk(folder: Path, *command: str) -> str:
     return done.stdout.decode()
 
 
-@pytest.mark.parametrize("durability", ["relaxed", "full"])
+@pytest.mark.parametrize("durability", [slow("relaxed"), "full"])
 def test_a_broker_whose_journal_fills_the_disk_makes_room_and_goes_on(tmp_path: Path, durability: str) -> None:
     program = [sys.executable, "-m", "tests.network.small_disk_broker"]
     said = json.loads(on_a_small_disk(tmp_path / "disk", *program, str(tmp_path / "disk"), durability, str(EVENTS)))

@@ -11,6 +11,8 @@ from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.channels import Channels
 from godwit.broker.effects import Arrived, Closed, Heard, LinkUp, Opened, TimerDue
+from godwit.broker.gossip import LOSSES
+from godwit.broker.gossip_messages import Fact, GossipUpdate, LostInputs
 from godwit.broker.graph import GraphRouting
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
@@ -88,6 +90,7 @@ def said_by(*messages: Any, first: int = 1) -> list[Call]:
 
 OPEN = [LinkUp("n"), Arrived("n", Hello(1, 1, 0, 1, True))]
 REPLAY = Replay("ann", "b", 1, Session("ann", "n/1/1", Limits()).state(), (), is_last=True)
+LOST_STATE = msgspec.structs.replace(Session("ann", "n/1/1", Limits()).state(), lost_since=3.0)
 EVENT = Event({"x": 1}, "p", 1)
 UNFOLLOW: Any = Unfollow(("c", "x"))
 
@@ -156,7 +159,40 @@ CLIENTS = [
     )
 ]
 
+LOSS = GossipUpdate((Fact(LOSSES, ("far",), 1, "far", LostInputs(5.0)),))
+AGAIN = [Opened("again"), Heard("again", Attach("ann", attempt=2))]
+HEARD_OF_A_LOSS = Script(tree, inputs(*OPEN, *CLIENTS, *frames("n", LOSS)), inputs(*AGAIN))
+MOVING = Heard("c", Attach("ann", session="n/1/1", home="n", attempt=1))
+
 SCRIPTS: dict[str, Script] = {
+    "SessionsState.losses": HEARD_OF_A_LOSS,
+    "HeardLossesState.count": HEARD_OF_A_LOSS,
+    "HeardLossesState.losses": HEARD_OF_A_LOSS,
+    "StoredSessionState.losses_heard": Script(
+        tree, inputs(*OPEN, *frames("n", LOSS), *CLIENTS), inputs(Closed("ann"), *AGAIN)
+    ),
+    "StoredSessionState.lost_since": Script(
+        tree,
+        inputs(
+            *OPEN,
+            *frames("n", Synced("subscriptions"), ReachableBrokers(("n",))),
+            Opened("c"),
+            MOVING,
+            Closed("c"),
+            *frames("n", msgspec.structs.replace(REPLAY, state=LOST_STATE), first=3),
+        ),
+        inputs(*AGAIN),
+    ),
+    "ArrivalState.losses_heard": Script(
+        tree,
+        inputs(
+            *OPEN,
+            *frames("n", Synced("subscriptions"), ReachableBrokers(("n",)), LOSS),
+            Opened("c"),
+            MOVING,
+        ),
+        inputs(*frames("n", REPLAY, first=4)),
+    ),
     "RelocationState.received": Script(
         tree,
         inputs(

@@ -32,6 +32,7 @@ from godwit.filters.merging import Merged, merge, merge_all, merged, simplify, w
 from godwit.filters.sets import Complement, interval, less_than, one_of
 from godwit.filters.values import Kind, Value
 from tests.property import strategies as draw
+from tests.seeds import slow
 
 EVENTS = st.lists(draw.attributes(), min_size=8, max_size=8)
 RELATED = draw.filters(max_leaves=5, names=("x", "y"), sets=draw.number_sets())
@@ -371,9 +372,9 @@ SOUND_CONJUNCTIONS = algebra._conjunctions
 @pytest.mark.parametrize(
     ("name", "faulty"),
     [
-        ("implies", some_implies_only),
+        slow("implies", some_implies_only),
         ("implies", missing_implies_only),
-        ("_Implication.holds", any_part_of_an_and_is_enough),
+        slow("_Implication.holds", any_part_of_an_and_is_enough),
         ("_exclude", two_somes_exclude),
         ("_conjunctions", first_alternative_only),
     ],

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.errors import BadEvent, SubscriptionError
@@ -79,7 +79,6 @@ def check(filters: dict[str, Filter], rows: list[Attributes], coded: bool) -> No
         assert opened.counts(columns, len(rows)).tolist() == [len(ids) for ids in expected]
 
 
-@settings(max_examples=60)
 @given(
     st.lists(draw.filters(names=NAMES), min_size=1, max_size=12),
     st.lists(draw.attributes(NAMES), min_size=1, max_size=12),
@@ -97,7 +96,6 @@ def test_many_filters_and_events_of_every_kind(seed: int) -> None:
     check(filters, [event(random_attributes(from_seed)).attributes for _ in range(400)], coded=seed % 2 == 0)
 
 
-@settings(max_examples=100)
 @given(st.lists(draw.attributes(NAMES), min_size=1, max_size=8), st.booleans())
 def test_columns_hold_what_the_slow_way_reads(rows: list[Any], coded: bool) -> None:
     batch = record_batch([event(row).attributes for row in rows], coded)
@@ -111,7 +109,6 @@ def test_columns_hold_what_the_slow_way_reads(rows: list[Any], coded: bool) -> N
                 assert isinstance(part, list | DictionaryColumn | MaskedColumn | PointColumn | TimeColumn)
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_an_index_that_changes_is_the_one_made_anew(data: st.DataObject) -> None:
     few = st.sampled_from([parse("x > 1"), parse("x > 2"), parse("x = 'a'"), parse("x IS NOT NULL")])

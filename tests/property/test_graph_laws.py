@@ -27,6 +27,7 @@ from godwit.filters.filters import some
 from godwit.filters.sets import at_least
 from tests.hash_seeds import outputs
 from tests.property.routing_network import NEWBORN_S, GraphNetwork
+from tests.seeds import slow
 
 OVERLAYS: dict[str, list[tuple[str, str]]] = {
     "pair": [("a", "b")],
@@ -294,11 +295,11 @@ class NeverSendsOnWhatIsParked(GraphRouting):
 @pytest.mark.parametrize(
     "planted",
     [
-        DropsWhatWaitedForADeadLink,
-        DoesNotPutBackInOrder,
-        TakesWhatComesTwice,
+        slow(DropsWhatWaitedForADeadLink),
+        slow(DoesNotPutBackInOrder),
+        slow(TakesWhatComesTwice),
         TrustsAnEmptyTable,
-        KeepsWhatAPastLifeWanted,
+        slow(KeepsWhatAPastLifeWanted),
         NeverSendsOnWhatIsParked,
     ],
 )

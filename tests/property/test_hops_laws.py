@@ -173,13 +173,12 @@ def check_law(
 costs = st.lists(st.sampled_from([1.0, 1.0, 2.0, 0.5]), min_size=1, max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(OVERLAYS)), costs, SCRIPTS)
 def test_spcf_delivers_what_gsf_delivers_and_what_asking_everybody_would(name, costs, script):
     check_law(OVERLAYS[name], costs, script, matcher=NaiveMatcher)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(st.sampled_from(sorted(OVERLAYS)), costs, SCRIPTS, st.sampled_from([0.01, 0.9]))
 def test_the_law_holds_with_an_index_in_every_row_and_with_bloom_filters_that_are_mostly_wrong(
     name, costs, script, rate
@@ -187,7 +186,6 @@ def test_the_law_holds_with_an_index_in_every_row_and_with_bloom_filters_that_ar
     check_law(OVERLAYS[name], costs, script, matcher_from=0, bloom_rate=rate)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10**6), costs, SCRIPTS)
 def test_the_law_holds_on_random_overlays(count, drawn, costs, script):
     check_law([(a, b) for a, b, _ in overlay_of(count, drawn, costs)], costs, script, matcher=NaiveMatcher)
@@ -206,7 +204,6 @@ def hash_of(a: str, b: str, drawn: int) -> int:
     return (int(a[1:]) * 31 + int(b[1:]) * 17 + drawn) * 2_654_435_761 % 2**32 >> 7
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(2, 12), st.integers(0, 10**6), costs)
 def test_the_way_between_two_brokers_is_the_same_in_the_trees_of_both(count, drawn, costs):
     overlay = overlay_of(count, drawn, costs)
@@ -229,7 +226,6 @@ def test_the_way_between_two_brokers_is_the_same_in_the_trees_of_both(count, dra
             assert sum(cost[frozenset(link)] for link in itertools.pairwise(path)) == length[a, b]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(2, 12), st.integers(0, 10**6), costs)
 def test_a_subscription_for_everybody_crosses_as_many_links_as_a_flood_along_a_tree(count, drawn, costs):
     for strategy in ("spcf", "gsf"):
@@ -288,7 +284,7 @@ class ForgetsTheOthersOfAContext(HopRouting):
 
 
 def refute(make: type[HopRouting] = HopRouting) -> None:
-    @settings(max_examples=2_000, deadline=None, phases=[Phase.generate])
+    @settings(max_examples=2_000, phases=[Phase.generate])
     @given(st.sampled_from(["line", "ring", "bridge"]), costs, SCRIPTS)
     def law(name, costs, script) -> None:
         check_law(OVERLAYS[name], costs, script, make, matcher=NaiveMatcher)
@@ -311,12 +307,12 @@ def test_a_planted_fault_breaks_the_law(planted: type[HopRouting]) -> None:
     refute(planted)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.sampled_from(sorted(OVERLAYS)), costs, SCRIPTS)
 def test_to_reissue_what_has_reached_a_broker_already_is_useless_and_harmless(name, costs, script):
     check_law(OVERLAYS[name], costs, script, AttractsEvenWhatIsThere, matcher=NaiveMatcher)
 
 
+@pytest.mark.slow
 def test_a_hop_that_looks_at_the_present_alone_keeps_what_is_over(monkeypatch):
     monkeypatch.setattr(Contexts, "have_matched_since", lambda self, asks, changes: self.match(asks))
     refute()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from godwit.pipeline import parquet_lists
 from godwit.pipeline.parquet_lists import ListWriter
 from godwit.pipeline.thrift import I32, ThriftError, read, varint, written
+from tests.seeds import slow
 
 TIME = pa.timestamp("us", tz="UTC")
 FLAT = {"publisher": pa.string(), "sequence": pa.int64(), "published_at": TIME}
@@ -187,12 +188,13 @@ def of_width(count: int) -> Group:
     return plain([[count - 1], [0, count - 1, 0], numbers, [0]], [f"s{n}" for n in range(count)])
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 255, 256, 257, 65_535, 65_536, 65_537, (1 << 20) + 1])
+@pytest.mark.parametrize("count", [1, 2, 3, 255, 256, 257, 65_535, 65_536, 65_537, slow((1 << 20) + 1)])
 def test_dictionaries_of_any_size(count: int, tmp_path: Path) -> None:
     check(tmp_path, [of_width(count)])
 
 
-def test_one_list_may_be_longer_than_a_page(tmp_path: Path) -> None:
+def test_one_list_may_be_longer_than_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_lists, "PAGE_ITEMS", 10_000)
     items = 3 * parquet_lists.PAGE_ITEMS + 5
     group = plain([[0], [n % 300 for n in range(items)], [1, 2]], [f"s{n}" for n in range(300)])
     check(tmp_path, [group])

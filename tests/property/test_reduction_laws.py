@@ -19,6 +19,7 @@ from godwit.broker.placements import Bundle, BundledGroups, Change, Group, RootG
 from godwit.broker.reductions import REDUCTIONS, Grouped, Outgoing, covering, merging
 from godwit.filters import FALSE, TRUE, Filter, all_of, attributes_of, between, some
 from godwit.filters.algebra import covers, intersects
+from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes
 from godwit.filters.filters import present
 from godwit.filters.sets import Interval
@@ -264,9 +265,9 @@ def _spans(*filters: Any) -> set[int]:
 class ForgetsOrphans(RootGroups):
     """Takes a covering filter back and does not think of what hung under it."""
 
-    def take_out(self, group: Group) -> list[Change]:
+    def take_out(self, group: Group, effort: Effort) -> list[Change]:
         if group.cover is not None:
-            return super().take_out(group)
+            return super().take_out(group, effort)
         self.roots.remove(group)
         return [self._told.take_back(group.id)]
 
@@ -274,15 +275,15 @@ class ForgetsOrphans(RootGroups):
 class TakesBackFirst(RootGroups):
     """Tells what hung under a filter, after that has gone."""
 
-    def take_out(self, group: Group) -> list[Change]:
-        changes = super().take_out(group)
+    def take_out(self, group: Group, effort: Effort) -> list[Change]:
+        changes = super().take_out(group, effort)
         return changes[-1:] + changes[:-1]
 
 
 class LeavesBundlesAsTheyAre(BundledGroups):
     """Does not merge anew when a filter leaves a bundle."""
 
-    def take_out(self, group: Group) -> list[Change]:
+    def take_out(self, group: Group, effort: Effort) -> list[Change]:
         bundle = self.bundle_of.pop(group.filter)
         del bundle.groups[group.filter]
         if bundle.groups:
@@ -294,8 +295,8 @@ class LeavesBundlesAsTheyAre(BundledGroups):
 class NeverTakesBack(RootGroups):
     """Leaves what a newer filter covers."""
 
-    def place(self, group: Group) -> list[Change]:
-        changes = super().place(group)
+    def place(self, group: Group, effort: Effort) -> list[Change]:
+        changes = super().place(group, effort)
         return [change for change in changes if change[1] is not None]
 
 

@@ -10,7 +10,7 @@ from itertools import chain, combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -246,7 +246,6 @@ def broken_laws(network: Network) -> list[str]:
     return [law for law, holds in laws.items() if not holds]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 3), STEPS)
 def test_the_fourth_filter_is_ordered_and_consistent_and_within_its_bounds_complete(
     count: int, steps: list[tuple[str, Any, Any]]
@@ -256,7 +255,6 @@ def test_the_fourth_filter_is_ordered_and_consistent_and_within_its_bounds_compl
     assert broken_laws(network) == []
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 3), STEPS)
 def test_what_a_full_queue_loses_is_on_record(count: int, steps: list[tuple[str, Any, Any]]) -> None:
     network = Network(count, queue_events_max=3)

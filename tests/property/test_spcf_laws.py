@@ -35,6 +35,7 @@ from godwit.filters.language import parse
 from godwit.mobility.move_messages import Flush
 from tests.hash_seeds import outputs
 from tests.property.routing_network import NEWBORN_S, GraphNetwork
+from tests.seeds import few, slow
 
 OVERLAYS: dict[str, list[tuple[str, str]]] = {
     "pair": [("a", "b")],
@@ -372,7 +373,7 @@ def test_with_too_little_room_for_what_is_under_way_the_tables_are_whole_again(o
     run_with_little_room(overlay, script)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4), 2))
 def test_long_scripts_on_a_random_overlay_hold_too(seed: int) -> None:
     random_ = random.Random(seed)
     names = [f"n{number}" for number in range(8)]
@@ -505,12 +506,12 @@ def routing_with(planted: Any) -> Callable[..., GraphRouting]:
 PLANTED = [
     AwaitsNobody,
     TrustsOldStamps,
-    NeverTakesBack,
-    IgnoresUnneeded,
+    slow(NeverTakesBack),
+    slow(IgnoresUnneeded),
     KeepsItsClass,
     SaysNotWhereClientsAre,
     MeansTheWrongOnes,
-    KeepsOldContexts,
+    slow(KeepsOldContexts),
     RemembersWhatAPastLifeWasTold,
 ]
 

@@ -84,10 +84,9 @@ def law(filters: list[Filter], rows: list[dict[str, Any]], data: st.DataObject) 
 
 
 def test_counts_are_what_the_naive_matcher_finds_while_subscriptions_change() -> None:
-    settings()(given(FILTERS, ROWS | SEVERAL, st.data())(law))()
+    settings(max_examples=settings().max_examples // 2)(given(FILTERS, ROWS | SEVERAL, st.data())(law))()
 
 
-@settings(max_examples=60)
 @given(FILTERS, ROWS | SEVERAL, st.data())
 def test_an_index_in_a_file_counts_everyone_who_has_a_filter(
     filters: list[Filter], rows: list[dict[str, Any]], data: st.DataObject
@@ -121,7 +120,7 @@ def test_a_wrong_tally_is_caught(planted: str, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(match_counter.MatchCounter, "__init__", wrong)
     with pytest.raises(AssertionError):
-        settings(phases=[Phase.generate])(given(FILTERS, ROWS | SEVERAL, st.data())(law))()
+        settings(max_examples=200, phases=[Phase.generate])(given(FILTERS, ROWS | SEVERAL, st.data())(law))()
 
 
 def test_most_of_a_real_mixture_is_tallied_and_the_rest_is_counted() -> None:

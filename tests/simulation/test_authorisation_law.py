@@ -1,20 +1,25 @@
 """The authorisation law: nothing is delivered that no right in force covers; and it catches planted faults."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from msgspec import structs
+from typer.testing import CliRunner
 
 from godwit.broker.authorisation import Authorisation
 from godwit.broker.queues import Queue
 from godwit.broker.sessions import Sessions
+from godwit.cli import main
+from godwit.simulator import random_scenarios
 from godwit.simulator.random_scenarios import STRATEGIES, drawn
 from godwit.simulator.rights_changes import LAW, RightsChanges
 from godwit.simulator.run import Simulation
-from godwit.simulator.scenario import Scenario, with_changes
+from godwit.simulator.scenario import Rights, Scenario, with_changes
 from godwit.simulator.snapshot_checker import SnapshotChecker
 from godwit.simulator.summary import Summary
+from tests.seeds import few, slow
 from tests.simulation.scenarios import AWAY, FAULTS, GRAPH, TREE
 
 SEED = 15
@@ -46,41 +51,24 @@ def run(number: int, seed: int = SEED) -> tuple[Summary, RightsChanges]:
 
 def run_with_rights(scenario: Scenario, run_seed: int, per_s: float = PER_S) -> tuple[Summary, RightsChanges]:
     """A scenario in which rights change, too."""
-    simulation, rights = simulated(unjudged(scenario), run_seed, per_s)
+    simulation, rights = simulated(scenario, run_seed, per_s)
     return simulation.run(), rights
-
-
-def unjudged(scenario: Scenario) -> Scenario:
-    """The same without the other laws: who loses a subscription is owed nothing."""
-    scenario = structs.replace(scenario, run=structs.replace(scenario.run, judge=False, leave=False))
-    if scenario.clients.walking.graph:  # it would be compared with a run in which nothing is revoked
-        walking = structs.replace(scenario.clients.walking, rule="anything")
-        scenario = structs.replace(scenario, clients=structs.replace(scenario.clients, walking=walking))
-    return scenario
 
 
 def simulated(scenario: Scenario, run_seed: int, per_s: float = PER_S) -> tuple[Simulation, RightsChanges]:
     """The same before it runs."""
+    unjudged = structs.replace(scenario.run, judge=False, leave=False)  # who loses a subscription is owed nothing
+    scenario = structs.replace(scenario, rights=Rights(changes_per_s=per_s), run=unjudged)
     simulation = Simulation(scenario, run_seed)
-    rights = RightsChanges(
-        per_s,
-        scenario.publishing_ends_s,
-        simulation.streams,
-        simulation.world,
-        simulation.network,
-        simulation.population,
-        simulation.ledger,
-        simulation.recorder,
-    )
-    rights.plan()
-    return simulation, rights
+    assert simulation.rights is not None
+    return simulation, simulation.rights
 
 
 def broken(summary: Summary) -> list[str]:
     return [violation.text for violation in summary.violations if violation.law == LAW]
 
 
-@pytest.mark.parametrize("number", range(0, len(STRATEGIES), 2))
+@pytest.mark.parametrize("number", few(range(0, len(STRATEGIES), 2), 4))
 def test_nothing_unauthorised_is_delivered_in_a_drawn_scenario(number: int) -> None:
     summary, rights = run(number)
     assert broken(summary) == [], number
@@ -110,9 +98,9 @@ def test_nothing_unauthorised_is_delivered_in_a_swarm(part: int) -> None:
         assert broken(run(number)[0]) == [], number
 
 
-@pytest.mark.parametrize("mode", ["tree relocate", "graph relocate", "tree carry"])
+@pytest.mark.parametrize("mode", ["tree relocate", slow("graph relocate"), slow("tree carry")])
 def test_restored_brokers_answer_alike_while_rights_change(mode: str) -> None:
-    simulation, _ = simulated(unjudged(MODES[mode]), SEED)
+    simulation, _ = simulated(MODES[mode], SEED)
     checker = SnapshotChecker(simulation.world, SEED, 60)
     simulation.run()
     assert checker.differences == []
@@ -175,7 +163,7 @@ def never_asks(patch: pytest.MonkeyPatch) -> None:
         keeps_what_waits,
         keeps_subscriptions,
         believes_other_brokers,
-        forgets_what_was_sent,
+        slow(forgets_what_was_sent),
         keeps_sessions_of_users_that_are_gone,
         never_asks,
     ],
@@ -184,3 +172,40 @@ def test_a_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch
     plant(monkeypatch)
     scenario = with_changes(MODES["tree relocate"], RESTLESS)
     assert any(broken(run_with_rights(scenario, seed, 8.0)[0]) for seed in range(10))
+
+
+# ---------------------------------------------------------------- in the swarm
+
+
+def with_rights(seed: int, numbers: range) -> list[int]:
+    """The numbers of a swarm's scenarios in which rights change."""
+    return [number for number in numbers if drawn(seed, number)[0].rights.is_on]
+
+
+def test_a_swarm_draws_rights_that_change_and_leaves_all_else_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {number: drawn(SEED, number) for number in range(40)}
+    assert 2 <= sum(scenario.rights.is_on for scenario, _ in before.values()) <= 16
+    monkeypatch.setattr(random_scenarios, "RIGHTS_PROBABILITY", 0.0)
+    for number, (scenario, seed) in before.items():
+        run = structs.replace(scenario.run, judge=True, leave=True) if scenario.rights.is_on else scenario.run
+        assert (structs.replace(scenario, rights=Rights(), run=run), seed) == drawn(SEED, number)
+
+
+def test_scenarios_of_a_swarm_in_which_rights_change_hold() -> None:
+    checked = 0
+    for number in with_rights(SEED, range(60)):
+        scenario, seed = drawn(SEED, number)
+        simulation = Simulation(scenario, seed)
+        assert simulation.run().violations == (), number
+        assert simulation.rights is not None
+        checked += simulation.rights.checked
+    assert checked > 100
+
+
+@pytest.mark.parametrize("plant", [keeps_what_waits, keeps_subscriptions])
+def test_a_swarm_catches_a_planted_fault_of_rights(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    monkeypatch.setattr(random_scenarios, "RIGHTS_PROBABILITY", 1.0)  # quicker than many runs in which none change
+    shown = CliRunner().invoke(main.app, ["simulate", "--swarm", "40", "--seed", str(SEED)])
+    assert shown.exit_code == 1
+    assert json.loads(shown.stdout)["broken"]["violations"][0]["law"] == LAW

@@ -12,11 +12,12 @@ import pytest
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import with_changes
 from godwit.trace import read
+from tests.seeds import slow
 from tests.simulation.scenarios import ALL_FAULTS, AWAY, CHURN, GRAPH, TREE, outcome
 
 CALL = "from godwit.cli.main import app; app()"
 WALL_TIMES = {"wall_s", "messages_per_second"}
-SHORTER = ["--set", "run.duration_s=6", "--set", "faults.until_s=9"]
+SHORTER = ["--set", "run.duration_s=3", "--set", "faults.until_s=6"]
 
 
 def written(folder: Path, hash_seed: str, *words: str) -> tuple[bytes, bytes, dict[str, Any]]:
@@ -32,7 +33,7 @@ def written(folder: Path, hash_seed: str, *words: str) -> tuple[bytes, bytes, di
     return (folder / "trace.parquet").read_bytes(), (folder / "scenario.json").read_bytes(), summary
 
 
-@pytest.mark.parametrize("name", ["storm", "mesh"])
+@pytest.mark.parametrize("name", ["storm", slow("mesh")])
 def test_two_processes_that_hash_differently_write_the_same_trace(name: str, tmp_path: Path) -> None:
     one = written(tmp_path / "one", "1", name, "--seed", "7")
     other = written(tmp_path / "other", "4242", name, "--seed", "7")
@@ -41,6 +42,7 @@ def test_two_processes_that_hash_differently_write_the_same_trace(name: str, tmp
     assert {"published", "delivered", "crashed", "restarted", "link_down", "handled"} <= kinds
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_trace(tmp_path: Path) -> None:
     one = written(tmp_path / "one", "0", "storm", "--seed", "5")
     other = written(tmp_path / "other", "0", "storm", "--seed", "6")

@@ -7,7 +7,7 @@ import pytest
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.trace import Record
-from tests.seeds import few
+from tests.seeds import diagonal, few
 from tests.simulation.scenarios import (
     ALL_FAULTS,
     AWAY,
@@ -34,8 +34,7 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("seed", few((1, 2), 1))
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("family", "fault"), diagonal(FAMILIES, FAULTS))
 def test_the_law_holds_under_one_fault(family: str, fault: str, seed: int) -> None:
     scenario = with_changes(FAMILIES[family], [*FAULTS[fault], *CHURN, *AWAY, *SETTLE])
     summary = outcome(scenario, seed)
@@ -43,7 +42,7 @@ def test_the_law_holds_under_one_fault(family: str, fault: str, seed: int) -> No
     assert summary.owed > 20, "nothing to judge"
 
 
-@pytest.mark.parametrize("seed", few((1, 2, 3, 4), 2))
+@pytest.mark.parametrize("seed", few((1, 2, 3, 4), 1))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_law_holds_under_all_faults_at_once(family: str, seed: int) -> None:
     scenario = with_changes(FAMILIES[family], [*ALL_FAULTS, *CHURN, *AWAY, *SETTLE])
@@ -81,14 +80,15 @@ def named_as_dead(simulation: Simulation, records: Records) -> set[tuple[str, tu
     return found
 
 
+@pytest.mark.parametrize("seeds", few([(1, 2), (3, 4)], 1))
 @pytest.mark.parametrize(
     "scenario",
     [with_changes(TREE, [*BUSY, *LOST_DISK]), with_changes(GRAPH, [*BUSY, *LOST_DISK])],
     ids=["tree", "graph"],
 )
-def test_what_a_lost_disk_takes_is_what_the_trace_says_has_died(scenario: Scenario) -> None:
+def test_what_a_lost_disk_takes_is_what_the_trace_says_has_died(scenario: Scenario, seeds: tuple[int, ...]) -> None:
     missing_in_all = 0
-    for seed in (1, 2, 3, 4):
+    for seed in seeds:
         records = Records()
         simulation = Simulation(scenario, seed, records)
         summary = simulation.run()

@@ -3,6 +3,7 @@
 The last is as much a test of the checkers: what the naive mode breaks they must count.
 """
 
+from itertools import count, islice
 from random import Random
 
 import pytest
@@ -16,6 +17,7 @@ from godwit.simulator.run import Simulation, run
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.summary import Summary
 from tests.seeds import few
+from tests.simulation.rightless import without_rights
 from tests.simulation.scenarios import ALL_FAULTS, TREE
 
 WAYS = ("relocate", "ask", "named", "carry", "explicit", "naive")
@@ -77,17 +79,17 @@ def test_clients_that_have_nothing_but_their_names_lose_nothing_publishing_or_su
     assert counted(summary) == {"complete": True, "unique": True, "ordered": True}
 
 
-@pytest.mark.parametrize("nth", few(range(8), 2))
+@pytest.mark.parametrize("nth", few(range(8), 1))
 def test_in_swarm_scenarios_that_roam_every_mode_keeps_what_it_promises(nth):
-    number = [number for number in range(90) if takes_modes(drawn(SEED, number)[0])][nth]
+    number = next(islice((number for number in count() if takes_modes(drawn(SEED, number)[0])), nth, None))
     scenario, seed = drawn(SEED, number)
     for mode in WAYS:
-        summary = run(with_mode(scenario, mode, Random(number)), seed)
+        summary = run(with_mode(without_rights(scenario), mode, Random(number)), seed)
         assert summary.violations == (), (mode, number)
 
 
 def test_the_swarm_draws_the_complete_modes_and_leaves_all_else_as_it_was():
-    modes = {drawn(SEED, number)[0].clients.roaming.subscriber_mode for number in range(120)}
+    modes = {drawn(SEED, number)[0].clients.roaming.subscriber_mode for number in range(20)}
     assert modes == {"relocate", "ask", "carry"}
 
 

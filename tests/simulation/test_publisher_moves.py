@@ -7,9 +7,9 @@ import pytest
 from godwit.broker.effects import Effect
 from godwit.mobility.publisher_presence import PublisherPresence
 from godwit.simulator import named
-from godwit.simulator.run import Simulation, run
+from godwit.simulator.run import run
 from godwit.simulator.scenario import Scenario, with_changes
-from tests.seeds import few
+from tests.seeds import diagonal, few
 from tests.simulation.scenarios import AWAY, TREE, laws_broken
 
 MODES = ("standard", "prefetching", "proxy", "delayed", "prefetching+delayed")
@@ -41,8 +41,7 @@ def scenario(mode: str, *changes: str) -> Scenario:
 
 @pytest.mark.parametrize("seed", few((1, 2), 1))
 @pytest.mark.parametrize("advertisements", ["required", "optional"])
-@pytest.mark.parametrize("faults", FAULTS)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "faults"), diagonal(MODES, FAULTS))
 def test_what_is_published_once_the_tree_stands_comes_once_and_in_order(mode, faults, advertisements, seed):
     summary = run(scenario(mode, *FAULTS[faults], f"routing.advertisements={advertisements}"), seed)
     assert summary.violations == ()
@@ -60,10 +59,9 @@ def test_publishers_and_subscribers_may_move_at_once(mode, seed):
 
 
 def test_wrong_predictions_cost_messages_and_nothing_else():
-    right = run(scenario("prefetching", "routing.advertisements=required"), 2)
-    wrong = run(
-        scenario("prefetching", "routing.advertisements=required", "clients.roaming.publishers.wrong_rate=1"), 2
-    )
+    predicted = scenario("prefetching", "routing.advertisements=required", "run.duration_s=8")
+    right = run(predicted, 2)
+    wrong = run(with_changes(predicted, ["clients.roaming.publishers.wrong_rate=1"]), 2)
     assert right.violations == wrong.violations == ()
     assert wrong.messages["WithdrawPrefetch"] > right.messages.get("WithdrawPrefetch", 0)
     assert sum(wrong.messages.values()) > sum(right.messages.values())
@@ -83,8 +81,7 @@ NO_TREE_NEEDED = {
 }
 
 
-@pytest.mark.parametrize("family", NO_TREE_NEEDED)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "family"), diagonal(MODES, NO_TREE_NEEDED))
 def test_a_publisher_that_overtakes_itself_loses_what_it_overtook_on_record(mode, family):
     """An event waits at a broken link, its publisher goes on to the other side, and the next event comes first."""
     roam = f"clients.roaming={{who='all', per_s=3, away_s=1, publisher_mode='{mode}'}}"
@@ -155,9 +152,8 @@ def test_a_planted_fault_is_seen(plant, mode, law, monkeypatch):
 
 
 def test_standard_is_seen_to_lose_what_is_published_before_the_tree_stands():
-    found = scenario("standard", "routing.advertisements=required", "clients.publish_per_s=20")
-    simulation = Simulation(found, 1)
-    lost_or_late = simulation.run()
+    found = scenario("standard", "routing.advertisements=required", "clients.publish_per_s=20", "run.duration_s=8")
+    lost_or_late = run(found, 1)
     stays = run(with_changes(found, ["clients.roaming.per_s=0"]), 1)
     assert lost_or_late.allowed > 5 * stays.allowed  # may come or not
     assert lost_or_late.violations == stays.violations == ()

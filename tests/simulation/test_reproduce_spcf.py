@@ -29,6 +29,7 @@ from godwit.reproduce.spcf.routing_net import STRATEGIES, net_of, spanning_tree
 from godwit.reproduce.spcf.scale import Scale
 from godwit.reproduce.spcf.workload import Locality, Workload, WorkloadSize
 from godwit.simulator.topologies import is_tree
+from tests.seeds import slow
 
 SMALL = WorkloadSize(brokers=8, degree=3, clients=24, subscriptions=4)
 ALL = tuple(STRATEGIES)
@@ -98,7 +99,7 @@ def test_asf_runs_on_a_spanning_tree_of_the_overlay() -> None:
     assert all(frozenset((link.a, link.b)) in links for link in tree.links)
 
 
-@pytest.mark.parametrize("matcher", ["plain", "index"])
+@pytest.mark.parametrize("matcher", ["plain", slow("index")])
 @pytest.mark.parametrize("asks", ["subscriptions", "publications", "both"])
 def test_every_strategy_delivers_what_brute_force_delivers(asks: Any, matcher: str) -> None:
     workload = Workload(SMALL, 5, content=0.6, context=0.4, asks=asks)
@@ -132,9 +133,9 @@ def test_counts_are_the_same_each_time_and_have_the_papers_form() -> None:
         plan = ForwardingPlan(
             size=SMALL,
             context=(0.125, 0.5, 1.0),
-            messages=24,
+            messages=12,
             rounds=1,
-            strategies=ALL,
+            strategies=("GSF", "SPCF"),
             matcher="plain",
             asks="subscriptions",
             scenario="content",

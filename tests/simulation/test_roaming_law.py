@@ -7,7 +7,7 @@ from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, named, with_changes
-from tests.seeds import few
+from tests.seeds import diagonal, few
 from tests.simulation.scenarios import ALL_FAULTS, AWAY, CHURN, FAULTS, GRAPH, TREE, outcome
 
 ROAMING = ["clients.roaming={who='all', per_s=2, away_s=0.5}", "run.settle_s=180"]
@@ -22,8 +22,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("family", "fault"), diagonal(FAMILIES, FAULTS))
 def test_the_law_holds_under_one_fault_while_clients_roam(family: str, fault: str) -> None:
     scenario = with_changes(FAMILIES[family], [*FAULTS[fault], *CHURN, *AWAY])
     summary = outcome(scenario, 1)

@@ -15,6 +15,7 @@ from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario
 from godwit.simulator.snapshot_checker import SnapshotChecker
 from tests.property.part_scripts import IN_NETWORKS
+from tests.seeds import few, slow
 from tests.simulation.snapshot_scenarios import SCENARIOS
 from tests.simulation.transcripts_of_brokers import is_told_apart, recorded, said, state_fields, without
 
@@ -29,7 +30,7 @@ def checked(scenario: Scenario, seed: int, **options: Any) -> SnapshotChecker:
     return checker
 
 
-@pytest.mark.parametrize("number", range(0, len(STRATEGIES), 2))
+@pytest.mark.parametrize("number", few(range(0, len(STRATEGIES), 2), 2))
 def test_restored_brokers_answer_alike_in_drawn_scenarios(number: int) -> None:
     checker = checked(*drawn(SEED, number))
     assert checker.differences == []
@@ -44,7 +45,10 @@ def test_restored_brokers_answer_alike_in_many_drawn_scenarios(seed: int) -> Non
         assert checked(*drawn(seed, number)).differences == [], f"swarm {seed}, number {number}"
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+MORE = {"flooding", "simple", "identity", "mode explicit", "mode naive"}  # their parts are in others, too
+
+
+@pytest.mark.parametrize("name", [slow(name) if name in MORE else name for name in SCENARIOS])
 def test_restored_brokers_answer_alike_in_every_family_and_mode_under_faults(name: str) -> None:
     checker = checked(*SCENARIOS[name])
     assert checker.differences == []

@@ -69,7 +69,7 @@ def drawn(seed: int) -> Scenario:
     return with_changes(CITY, changes)
 
 
-@pytest.mark.parametrize("seed", few(range(12), 4))
+@pytest.mark.parametrize("seed", few((1, 2, 0, *range(3, 12)), 2))
 def test_walkers_get_what_flooding_would_have_brought_them(seed: int) -> None:
     scenario = drawn(seed)
     assert twin_of(scenario) is not None  # each run compares itself with it
@@ -94,7 +94,7 @@ def epochs(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     return found
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", few(range(2), 1))
 @pytest.mark.parametrize("reduction", ["flooding", "covering"])
 def test_each_epoch_has_its_events_reckoned_by_hand(reduction: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a twin: an event comes iff the walker is where it is when it arrives at the border. [rebeca Fig. 4]"""
@@ -148,6 +148,7 @@ FAST = with_changes(
 )
 
 
+@pytest.mark.slow
 def test_the_papers_rule_is_one_step_short_now_and_then() -> None:
     assert losses(with_changes(FAST, ["clients.walking.rule=paper"]), range(1)) > 0
     _, summary = ran(FAST, 0)
@@ -182,7 +183,7 @@ def test_who_breaks_the_bound_may_miss_events_and_nothing_else_happens(monkeypat
 
 
 def test_brokers_find_out_how_long_walkers_stay() -> None:
-    simulation, summary = ran(with_changes(CITY, ["clients.walking.declared=false", "run.duration_s=12"]), 2)
+    simulation, summary = ran(with_changes(CITY, ["clients.walking.declared=false", "run.duration_s=6"]), 2)
     assert summary.violations == ()
     sessions = [session for name in simulation.overlay.brokers for session in simulation.broker(name).sessions]
     assert sessions == []  # everyone has left

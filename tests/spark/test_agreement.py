@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NAMES = ("x", "X", "a.b/c d", "day", "`q`")
 """Case, dots, slashes, blanks, backticks, and one that the table has for itself."""
 EVENTS, FILTERS = 40, 24
-EXAMPLES = 3
+EXAMPLES = 5  # for a hundred of the profile
 
 
 def ints() -> st.SearchStrategy[Any]:

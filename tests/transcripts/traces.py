@@ -14,6 +14,7 @@ from godwit.simulator.random_scenarios import drawn
 from godwit.simulator.run import run
 from godwit.simulator.scenario import Scenario, named, with_changes
 from godwit.trace import Record
+from tests.simulation.rightless import without_rights
 from tests.transcripts.comparing import Renames
 
 __all__ = ["QUICK", "RUNS", "Hash", "traced", "written"]
@@ -92,7 +93,8 @@ QUICK = (
 
 def _scenario(name: str) -> tuple[Scenario, int]:
     if name.startswith("swarm "):
-        return drawn(SWARM_SEED, int(name.removeprefix("swarm ")))
+        scenario, seed = drawn(SWARM_SEED, int(name.removeprefix("swarm ")))
+        return without_rights(scenario), seed
     if name == "adhoc again":
         return with_changes(named("adhoc"), SMALLER["adhoc"]), SEED + 1
     base, changes = MODES.get(name, (name, []))

@@ -158,7 +158,9 @@ def kinds_used(text: str) -> set[str]:
 
 
 def test_every_record_that_is_made_is_of_a_known_kind() -> None:
-    used = {kind: module.name for module in modules() for kind in kinds_used(module.text)}
+    makers = [module for module in modules() if "ecord(" in module.text]  # to read every module takes seconds
+    used = {kind: module.name for module in makers for kind in kinds_used(module.text)}
+    assert used
     assert {kind: name for kind, name in used.items() if kind not in KINDS} == {}
 
 

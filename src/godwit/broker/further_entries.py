@@ -20,6 +20,7 @@ import msgspec
 from godwit.broker.messages import EntryId, NodeId
 from godwit.broker.routing import Answer, Demand
 from godwit.broker.state_types import AnyState
+from godwit.filters.effort import Effort
 from godwit.filters.filters import Filter
 from godwit.matching.matcher import Matcher
 
@@ -45,7 +46,7 @@ class TreeTables(Protocol):
     def matcher(self) -> Matcher:
         """The filters by which events find their way."""
 
-    def concerns(self, filter: Filter, neighbour: NodeId) -> bool:
+    def concerns(self, filter: Filter, neighbour: NodeId, effort: Effort | None = None) -> bool:
         """Whether `neighbour` has advertised anything that this filter may want."""
 
     def local_filter(self, id: EntryId) -> Filter | None:
@@ -84,7 +85,7 @@ class FurtherEntries(Protocol):
     def remove(self, id: EntryId, source: NodeId) -> list[Answer]:
         """An entry of a client here or of a neighbour is over."""
 
-    def on_advertised(self, neighbour: NodeId) -> list[Answer]:
+    def on_advertised(self, neighbour: NodeId, effort: Effort) -> list[Answer]:
         """A neighbour advertises more, or less."""
 
     def on_new_neighbour(self, neighbour: NodeId) -> list[Answer]:
@@ -139,7 +140,7 @@ class NoFurtherEntries:
     def remove(self, id: EntryId, source: NodeId) -> list[Answer]:
         return []
 
-    def on_advertised(self, neighbour: NodeId) -> list[Answer]:
+    def on_advertised(self, neighbour: NodeId, effort: Effort) -> list[Answer]:
         return []
 
     def on_new_neighbour(self, neighbour: NodeId) -> list[Answer]:

@@ -29,10 +29,10 @@ from msgspec import structs
 
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, Trace
-from godwit.broker.gossip_messages import Fact, GossipUpdate, GroupMember, RetainedEvent, SessionLocation
+from godwit.broker.gossip_messages import Fact, GossipUpdate, GroupMember, LostInputs, RetainedEvent, SessionLocation
 from godwit.broker.host import Host
 from godwit.broker.links import Link
-from godwit.broker.message_checks import check_event, is_whole, shown
+from godwit.broker.message_checks import check_event, is_number, is_whole, shown
 from godwit.broker.messages import NodeId
 from godwit.broker.queues import event_size
 from godwit.errors import PeerFault
@@ -40,6 +40,7 @@ from godwit.trace import Record
 
 __all__ = [
     "GROUPS",
+    "LOSSES",
     "RETAINED",
     "WHEREABOUTS",
     "Gossip",
@@ -51,15 +52,16 @@ __all__ = [
     "stamp_of",
 ]
 
-WHEREABOUTS, RETAINED, GROUPS = "whereabouts", "retained", "groups"
+WHEREABOUTS, RETAINED, GROUPS, LOSSES = "whereabouts", "retained", "groups", "losses"
 TABLES: dict[str, tuple[type, int]] = {
     WHEREABOUTS: (SessionLocation, 1),
     RETAINED: (RetainedEvent, 1),
     GROUPS: (GroupMember, 5),
+    LOSSES: (LostInputs, 1),
 }
 """By table, what its values are and of how many parts its keys."""
 
-Value = SessionLocation | RetainedEvent | GroupMember
+Value = SessionLocation | RetainedEvent | GroupMember | LostInputs
 Key = tuple[str, tuple[str, ...]]
 """A table, and the key in it."""
 
@@ -342,7 +344,13 @@ def _check_kept(value: RetainedEvent) -> None:
     check_event(value.event)
 
 
+def _check_lost_inputs(value: LostInputs) -> None:
+    if not is_number(value.since) or value.since < 0:
+        raise PeerFault(f"{shown(value)}: inputs are lost since a time, or since 0")
+
+
 CHECKS: dict[type, Callable[[Any], None]] = {
     SessionLocation: _check_dwelling,
     RetainedEvent: _check_kept,
+    LostInputs: _check_lost_inputs,
 }

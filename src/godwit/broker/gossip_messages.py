@@ -5,7 +5,7 @@ import msgspec
 from godwit.broker.messages import NodeId
 from godwit.filters.events import Event
 
-__all__ = ["Fact", "GossipUpdate", "GroupMember", "RetainedEvent", "SessionLocation"]
+__all__ = ["Fact", "GossipUpdate", "GroupMember", "LostInputs", "RetainedEvent", "SessionLocation"]
 
 
 class SessionLocation(msgspec.Struct, frozen=True, tag=True):
@@ -28,6 +28,12 @@ class GroupMember(msgspec.Struct, frozen=True, tag=True):
     attached: bool
 
 
+class LostInputs(msgspec.Struct, frozen=True, tag=True):
+    """Table `losses`: a broker has lost its last inputs, and with them events that were on their way through it."""
+
+    since: float  # of what it acknowledged after this time some may be lost; 0: not known since when
+
+
 class Fact(msgspec.Struct, frozen=True):
     """One entry of a table. Of two with one key the one with the higher (`stamp`, `by`) is true."""
 
@@ -35,7 +41,7 @@ class Fact(msgspec.Struct, frozen=True):
     key: tuple[str, ...]
     stamp: int  # mostly microseconds by the clock of `by`, and higher than all that it knew of this key
     by: NodeId
-    value: SessionLocation | RetainedEvent | GroupMember | None  # None: there is none any more
+    value: SessionLocation | RetainedEvent | GroupMember | LostInputs | None  # None: there is none any more
 
 
 class GossipUpdate(msgspec.Struct, frozen=True, tag=True):

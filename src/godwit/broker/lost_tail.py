@@ -11,11 +11,17 @@ The driver says that the tail is lost (`TailLost`), when its disk tells; or a ne
 that knows more than its session is told so without others: it may err, or lie, and only its session is concerned
 (`sessions.py`).
 
+Events that were only on their way through this broker are lost with the tail, too, and their senders have forgotten
+them. Any client in the network may have missed one. So all brokers are told of the loss, by a table that they share
+(`gossip.py`), and each lets the next receipt of its sessions say so (`heard_losses.py`).
+
 *Rules.*
 1. A new life has a number above all before: at least the time in milliseconds.
 2. All links and connections are closed, so that nothing of the past life is under way on them. Sessions stay, under
    other names: no client's numbers count in them.
-3. Each session's receipts say since when something may be lost (`Receipt.lost_since`), until one of them has come.
+3. Each session's receipts say since when something may be lost (`Receipt.lost_since`), until one of them has come:
+   here, and at every broker that hears of the loss. A session that moves meanwhile takes it along. It says so once for
+   each loss, and one that begins afterwards says nothing.
 4. A neighbour's word begins a life once in `LIVES_GAP_S` at most. Until then its link is closed, and tried again.
 """
 
@@ -23,6 +29,8 @@ from typing import Any
 
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Close, Effect, TailLost, Tell, Trace
+from godwit.broker.gossip import LOSSES, Gossip
+from godwit.broker.gossip_messages import Fact, LostInputs
 from godwit.broker.host import Host
 from godwit.broker.links import Link
 from godwit.broker.messages import Bye, Message, NodeId
@@ -35,15 +43,22 @@ LIVES_GAP_S = 10.0
 
 
 class LostTail:
-    """The component that begins another life. It has no state of its own."""
+    """The component that begins another life, and hears of those of others. It has no state of its own."""
 
     label = "lost_tail"
     host: Host
 
+    def __init__(self, gossip: Gossip) -> None:
+        self._gossip = gossip
+
     def join(self, host: Host) -> Handlers:
         """Hear of it from the driver, and from links."""
         self.host = host
-        return Handlers(inputs={TailLost: self.on_tail_lost}, on_peer_knows_more=self.on_peer_knows_more)
+        return Handlers(
+            inputs={TailLost: self.on_tail_lost},
+            facts={LOSSES: self.on_fact},
+            on_peer_knows_more=self.on_peer_knows_more,
+        )
 
     def snapshot(self) -> None:
         """There is nothing to keep."""
@@ -64,6 +79,11 @@ class LostTail:
             return effects
         return self._begin_life(max(now_ms, knows + 1, host.incarnation + 1), 0.0, link.peer, now)
 
+    def on_fact(self, fact: Fact, effects: list[Effect], now: float) -> None:
+        """Another broker has lost its last inputs."""
+        if isinstance(fact.value, LostInputs) and fact.key != (self.host.name,):
+            self.host.sessions.losses.hear(fact.value.since)
+
     def _begin_life(self, incarnation: int, since: float, by: NodeId, now: float) -> list[Effect]:
         host = self.host
         detail = f"by what {by} knows" if by else "by the disk"
@@ -81,7 +101,11 @@ class LostTail:
                 host.carry_out(host.routing.on_peer_down(peer, now), effects, now)
         host.sessions.incarnation = incarnation
         for session in host.sessions:
-            session.name, session.lost_since = host.sessions.new_name(), since
+            session.name = host.sessions.new_name()
+        host.sessions.losses.hear(since)
+        reason = self._gossip.put(LOSSES, (host.name,), LostInputs(since), now)
+        if reason is not None:
+            effects.append(Trace(Record("lost", detail=reason)))
         host.carry_out(host.routing.begin_life(incarnation, undelivered, now), effects, now)
         for peer, messages in undelivered.items():
             for message in messages:

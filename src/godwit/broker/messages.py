@@ -370,8 +370,8 @@ class Receipt(msgspec.Struct, frozen=True):
     lost_more: int = 0  # so many more than `lost` has room for
     session_lost: bool = False  # the broker has forgotten the session: what came since `received` is gone
     number: int = 0  # receipts of a session count 1, 2, 3, …
-    lost_since: float | None = None  # the broker lost its last inputs: of what was acknowledged after this time some
-    # may be lost; 0: not known since when; None: nothing of that kind
+    lost_since: float | None = None  # this broker or another lost its last inputs: of what was acknowledged after this
+    # time some may be lost; 0: not known since when; None: nothing of that kind
 
 
 class SessionState(msgspec.Struct, frozen=True):
@@ -401,6 +401,7 @@ class SessionState(msgspec.Struct, frozen=True):
     notes: dict[str, bytes] = {}
     linger_s: float | None = None
     named: bool = False  # its client brings its name alone: brokers tell each other where the session is
+    lost_since: float | None = None  # what its next receipt must say of losses
 
 
 class QueuedEvent(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ loses a filter is merged again.
 
 *Effort.* To place a group takes at most `PLACING_EFFORT_MAX` steps, and so does whatever must be placed again when one
 goes, all together. After that a filter is told although another may cover it: the neighbour knows more than it must.
+Many groups that are placed because of one message share a number of steps (`share_of`).
 
 *Rules.* Those of `reductions.py`. *Paper.* [rebeca §2.2]; [pubmob Fig. 2 l.6-9, Fig. 3 l.6-9] does covering with a flag
 `sent` in outAds and outSubs. *Symbols.* (s, n, true) ∈ outSubs: a root. (s, n, false): a group under a cover.
@@ -54,6 +55,7 @@ __all__ = [
     "RootGroups",
     "ToldFilters",
     "covers",
+    "share_of",
 ]
 
 REMEMBERED_WEIGHT_MAX = 262_144  # literals, of all pairs of filters whose answer is remembered
@@ -75,6 +77,11 @@ _covered: Answers[bool] = Answers(algebra.covers, REMEMBERED_WEIGHT_MAX)
 def covers(f: Filter, g: Filter, effort: Effort) -> bool:
     """Whether `f` covers `g`; remembered, because brokers ask the same again and again. No, when the effort is over."""
     return not effort.is_over and _covered.ask(f, g, effort)
+
+
+def share_of(common: Effort | None) -> Effort:
+    """The effort for one group: of its own, or what is left of a common one, if that is less."""
+    return Effort(PLACING_EFFORT_MAX if common is None else max(0, min(PLACING_EFFORT_MAX, common.left)))
 
 
 # ------------------------------------------------------------ what is written down
@@ -188,10 +195,10 @@ class Placement(Protocol):
     `groups` is a view of all that have entries: a group is in it when it is placed, and no longer when it is taken out.
     """
 
-    def place(self, group: Group) -> list[Change]:
+    def place(self, group: Group, effort: Effort) -> list[Change]:
         """The changes for a group that is new."""
 
-    def take_out(self, group: Group) -> list[Change]:
+    def take_out(self, group: Group, effort: Effort) -> list[Change]:
         """The changes for a group whose last entry has gone."""
 
     def snapshot(self, entries: dict[str, Any]) -> AnyState:
@@ -217,10 +224,10 @@ class EachGroup:
     def __init__(self, told: ToldFilters, groups: GroupsByFilter, excess_max: float) -> None:
         self._told = told
 
-    def place(self, group: Group) -> list[Change]:
+    def place(self, group: Group, effort: Effort) -> list[Change]:
         return [self._told.tell(group.id, group.filter)]
 
-    def take_out(self, group: Group) -> list[Change]:
+    def take_out(self, group: Group, effort: Effort) -> list[Change]:
         return [self._told.take_back(group.id)]
 
     def snapshot(self, entries: dict[str, Any]) -> IdentityState:
@@ -238,10 +245,7 @@ class RootGroups:
         self._groups = groups
         self.roots: CoveringIndex[Group] = CoveringIndex()
 
-    def place(self, group: Group) -> list[Change]:
-        return self._place(group, Effort(PLACING_EFFORT_MAX))
-
-    def _place(self, group: Group, effort: Effort) -> list[Change]:
+    def place(self, group: Group, effort: Effort) -> list[Change]:
         candidates = self.roots.that_may_cover(group, effort)
         cover = next((root for root in candidates if covers(root.filter, group.filter, effort)), None)
         if cover is not None:  # l.6-7: (s, n, false)
@@ -260,7 +264,7 @@ class RootGroups:
             changes.append(self._told.take_back(root.id))
         return changes
 
-    def take_out(self, group: Group) -> list[Change]:
+    def take_out(self, group: Group, effort: Effort) -> list[Change]:
         orphans = [self._groups[filter] for filter in group.under]
         if group.cover is not None:  # it was not told: what hangs under it moves up
             under = self._groups[group.cover].under
@@ -271,9 +275,8 @@ class RootGroups:
             return []
         self.roots.remove(group)
         changes: list[Change] = []
-        effort = Effort(PLACING_EFFORT_MAX)
         for orphan in orphans:  # told before their cover goes, so that no event falls between
-            changes += self._place(orphan, effort)
+            changes += self.place(orphan, effort)
         changes.append(self._told.take_back(group.id))
         return changes
 
@@ -309,10 +312,7 @@ class BundledGroups:
         self.bundles: dict[EntryId, Bundle] = {}
         self.bundle_of: dict[Filter, Bundle] = {}
 
-    def place(self, group: Group) -> list[Change]:
-        return self._place(group, Effort(PLACING_EFFORT_MAX))
-
-    def _place(self, group: Group, effort: Effort) -> list[Change]:
+    def place(self, group: Group, effort: Effort) -> list[Change]:
         tried, lacking = 0, ~group.signs.has
         for bundle in self.bundles.values():
             if not effort.spend(1):
@@ -371,17 +371,16 @@ class BundledGroups:
     def _describe(bundle: Bundle, filter: Filter) -> None:
         bundle.filter, bundle.attributes, bundle.signs = filter, frozenset(attributes_of(filter)), signs_of(filter)
 
-    def take_out(self, group: Group) -> list[Change]:
+    def take_out(self, group: Group, effort: Effort) -> list[Change]:
         bundle = self.bundle_of.pop(group.filter)
         del bundle.groups[group.filter]
         rest = list(bundle.groups.values())
         del self.bundles[bundle.id]
         changes: list[Change] = []
-        effort = Effort(PLACING_EFFORT_MAX)
         for other in rest:  # merged again, and told before the old bundle goes
             if other.id == bundle.id:
                 other.id = self._told.new_id()
-            changes += self._place(other, effort)
+            changes += self.place(other, effort)
         changes.append(self._told.take_back(bundle.id))
         return changes
 

@@ -25,7 +25,7 @@ decides which groups are told.
 *Symbols.* outAds, outSubs: the two `Outgoing` of each neighbour.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -42,6 +42,7 @@ from godwit.broker.placements import (
     MakePlacement,
     RootGroups,
     ToldFilters,
+    share_of,
 )
 from godwit.broker.state_types import AnyState
 from godwit.filters import algebra
@@ -101,16 +102,19 @@ class SimpleState(msgspec.Struct, frozen=True, tag=True):
 
 
 class Outgoing(Protocol):
-    """What one neighbour is told of the entries that concern it. Keys name entries here, ids name them there."""
+    """What one neighbour is told of the entries that concern it. Keys name entries here, ids name them there.
+
+    `effort` pays for what is done because of one message. When it is over, a filter is told as it is.
+    """
 
     @property
     def told(self) -> Mapping[EntryId, Filter]:
         """What it has been told, and by which id."""
 
-    def add(self, key: Hashable, id: EntryId, filter: Filter) -> list[Change]:
+    def add(self, key: Hashable, id: EntryId, filter: Filter, effort: Effort | None = None) -> list[Change]:
         """An entry concerns this neighbour, or one that does has another filter now."""
 
-    def remove(self, key: Hashable) -> list[Change]:
+    def remove(self, key: Hashable, effort: Effort | None = None) -> list[Change]:
         """The entry, if it was here, concerns this neighbour no longer."""
 
     def keys(self) -> Iterable[Hashable]:
@@ -129,10 +133,10 @@ class Nothing:
     def __init__(self, name: str, excess_max: float = 0.0) -> None:
         self.told: Mapping[EntryId, Filter] = {}
 
-    def add(self, key: Hashable, id: EntryId, filter: Filter) -> list[Change]:
+    def add(self, key: Hashable, id: EntryId, filter: Filter, effort: Effort | None = None) -> list[Change]:
         return []
 
-    def remove(self, key: Hashable) -> list[Change]:
+    def remove(self, key: Hashable, effort: Effort | None = None) -> list[Change]:
         return []
 
     def keys(self) -> Iterable[Hashable]:
@@ -156,7 +160,7 @@ class Simple:
     def told(self) -> Mapping[EntryId, Filter]:
         return self._told.filters
 
-    def add(self, key: Hashable, id: EntryId, filter: Filter) -> list[Change]:
+    def add(self, key: Hashable, id: EntryId, filter: Filter, effort: Effort | None = None) -> list[Change]:
         mine = self._ids.get(key)
         if mine is None:
             while id in self.told:  # two neighbours, or a client and a neighbour, use one name
@@ -166,7 +170,7 @@ class Simple:
             return []
         return [self._told.tell(mine, filter)]
 
-    def remove(self, key: Hashable) -> list[Change]:
+    def remove(self, key: Hashable, effort: Effort | None = None) -> list[Change]:
         id = self._ids.pop(key, None)
         return [] if id is None else [self._told.take_back(id)]
 
@@ -197,7 +201,7 @@ class Grouped:
     def told(self) -> Mapping[EntryId, Filter]:
         return self._told.filters
 
-    def add(self, key: Hashable, id: EntryId, filter: Filter) -> list[Change]:
+    def add(self, key: Hashable, id: EntryId, filter: Filter, effort: Effort | None = None) -> list[Change]:
         before = self._filter_of.get(key)
         if before == filter:
             return []
@@ -206,25 +210,34 @@ class Grouped:
         group = self._groups.get(filter)
         if group is None:
             group = self._groups[filter] = Group(filter, self._told.new_id())
-            changes = self.placement.place(group)
+            changes = self._placed(self.placement.place, group, effort)
         group.members += 1
-        return changes if before is None else changes + self._left(before)
+        return changes if before is None else changes + self._left(before, effort)
 
-    def remove(self, key: Hashable) -> list[Change]:
+    def remove(self, key: Hashable, effort: Effort | None = None) -> list[Change]:
         filter = self._filter_of.pop(key, None)
-        return [] if filter is None else self._left(filter)
+        return [] if filter is None else self._left(filter, effort)
 
     def keys(self) -> Iterable[Hashable]:
         return self._filter_of.keys()
 
-    def _left(self, filter: Filter) -> list[Change]:
+    def _left(self, filter: Filter, effort: Effort | None) -> list[Change]:
         """An entry with this filter has gone."""
         group = self._groups[filter]
         group.members -= 1
         if group.members:
             return []
         del self._groups[filter]
-        return self.placement.take_out(group)
+        return self._placed(self.placement.take_out, group, effort)
+
+    @staticmethod
+    def _placed(place: Callable[[Group, Effort], list[Change]], group: Group, effort: Effort | None) -> list[Change]:
+        """What a placement answers within its share of the effort."""
+        share = share_of(effort)
+        changes = place(group, share)
+        if effort is not None:
+            effort.spend(share.spent)
+        return changes
 
     def snapshot(self) -> AnyState:
         return self.placement.snapshot(

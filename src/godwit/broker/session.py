@@ -15,12 +15,13 @@ figures of that one settled.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from godwit.broker.effects import Effect, Trace
 from godwit.broker.exact_tests import Binding, ExactTests
+from godwit.broker.heard_losses import HeardLosses
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Advertise,
@@ -37,13 +38,14 @@ from godwit.broker.messages import (
 )
 from godwit.broker.predecessor_chain import PredecessorChain, PredecessorChainState
 from godwit.broker.queues import Queue, QueueState
+from godwit.filters.contexts import key_of
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
 from godwit.seen import Seen, SeenState
 from godwit.trace import Record
 
-__all__ = ["Authority", "Binding", "Retaining", "Session", "StoredSessionState", "not_addressed"]
+__all__ = ["Authority", "Binding", "Retaining", "Session", "StoredSessionState", "not_addressed", "unaddressed"]
 
 LOST_SHOWN_MAX = 1_000
 REFUSALS_KEPT = 128
@@ -52,7 +54,7 @@ DWELL_MARGIN = 0.5  # of the shortest of them, to be on the safe side
 
 COPIED = (
     "connection", "attempt", "mode", "named", "ends_at", "linger_s", "accepted", "has_advertised",
-    "context_since", "dwells", "dwell_s", "has_published", "suppressed", "lost_more", "lost_since",
+    "context_since", "dwells", "dwell_s", "has_published", "suppressed", "lost_more", "lost_since", "losses_heard",
 )  # fmt: skip
 """The fields of a session that stand in its state as they are."""
 
@@ -82,6 +84,20 @@ def not_addressed(client: NodeId, event: Event) -> Trace:
     """The record that an event was not for a client, in its context of that moment."""
     detail = "its context is not whom the event is to"
     return Trace(Record("not_addressed", client, "", event.publisher, event.sequence, detail=detail))
+
+
+def unaddressed(event: Event, sessions: "Iterable[Session]") -> "list[Session]":
+    """Those in whose context the event is not for them. Sessions in the same context share the verdict."""
+    verdicts: dict[Any, bool] = {}
+    found: list[Session] = []
+    for session in sessions:
+        key = session.context_key()
+        verdict = verdicts.get(key)
+        if verdict is None:
+            verdict = verdicts[key] = session.is_addressed(event)
+        if not verdict:
+            found.append(session)
+    return found
 
 
 class StoredSessionState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -118,20 +134,20 @@ class StoredSessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     told: Receipt = NO_RECEIPT
     accepted_then: int = 0
     lost_since: float | None = None
+    losses_heard: int = 0
 
 
 class Session:
     """What is kept for one client. There are many of them: they hold little while little is asked of them."""
 
     __slots__ = (
-        "_accepted_then", "_settled", "_told", "_whole", "accepted", "advertisements", "asserted", "attempt",
-        "chain", "client", "connection", "context", "context_since", "dwell_s", "dwells", "ends_at", "exact",
-        "has_advertised", "has_published", "linger_s", "lost", "lost_more", "lost_since", "mode",
-        "name", "named", "notes",
-        "queue", "refusals", "seen", "subscriptions", "suppressed",
+        "_accepted_then", "_settled", "_told", "_whole", "_whole_key", "accepted", "advertisements", "asserted",
+        "attempt", "chain", "client", "connection", "context", "context_since", "dwell_s", "dwells", "ends_at", "exact",
+        "has_advertised", "has_published", "linger_s", "losses_heard", "lost", "lost_more", "lost_since", "mode",
+        "name", "named", "notes", "queue", "refusals", "seen", "subscriptions", "suppressed",
     )  # fmt: skip
 
-    def __init__(self, client: NodeId, name: str, limits: Limits) -> None:
+    def __init__(self, client: NodeId, name: str, limits: Limits, losses_heard: int = 0) -> None:
         self.client = client
         self.name = name
         self.connection: str | None = None
@@ -149,6 +165,7 @@ class Session:
         self.context = NOTHING_SAID  # as the client says
         self.asserted: Attributes = {}  # as the driver of its last connection vouches for
         self._whole: Attributes = self.context.values  # both
+        self._whole_key: Any = None  # of both; None: nobody has asked for it since they changed
         self.context_since: float | None = None
         self.dwells: tuple[float, ...] = ()
         self.dwell_s: float | None = None  # how long a context lasts at least, as estimated
@@ -160,7 +177,8 @@ class Session:
         self.suppressed = 0
         self.lost: list[tuple[str, int]] = []  # since the last receipt that is known to have come, at most so many
         self.lost_more = 0
-        self.lost_since: float | None = None  # the broker has lost what came then, and no receipt that came says so
+        self.lost_since: float | None = None  # a broker has lost what came then, and no receipt says so yet
+        self.losses_heard = losses_heard  # the last loss, by its number here, that is in `lost_since` or need not be
         self._settled = NO_RECEIPT  # all that receipts which came have said, added up
         self._told = NO_RECEIPT  # the same with the last receipt, which may have come or not
         self._accepted_then = 0  # when the last receipt was written
@@ -196,12 +214,19 @@ class Session:
 
     def _know_whole(self, binding: Binding | None) -> None:
         self._whole = {**self.context.values, **self.asserted} if self.asserted else self.context.values
+        self._whole_key = None
         if binding is not None:
             self.exact.rebind(binding, self._whole)
 
     def is_addressed(self, event: Event) -> bool:
         """Whether the event is for a client in this context. [spcf §3: publish]"""
         return event.to is None or event.to.holds(self._whole)
+
+    def context_key(self) -> Any:
+        """The same for all sessions in the same context."""
+        if self._whole_key is None:
+            self._whole_key = key_of(self._whole)
+        return self._whole_key
 
     def _estimate_dwell(self) -> None:
         """How long states last: as the client says, or as the last ones did. Small changes change nothing."""
@@ -270,6 +295,7 @@ class Session:
             told=self._told,
             accepted_then=self._accepted_then,
             lost_since=self.lost_since,
+            losses_heard=self.losses_heard,
         )
 
     @classmethod
@@ -325,6 +351,7 @@ class Session:
             notes=dict(self.notes),
             linger_s=self.linger_s,
             named=self.named,
+            lost_since=self.lost_since,
         )
 
     @classmethod
@@ -335,6 +362,7 @@ class Session:
         session.refusals = list(state.refusals[-REFUSALS_KEPT:])
         session.notes, session.linger_s, session.named = dict(state.notes), state.linger_s, state.named
         session.suppressed, session.lost, session.lost_more = state.suppressed, list(state.lost), state.lost_more
+        session.lost_since = state.lost_since
         session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
         session.seen.learn(state.seen)
         if state.context is not None:
@@ -369,19 +397,35 @@ class Session:
         """The client has got receipt `number`, and the refusals told before it."""
         told = self._told
         if number == told.number > self._settled.number:
-            self._settled, self.lost_since = told, None
+            self._settled = told
             del self.lost[: len(told.lost)]
             self.lost_more -= told.lost_more
             while self.refusals and self.refusals[0].number <= self._accepted_then:
                 del self.refusals[0]
+
+    def hear_of(self, losses: HeardLosses, after: int) -> None:
+        """Brokers have lost something: let the next receipt say so, for losses with a number above `after`."""
+        since = losses.since(after)
+        self.lost_since = _earlier(self.lost_since, since)
+        self.losses_heard = losses.count
 
     def receipt(self, *, session_lost: bool) -> Receipt:
         """What became of events since the last receipt that came."""
         queue, before = self.queue, self._settled
         purged = {rule: count - before.purged.get(rule, 0) for rule, count in queue.purged.items()}
         number, lost = self._told.number + 1, tuple(self.lost)
-        counted = dict(queue.purged) or NOTHING_PURGED
-        self._told = Receipt(0, self.suppressed, counted, queue.expired, lost, self.lost_more, number=number)
+        lost_since, self.lost_since = self.lost_since, None
+        if self._told.number > before.number:  # which may not have come
+            lost_since = _earlier(lost_since, self._told.lost_since)
+        self._told = Receipt(
+            suppressed=self.suppressed,
+            purged=dict(queue.purged) or NOTHING_PURGED,
+            expired=queue.expired,
+            lost=lost,
+            lost_more=self.lost_more,
+            number=number,
+            lost_since=lost_since,
+        )
         self._accepted_then = self.accepted
         return Receipt(
             replayed=len(queue),
@@ -392,7 +436,7 @@ class Session:
             lost_more=self.lost_more,
             session_lost=session_lost,
             number=number,
-            lost_since=self.lost_since,
+            lost_since=lost_since,
         )
 
     def gone(self) -> list[Effect]:
@@ -410,3 +454,8 @@ class Session:
                 self.lost_more += 1
             records.append(Trace(Record(kind, self.client, "", publisher, sequence, "", one.number, 0, one.reason)))
         return records
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    """The earlier of two times; None is no time."""
+    return other if one is None else one if other is None else min(one, other)

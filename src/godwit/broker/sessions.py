@@ -48,6 +48,7 @@ import msgspec
 from msgspec import structs
 
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
+from godwit.broker.heard_losses import HeardLosses
 from godwit.broker.limits import Limits
 from godwit.broker.message_checks import check_attach, check_fetch_events, check_received, check_request
 from godwit.broker.messages import (
@@ -76,7 +77,7 @@ from godwit.broker.messages import (
 from godwit.broker.predecessor_chain import ITEMS_MAX, PredecessorChain
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
-from godwit.broker.session import Authority, Binding, Retaining, Session, not_addressed
+from godwit.broker.session import Authority, Binding, Retaining, Session, not_addressed, unaddressed
 from godwit.broker.sessions_state import SessionsState
 from godwit.broker.user_quotas import UserQuotas
 from godwit.errors import PeerFault
@@ -112,9 +113,7 @@ class Sessions:
         advertisements: Literal["required", "optional", "off"] = "off",
         asserted: tuple[str, ...] = (),
     ) -> None:
-        self.limits = limits
-        self.advertisements = advertisements
-        self.broker = broker
+        self.limits, self.broker, self.advertisements = limits, broker, advertisements
         self.binding: Binding | None = None  # None: filters on the client's own context mean nothing here
         self.retained: Retaining | None = None  # None: nobody says what there is room for
         self.authority: Authority | None = None  # None: every client may do everything
@@ -122,10 +121,9 @@ class Sessions:
         self.asserted = asserted  # what of contexts no client says itself
         self._stamps = tuple((name, intern(SENDER + name)) for name in asserted)
         self._vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is
-        self.incarnation = incarnation  # names are made with it
-        self._made = 0
+        self.incarnation, self._made = incarnation, 0  # names are made with them
         self._sessions: dict[NodeId, Session] = {}
-        self.quotas = UserQuotas()
+        self.quotas, self.losses = UserQuotas(), HeardLosses()
         self._attached: dict[str, Session] = {}  # by connection
         self._expiry: Ranking[EntryId] = Ranking()
         self._expiry_timer_at: float | None = None
@@ -134,7 +132,7 @@ class Sessions:
     def snapshot(self) -> SessionsState:
         """All sessions as they are now."""
         sessions = tuple(session.snapshot() for session in self)
-        return SessionsState(self._made, sessions, dict(self._vouched), tuple(self.touched))
+        return SessionsState(self._made, sessions, dict(self._vouched), tuple(self.touched), self.losses.snapshot())
 
     def restore(self, state: SessionsState) -> None:
         """Have these sessions, and none besides."""
@@ -142,6 +140,7 @@ class Sessions:
         sessions = [Session.from_snapshot(each, self.limits, self.binding) for each in state.sessions]
         self._sessions = {session.client: session for session in sessions}
         self.quotas.restore(sessions)
+        self.losses.restore(state.losses)
         self._attached = {session.connection: session for session in sessions if session.connection is not None}
         for subscribe in (each for session in sessions for each in session.subscriptions.values()):
             if subscribe.expires is not None:
@@ -160,8 +159,7 @@ class Sessions:
 
     def client_of(self, connection: str) -> NodeId | None:
         """Who is attached over `connection`."""
-        session = self._attached.get(connection)
-        return None if session is None else session.client
+        return None if (session := self._attached.get(connection)) is None else session.client
 
     # ------------------------------------------------------------ what is vouched for
 
@@ -259,6 +257,7 @@ class Sessions:
             effects += [Tell(connection, refusal) for refusal in session.refusals]  # rule 5
         told = [] if self.authority is None else self.authority.resumed(session, message, now)
         session_lost = not is_known and (message.received > 0 or message.session != "")
+        session.hear_of(self.losses, session.losses_heard)
         receipt = session.receipt(session_lost=session_lost)
         attached = Attached(session.accepted, fresh, receipt, session.name, self.broker, notes=dict(session.notes))
         effects.append(Tell(connection, attached))
@@ -267,7 +266,7 @@ class Sessions:
 
     def new(self, client: NodeId) -> Session:
         """A session with a name that no other has."""
-        return Session(client, self.new_name(), self.limits)
+        return Session(client, self.new_name(), self.limits, self.losses.count)
 
     def new_name(self) -> str:
         """A name that no other session has."""
@@ -296,9 +295,10 @@ class Sessions:
     def release(self, client: NodeId, now: float, reason: str) -> tuple[Session, RemovedEntries]:
         """Let a session go elsewhere, as it is."""
         session = self._sessions[client]
+        session.hear_of(self.losses, session.losses_heard)
         removed = self.end(client, now, reason)
         effects = tuple(effect for effect in removed.effects if type(effect) is not Trace)
-        return session, RemovedEntries(removed.subscriptions, removed.advertisements, effects)
+        return session, structs.replace(removed, effects=effects)
 
     def adopt(self, session: Session, connection: str | None, message: Attach, now: float) -> list[Effect]:
         """Go on with a session that was elsewhere; without a connection, its client is away already."""
@@ -306,7 +306,7 @@ class Sessions:
         self._sessions[session.client] = session
         self.quotas.add(session)
         self.touched[session.client] = None
-        session.attempt = message.attempt
+        session.attempt, session.losses_heard = message.attempt, self.losses.count
         for name, subscribe in session.subscriptions.items():
             if subscribe.expires is not None:
                 self._expiry.put((session.client, name), subscribe.expires)
@@ -552,7 +552,7 @@ class Sessions:
 
     def _leave_out(self, event: Event, names_of: dict[Session, tuple[str, ...]], effects: list[Effect]) -> None:
         """Leave out whom the event is not meant for. [spcf §3: publish]"""
-        for session in [session for session in names_of if not session.is_addressed(event)]:
+        for session in unaddressed(event, names_of):
             del names_of[session]
             effects.append(not_addressed(session.client, event))
 

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from godwit.broker.heard_losses import HeardLossesState
 from godwit.broker.messages import NodeId
 from godwit.broker.session import StoredSessionState
 from godwit.filters.events import Attributes
@@ -16,3 +17,4 @@ class SessionsState(msgspec.Struct, frozen=True, omit_defaults=True):
     sessions: tuple[StoredSessionState, ...] = ()
     vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is
     touched: tuple[NodeId, ...] = ()  # whose session has changed since others were told
+    losses: HeardLossesState = HeardLossesState()

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from godwit.broker.authorisation import Authorisation
-from godwit.broker.gossip import GROUPS, RETAINED, WHEREABOUTS, Gossip, TableLimit
+from godwit.broker.gossip import GROUPS, LOSSES, RETAINED, WHEREABOUTS, Gossip, TableLimit
 from godwit.broker.groups import Groups
 from godwit.broker.limits import Limits
 from godwit.broker.load_shedding import LoadShedding
@@ -16,6 +16,7 @@ __all__ = ["StandardComponents", "standard_components"]
 
 SESSIONS_KNOWN_MAX = 1_000_000  # in the whole network, of clients that bring their name alone
 MEMBERS_KNOWN_MAX = 1_000_000  # of groups
+LOSSES_KNOWN_MAX = 10_000  # of brokers, the last of each
 TABLE_BYTES_MAX = 2**29
 
 
@@ -37,8 +38,10 @@ def standard_components(name: NodeId, limits: Limits) -> StandardComponents:
         WHEREABOUTS: TableLimit(SESSIONS_KNOWN_MAX, TABLE_BYTES_MAX),
         RETAINED: TableLimit(limits.retained_max, limits.retained_bytes_max),
         GROUPS: TableLimit(MEMBERS_KNOWN_MAX, TABLE_BYTES_MAX),
+        LOSSES: TableLimit(LOSSES_KNOWN_MAX, TABLE_BYTES_MAX),
     }
     gossip = Gossip(name, bounds)
     quenching, retained = Quenching(), Retained(gossip)
     authorisation = Authorisation(retained, quenching)
-    return StandardComponents(Groups(gossip), quenching, retained, authorisation, gossip, LoadShedding(), LostTail())
+    groups, lost_tail = Groups(gossip), LostTail(gossip)
+    return StandardComponents(groups, quenching, retained, authorisation, gossip, LoadShedding(), lost_tail)

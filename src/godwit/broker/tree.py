@@ -70,6 +70,7 @@ ENTRIES_MAX = 1_000_000  # from one neighbour
 HELD_MAX = 100_000
 CONCERNS_EFFORT_MAX = 16_000
 ADVERTISING_EFFORT_MAX = 200_000
+REPLACING_EFFORT_MAX = 200_000  # of all subscriptions that are placed because of one message
 HOLD_S = 30.0
 HOLD_TIMER: TimerKey = ("hold",)
 
@@ -162,7 +163,7 @@ class TreeRouting:
     def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
         return self.further.remove(id, HERE) if self.further.has(id) else self.on_unsubscribe(id, HERE)
 
-    def on_unsubscribe(self, id: EntryId, source: NodeId) -> list[Answer]:
+    def on_unsubscribe(self, id: EntryId, source: NodeId, common: Effort | None = None) -> list[Answer]:
         """Forget a subscription. What it had covered is told before it goes."""
         if self.in_subs[source].pop(id, None) is None:
             return []
@@ -170,7 +171,7 @@ class TreeRouting:
         answers: list[Answer] = []
         for n in self.neighbours:
             if n != source:
-                _tell(n, self.out_subs[n].remove((source, id)), Subscribe, Unsubscribe, answers)
+                _tell(n, self.out_subs[n].remove((source, id), common), Subscribe, Unsubscribe, answers)
         return answers
 
     def concerns(self, filter: Filter, neighbour: NodeId, effort: Effort | None = None) -> bool:
@@ -197,20 +198,21 @@ class TreeRouting:
                 _tell(n, self.out_ads[n].add((source, id), id, filter), Advertise, Unadvertise, answers)  # l.6-9
         if source == HERE:
             return answers
-        out, effort = self.out_subs[source], Effort(ADVERTISING_EFFORT_MAX)
+        out, effort, placing = self.out_subs[source], Effort(ADVERTISING_EFFORT_MAX), Effort(REPLACING_EFFORT_MAX)
         for m, entries in self.in_subs.items():  # l.12
             if m != source:
                 for sub, wanted in entries.items():
                     if intersects(filter, wanted, effort):
-                        _tell(source, out.add((m, sub), sub, wanted), Subscribe, Unsubscribe, answers)  # l.13-16
+                        changes = out.add((m, sub), sub, wanted, placing)
+                        _tell(source, changes, Subscribe, Unsubscribe, answers)  # l.13-16
         if before is not None:
-            self._withdraw(source, before, answers)
-        return answers + self.further.on_advertised(source)
+            self._withdraw(source, before, answers, Effort(ADVERTISING_EFFORT_MAX), placing)
+        return answers + self.further.on_advertised(source, effort)
 
     def unadvertise(self, id: EntryId, now: float) -> list[Answer]:
         return self.on_unadvertise(id, HERE)
 
-    def on_unadvertise(self, id: EntryId, source: NodeId) -> list[Answer]:
+    def on_unadvertise(self, id: EntryId, source: NodeId, common: Effort | None = None) -> list[Answer]:
         """Forget an advertisement, and take back from `source` the subscriptions that went there for it alone."""
         filter = self.in_ads[source].pop(id, None)
         if filter is None:
@@ -221,17 +223,20 @@ class TreeRouting:
                 _tell(n, self.out_ads[n].remove((source, id)), Advertise, Unadvertise, answers)
         if source == HERE:
             return answers
-        self._withdraw(source, filter, answers)
-        return answers + self.further.on_advertised(source)
+        effort, placing = common or Effort(ADVERTISING_EFFORT_MAX), common or Effort(REPLACING_EFFORT_MAX)
+        self._withdraw(source, filter, answers, effort, placing)
+        return answers + self.further.on_advertised(source, effort)
 
-    def _withdraw(self, neighbour: NodeId, filter: Filter, answers: list[Answer]) -> None:
+    def _withdraw(
+        self, neighbour: NodeId, filter: Filter, answers: list[Answer], effort: Effort, placing: Effort
+    ) -> None:
         """`neighbour` advertises `filter` no longer: take back the subscriptions that concern it no longer."""
-        out, effort = self.out_subs[neighbour], Effort(ADVERTISING_EFFORT_MAX)
+        out = self.out_subs[neighbour]
         for m, entries in self.in_subs.items():
             if m != neighbour:
                 for sub, wanted in entries.items():
                     if intersects(filter, wanted, effort) and not self.concerns(wanted, neighbour, effort):
-                        _tell(neighbour, out.remove((m, sub)), Subscribe, Unsubscribe, answers)
+                        _tell(neighbour, out.remove((m, sub), placing), Subscribe, Unsubscribe, answers)
 
     # ------------------------------------------------------------ events
 
@@ -382,8 +387,9 @@ class TreeRouting:
         if what == SUBSCRIPTIONS:  # with these, all entries of another kind are told
             for id in _struck(stale, self.further.kind):
                 answers += self.further.remove(id, peer)
+        common = Effort(REPLACING_EFFORT_MAX)
         for id in _struck(stale, what):
-            answers += self.on_unsubscribe(id, peer) if what == SUBSCRIPTIONS else self.on_unadvertise(id, peer)
+            answers += (self.on_unsubscribe if what == SUBSCRIPTIONS else self.on_unadvertise)(id, peer, common)
         if not stale:
             self.stale.pop(peer, None)
         if peer in self.awaiting[what]:

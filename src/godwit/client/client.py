@@ -421,7 +421,7 @@ class Client:
         self._origin, self._renewed_at = message.origin, message.renewed_at
         self.receipts.append(message.receipt)
         self._receipt = message.receipt.number
-        self._after_loss.begin(is_on=message.receipt.lost_since is not None)
+        self._after_loss.begin(is_on=message.receipt.lost_since is not None and not resumed)
         if resumed:
             self._acknowledged(message.accepted)
             effects = self._heed_quench()  # which came before this, and after whatever was accepted

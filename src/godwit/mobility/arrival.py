@@ -128,6 +128,7 @@ class ArrivalState(msgspec.Struct, frozen=True, omit_defaults=True):
     superseded_by: NodeId | None = None
     flushes: FlushKey | None = None
     knows_wishes: bool = True
+    losses_heard: int = 0
 
 
 class Arrival:
@@ -158,6 +159,7 @@ class Arrival:
         self.superseded_by: NodeId | None = None  # who has told us that the client is elsewhere
         self.flushes: FlushKey | None = None  # flushing: which `Flush` must be answered before its client comes in
         self.knows_wishes = knows_wishes
+        self.losses_heard = 0  # the last loss that this broker had heard of when it began
         self.phase = Phase.ASKING_SESSION if knows_wishes else Phase.ASKING_WISHES
 
     def snapshot(self) -> ArrivalState:
@@ -178,6 +180,7 @@ class Arrival:
             superseded_by=self.superseded_by,
             flushes=self.flushes,
             knows_wishes=self.knows_wishes,
+            losses_heard=self.losses_heard,
         )
 
     @classmethod
@@ -196,7 +199,7 @@ class Arrival:
         arrival.buffer, arrival.parts, arrival.trail = list(state.buffer), list(state.parts), list(state.trail)
         sizes = [event_size(item.event) for part in state.parts for item in part.items]
         arrival.events, arrival.bytes = len(sizes), sum(sizes)
-        arrival.next, arrival.asks = state.next, state.asks
+        arrival.next, arrival.asks, arrival.losses_heard = state.next, state.asks, state.losses_heard
         arrival.superseded_by, arrival.flushes = state.superseded_by, state.flushes
         return arrival
 

@@ -38,6 +38,7 @@ from godwit.broker.routing import Answer, Demand, Forward
 from godwit.broker.tree import ENTRIES_MAX, HERE
 from godwit.errors import PeerFault
 from godwit.filters.contexts import AUTHORS
+from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open, references_of
@@ -199,11 +200,12 @@ class FollowedFilters:
         entry: Followed,
         before: Followed | None,
         answers: list[Answer],
+        effort: Effort | None = None,
     ) -> None:
         """Tell one neighbour what it has to know of an entry that was `before`. (rules 1 to 3)"""
         told = self.told[neighbour]
         name = told.get((source, id))
-        if self.tree.floods or not self.tree.concerns(entry.weakest, neighbour):
+        if self.tree.floods or not self.tree.concerns(entry.weakest, neighbour, effort):
             self._untell(neighbour, source, id, answers)
         elif name is None:
             name = told[source, id] = self._free_id(id, self.taken[neighbour])
@@ -241,13 +243,13 @@ class FollowedFilters:
 
     # ------------------------------------------------------------ advertisements
 
-    def on_advertised(self, neighbour: NodeId) -> list[Answer]:
+    def on_advertised(self, neighbour: NodeId, effort: Effort) -> list[Answer]:
         """`neighbour` advertises more, or less: what it is told follows."""
         answers: list[Answer] = []
         for source, entries in self.followed.items():
             if source != neighbour:
                 for id, entry in entries.items():
-                    self._tell(neighbour, source, id, entry, entry, answers)
+                    self._tell(neighbour, source, id, entry, entry, answers, effort)
         return answers
 
     # ------------------------------------------------------------ time

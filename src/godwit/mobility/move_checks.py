@@ -85,6 +85,8 @@ def _check_state(state: SessionState, client: str) -> None:
     # Not `confirmed <= sent_up_to`: a client that came back without its memory is sent everything from 0 on again.
     if max(state.confirmed, state.sent_up_to) > state.taken:
         raise PeerFault(f"a session that has confirmed or sent what it has not taken in: {shown(state)}")
+    if state.lost_since is not None and not is_number(state.lost_since):
+        raise PeerFault(f"a session that has lost something since {shown(state.lost_since)}")
     check_purged(state.purged)
     check_receipt(state.settled)
     check_receipt(state.told)

@@ -206,6 +206,7 @@ class Relocation:
             effects += host.withdraw(ended, now, client)
         vouched, knows_wishes = host.sessions.vouched(connection), not self._variant(message).asks_wishes
         arrival = Arrival(message, connection, vouched, gives_up_at=now + RELOCATE_S, knows_wishes=knows_wishes)
+        arrival.losses_heard = host.sessions.losses.count
         self._put_arrival(arrival)
         self.expect(arrival, effects, now)
         effects.append(Trace(Record("relocating", client, detail=f"{message.home} to {host.name}")))
@@ -407,6 +408,7 @@ class Relocation:
             if not self.has_room():
                 return [Trace(Record("lost", client, "Replay", detail="no room for one more session"))]
             arrival = Arrival(Attach(client, attempt=message.attempt), None, gives_up_at=now + RELOCATE_S)
+            arrival.losses_heard = self.host.sessions.losses.count
             self._put_arrival(arrival)
             effects += self.ask(arrival, now)
         for event in arrival.take(message, self.host.config.limits):
@@ -469,6 +471,7 @@ class Relocation:
         if arrival.flushes is not None:
             effects += self.barrier.drop(arrival.flushes)
         host.sessions.welcome(session, arrival.attach.context, arrival.asserted, now)
+        session.hear_of(host.sessions.losses, arrival.losses_heard)
         attach = arrival.resume(self._variant(arrival.attach).resume(arrival.attach, session), session)
         self.forget_moved(client)
         lets_in = following is None or self.barrier.lets_in_first()

@@ -264,6 +264,7 @@ async def _mqtt(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
         configuration.mqtt_settings(),
         traffic=configuration.traffic(),
         memory=broker_server.server.memory,
+        rates=broker_server.server.rates,
     )
     broker_server.guard.servers.append(gateway)
     return RunningListener(await gateway.listen(address.host, address.port, tls), gateway.close)
@@ -278,6 +279,7 @@ async def _http(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
     server = HttpServer(
         broker_server.node, broker_server.server, broker_server.authenticator, gateway=broker_server.gateway, **said
     )
+    broker_server.guard.servers.append(server)
     return RunningListener(await server.listen(address.host, address.port, tls), server.close)
 
 

@@ -161,6 +161,8 @@ class LimitsSection(msgspec.Struct, frozen=True, kw_only=True):
     messages_burst: Count = _TRAFFIC.messages_burst
     work_per_s: Annotated[float, msgspec.Meta(ge=0)] = _TRAFFIC.work_per_s
     work_burst: Count = _TRAFFIC.work_burst
+    bytes_per_s: Annotated[float, msgspec.Meta(ge=0)] = _TRAFFIC.bytes_per_s
+    bytes_burst: Count = _TRAFFIC.bytes_burst
     partial_bytes_max: Annotated[int, msgspec.Meta(ge=65_536)] = _TRAFFIC.partial_bytes_max
     memory_bytes_max: Annotated[int, msgspec.Meta(ge=2**20)] = _TRAFFIC.memory_bytes_max
     frame_s: SomeSeconds = _TRAFFIC.frame_s

@@ -13,16 +13,20 @@ machine only reads.
    in a browser here, or come through a proxy. (A name that begins like an address is a name.) A request from a page of
    another origin is refused unless `origins` names that. So is what a browser fetches for another site without saying
    for which (an image, a link): to listen as a client takes over its session.
-4. A body has at most `body_bytes_max`, and has come after `BODY_S`; what connections may cost, `http_protocols.py`
-   says. There are at most `connections_max`, and `RESERVED` more for health and administration.
+4. A body has at most `body_bytes_max`; what connections may cost, and how long a request may take to come,
+   `http_protocols.py` says. There are at most `connections_max`, and `RESERVED` more for health and administration.
 5. While nothing is taken in (the disk fails), posts are answered by 503 at once, and nothing waits in memory for it.
+6. A user that asks for more than it may (`client_rates.py`) waits before the body of its request is read; for longer
+   than `WAIT_S_MAX`, it is told to come later.
+7. While the process holds too much (`memory_guard.py`), clients are answered by 503.
 """
 
 import asyncio
 import base64
 import binascii
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from secrets import token_hex
 from time import time
@@ -56,10 +60,13 @@ from godwit.runtime.http_events import (
     resume_position,
     subscription,
 )
+from godwit.runtime.http_peer import HttpPeer
 from godwit.runtime.http_protocols import (
     CERTIFICATE,
     HEAD_S,
     HOSTS,
+    MEMORY,
+    PEER,
     PLACE,
     PLACES,
     HttpProtocol,
@@ -72,20 +79,21 @@ from godwit.runtime.in_process_client import ConnectionClosed
 from godwit.runtime.inspection import SHOWN, SHOWN_MAX, Inspection, event_id
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
-from godwit.runtime.rate_limits import HostConnections
+from godwit.runtime.rate_limits import HostConnections, work_of
 from godwit.runtime.tcp import Address, NativeServer
 from godwit.runtime.wire import Intro
 
 __all__ = ["ROUTES", "SOCKETS", "HttpServer", "Problem"]
 
 BODY_BYTES_MAX = 16 * 2**20
-BODY_S = 60.0
+WAIT_S_MAX = 10.0
 STOP_S = 5.0
 WILD = ("", "0.0.0.0", "::")
 DIGITS_MAX = 10  # of a number that is asked for
 OWN_SITE = ("none", "same-origin")  # what browsers say of who asks: the user, or a page of ours
 
 NO_PLACE = "this broker takes no more connections"
+IS_FULL = "this broker holds too much (limits.memory_bytes_max): try again later"
 
 EVERYBODY, CLIENTS, ADMINISTRATORS = "everybody", "clients", "administrators"
 
@@ -163,6 +171,7 @@ class HttpServer:
             http=HttpProtocol,
             ws=SocketProtocol,
             ws_max_size=server.frame_bytes_max,
+            ws_per_message_deflate=False,  # or a few bytes would become many, before anybody has counted them
             loop="none",
             lifespan="off",
             log_config=None,
@@ -180,7 +189,9 @@ class HttpServer:
         config = self._config
         server = await asyncio.get_running_loop().create_server(
             lambda: HttpProtocol(
-                config=config, server_state=self._state, app_state={HOSTS: self._hosts, PLACES: self._places}
+                config=config,
+                server_state=self._state,
+                app_state={HOSTS: self._hosts, PLACES: self._places, MEMORY: self.server.memory},
             ),
             host,
             port,
@@ -236,7 +247,14 @@ class HttpServer:
         said = _credentials(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
         who = Credentials(self._host_of(connection), certificate=_certificate_of(connection), **said)
-        return await self.authenticator.admit(who)
+        principal = await self.authenticator.admit(who)
+        _peer_of(connection).admit(principal.user)
+        return principal
+
+    @property
+    def connections(self) -> list[Any]:
+        """Those that are open."""
+        return list(self._state.connections)
 
     def _host_of(self, connection: HTTPConnection) -> str:
         """From where it comes, as far as the authenticator is concerned. (rule 3)"""
@@ -271,8 +289,8 @@ class HttpServer:
 
         async def endpoint(request: Request) -> Any:
             try:
-                if right == CLIENTS and _is_reserved(request):
-                    raise Problem(503, NO_PLACE)
+                if right == CLIENTS and (reason := self._why_not(request)):
+                    raise Problem(503, reason)
                 if right == EVERYBODY:
                     return await handler(Principal(), request)
                 principal = await self.admit(request)
@@ -297,6 +315,12 @@ class HttpServer:
         if name in STREAMS and route.methods is not None:
             route.methods.discard("HEAD")  # which would open one, and get nothing of it
         return route
+
+    def _why_not(self, connection: HTTPConnection) -> str:
+        """Why no client is taken over a connection now; "": one is."""
+        if _is_reserved(connection) or self.is_closing:
+            return NO_PLACE
+        return IS_FULL if self.server.memory.is_full else ""
 
     async def _on_http_exception(self, request: Request, error: HTTPException) -> Response:
         return _json({"error": f"{request.url.path}: {error.detail}"}, error.status_code, error.headers)
@@ -334,7 +358,10 @@ class HttpServer:
 
     async def post_events(self, principal: Principal, request: Request) -> Response:
         """Publish what is in the body. 202: the journal has it."""
-        events = events_in(await self._body(request), time())
+        async with self._in_turn(principal, request) as take:
+            body = await self._body(request)
+            events = events_in(body, time())
+            take(len(events), len(body), 0)
         if self.node.is_held or self.is_closing:
             raise Problem(503, self.node.trouble or "nothing is taken in at the moment")
         retain, clear = request.query_params.get("retain"), request.query_params.get("clear") is not None
@@ -351,16 +378,27 @@ class HttpServer:
 
     async def _body(self, request: Request) -> bytes:
         parts, size = [], 0
-        try:
-            async with asyncio.timeout(BODY_S):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > self.body_bytes_max:
-                        raise Problem(413, f"at most {self.body_bytes_max} bytes go in one request")
-                    parts.append(part)
-        except TimeoutError:
-            raise Problem(408, f"the request has not come in {BODY_S:.0f} seconds") from None
+        async for part in request.stream():
+            size += len(part)
+            if size > self.body_bytes_max:
+                raise Problem(413, f"at most {self.body_bytes_max} bytes go in one request")
+            parts.append(part)
         return b"".join(parts)
+
+    @asynccontextmanager
+    async def _in_turn(self, principal: Principal, request: Request) -> AsyncIterator[Callable[[int, int, int], float]]:
+        """Wait while the user has asked for more than it may; what is given takes messages, bytes and work. (rule 6)"""
+        client, now = request.client, asyncio.get_running_loop().time
+        rate = self.server.rates.enter(principal.user, now(), f"{client.host}:{client.port}" if client else "")
+        try:
+            patient_until = now() + WAIT_S_MAX
+            while (wait_s := rate.take(0, 0, 0, now())) > 0:
+                if now() + wait_s > patient_until:
+                    raise Problem(429, "you ask for too much (limits.work_per_s, bytes_per_s): try again later")
+                await asyncio.sleep(wait_s)
+            yield lambda messages, size, work: rate.take(messages, size, work, now())
+        finally:
+            rate.leave(now())
 
     async def listen_to_events(self, principal: Principal, request: Request) -> Any:
         """Server-sent events of what a filter matches."""
@@ -377,6 +415,8 @@ class HttpServer:
         limits = self.node.machine.config.limits  # type: ignore[attr-defined]
         after = None if was is None else was[1:]
         stream = EventStream(self.node, principal, client, after, limits=limits, on_end=self.drop)
+        async with self._in_turn(principal, request) as take:
+            take(1, 0, work_of(wanted))
         self.keep(stream)
         try:
             refused = await stream.open(wanted, expiry_s)
@@ -437,21 +477,22 @@ class HttpServer:
     async def socket(self, websocket: WebSocket) -> None:
         """The JSON twin of the native protocol."""
         if await self._takes(websocket):
-            await serve_native(self, websocket)
+            await serve_native(self, websocket, _peer_of(websocket))
 
     async def mqtt_socket(self, websocket: WebSocket) -> None:
         """MQTT, if there is a gateway."""
         if self.gateway is None:
             await websocket.close(1008, "this broker speaks no MQTT")
         elif await self._takes(websocket):
-            await serve_mqtt(self, websocket, self.gateway, self._host_of(websocket), _certificate_of(websocket))
+            host, certificate = self._host_of(websocket), _certificate_of(websocket)
+            await serve_mqtt(self, websocket, self.gateway, host, certificate, _peer_of(websocket))
 
     async def _takes(self, websocket: WebSocket) -> bool:
         """Whether there is room for one more; if not, or if its page may not come, it is closed."""
         try:
             self._check_origin(websocket)
-            if _is_reserved(websocket) or self.is_closing:
-                raise Problem(503, NO_PLACE)
+            if reason := self._why_not(websocket):
+                raise Problem(503, reason)
         except Problem as problem:
             await websocket.close(1008, str(problem))
             return False
@@ -501,6 +542,11 @@ def _credentials(authorization: str) -> dict[str, str]:
 def _certificate_of(connection: HTTPConnection) -> str:
     """The name in the certificate that the other end has shown."""
     return str(connection.scope.get("state", {}).get(CERTIFICATE, ""))
+
+
+def _peer_of(connection: HTTPConnection) -> HttpPeer:
+    peer: HttpPeer = connection.scope["state"][PEER]
+    return peer
 
 
 def _is_reserved(connection: HTTPConnection) -> bool:

@@ -9,23 +9,47 @@
 4. What h11 cannot answer any more closes its connection, without a traceback: bytes that are no HTTP, behind a request
    that was answered, or is being answered.
 5. The name in a certificate that we trust is handed to the application, as `certificate` in the request's state.
+6. What has come of a request or of a message that is not complete is bounded in bytes and time, as it is for all others
+   (`memory_account.py`). A request begins with the first byte of its head. Each fragment of a WebSocket message counts
+   `FRAGMENT_BYTES` more: that is what it takes in memory.
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import h11
+import msgspec
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 
+from godwit.runtime.http_peer import HttpPeer
+from godwit.runtime.memory_account import TOO_SLOW, MemoryAccount
 from godwit.runtime.peer_identity import certificate_names, host_of
 from godwit.runtime.rate_limits import HostConnections
 
-__all__ = ["CERTIFICATE", "HOSTS", "PLACE", "PLACES", "HttpProtocol", "Place", "Places", "SocketProtocol"]
+__all__ = [
+    "CERTIFICATE",
+    "HOSTS",
+    "MEMORY",
+    "PEER",
+    "PLACE",
+    "PLACES",
+    "HttpProtocol",
+    "Place",
+    "Places",
+    "SocketProtocol",
+]
 
 HEAD_S = 10.0
 RESERVED = 64
+CLOSE_S = 5.0
+REFUSED = 1008  # the code that closes a WebSocket
+REASON_BYTES_MAX = 120  # a close frame takes 123
+FRAGMENT_BYTES = 64
 CERTIFICATE, HOSTS, ENTERED, PLACES, PLACE = "certificate", "hosts", "entered", "places", "place"
+MEMORY, PEER = "memory", "peer"
 
 
 class Place:
@@ -82,15 +106,18 @@ class Places:
 
 
 class HttpProtocol(H11Protocol):
-    """A connection; its state (`app_state`) is its own, and has `HOSTS`."""
+    """A connection; its state (`app_state`) is its own, and has `HOSTS`, `PLACES` and `MEMORY`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._answered: Any = None  # the request that was answered last, when somebody last looked
+        self._held = 0  # bytes of a request that is not complete
         asyncio.get_running_loop().call_later(HEAD_S, self._check)
         host, names = host_of(transport), certificate_names(transport)
         hosts: HostConnections = self.app_state[HOSTS]
         self.app_state[CERTIFICATE] = names[0] if names else ""
+        self._peer = self.app_state[PEER] = HttpPeer(host)
+        self._memory: MemoryAccount = self.app_state[MEMORY]
         if not hosts.enter(host):
             transport.abort()  # rule 2
             return
@@ -109,7 +136,55 @@ class HttpProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._memory.forget(self)
         _leave(self.app_state)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        held = self._held + len(data) if self._is_incomplete else 0
+        if held or self._held:
+            is_new, self._held = not self._held, held
+            self._memory.on_partial(self, held, is_new=is_new)
+
+    @property
+    def _is_incomplete(self) -> bool:
+        """Whether a request has begun, and more of it must come. What comes behind an answer is thrown away."""
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it is a WebSocket now
+            return False
+        if self.is_idle:
+            return self.conn.their_state is h11.IDLE
+        cycle: Any = self.cycle
+        return bool(cycle.more_body)
+
+    # ------------------------------------------------------------ what it holds
+
+    @property
+    def party(self) -> str:
+        """The user, or the host while nobody knows the user."""
+        return self._peer.party
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the client was let in."""
+        return self._peer.is_admitted
+
+    @property
+    def unread(self) -> int:
+        """Bytes that were written and that the client has not read."""
+        return self.transport.get_write_buffer_size()
+
+    def let_go(self, reason: str) -> None:
+        """Close the connection because of what it makes the broker hold; a request that waits is answered."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            answer = msgspec.json.encode({"error": reason})
+            headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+            headers.append((b"content-length", b"%d" % len(answer)))
+            status = 408 if reason.startswith(TOO_SLOW) else 503
+            with suppress(h11.LocalProtocolError):
+                for event in (h11.Response(status_code=status, headers=headers), h11.Data(answer), h11.EndOfMessage()):
+                    self.transport.write(self.conn.send(event) or b"")
+        self._drop()
+        asyncio.get_running_loop().call_later(CLOSE_S, self.transport.abort)
 
     def handle_events(self) -> None:
         try:
@@ -164,10 +239,65 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: Any = None) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._state = app_state
+        self._peer: HttpPeer = app_state[PEER]
+        self._memory: MemoryAccount = app_state[MEMORY]
+        self._held = 0  # bytes of a message that is not complete
+        self._fragments = 0  # of these, in fragments
+        self._is_new = True  # a message is complete since that was counted
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._memory.forget(self)
         _leave(self._state)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        held = 0 if self.transport.is_closing() else self._fragments + len(self.conn.reader.buffer)
+        if held or self._held:
+            is_new, self._held, self._is_new = self._is_new, held, False
+            self._memory.on_partial(self, held, is_new=is_new)
+
+    def handle_text(self, event: Any) -> None:
+        self._fragments = len(event.data) + FRAGMENT_BYTES
+        super().handle_text(event)
+
+    def handle_bytes(self, event: Any) -> None:
+        self._fragments = len(event.data) + FRAGMENT_BYTES
+        super().handle_bytes(event)
+
+    def handle_cont(self, event: Any) -> None:
+        self._fragments += len(event.data) + FRAGMENT_BYTES
+        super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        self._fragments, self._is_new = 0, True
+        super().send_receive_event_to_app()
+
+    # ------------------------------------------------------------ what it holds
+
+    @property
+    def party(self) -> str:
+        """The user, or the host while nobody knows the user."""
+        return self._peer.party
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the client was let in."""
+        return self._peer.is_admitted
+
+    @property
+    def unread(self) -> int:
+        """Bytes that were written and that the client has not read."""
+        return self.transport.get_write_buffer_size() + self._peer.unsent_of()
+
+    def let_go(self, reason: str) -> None:
+        """Close the connection because of what it makes the broker hold."""
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": REFUSED})
+        with suppress(InvalidState):
+            self.conn.send_close(REFUSED, reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore"))
+            self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.close()
+        asyncio.get_running_loop().call_later(CLOSE_S, self.transport.abort)
 
 
 def _leave(state: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ them together.
 1. What a peer sends wrong closes its connection, with a reason, and costs nobody else anything.
 2. What cannot be written because a peer does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed.
 3. While the node takes nothing in, nothing is read; from who says too much, nothing for a while.
-4. A connection that has not introduced itself after `INTRO_S` is closed; one whose token is over or whose user is gone,
-   too.
+4. A connection that has not introduced itself after `INTRO_S`, or sends too much before that, is closed; one whose
+   token is over or whose user is gone, too.
 5. Brokers link over the native protocol alone.
 """
 
@@ -23,10 +23,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from godwit.broker.messages import Bye, Request
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import Principal
+from godwit.runtime.client_rates import ClientRate
+from godwit.runtime.http_peer import HttpPeer
 from godwit.runtime.in_process_client import connection_name
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.node import Node
-from godwit.runtime.rate_limits import TokenBucket, work_of
+from godwit.runtime.rate_limits import work_of
 from godwit.runtime.tcp import INTRO_S, UNREAD_BYTES_MAX, NativeServer
 from godwit.runtime.wire import JSON, VERSION, Intro
 
@@ -40,6 +42,10 @@ FULL_BYTES = 256 * 2**10  # unsent, past which a peer counts as one that does no
 
 class GatewayStream(Protocol):
     """The gateway's end of one connection."""
+
+    @property
+    def user(self) -> str | None:
+        """Who it is; None: it was not let in yet."""
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
@@ -94,7 +100,7 @@ class Socket:
     def __init__(self, socket: WebSocket) -> None:
         self.socket = socket
         self._unsent: deque[str | bytes] = deque()
-        self._unsent_bytes = 0
+        self.unsent_bytes = 0  # that wait to be written
         self._is_full = False
         self.on_full: Callable[[bool], None] = lambda is_full: None  # told when the peer does not read, or does again
         self._came = asyncio.Event()
@@ -106,12 +112,12 @@ class Socket:
         """Have this written, in one frame. (rule 2)"""
         if self._closing is None:
             self._unsent.append(data)
-            self._unsent_bytes += len(data)
+            self.unsent_bytes += len(data)
             self._came.set()
-            if self._unsent_bytes > UNREAD_BYTES_MAX:
+            if self.unsent_bytes > UNREAD_BYTES_MAX:
                 self._unsent.clear()
                 self.close(REFUSED, "it does not read what is sent to it")
-            elif not self._is_full and self._unsent_bytes > FULL_BYTES:
+            elif not self._is_full and self.unsent_bytes > FULL_BYTES:
                 self._is_full = True
                 self.on_full(True)
 
@@ -144,9 +150,9 @@ class Socket:
             while self._closing is None or self._unsent:
                 while self._unsent:
                     data = self._unsent.popleft()
-                    self._unsent_bytes -= len(data)
+                    self.unsent_bytes -= len(data)
                     await (socket.send_text(data) if isinstance(data, str) else socket.send_bytes(data))
-                    if self._is_full and self._unsent_bytes <= FULL_BYTES // 4:
+                    if self._is_full and self.unsent_bytes <= FULL_BYTES // 4:
                         self._is_full = False
                         self.on_full(False)
                 if self._closing is None:
@@ -157,11 +163,13 @@ class Socket:
             return  # it is gone
 
 
-async def serve_native(host: SocketHost, websocket: WebSocket) -> None:
+async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -> None:
     """A client that speaks the JSON twin."""
     await websocket.accept()
     socket = Socket(websocket)
+    peer.unsent_of = lambda: socket.unsent_bytes
     inner: InProcessConnection | None = None
+    rate: ClientRate | None = None
 
     def on_messages(messages: list[Any]) -> None:
         for message in messages:
@@ -172,10 +180,10 @@ async def serve_native(host: SocketHost, websocket: WebSocket) -> None:
         socket.close(REFUSED, reason)
 
     async def read() -> None:
-        nonlocal inner
+        nonlocal inner, rate
         try:
             async with asyncio.timeout(INTRO_S):
-                intro = _introduced(await _text(websocket))
+                intro = _introduced(await _text(websocket), host.server.traffic.intro_bytes_max)
                 principal = await host.admit_socket(websocket, intro)
             inner = InProcessConnection(
                 host.node,
@@ -185,23 +193,18 @@ async def serve_native(host: SocketHost, websocket: WebSocket) -> None:
                 lambda reason: socket.close(NORMAL, reason),
                 on_end=refuse,
             )
-            traffic, now = host.server.traffic, asyncio.get_running_loop().time
-            bucket = (
-                TokenBucket(traffic.messages_per_s, traffic.messages_burst, now()) if traffic.messages_per_s else None
-            )
-            work = TokenBucket(traffic.work_per_s, traffic.work_burst, now()) if traffic.work_per_s else None
+            now = asyncio.get_running_loop().time
+            rate = host.server.rates.enter(principal.user, now())
             while True:
                 await host.room()  # rule 3
                 await inner.room()
-                if bucket is not None and (wait_s := bucket.take(1, now())) > 0:
-                    await asyncio.sleep(wait_s)
                 data = (await _text(websocket)).encode()
                 message = JSON.decode(data)
                 if type(message) is Intro:  # a sign of life
                     continue
                 inner.say(message)
-                cost = 1 + (len(data) >> 10) + (work_of(message.wish) if type(message) is Request else 0)
-                if work is not None and (wait_s := work.take(cost, now())) > 0:
+                work = work_of(message.wish) if type(message) is Request else 0
+                if (wait_s := rate.take(1, len(data), work, now())) > 0:
                     await asyncio.sleep(wait_s)
         except TimeoutError:
             socket.close(REFUSED, "no Intro came")
@@ -217,9 +220,13 @@ async def serve_native(host: SocketHost, websocket: WebSocket) -> None:
         host.drop(socket)
         if inner is not None:
             inner.hang_up()
+        if rate is not None:
+            rate.leave(asyncio.get_running_loop().time())
 
 
-def _introduced(text: str) -> Intro:
+def _introduced(text: str, bytes_max: int) -> Intro:
+    if len(text) > bytes_max:
+        raise PeerFault(f"an Intro of {len(text)} characters: at most {bytes_max} are allowed (limits.intro_bytes_max)")
     intro = JSON.decode(text.encode())
     if type(intro) is not Intro:
         raise PeerFault(f"a {type(intro).__name__} before Intro")
@@ -241,7 +248,7 @@ async def _text(websocket: WebSocket) -> str:
 
 
 async def serve_mqtt(
-    host: SocketHost, websocket: WebSocket, gateway: StreamGateway, peer: str, certificate: str
+    host: SocketHost, websocket: WebSocket, gateway: StreamGateway, name: str, certificate: str, peer: HttpPeer
 ) -> None:
     """A client that speaks MQTT. Who it is, it says in CONNECT, and the gateway asks the authenticator."""
     if MQTT not in websocket.scope.get("subprotocols", ()):
@@ -254,11 +261,12 @@ async def serve_mqtt(
     stream = gateway.open(
         socket.write,
         socket.close,
-        peer,
+        name,
         pause=lambda is_paused: may_read.clear() if is_paused else may_read.set(),
         certificate=certificate,
     )
 
+    peer.user_of, peer.unsent_of = lambda: stream.user, lambda: socket.unsent_bytes
     socket.on_full = lambda is_full: stream.pause_writing() if is_full else stream.resume_writing()
 
     async def read() -> None:

@@ -23,7 +23,8 @@ operator accepts the loss.
    a journal of that snapshot alone takes the place of this one (`journal_space.py`).
 3. A journal that cannot be read is never overwritten: `JournalError` says what is wrong with which file. Each batch has
    a chained checksum, and each snapshot one of its own, since SQLite has none for what it holds.
-4. One process at a time: a second one that opens the same journal is refused.
+4. One process at a time: a second one that opens the same journal is refused. Others may look at a copy
+   (`journal_copies.py`).
 5. The numbers of batches count on over restarts.
 6. A journal of another format, or of another broker, is refused before anything is written: its files stay as they
    are, to the byte. The table `about` says of which format a journal is (`FORMAT`), and what its parts look like.
@@ -52,6 +53,7 @@ from godwit.files import synced
 from godwit.locking import locked
 from godwit.runtime import wire
 from godwit.runtime.journal_checks import BatchDamage, Loss, about_checksum, examined, loss_of, verified
+from godwit.runtime.journal_copies import copied
 from godwit.runtime.journal_marks import MARK, MarkFile, chained, first_chain
 from godwit.runtime.journal_space import DRAFT, JournalSpace
 
@@ -192,6 +194,7 @@ class Journal:
 
     def _connected(self, file: Path) -> sqlite3.Connection:
         disk = sqlite3.connect(file, isolation_level=None, check_same_thread=False, cached_statements=32)
+        disk.execute("PRAGMA locking_mode = EXCLUSIVE")  # or each append would take and release six locks
         disk.execute("PRAGMA journal_mode = WAL")
         disk.execute(f"PRAGMA synchronous = {SYNCHRONOUS[self._durability]}")
         disk.execute("PRAGMA wal_autocheckpoint = 4000")
@@ -230,11 +233,13 @@ class Journal:
         """Write a batch; its number, once it is safe."""
         number = self.number + 1
         chain = chained(self._chain, number, data)
-        with self._said_well():
+        try:
             if self.loss is not None and self.loss.incarnation:
                 self._append_with_loss(self.loss, (number, time(), data, chain))
             else:
                 self._disk.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", (number, time(), data, chain))
+        except sqlite3.Error as error:
+            raise JournalError(f"{self.folder / FILE}: {error}") from error
         self.loss = None
         self.number, self._chain = number, chain
         self.bytes_since_snapshot += len(data)
@@ -397,10 +402,8 @@ def about(file: Path) -> dict[str, Any]:
         wal = file.with_name(f"{file.name}-wal")
         if known or not wal.is_file() or not wal.stat().st_size:
             return known
-        with TemporaryDirectory() as copied:  # what it says may not have left the write-ahead file yet
-            for one in (file, wal):
-                shutil.copy(one, copied)
-            return _about(f"{(Path(copied) / file.name).as_uri()}?mode=rw")
+        with TemporaryDirectory() as folder:  # what it says may not have left the write-ahead file yet
+            return _about(f"{copied(file, Path(folder)).as_uri()}?mode=rw")
     except sqlite3.Error as error:
         raise JournalError(
             f"{file} is damaged: its table about cannot be read ({error}); "

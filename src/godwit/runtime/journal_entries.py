@@ -1,5 +1,6 @@
 """Inputs of a broker's machine as the journal has them: an entry each, with when the machine heard it."""
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
@@ -20,10 +21,11 @@ from godwit.broker.effects import (
 from godwit.broker.load_shedding import ShedLoad
 from godwit.codec.message_codec import Codec
 from godwit.codec.type_registry import TypeRegistry
+from godwit.errors import JournalError, PeerFault
 from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.wire import NATIVE
 
-__all__ = ["ENTRIES", "JournalEntry", "entry_of", "input_of"]
+__all__ = ["ENTRIES", "JournalEntry", "entry_of", "inputs_of"]
 
 
 class JournalEntry(msgspec.Struct, frozen=True, gc=False):
@@ -51,8 +53,16 @@ def entry_of(input: Input, packed: bytes, now: float) -> JournalEntry:
     return JournalEntry(now, kind.__name__, "", encode(input))
 
 
-def input_of(entry: JournalEntry) -> Input:
-    """The input again."""
+def inputs_of(batch: bytes) -> Iterator[tuple[Input, float]]:
+    """The inputs of a batch, each with when the machine heard it. `JournalError`: this version cannot read them."""
+    try:
+        for entry in ENTRIES.decode(batch):
+            yield _input(entry), entry.at
+    except (msgspec.MsgspecError, UnicodeDecodeError, PeerFault) as error:
+        raise JournalError(f"a batch whose inputs cannot be read: {error}") from None
+
+
+def _input(entry: JournalEntry) -> Input:
     kind, name, data = entry.kind, entry.name, entry.data
     if kind == "opened":
         return Opened(name, NATIVE.attributes(msgspec.msgpack.decode(data)))
@@ -60,6 +70,8 @@ def input_of(entry: JournalEntry) -> Input:
         return Arrived(name, NATIVE.decode(data))
     if kind == "heard":
         return Heard(name, NATIVE.decode(data))
+    if kind not in _DECODERS:
+        raise JournalError(f"an input of kind {kind!r}: this version knows none")
     return cast(Input, _DECODERS[kind].decode(data))
 
 

@@ -6,14 +6,16 @@ from clients and from other brokers. What was handled before the snapshot and wa
 who wants it all has `godwit sub --log`.
 
 *Rules.*
-1. Nothing is changed: the journal of a broker that runs may be read.
+1. Nothing is changed: the journal of a broker that runs may be read, as a copy (`journal_copies.py`).
 2. One event may come several times, from several neighbours or for several clients. An event log takes it once.
 3. A journal of another format is refused, and so is a snapshot of another version. Reading runs no code from them.
 """
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from zlib import crc32
 
@@ -24,6 +26,7 @@ from godwit.event_log import EventLog
 from godwit.filters.events import Event
 from godwit.runtime.journal import FILE, about, check_format
 from godwit.runtime.journal_checks import BatchDamage, verified
+from godwit.runtime.journal_copies import copied
 from godwit.runtime.journal_entries import ENTRIES
 from godwit.runtime.journal_marks import first_chain
 from godwit.runtime.wire import NATIVE
@@ -56,9 +59,7 @@ def events_in(journal: Path) -> Iterator[Event]:
     known = about(file)
     check_format(file, known)
     try:
-        disk = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            disk.execute("BEGIN")  # one moment of a journal that is being written
+        with TemporaryDirectory() as folder, closing(sqlite3.connect(copied(file, Path(folder)))) as disk:
             start, chain = 0, first_chain(int(known["incarnation"]))
             select = "SELECT number, data, checksum, chain FROM snapshots ORDER BY number DESC LIMIT 1"
             if (row := disk.execute(select).fetchone()) is not None:
@@ -70,8 +71,6 @@ def events_in(journal: Path) -> Iterator[Event]:
                 for entry in ENTRIES.decode(data):
                     if entry.kind in ("heard", "arrived"):
                         yield from _within(NATIVE.decode(entry.data))
-        finally:
-            disk.close()
     except (sqlite3.Error, BatchDamage) as error:
         raise JournalError(f"{file}: {error}") from None
 

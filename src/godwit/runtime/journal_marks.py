@@ -60,8 +60,7 @@ def first_chain(incarnation: int) -> bytes:
 
 def chained(chain: bytes, number: int, data: bytes) -> bytes:
     """The chain of a batch behind another."""
-    hashed = blake2b(chain, digest_size=CHAIN_BYTES)
-    hashed.update(number.to_bytes(8, "little"))
+    hashed = blake2b(chain + number.to_bytes(8, "little"), digest_size=CHAIN_BYTES)
     hashed.update(data)
     return hashed.digest()
 

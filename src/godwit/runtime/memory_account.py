@@ -20,9 +20,10 @@ import msgspec
 
 from godwit.runtime.rate_limits import TrafficLimits
 
-__all__ = ["Holder", "MemoryAccount", "memory_account"]
+__all__ = ["TOO_SLOW", "Holder", "MemoryAccount", "memory_account"]
 
 CHECK_S = 1.0
+TOO_SLOW = "limits.frame_s"  # with which the reason begins when a message took too long
 MIB = 2**20
 
 
@@ -111,7 +112,7 @@ class MemoryAccount:
         self._timer, now = None, loop.time()
         for holder, message in list(self._partial.items()):
             if now - message.began > self.frame_s * (1 + message.size / MIB):
-                self.close(holder, f"limits.frame_s: a message was not complete after {now - message.began:.0f} s")
+                self.close(holder, f"{TOO_SLOW}: a message was not complete after {now - message.began:.0f} s")
         if self._partial:
             self._timer = loop.call_later(CHECK_S, self._check)
 

@@ -37,6 +37,7 @@ from godwit.mqtt.packets import Puback, Publish
 from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.session_notes import OUT, SUB, kept_of, out_note
 from godwit.runtime.authentication import Credentials, Principal
+from godwit.runtime.client_rates import ClientRate
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.loop_timers import LoopTimers
 from godwit.runtime.mqtt_checks import SubscriptionChecks, topic_for
@@ -44,7 +45,6 @@ from godwit.runtime.mqtt_events import context_of_properties
 from godwit.runtime.mqtt_requests import Gate
 from godwit.runtime.mqtt_translation import MqttTranslator
 from godwit.runtime.node import client_line
-from godwit.runtime.rate_limits import FILTER_WORK, LITERAL_WORK, TokenBucket
 
 if TYPE_CHECKING:
     from godwit.runtime.mqtt_gateway import MqttGateway
@@ -100,9 +100,7 @@ class MqttConnection:
         self._confirm = self._confirmed = 0  # up to here deliveries are done; and this was said
         self._is_full = False  # the client does not read
         self._is_paused = False  # the client is not read
-        self._bucket: TokenBucket | None = None
-        self._work: TokenBucket | None = None
-        self._filter_work = 0  # of subscriptions, since the work was last counted
+        self.rate: ClientRate | None = None  # once it is let in
 
     # ------------------------------------------------------------ from the carrier
 
@@ -143,12 +141,10 @@ class MqttConnection:
             self._hold_back(True)
         if fault is not None and self._is_open:
             self._on_fault(fault)
-        wait_s = 0.0 if self._bucket is None else self._bucket.take(len(packets), now)
-        if self._work is not None:
-            cost, self._filter_work = len(packets) + (len(data) >> 10) + self._filter_work, 0
-            wait_s = max(wait_s, self._work.take(cost, now))
-        if wait_s > 0:
-            self._rest(wait_s)
+        if self.rate is not None:
+            work = 0 if self._wishes is None else self._wishes.taken_work()
+            if (wait_s := self.rate.take(len(packets), len(data), work, self._loop.time())) > 0:
+                self._rest(wait_s)
         self._flush()
 
     def connection_lost(self) -> None:
@@ -284,11 +280,7 @@ class MqttConnection:
             older.taken_over(attach.is_clean)
         self.client = name
         self.gateway.clients[name] = self
-        traffic, now = self.gateway.traffic, self.gateway.now()
-        if traffic.messages_per_s:
-            self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, now)
-        if traffic.work_per_s:
-            self._work = TokenBucket(traffic.work_per_s, traffic.work_burst, now)
+        self.rate = self.gateway.rates.enter(principal.user, self._loop.time())
         self._inner = InProcessConnection(
             *(self.gateway.node, self.name, principal, self._on_messages, self._on_inner_closed),
             on_end=self._on_principal_ended,
@@ -502,7 +494,6 @@ class MqttConnection:
 
     def _on_add(self, effect: mqtt_effects.AddSubscriptions) -> None:
         self._checks.clear()
-        self._filter_work += sum(FILTER_WORK + LITERAL_WORK * wish.topics.filter.size for wish in effect.wishes)
         if self._wishes is not None:
             self._wishes.subscribe(effect)
 

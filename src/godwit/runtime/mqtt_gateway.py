@@ -27,6 +27,7 @@ from godwit.filters.filters import Filter
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX, ParsedTexts
 from godwit.mqtt import MqttSettings, ReasonCode
 from godwit.runtime.authentication import Authenticator, LocalAuthenticator
+from godwit.runtime.client_rates import ClientRates
 from godwit.runtime.memory_account import MemoryAccount, memory_account
 from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_events import Message, message_of
@@ -56,6 +57,7 @@ class MqttGateway:
         *,
         traffic: TrafficLimits | None = None,
         memory: MemoryAccount | None = None,
+        rates: ClientRates | None = None,
     ) -> None:
         self.node = node
         self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
@@ -63,6 +65,7 @@ class MqttGateway:
         self.settings = MqttSettings() if settings is None else settings
         self.traffic = TrafficLimits() if traffic is None else traffic
         self.memory = memory_account(self.traffic) if memory is None else memory
+        self.rates = ClientRates(self.traffic) if rates is None else rates
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
         self.users = UserConnections(self.traffic.connections_per_user_max)
         self.connections: dict[MqttConnection, None] = {}
@@ -114,6 +117,8 @@ class MqttGateway:
             self.hosts.leave(connection.host)
             if connection.user is not None:
                 self.users.leave(connection.user)
+            if connection.rate is not None:
+                connection.rate.leave(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
         """Stop listening, and tell all clients."""

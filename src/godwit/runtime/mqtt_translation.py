@@ -28,6 +28,7 @@ from godwit.mqtt.session_notes import SUB, grant_note
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.mqtt_events import CONTEXT, attributes_of, context_of_payload, context_of_properties, stamps_of
 from godwit.runtime.mqtt_requests import OnAnswer, Requests
+from godwit.runtime.rate_limits import work_of
 from godwit.runtime.wire import NATIVE
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class MqttTranslator:
         self._gateway, self._client = gateway, client
         self._kept, self._tell, self._break_off = kept, tell, break_off
         self._expiry_s: float | None = -1.0
+        self._work = 0
         self._base = _whole(attached.notes.get(SEQUENCE))
         self._know_context(_context(attached.notes))
         if gateway.node.machine.config.advertisements == "required":  # type: ignore[attr-defined]
@@ -71,6 +73,11 @@ class MqttTranslator:
             self.requests.ask(wish, on_answer, bulk)
         except PeerFault as fault:
             self._break_off(str(fault))
+
+    def taken_work(self) -> int:
+        """What filters and contexts cost, since this was last asked. (`rate_limits.work_of`)"""
+        work, self._work = self._work, 0
+        return work
 
     def keep(self, key: str, value: bytes | None) -> None:
         """Write something down with the session; None: it is over."""
@@ -95,7 +102,9 @@ class MqttTranslator:
                 on_answer(reason, is_denied)
 
         self._know_context(context)
-        self._ask(said.Context(dict(context)), answered)
+        wish = said.Context(dict(context))
+        self._work += work_of(wish)
+        self._ask(wish, answered)
         self.keep(CTX, msgspec.msgpack.encode(context))
 
     def _know_context(self, context: Attributes) -> None:
@@ -183,6 +192,7 @@ class MqttTranslator:
             subscribe = said.Subscribe(
                 (self._client, text), wish.topics.filter, share=wish.topics.share or "", retained=wish.wants_retained
             )
+            self._work += work_of(subscribe)
             self._ask(subscribe, partial(self._on_subscribed, effect, codes, reasons, place))
             granted = self._kept().subscriptions.get(text)
             if granted is not None:

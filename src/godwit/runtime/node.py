@@ -61,7 +61,7 @@ from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.errors import JournalError, SnapshotError
 from godwit.runtime.clock import SYSTEM, Clock
 from godwit.runtime.intake import ClosedConnections, Intake
-from godwit.runtime.journal_entries import ENTRIES, JournalEntry, entry_of, input_of
+from godwit.runtime.journal_entries import JournalEntry, entry_of, inputs_of
 from godwit.runtime.node_interfaces import Disk, Machine, NodeObserver, Port
 from godwit.runtime.node_timers import NodeTimers
 from godwit.trace import Record
@@ -387,8 +387,7 @@ class Node:
             self._timers.replace(driver.timers)
             self._open = gone(driver.open)
         for batch in journal.batches(after):
-            for entry in ENTRIES.decode(batch):
-                input, self.now = input_of(entry), entry.at
+            for input, self.now in inputs_of(batch):
                 if isinstance(input, TimerDue):
                     self._timers.forget(input.key)
                 _note(input, self._open)

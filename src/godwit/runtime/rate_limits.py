@@ -42,8 +42,10 @@ class TrafficLimits(msgspec.Struct, frozen=True):
     intro_bytes_max: int = INTRO_BYTES_MAX  # of the first frame, before anybody knows who sends it
     messages_per_s: float = 0.0  # of one client, on average; 0: no bound
     messages_burst: int = 1_000  # that may come at once
-    work_per_s: float = 200_000.0  # of one connection, on average, in units of `work_of`; 0: no bound
+    work_per_s: float = 200_000.0  # of one user, on average, in units of `work_of`; 0: no bound
     work_burst: int = 400_000  # that may come at once
+    bytes_per_s: float = 32.0 * 2**20  # of one user, on average; 0: no bound
+    bytes_burst: int = 64 * 2**20  # that may come at once
     partial_bytes_max: int = 64 * 2**20  # of messages that have begun to arrive, of all connections together
     memory_bytes_max: int = 2 * 2**30  # of all that peers make the process hold; past it load is shed
     frame_s: float = 30.0  # in which a message must arrive, once it has begun; for each MiB of it, so much again
@@ -51,7 +53,7 @@ class TrafficLimits(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if value < 0 or (value == 0 and name not in ("messages_per_s", "work_per_s")):
+            if value < 0 or (value == 0 and name not in ("messages_per_s", "work_per_s", "bytes_per_s")):
                 raise ValueError(f"{name} is {value!r}: it must be above 0")
 
 
@@ -79,6 +81,10 @@ class TokenBucket:
         self._left = min(self.burst, self._left + max(0.0, now - self._at) * self.rate) - count
         self._at = max(self._at, now)
         return max(0.0, -self._left / self.rate)
+
+    def is_full(self, now: float) -> bool:
+        """Whether as much is there as can be."""
+        return self._left + max(0.0, now - self._at) * self.rate >= self.burst
 
 
 class HostConnections:

@@ -19,7 +19,7 @@ its own. After that, frames of a link or messages of a client follow, and become
 6. Peers are authenticated by the `Authenticator` (clients) or the `LinkGuard` (brokers). Before it has answered, one
    `Intro` of a bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the
    socket. Whoever must go later (`Principal.end`: its token is over, its user is gone) is told why, and closed.
-7. A client that sends more than `TrafficLimits.messages_per_s` is not read for a while.
+7. A client that sends too much, or whose user does, is not read for a while (`client_rates.py`).
 8. What a peer sends of a message that is not complete is bounded in bytes and time (`memory_account.py`).
 9. Of what a peer has sent a bounded number of frames is decoded at once, the next when most of these are handled.
 10. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
@@ -27,7 +27,7 @@ its own. After that, frames of a link or messages of a client follow, and become
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from secrets import token_hex
 from time import time
 from typing import Any, cast
@@ -38,11 +38,13 @@ from godwit.broker.messages import Attach, Bye, Publish, Request
 from godwit.errors import PeerFault
 from godwit.runtime.addresses import Address
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
+from godwit.runtime.client_rates import ClientRate, ClientRates
+from godwit.runtime.dialler import Dialler
 from godwit.runtime.link_authentication import LinkGuard
 from godwit.runtime.memory_account import MemoryAccount, memory_account
 from godwit.runtime.node import Node, client_line
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
-from godwit.runtime.rate_limits import HostConnections, TokenBucket, TrafficLimits, UserConnections, work_of
+from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections, work_of
 from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Frames, Intro, first_intro
 
 __all__ = ["Address", "NativeConnection", "NativeServer"]
@@ -78,8 +80,8 @@ class NativeConnection(asyncio.Protocol):
         self._early = bytearray()  # what came before the peer was let in
         self._admission: asyncio.Task[None] | None = None
         self._said = ""  # to the broker that we dialled, to show who we are
-        self._bucket: TokenBucket | None = None
-        self._work: TokenBucket | None = None
+        self._rate: ClientRate | None = None  # of a client, once it is let in
+        self._came = 0  # messages of a neighbour
         self._line = ""  # in which inputs of the client wait, once it has said something
         self._is_crowded = False  # that line is long
         self._pause: asyncio.TimerHandle | None = None
@@ -143,6 +145,7 @@ class NativeConnection(asyncio.Protocol):
                 return
         name, line, tell = self.name, self._line, node.tell
         if self.is_link:
+            self._came += len(came)
             for message, packed in came:
                 if type(message) is not Intro:
                     tell(Arrived(name, message), packed, name)
@@ -152,7 +155,8 @@ class NativeConnection(asyncio.Protocol):
                 self._wait_until_short(name)
             return
         assert self.principal is not None
-        checked, work = self.principal.checked, len(came) + (len(data) >> 10)
+        assert self._rate is not None
+        checked, work = self.principal.checked, 0
         for message, packed in came:
             if type(message) is Intro:
                 self.is_watched = True
@@ -167,9 +171,7 @@ class NativeConnection(asyncio.Protocol):
                 work += work_of(granted.wish)
         if came and self._timer is not None:
             self._timer.cancel()
-        wait_s = 0.0 if self._bucket is None else self._bucket.take(len(came), self.heard_at)
-        if self._work is not None:
-            wait_s = max(wait_s, self._work.take(work, self.heard_at))
+        wait_s = self._rate.take(len(came), len(data), work, self.heard_at)
         if wait_s > 0:
             self._rest(wait_s)
         if self._frames.has_more or (line and node.is_long(line)):
@@ -302,12 +304,9 @@ class NativeConnection(asyncio.Protocol):
             self._refuse(principal.ended_because)
             return
         now, loop = time(), asyncio.get_running_loop()
-        self.principal, traffic = principal, self.server.traffic
+        self.principal = principal
         principal.on_end.append(self._refuse)
-        if traffic.messages_per_s:
-            self._bucket = TokenBucket(traffic.messages_per_s, traffic.messages_burst, loop.time())
-        if traffic.work_per_s:
-            self._work = TokenBucket(traffic.work_per_s, traffic.work_burst, loop.time())
+        self._rate = self.server.rates.enter(principal.user, loop.time())
         if principal.until is not None:
             self._end = loop.call_later(max(0.0, principal.until - now), principal.end, "your token is over")
         self.server.welcome(self)
@@ -414,6 +413,8 @@ class NativeConnection(asyncio.Protocol):
             server.hosts.leave(self.host)
         if self.principal is not None:
             server.users.leave(self.principal.user)
+            if self._rate is not None:
+                self._rate.leave(asyncio.get_running_loop().time())
             self.principal.on_end.clear()  # which holds this connection, as this holds the principal
         if self.name and server.node.ports.get(self.name) is self:
             del server.node.ports[self.name]
@@ -423,7 +424,7 @@ class NativeConnection(asyncio.Protocol):
                 server.node.tell(Closed(self.name), line=self._line)
         server.on_closed(self.name or self.host, self.closed_because)
         if self.dialled:
-            server.redial(self.dialled)
+            server.redial(self.dialled, self._came)
 
 
 class NativeServer:
@@ -441,6 +442,7 @@ class NativeServer:
         memory: MemoryAccount | None = None,
         frame_bytes_max: int = FRAME_BYTES_MAX,
         on_closed: Callable[[str, str], None] = lambda name, reason: None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.name = name
         self.node = node
@@ -449,6 +451,7 @@ class NativeServer:
         self.links = LinkGuard(name) if links is None else links
         self.traffic = TrafficLimits() if traffic is None else traffic
         self.memory = memory_account(self.traffic) if memory is None else memory
+        self.rates = ClientRates(self.traffic)
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
         self.users = UserConnections(self.traffic.connections_per_user_max)
         self.on_closed = on_closed
@@ -462,10 +465,8 @@ class NativeServer:
         self._servers: list[asyncio.Server] = []
         self._made = 0
         self._life = token_hex(4)  # names of connections must not come again after a restart
-        self._waits: dict[str, float] = {}
-        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._dialler = Dialler(self._connect, first_s=REDIAL_FIRST_S, max_s=REDIAL_MAX_S, sleep=sleep)
         self._beating: asyncio.Task[None] | None = None
-        self._is_closed = False
         node.on_relief.append(self._read_on)
 
     def _read_on(self) -> None:
@@ -494,49 +495,32 @@ class NativeServer:
 
     def dial_all(self) -> None:
         """Dial every neighbour whose address is known."""
-        for peer in self.neighbours:
-            self._dial(peer, 0.0)
+        for peer, address in self.neighbours.items():
+            if address is not None:
+                self._dialler.dial(peer)
 
     # ------------------------------------------------------------ neighbours
 
-    def _dial(self, peer: str, wait_s: float) -> None:
-        if self.neighbours.get(peer) is not None and not self._is_closed and peer not in self._dialling:
-            self._dialling[peer] = asyncio.create_task(self._dialled(peer, wait_s))
-
-    async def _dialled(self, peer: str, wait_s: float) -> None:
-        try:
-            await asyncio.sleep(wait_s)
-            address = self.neighbours[peer]
-            if address is None or peer in self.node.ports:
-                return
-            loop = asyncio.get_running_loop()
+    async def _connect(self, peer: str) -> None:
+        """Dial a neighbour, if it has an address and no link. OSError: it cannot be reached."""
+        address = self.neighbours[peer]
+        if address is not None and peer not in self.node.ports:
             try:
-                await loop.create_connection(
+                await asyncio.get_running_loop().create_connection(
                     lambda: NativeConnection(self, peer), address.host, address.port, ssl=self.links.tls
                 )
-                return
             except ssl.SSLError as error:
                 self.on_closed(peer, f"no TLS with {peer}: {error.reason or error}")
-            except OSError:
-                pass
-        finally:
-            del self._dialling[peer]
-        self.redial(peer)
+                raise
 
-    def redial(self, peer: str) -> None:
-        """Try again after a while, unless there is a link."""
-        if peer in self.node.ports or self._is_closed:
-            return
-        if self._was_accepted(peer):
-            self._waits.pop(peer, None)
-        wait_s = self._waits.get(peer, REDIAL_FIRST_S)
-        self._waits[peer] = min(2 * wait_s, REDIAL_MAX_S)
-        self._dial(peer, wait_s)
+    def redial(self, peer: str, came: int) -> None:
+        """Try again after a while, unless there is a link. `came`: how many messages, over the one that has ended.
 
-    def _was_accepted(self, peer: str) -> bool:
-        """Whether the link that has just ended was open: one that is refused each time is dialled ever more slowly."""
+        A neighbour that has said no more than its Hello may have refused ours.
+        """
         links = getattr(self.node.machine, "links", {})
-        return peer in links and bool(links[peer].open)
+        if peer not in self.node.ports:
+            self._dialler.redial(peer, was_accepted=came > 1 and peer in links and bool(links[peer].open))
 
     def link(self, connection: NativeConnection, intro: Intro, answer: str = "") -> None:
         """A neighbour is at the other end of a connection; `answer` shows it who we are."""
@@ -583,11 +567,9 @@ class NativeServer:
 
     async def close(self) -> None:
         """Stop listening and let everybody go."""
-        self._is_closed = True
+        self._dialler.close()
         if self._beating is not None:
             self._beating.cancel()
-        for task in list(self._dialling.values()):
-            task.cancel()
         for server in self._servers:
             server.close()
         for connection in self.connections:

@@ -47,6 +47,7 @@ class Verdict:
         self.expired = 0
         self.violations: list[Violation] = []
         self.latencies: list[float] = []
+        self.died: list[tuple[str, EventId]] = []  # client and event: owed, and lost with a disk
 
 
 def judge(ledger: Ledger, *, advertised: bool) -> Verdict:
@@ -166,6 +167,8 @@ def _missing(ledger: Ledger, client: str, fact: EventHistory, verdict: Verdict) 
         verdict.purged += 1
     elif (client, fact.id) in ledger.died or (client, fact.id) in ledger.overtaken:
         verdict.excused += 1
+        if (client, fact.id) in ledger.died:
+            verdict.died.append((client, fact.id))
     else:
         verdict.lost += 1
         text = f"{_name(fact.id)} {dict(fact.event.attributes)} never came"

@@ -191,16 +191,17 @@ class FaultInjector:
         if not is_told:
             self._unnoticed_until = self._world.now + UNNOTICED_S
         self._lost_disks.has_lost_any = True
-        tail = self._world.tail(name, count)
+        tail, since = self._world.tail(name, count), self._world.tail_begins_s(name, count)
         for id in dict.fromkeys(id for input in tail for id in events_within(input)):
             self._ledger.died.update((client, id) for client in self._population.homes)
+            self._ledger.rolled_back[id] = is_told and self._ledger.rolled_back.get(id, True)
             self._recorder.record(name, Record("died", publisher=id[0], sequence=id[1], detail="rolled back"))
         events = self._in_flight.events()
         self._monitor.end_quiet()
         self._lost_disks.lose(name)
         for client in dict.fromkeys(client for input in tail for client in clients_within(input)):
             if client in self._population.homes:
-                self._ledger.home_lost(client, self._world.now, events)
+                self._ledger.home_rolled_back(client, since, self._world.now, events)
                 self._lost_disks.lose_session(client)
         self._rolled_back[name] = is_told
         self._world.crash(name, keeps_disk=True, loses=count)

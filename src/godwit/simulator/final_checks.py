@@ -2,10 +2,17 @@
 
 *Rules.*
 1. The laws about tables, queues and settling need the brokers and are checked here; all others are in `checkers.py`.
+2. Whoever misses an event that was in the lost inputs of a disk is told that something may be lost, by a receipt that
+   has come or that comes with the next greeting (*losses told*). If the disk does not tell, neighbours may not notice:
+   then it is enough that the event's publisher is told. A disk that is lost as a whole takes along what was told: no
+   law then.
 """
+
+from collections.abc import Iterable, Mapping
 
 from godwit.simulator.broker_inspection import idle_entries, is_answered, is_settled, left_behind
 from godwit.simulator.in_flight import InFlight
+from godwit.simulator.ledger import EventId
 from godwit.simulator.network import Network
 from godwit.simulator.network_monitor import NetworkMonitor
 from godwit.simulator.population import Population
@@ -36,6 +43,25 @@ class FinalChecks:
         self._in_flight = in_flight
         self._monitor = monitor
         self._recorder = recorder
+        self._told: set[str] = set()
+
+    def note_told(self) -> None:
+        """Remember which clients are told of a loss. (rule 2)"""
+        for name in self._population.homes:
+            receipts = self._network.client(name).receipts
+            if any(receipt.session_lost or receipt.lost_since is not None for receipt in receipts):
+                self._told.add(name)
+        for _, broker in self._network.brokers():
+            losses = broker.sessions.losses
+            self._told |= {each.client for each in broker.sessions if losses.since(each.losses_heard) is not None}
+
+    def check_told(self, died: Iterable[tuple[str, EventId]], rolled_back: Mapping[EventId, bool]) -> None:
+        """Hold whoever misses an event of lost inputs against who was told. (rule 2)"""
+        for client, id in died:
+            knows = client in self._told or (not rolled_back.get(id, False) and id[0] in self._told)
+            if id in rolled_back and not knows:
+                text = f"event {id[1]} of {id[0]} was in lost inputs, and nobody was told"
+                self._recorder.violate("losses told", text, client)
 
     def check_settled(self, when: str) -> None:
         """Once faults have stopped everything settles: nothing is under way, no queue holds anything."""

@@ -99,6 +99,20 @@ class RequestHistory(Generic[T]):
             return self.versions[-2].filter
         return self.versions[-1].filter if self.versions else None
 
+    def revive(self, since: float, now: float, in_flight: frozenset[EventId]) -> None:
+        """A broker has lost what it heard since then: what it knew of this before may be in force again.
+
+        That is one of the versions that had not settled by then, or the one before these. The client's own comes last.
+        """
+        if self.is_down or not self.versions:
+            return
+        known = max((at for at, version in enumerate(self.versions) if version.settled_at <= since), default=0)
+        current = self.versions[-1].filter
+        earlier = dict.fromkeys(version.filter for version in self.versions[known:])
+        earlier.pop(current, None)
+        for filter in (*earlier, current) if earlier else ():
+            self.versions.append(Version(filter, now, in_flight, over_at=NEVER))
+
     def owes(self, fact: "EventHistory", matching: Container[T | None]) -> bool:
         """Whether the event must be delivered because of this subscription."""
         counting = self._counting(fact)
@@ -169,6 +183,7 @@ class Ledger:
         self.dropped: dict[EventId, tuple[str, float]] = {}  # quenched, discarded, refused or lost at the source
         self.overtaken: set[tuple[str, EventId]] = set()  # too late for the order: a lost disk, or a publisher's mode
         self.died: set[tuple[str, EventId]] = set()  # client and event: with a broker's disk, before it came
+        self.rolled_back: dict[EventId, bool] = {}  # that were in lost inputs, and whether the disk has told so
         self.modes: dict[str, Mode] = {}  # how clients move; who is not named here stays or relocates
 
     def promises(self, what: Promise, client: str, publisher: str) -> bool:
@@ -231,6 +246,15 @@ class Ledger:
         if context is not None and not context.is_down:
             context.versions.append(Version(self._unsaid(client), now, in_flight, over_at=NEVER))
             context.is_down = True
+
+    def home_rolled_back(self, client: str, since: float, now: float, in_flight: Iterable[EventId]) -> None:
+        """The client's broker has lost what it heard of the client since then: that, or nothing, is what it knows."""
+        in_flight = frozenset(in_flight)
+        for standing in self._standings(client):
+            standing.revive(since, now, in_flight)
+        if (context := self.contexts.get(client)) is not None:
+            context.revive(since, now, in_flight)
+        self.home_lost(client, now, in_flight)
 
     def home_renewed(self, client: str, now: float, in_flight: Iterable[EventId], besides: Container[str] = ()) -> None:
         """The client tells its broker all again, but perhaps for `besides`: these may come to life again or not."""

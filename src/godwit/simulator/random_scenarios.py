@@ -28,6 +28,7 @@ from godwit.simulator.scenario import (
     Faults,
     OverlaySpec,
     Rate,
+    Rights,
     Roaming,
     RoutingSection,
     Run,
@@ -50,6 +51,7 @@ HOPS_PROBABILITY = 0.4  # where nobody roams and no disk is lost
 QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
+RIGHTS_PROBABILITY = 0.15  # that rights of clients change, and the authorisation law alone judges
 MODEL_PROBABILITY = 0.5  # that clients who roam do so by another model than at random
 CALM_PROBABILITY = 0.15  # that no fault is on at all
 MODE_PROBABILITY = 0.4  # that roaming subscribers do not relocate, but
@@ -91,8 +93,9 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     if streams.stream("modes").random() < MODE_PROBABILITY and takes_modes(scenario):
         scenario = with_mode(scenario, streams.stream("mode").choice(COMPLETE_MODES), streams.stream("announced"))
     scenario = _with_contexts(scenario, partial(streams.stream, "contexts"))
-    if scenario.clients.roaming.is_on or scenario.contexts.is_on:  # what then goes with a lost tail is not judged yet
+    if scenario.clients.roaming.is_on:  # a session that was given away may be there again: that is not judged yet
         scenario = structs.replace(scenario, faults=structs.replace(scenario.faults, disk_rolled_back=None))
+    scenario = _with_rights(scenario, partial(streams.stream, "rights"))
     return scenario, streams.stream("seed").getrandbits(SEED_BITS)
 
 
@@ -248,6 +251,14 @@ def _with_walking(scenario: Scenario, key: Key) -> Scenario:
     routing = structs.replace(scenario.routing, quenching=False)
     calm = {"clients": peace, "overlay": overlay, "routing": routing, "churn": Churn(), "faults": Faults()}
     return structs.replace(scenario, sessions=SessionsSection(), **calm)
+
+
+def _with_rights(scenario: Scenario, key: Key) -> Scenario:
+    """Let rights of clients change in some scenarios: there the authorisation law judges, and no other can."""
+    if key("is_on").random() >= RIGHTS_PROBABILITY:
+        return scenario
+    rights = Rights(changes_per_s=key("changes_per_s").choice((1.0, 4.0, 8.0)))
+    return structs.replace(scenario, rights=rights, run=structs.replace(scenario.run, judge=False, leave=False))
 
 
 def _overlay(key: Key, *, is_graph: bool) -> OverlaySpec:

@@ -43,6 +43,7 @@ from godwit.simulator.network import Network
 from godwit.simulator.population import Population
 from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.recorder import Recorder
+from godwit.simulator.scenario import Scenario
 from godwit.simulator.world import World
 from godwit.trace import Record
 
@@ -61,8 +62,7 @@ class RightsChanges:
 
     def __init__(
         self,
-        per_s: float,
-        until_s: float,
+        scenario: Scenario,
         streams: RandomStreams,
         world: World,
         network: Network,
@@ -70,7 +70,7 @@ class RightsChanges:
         ledger: Ledger,
         recorder: Recorder,
     ) -> None:
-        self._per_s, self._until_s = per_s, until_s
+        self._per_s, self._until_s = scenario.rights.changes_per_s, scenario.publishing_ends_s
         self._times, self._draws = streams.stream("rights-times"), streams.stream("rights")
         self._world, self._network, self._population = world, network, population
         self._ledger, self._recorder = ledger, recorder

@@ -43,6 +43,7 @@ from godwit.simulator.publisher_config import publisher_config
 from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.recorder import Recorder
 from godwit.simulator.request_churn import RequestChurn
+from godwit.simulator.rights_changes import RightsChanges
 from godwit.simulator.roaming_clients import DisconnectingClients, RoamingClients
 from godwit.simulator.scenario import Churn, Scenario, check, overlay_of, places_of
 from godwit.simulator.scenario.walking_section import ground_of
@@ -165,6 +166,10 @@ class Simulation:
                 recorder,
             )
 
+        self.rights: RightsChanges | None = None
+        if scenario.rights.is_on:
+            self.rights = RightsChanges(scenario, streams, world, network, population, ledger, recorder)
+
     # ------------------------------------------------------------ what there is
 
     @property
@@ -179,6 +184,7 @@ class Simulation:
             self.contexts,
             self.fire,
             self.faults,
+            self.rights,
         )
         return [part for part in every if part is not None]
 
@@ -224,12 +230,15 @@ class Simulation:
         if scenario.run.judge:
             self.final_checks.check_settled("settling")
             self.final_checks.check_idle_entries()
+            self.final_checks.note_told()
         if scenario.run.leave:
             self.final_checks.leave()
         fires = {} if self.fire is None else self.fire.check()
         verdict = Verdict()
         if scenario.run.judge:
             verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
+            if scenario.faults.crash_diskless is None:
+                self.final_checks.check_told(verdict.died, self.ledger.rolled_back)
         else:
             verdict.delivered = sum(map(len, self.ledger.deliveries.values()))
         if (flooded := twin_of(scenario)) is not None:

@@ -99,7 +99,7 @@ def twin_of(scenario: Scenario) -> Scenario | None:
     """The run that floods, if what it delivers must be delivered; None where times would differ or bounds not hold."""
     clients, overlay, routing, faults = scenario.clients, scenario.overlay, scenario.routing, scenario.faults
     is_calm = structs.replace(faults, until_s=None) == Faults() and scenario.churn == Churn()
-    is_calm = is_calm and scenario.sessions == SessionsSection()
+    is_calm = is_calm and scenario.sessions == SessionsSection() and not scenario.rights.is_on
     moves = clients.roaming != Roaming() or clients.disconnections.per_s > 0
     slow = overlay.bandwidth_kbps is not None or overlay.client_bandwidth_kbps is not None or overlay.disk_sync_ms > 0
     walking = clients.walking

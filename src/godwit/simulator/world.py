@@ -225,6 +225,12 @@ class World:
         node = self.nodes[name]
         return [input for input, _ in node.journal[max(0, node.durable - count) : node.durable]]
 
+    def tail_begins_s(self, name: NodeId, count: int) -> float:
+        """When a broker took the first of these inputs."""
+        node = self.nodes[name]
+        tail = node.journal[max(0, node.durable - count) : node.durable]
+        return tail[0][1] - node.skew_s if tail else self.now
+
     def crash(self, name: NodeId, *, keeps_disk: bool, loses: int = 0) -> None:
         """Stop a broker at once, with or without its disk; `loses`: so many of the last inputs are gone from it."""
         node = self.nodes[name]

@@ -1,14 +1,16 @@
 """The benchmarks run, their yardstick is right, and a wrong answer is noticed. Sizes are tiny: no figure counts."""
 
+import gc
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import matching, memory, profile_matching, simulator
+from benchmarks import matching, measuring, memory, profile_matching, simulator
 from benchmarks.matching import Bench, Disagreement, Part, Scale
 from benchmarks.measuring import Machine, this_machine, timed
 from benchmarks.numpy_evaluation import NumpyEvaluator
@@ -38,6 +40,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def disturbed(monkeypatch):
+    """No search for garbage before each timing: no figure counts, and a run of tests leaves much to search."""
+    monkeypatch.setattr(measuring, "undisturbed", nullcontext)
+
+
+@pytest.mark.usefixtures("disturbed")
 @pytest.mark.parametrize("part", Part)
 def test_each_part_gives_its_figures(part, folder):
     rows = list(Bench(TINY, folder, lambda message: None).rows(part))
@@ -134,6 +143,7 @@ def test_tables_and_markdown_show_every_row(capsys):
 def test_a_machine_and_a_timing_can_be_taken():
     assert this_machine().cores >= 1
     assert 0 <= timed(lambda: sum(range(10_000))).share <= 1
+    gc.freeze()  # again: see tests/conftest.py
 
 
 def test_all_that_an_index_holds_is_counted():
@@ -142,6 +152,7 @@ def test_all_that_an_index_holds_is_counted():
     assert memory.reachable_bytes([bytes(10_000)]) > 10_000
 
 
+@pytest.mark.usefixtures("disturbed")
 def test_the_profile_divides_the_whole(capsys):
     profile_matching.profile("own", subscriptions=200, events=20)
     assert "kernel" in capsys.readouterr().out

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.broker import messages
@@ -514,7 +514,6 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("made", [Broker, mobile_broker])
 @pytest.mark.parametrize("name", CONFIGS)
-@settings(max_examples=100)
 @given(steps=STEPS)
 def test_whatever_comes_handle_never_raises_and_everyone_else_goes_on(
     name: str, made: type[Broker], steps: list[tuple[str, Any]]

@@ -80,3 +80,55 @@ def test_every_connection_is_closed_with_the_reason() -> None:
     closed = {effect.peer: effect.reason for effect in effects if type(effect).__name__ == "Close"}
     assert set(closed) == {"a", "c", "sb", "pb"}
     assert set(closed.values()) == {LOST_TAIL}
+
+
+def line(family: str) -> Machines:
+    """a - b - c - d: a publisher at one end, and a subscriber at the other and beside b."""
+    net = machines("a-b b-c c-d", family=family)
+    net.pass_time(SETTLES_S)
+    for name, at in (("sc", "c"), ("sd", "d")):
+        net.ask(name, net.attach(name, at).subscribe("all", "n >= 0", net.now))
+    net.attach("pa", "a")
+    net.pass_time(SETTLES_S)
+    return net
+
+
+def lose_in_transit(net: Machines) -> None:
+    """An event is lost at b: a was acknowledged, and c has not got it."""
+    net.cut("b", "c")
+    net.ask("pa", net.clients["pa"].publish({"n": 1}, net.now))
+    net.pass_time(1.0)
+    assert not net.machine("a").links["b"].outbox
+    net.crash("b", loses=3)
+    net.restart("b")
+    net.put("b", TailLost(1_000_000, 5.0))
+    for _ in range(2):
+        for a, b in (("a", "b"), ("b", "c")):
+            net.join(a, b)
+        net.pass_time(LIVES_GAP_S)
+    net.pass_time(SETTLES_S)
+
+
+@pytest.mark.parametrize("family", ["tree", "graph"])
+def test_clients_behind_a_broker_that_lost_events_on_their_way_are_told_once(family: str) -> None:
+    net = line(family)
+    lose_in_transit(net)
+    if family == "tree":  # in a graph, the event's source sends it again
+        assert net.notified("sc") == net.notified("sd") == []
+    for name, at in (("sc", "c"), ("sd", "d")):
+        net.detach(name)
+        receipt = net.attach(name, at).receipts[-1]
+        assert (receipt.lost_since, receipt.session_lost) == (5.0, False)
+        net.detach(name)
+        assert net.attach(name, at).receipts[-1].lost_since is None
+    assert net.attach("late", "d").receipts[-1].lost_since is None
+
+
+@pytest.mark.parametrize("family", ["tree", "graph"])
+def test_a_session_that_moves_before_its_client_is_told_takes_the_loss_along(family: str) -> None:
+    net = line(family)
+    lose_in_transit(net)
+    net.detach("sd")
+    net.attach("sd", "c")
+    net.pass_time(SETTLES_S)
+    assert net.clients["sd"].receipts[-1].lost_since == 5.0

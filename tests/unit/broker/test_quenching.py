@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.broker.effects import Closed, Effect, Heard, Opened, StartTimer, StopTimer, Tell, Trace
@@ -99,7 +99,6 @@ def test_the_timer_stops_with_the_last_source() -> None:
 
 
 @given(st.lists(filters(), max_size=12), st.lists(filters(), max_size=12), attributes(), st.integers(1, 12))
-@settings(max_examples=150)
 def test_the_filter_is_bounded_and_matches_whatever_a_subscription_matches(
     first: list[Filter], later: list[Filter], said: dict[str, Any], size_max: int
 ) -> None:

@@ -12,6 +12,7 @@ from godwit.broker.messages import (
     Attach,
     Attached,
     Bye,
+    Context,
     Delivery,
     Publish,
     QueueRules,
@@ -28,6 +29,7 @@ from godwit.broker.session import LOST_SHOWN_MAX
 from godwit.broker.sessions import RemovedEntries, Sessions
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, any_of, event, parse
+from godwit.filters.events import Attributes
 from tests.raw_messages import read
 from tests.snapshots import restored
 
@@ -496,3 +498,35 @@ def test_a_client_that_got_more_than_was_sent_is_told_that_something_may_be_lost
     messages = told(sessions.attach("c3", again, 3.0), "c3")
     attached = next(message for message in messages if isinstance(message, Attached))
     assert attached.receipt.lost_since is None  # it was said once
+
+
+class CountingFilter:
+    """A filter on contexts that counts how often it was asked."""
+
+    weight = size = 1
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def holds(self, attributes: Attributes) -> bool:
+        self.asked += 1
+        return attributes.get("floor") == 1
+
+
+def test_whom_an_event_is_to_is_asked_once_for_each_context() -> None:
+    sessions = Sessions(Limits(), "b")
+    for number in range(30):
+        client, connection = f"c{number}", f"#{number}"
+        sessions.attach(connection, Attach(client), 0.0)
+        sessions.admit(connection, Request(1, Subscribe((client, "s"), TRUE)), 0.0)
+        sessions.admit(connection, Request(2, Context({"floor": number % 3})), 0.0)
+    to = CountingFilter()
+    addressed = Event({"x": 1}, "p", 1, to=to)  # type: ignore[arg-type]
+    effects = sessions.deliver(addressed, [(f"c{number}", "s") for number in range(30)], 1.0)
+    assert [effect.connection for effect in effects if type(effect) is Tell] == [
+        f"#{number}" for number in range(1, 30, 3)
+    ]
+    assert to.asked == 3
+    sessions.admit("#0", Request(3, Context({"floor": 1})), 2.0)
+    effects = sessions.deliver(Event({"x": 1}, "p", 2, to=to), [("c0", "s")], 2.0)  # type: ignore[arg-type]
+    assert [type(effect) for effect in effects] == [Tell]

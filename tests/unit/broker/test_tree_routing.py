@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from godwit.broker import tree
+from godwit.broker import placements, reductions, tree
 from godwit.broker.effects import StartTimer, StopTimer, Trace
 from godwit.broker.messages import (
     Advertise,
@@ -470,3 +470,39 @@ def test_subscriptions_stay_told_when_it_takes_too_long_to_find_out_whether_they
     routing.on_message("n", Advertise(("pat", "b"), parse("ALL a = 1")), 0.0)
     assert routing.on_message("n", Unadvertise(A), 0.0) == []
     assert len(routing.out_subs["n"].told) == 1
+
+
+@pytest.mark.parametrize("reduction", ["covering", "merging"])
+def test_what_one_advertisement_places_takes_a_bounded_number_of_steps(
+    reduction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares: list[Effort] = []
+
+    def counted(common: Effort | None) -> Effort:
+        shares.append(placements.share_of(common))
+        return shares[-1]
+
+    monkeypatch.setattr(reductions, "share_of", counted)
+    monkeypatch.setattr(tree, "REPLACING_EFFORT_MAX", 20_000)
+    routing = told_everything("n", reduction=reduction)
+    wanted = [only_values(200 * number) for number in range(40)]
+    for number, filter in enumerate(wanted):
+        routing.subscribe(("ann", str(number)), filter, 0.0)
+    shares.clear()
+    routing.on_message("n", Advertise(A, TRUE), 0.0)
+    assert 20_000 < sum(share.spent for share in shares) <= 20_000 + 2 * REMEMBERED_EFFORT_MAX + len(wanted)
+    assert list(routing.out_subs["n"].told.values()) == wanted, "what could not be compared is told"
+
+
+def test_what_a_neighbour_does_not_tell_again_is_placed_within_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    routing = told_everything("nm")
+    routing.on_message("m", Advertise(A, TRUE), 0.0)
+    for number in range(10):
+        routing.on_message("n", Subscribe(("pat", str(number)), parse(f"x > {number}")), 0.0)
+    narrow = parse("x > 50 AND y = 1")
+    routing.subscribe(S, narrow, 0.0)
+    routing.on_peer_forgot("n", (), 0.0)
+    routing.on_message("n", Subscribe(("pat", "9"), parse("x > 9")), 0.0)
+    monkeypatch.setattr(tree, "REPLACING_EFFORT_MAX", 0)
+    routing.on_message("n", SUBS, 0.0)
+    assert {*routing.out_subs["m"].told.values()} == {parse("x > 9"), narrow}, "it is told though it is covered"

@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ JSON_BAD = st.sampled_from(BAD_LINES)
 BLANK = st.sampled_from([b"", b"  ", b"\r"])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(JSON_GOOD | JSON_BAD | BLANK, min_size=1, max_size=30), min_size=1, max_size=3), st.randoms())
 def test_no_row_is_lost_and_every_planted_fault_is_named(
     tmp_path_factory: pytest.TempPathFactory, files: list[list[bytes]], chance: random.Random
@@ -218,7 +219,7 @@ def test_a_number_of_too_many_digits_is_a_bad_row_and_no_more(tmp_path: Path, op
     assert (report.read, report.written) == (3, 2)
 
 
-@pytest.mark.parametrize("packed", [gzip.compress, lzma.compress])
+@pytest.mark.parametrize("packed", [gzip.compress, partial(lzma.compress, preset=0)], ids=["gz", "xz"])
 @pytest.mark.parametrize(
     ("options", "line"),
     [(Options("fixes"), "{} 8 1 9"), (Options("xml", row="r"), "<r>{}</r>"), (Options("csv"), "{}")],
@@ -228,7 +229,8 @@ def test_a_packed_file_that_is_spoilt_in_the_middle_is_told_of(
 ) -> None:
     rng = random.Random(1)
     lines = ["a" if options.format == "csv" else "<f>" if options.format == "xml" else "1 2 0 3"]
-    lines += [line.format(rng.random()) for _ in range(60_000)]
+    count = 60_000 if options.format == "xml" else 20_000
+    lines += [line.format(rng.random()) for _ in range(count)]
     data = bytearray(packed("\n".join(lines).encode()))
     middle = len(data) * 3 // 4
     data[middle : middle + 2_000] = bytes(2_000)
@@ -236,7 +238,7 @@ def test_a_packed_file_that_is_spoilt_in_the_middle_is_told_of(
     run: Any = Plain()
     report = ingest(run, [str(tmp_path)], options, tmp_path / "out")
     assert report.quarantined["broken off"] == 1
-    assert 1_000 < report.written < 60_000
+    assert 1_000 < report.written < count
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from godwit.pipeline.schemas import about
 from godwit.pipeline.subscription_index import IndexFile, SubscriptionIndex
 from godwit.pipeline.table_matching import RowRange, _as_pieces, _as_tasks, _task_sizes, learn, match_table, work_off
 from tests.property.test_arrow_laws import record_batch
+from tests.seeds import diagonal
 from tests.unit.filters.random_filters import random_attributes, random_filter
 
 START = datetime(2026, 11, 14, 23, tzinfo=UTC)
@@ -74,8 +75,7 @@ def pieces_of(folder: Path) -> list[RowRange]:
     return [piece for path in tables.files(folder) for piece in _as_pieces(path, folder)]
 
 
-@pytest.mark.parametrize("portion", [1, 7, 1_000_000])
-@pytest.mark.parametrize("kind", ["days", "flat", "int96"])
+@pytest.mark.parametrize(("kind", "portion"), diagonal(["days", "flat", "int96"], [7, 1, 1_000_000]))
 def test_a_task_writes_what_the_naive_matcher_says(
     tmp_path: Path, rows: list[Attributes], kind: str, portion: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

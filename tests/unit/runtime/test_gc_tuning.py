@@ -21,6 +21,8 @@ def tended(monkeypatch):
     gc.callbacks[:] = callbacks
     gc.set_threshold(*threshold)
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # as it was: see tests/conftest.py
 
 
 def test_new_knots_go_by_themselves(tended):
@@ -58,8 +60,8 @@ def test_old_knots_go_in_a_quiet_moment_or_when_the_process_is_large(tended, siz
     tended.setattr(gc_tuning, "LOOK_EVERY", 2)
     tended.setattr(gc_tuning, "GROWTH_BYTES_MIN", 1)
     tended.setattr(gc_tuning, "_size", lambda: sizes.pop(0) if len(sizes) > 1 else sizes[0])
-    tended.setattr(gc_tuning.time, "process_time", lambda: worked.pop(0))
-    tended.setattr(gc_tuning.asyncio, "get_running_loop", lambda: loop)
+    tended.setattr("godwit.runtime.gc_tuning.time.process_time", lambda: worked.pop(0))
+    tended.setattr("godwit.runtime.gc_tuning.asyncio.get_running_loop", lambda: loop)
     gc_tuning.tune_garbage_collector()
     knot = Knot()
     known = weakref.ref(knot)

@@ -12,6 +12,7 @@ from godwit.simulator.context_generator import ROLES, ContextGenerator
 from godwit.simulator.random_scenarios import drawn
 from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.scenario import Contexts, Scenario, check, with_changes
+from tests.seeds import few
 from tests.simulation.contextless import without_contexts
 from tests.simulation.scenarios import GRAPH, TREE
 
@@ -139,9 +140,10 @@ def test_a_change_takes_away_what_it_leaves_without_effect() -> None:
             with_changes(scenario, ["routing.strategy=gsf"])
 
 
-def test_a_swarm_draws_contexts_with_every_strategy_and_every_place_of_matching() -> None:
-    scenarios = [drawn(1, number)[0] for number in range(300)]
-    for scenario in scenarios:
+@pytest.mark.parametrize("count", few([150, 300], 1))
+def test_a_swarm_draws_contexts_with_every_strategy_and_every_place_of_matching(count: int) -> None:
+    scenarios = [drawn(1, number)[0] for number in range(count)]
+    for scenario in scenarios[:30]:
         check(scenario)
     graphs = [scenario for scenario in scenarios if scenario.routing.family == "graph"]
     ways = {(scenario.routing.strategy, scenario.routing.matching) for scenario in graphs}

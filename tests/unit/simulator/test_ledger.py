@@ -320,3 +320,50 @@ def test_a_publisher_is_steady_when_the_context_that_its_event_bears_has_settled
     assert not is_steady(HERE, 6.0)  # it waited at its publisher
     assert is_steady(THERE, 6.0)
     assert not is_steady({}, 0.5)
+
+
+# ---------------------------------------------------------------- disks that are rolled back
+
+
+def rolled_back(since: float) -> tuple[Ledger, RequestHistory[Filter]]:
+    """CHEAP was replaced by DEAR at 10, which had settled at 11; at 20 the broker loses what it heard since a time."""
+    ledger = Ledger()
+    for filter, at in ((CHEAP, 1.0), (DEAR, 10.0)):
+        ledger.asked("subscription", "s", "x", filter, at, ())
+        ledger.settled(at + 1, lambda client: True)
+    ledger.home_rolled_back("s", since, 20.0, ())
+    return ledger, ledger.subscriptions["s", "x"]
+
+
+def test_a_filter_that_was_replaced_in_lost_inputs_may_be_in_force_again_until_the_client_has_said_its_own() -> None:
+    ledger, standing = rolled_back(since=9.0)
+    assert standing.filter == DEAR, "as far as the client knows"
+    assert permits(standing, 10, 21.0, 22.0)
+    assert permits(standing, 70, 21.0, 22.0)
+    assert not owes(standing, 10, 21.0)
+    assert not owes(standing, 70, 21.0)
+    ledger.home_renewed("s", 25.0, ())
+    ledger.settled(26.0, lambda client: True)
+    assert not permits(standing, 10, 27.0, 28.0)
+    assert owes(standing, 70, 27.0)
+
+
+def test_a_filter_that_had_settled_before_the_lost_inputs_is_the_only_one_that_can_be_in_force() -> None:
+    _, standing = rolled_back(since=15.0)
+    assert not permits(standing, 10, 21.0, 22.0)
+    assert permits(standing, 70, 21.0, 22.0)
+
+
+def test_a_context_that_was_replaced_in_lost_inputs_may_be_the_clients_again() -> None:
+    ledger = Ledger()
+    for floor, at in ((1, 1.0), (2, 10.0)):
+        ledger.context_declared("s", {"floor": floor}, at, ())
+        ledger.settled(at + 1, lambda client: True)
+    ledger.home_rolled_back("s", 9.0, 20.0, ())
+    contexts = ledger.contexts["s"]
+    first = {
+        version.filter for version in contexts.versions if version.filter and version.filter.context == {"floor": 1}
+    }
+    assert contexts.filter is not None
+    assert contexts.filter.context == {"floor": 2}
+    assert contexts.permits(fact(10, 21.0, 21.0), 22.0, first)

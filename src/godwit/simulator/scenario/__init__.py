@@ -16,6 +16,7 @@ from godwit.simulator.scenario.fire_section import Fire
 from godwit.simulator.scenario.loading import SUFFIX, load, named, names, with_changes
 from godwit.simulator.scenario.overlay_section import OverlaySpec
 from godwit.simulator.scenario.radio_section import Radio
+from godwit.simulator.scenario.rights_section import Rights
 from godwit.simulator.scenario.roaming_section import Probes, Roaming
 from godwit.simulator.scenario.routing_section import RoutingSection
 from godwit.simulator.scenario.run_section import Expectations, Run
@@ -38,6 +39,7 @@ __all__ = [
     "Probes",
     "Radio",
     "Rate",
+    "Rights",
     "Roaming",
     "RoutingSection",
     "Run",

@@ -19,6 +19,7 @@ from godwit.simulator.scenario.fire_section import Fire, check_fire
 from godwit.simulator.scenario.movement_checks import check_movement, check_positions
 from godwit.simulator.scenario.overlay_section import PARAMETERS
 from godwit.simulator.scenario.radio_section import Radio
+from godwit.simulator.scenario.rights_section import Rights, check_rights
 from godwit.simulator.scenario.roaming_section import check_mode, check_roaming
 from godwit.simulator.scenario.routing_section import RoutingSection, check_names, check_routing
 from godwit.simulator.scenario.scenario import Scenario, overlay_of, places_of
@@ -39,6 +40,7 @@ def check_all(scenario: Scenario, where: settings.Where) -> None:
     _check_radio(scenario, where)
     check_contexts(scenario.contexts, where)
     check_fire(scenario.fire, scenario.run.duration_s, where)
+    check_rights(scenario.rights, scenario.run, where)
     routing, faults, workload = scenario.routing, scenario.faults, scenario.workload
     check_names(routing, where)
     check_routing(
@@ -91,6 +93,7 @@ def _check_radio(scenario: Scenario, where: settings.Where) -> None:
         ("churn", scenario.churn, Churn()),
         ("faults", scenario.faults, Faults()),
         ("sessions", scenario.sessions, SessionsSection()),
+        ("rights", scenario.rights, Rights()),
     ):
         if value != default:
             raise ScenarioError(f"{where((key,))} is set: an overlay of kind 'radio' has none of it")

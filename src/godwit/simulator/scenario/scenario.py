@@ -23,6 +23,7 @@ from godwit.simulator.scenario.faults_section import Faults
 from godwit.simulator.scenario.fire_section import Fire
 from godwit.simulator.scenario.overlay_section import OverlaySpec, built_overlay
 from godwit.simulator.scenario.radio_section import Radio
+from godwit.simulator.scenario.rights_section import Rights
 from godwit.simulator.scenario.routing_section import RoutingSection
 from godwit.simulator.scenario.run_section import Run
 from godwit.simulator.scenario.units import Text
@@ -47,6 +48,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     churn: Churn = Churn()
     faults: Faults = Faults()
     sessions: SessionsSection = SessionsSection()
+    rights: Rights = Rights()
     run: Run = Run()
 
     @property

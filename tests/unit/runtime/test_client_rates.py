@@ -1,0 +1,79 @@
+"""How fast clients may be: a user with many connections is one user, and reconnecting gives nothing back."""
+
+import pytest
+
+from godwit.runtime import client_rates
+from godwit.runtime.client_rates import ClientRates
+from godwit.runtime.rate_limits import TrafficLimits
+
+TRAFFIC = TrafficLimits(work_per_s=10, work_burst=100, bytes_per_s=1_000, bytes_burst=5_000)
+
+
+def test_connections_of_a_user_share_work_and_bytes_and_those_of_nobody_do_not() -> None:
+    rates = ClientRates(TRAFFIC)
+    ann = [rates.enter("ann", 0.0) for _ in range(50)]
+    assert [each.take(1, 0, 1, 0.0) for each in ann] == [0.0] * 50  # 100 of work
+    assert [each.take(1, 0, 0, 0.0) for each in ann[:3]] == pytest.approx([0.1, 0.2, 0.3])
+    assert rates.enter("bob", 0.0).take(1, 0, 0, 0.0) == 0
+    nobody = [rates.enter("", 0.0) for _ in range(50)]
+    assert [each.take(100, 0, 0, 0.0) for each in nobody] == [0.0] * 50
+    assert ann[0].take(0, 0, 0, 10.0) == 0
+    assert [each.take(0, 3_000, 0, 20.0) for each in ann[:2]] == [0.0, 1.0]
+    assert len(rates) == 2
+
+
+def test_work_is_counted_by_message_and_kib_and_what_is_said() -> None:
+    rates = ClientRates(TrafficLimits(work_per_s=1, work_burst=100, bytes_per_s=0))
+    assert rates.enter("ann", 0.0).take(10, 20 * 1_024, 80, 0.0) == 10
+
+
+def test_no_bound_is_no_bound() -> None:
+    rates = ClientRates(TrafficLimits(work_per_s=0, bytes_per_s=0))
+    assert rates.enter("ann", 0.0).take(10**9, 10**12, 10**9, 0.0) == 0
+
+
+def test_messages_are_those_of_a_connection_but_of_a_user_where_each_request_has_one() -> None:
+    rates = ClientRates(TrafficLimits(messages_per_s=1, messages_burst=10))
+    assert [rates.enter("ann", 0.0).take(10, 0, 0, 0.0) for _ in range(3)] == [0.0] * 3
+    assert [rates.enter("ann", 0.0, f"host:{port}").take(10, 0, 0, 0.0) for port in (1, 2)] == [0.0, 10.0]
+    assert rates.enter("", 0.0, "host:1").take(10, 0, 0, 0.0) == 0
+    assert rates.enter("", 0.0, "host:1").take(10, 0, 0, 0.0) == 10
+    assert rates.enter("", 0.0, "host:2").take(10, 0, 0, 0.0) == 0
+
+
+def test_who_comes_back_finds_what_it_left_and_it_is_kept_until_it_is_full_again() -> None:
+    rates = ClientRates(TRAFFIC)
+    first, second = rates.enter("ann", 0.0), rates.enter("ann", 0.0)
+    assert first.take(0, 0, 150, 0.0) == 5
+    first.leave(0.0)
+    second.leave(0.0)
+    assert rates.enter("ann", 1.0).take(0, 0, 0, 1.0) == 4
+    assert len(rates) == 1
+
+
+def test_what_is_full_again_is_forgotten_when_others_go_but_not_while_it_is_used() -> None:
+    rates = ClientRates(TRAFFIC)
+    here = rates.enter("here", 0.0)
+    for n in range(100):
+        gone = rates.enter(f"u{n}", 0.0)
+        gone.take(0, 0, 150, 0.0)
+        gone.leave(0.0)
+    assert len(rates) == 101
+    for n in range(60):
+        rates.enter(f"v{n}", 14.0).leave(14.0)  # those before have a bucket that is nearly full
+    assert len(rates) >= 101
+    for n in range(60):
+        rates.enter(f"w{n}", 15.0).leave(15.0)
+    assert len(rates) <= 3
+    assert here.take(0, 0, 150, 15.0) == 5
+    assert rates.enter("here", 15.0).take(0, 0, 0, 15.0) == 5
+
+
+def test_there_are_not_too_many_that_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_rates, "RESTING_MAX", 10)
+    rates = ClientRates(TRAFFIC)
+    for n in range(50):
+        gone = rates.enter(f"u{n}", 0.0)
+        gone.take(0, 0, 150, 0.0)
+        gone.leave(0.0)
+    assert len(rates) <= 11
