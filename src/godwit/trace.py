@@ -47,7 +47,7 @@ KINDS: dict[str, str] = {
     "purged": "An event left the queue of a client that is away, by a rule; `rights`: it may not have it any more.",
     "expired": "The time of an event in a queue was over.",
     "suppressed": "An event or message was dropped: it came a second time, or its subscription had ended.",
-    "residue": "An event reached the border broker of a client in whose context of that moment it is not wanted.",
+    "residue": "An event reached the edge and is not wanted there: in the context of its client, or by the exact test.",
     "not_addressed": "An event reached the border broker of a client whose context its `to` does not match.",
     "moved": "A client's own context changed.",
     "lost": "An event or message was given up and is known to be lost.",

@@ -35,11 +35,8 @@ from godwit.broker.effects import (
     Input,
     Notify,
     Opened,
-    StartTimer,
-    StopTimer,
     Tell,
     TimerDue,
-    TimerKey,
     Trace,
 )
 from godwit.broker.message_checks import TRIED_MAX
@@ -57,7 +54,6 @@ from godwit.broker.messages import (
     Quench,
     QueueRules,
     Receipt,
-    Received,
     Refused,
     Request,
     Retain,
@@ -70,7 +66,9 @@ from godwit.broker.messages import (
 from godwit.client.after_loss import AfterLoss, wants
 from godwit.client.broker_message_checks import CHECKS
 from godwit.client.client_config import ClientConfig, Refusal
+from godwit.client.confirmations import CONFIRM_TIMER, Confirmations
 from godwit.client.connection_log import ConnectionLog
+from godwit.client.exact_queries import ExactQueries
 from godwit.client.own_context import OwnContext, asked, written
 from godwit.client.request_outbox import CONTEXT, SESSION_EXPIRY, Control, RequestOutbox, Topic, Wish, topic_of
 from godwit.errors import PeerFault, SubscriptionError
@@ -79,6 +77,7 @@ from godwit.filters.filters import Filter
 from godwit.filters.language import as_filter
 from godwit.filters.references import LOCATION
 from godwit.filters.values import Value
+from godwit.languages.query import Query
 from godwit.mobility.attach_policies.carry import SEEN_WINDOW
 from godwit.mobility.modes import MODES
 from godwit.mobility.move_messages import MoveOut, TrimConnectionLog
@@ -87,7 +86,6 @@ from godwit.trace import Record
 
 __all__ = ["Client", "ClientConfig", "Refusal"]
 
-CONFIRM_TIMER: TimerKey = ("confirm",)
 Said = Subscribe | Advertise | Context | SetSessionExpiry
 
 
@@ -121,10 +119,10 @@ class Client:
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
         self._received = 0  # the last number of a delivery
-        self._told = 0  # and of one that came on this connection, which may have come before
         self._receipt = 0  # and of a receipt
         self._early: deque[Refused] = deque(maxlen=config.in_flight_max)  # told before it is known of which session
-        self._unconfirmed = 0  # deliveries since the last Received
+        self._confirmations = Confirmations(config)
+        self.queries = ExactQueries()
         window = max(config.seen_window, SEEN_WINDOW) if config.mode == "carry" else config.seen_window
         self._seen = Seen(window, config.seen_publishers_max)
         self._log = ConnectionLog()  # mode carry
@@ -135,7 +133,7 @@ class Client:
     def subscribe(
         self,
         name: str,
-        filter: Filter | str,
+        filter: Filter | str | Query,
         now: float,
         *,
         sender: Filter | str | None = None,
@@ -144,8 +142,12 @@ class Client:
         share: str = "",
         retained: bool = False,
     ) -> list[Effect]:
-        """Want what `filter` matches, from publishers whose context `sender` matches. [spcf §3: subscribe]"""
-        return self._say(Subscribe((self.name, name), asked(filter, sender), expires, queue, share, retained))
+        """Want what `filter` matches, from publishers whose context `sender` matches. [spcf §3: subscribe]
+
+        A query of another language is decided here, and its routable filter is what brokers hear of. [motion Fig. 2]
+        """
+        routable = self.queries.routable(name, filter)
+        return self._say(Subscribe((self.name, name), asked(routable, sender), expires, queue, share, retained))
 
     replace = subscribe
 
@@ -154,6 +156,7 @@ class Client:
         topic: Topic = ("subscription", name)
         if self.wanted.pop(topic, None) is None:
             raise SubscriptionError(f"there is no subscription {name!r}")
+        self.queries.remove(name)
         if self._was_never_sent(topic):
             self.outbox.drop(topic)
             return []
@@ -320,7 +323,7 @@ class Client:
             case Closed(connection=connection):
                 return self._gone_away() if connection == self.connection else []
             case TimerDue(key=key) if key == CONFIRM_TIMER:
-                return self._confirmed() if self._unconfirmed else []
+                return self._confirmations.said(cast(str, self.connection))
         return []
 
     def on_opened(self, broker: str, now: float) -> list[Effect]:
@@ -385,10 +388,7 @@ class Client:
         self.connection = None
         self.is_attached = False
         self.outbox.on_closed()
-        if not self._unconfirmed:
-            return []
-        self._unconfirmed = 0  # the next Attach says it
-        return [StopTimer(CONFIRM_TIMER)]
+        return self._confirmations.stop()
 
     def _on_message(self, message: Any, now: float) -> list[Effect]:
         handler = _HANDLERS.get(type(message))
@@ -526,10 +526,11 @@ class Client:
 
     def on_delivery(self, message: Delivery, now: float) -> list[Effect]:
         """An event, once and in order: a number that is not higher has come before. [mobile §5]"""
-        self._told = message.number
+        self._confirmations.came(message.number)
         if message.number <= self._received:
             self.duplicates += 1
-            return self._to_confirm(now) if self.config.mode == "named" else []  # else the broker knows
+            is_unsure = self.config.mode == "named"  # else the broker knows
+            return self._confirmations.due(cast(str, self.connection), now) if is_unsure else []
         self._received = message.number
         effects: list[Effect] = []
         names = message.subscriptions
@@ -542,24 +543,15 @@ class Client:
         if is_new and not is_naive:
             is_retained = message.event.attributes.get("retained") is True  # asked for, whether it came before or not
             is_new = is_retained or self._seen.add(message.event.publisher, message.event.sequence)
-        if is_new:
+        if not is_new:
+            self.duplicates += 1
+            effects.append(self._record("suppressed", message.event))
+        elif names := self.queries.wanted(names, message.event):
             self.notified += 1
             effects.append(Notify(message.event, names))
         else:
-            self.duplicates += 1
-            effects.append(self._record("suppressed", message.event))
-        return effects + self._to_confirm(now)
-
-    def _to_confirm(self, now: float) -> list[Effect]:
-        """Confirm what has come, now or in a moment."""
-        self._unconfirmed += 1
-        if self._unconfirmed >= self.config.confirm_every:
-            return [StopTimer(CONFIRM_TIMER), *self._confirmed()]
-        return [StartTimer(CONFIRM_TIMER, now + self.config.confirm_after_s)] if self._unconfirmed == 1 else []
-
-    def _confirmed(self) -> list[Effect]:
-        self._unconfirmed = 0
-        return [Tell(cast(str, self.connection), Received(self._told))]
+            effects.append(self._record("residue", message.event))  # [motion §6]
+        return effects + self._confirmations.due(cast(str, self.connection), now)
 
     def on_quench(self, message: Quench, now: float) -> list[Effect]:
         """What anybody wants is this, today. [mobile §3.2]"""

@@ -36,11 +36,12 @@ Made = TypeVar("Made")
 class Subject:
     """An event that is tested, with what tests have derived from it: it is parsed once, however many queries look."""
 
-    __slots__ = ("_derived", "effort", "event")
+    __slots__ = ("_derived", "_steps_max", "effort", "event")
 
     def __init__(self, event: Event, steps_max: int = TEST_STEPS_MAX) -> None:
         self.event = event
         self.effort = Effort(steps_max)
+        self._steps_max = steps_max
         self._derived: dict[str, Any] = {}
 
     def derived(self, what: str, make: Callable[[Event], Made]) -> Made:
@@ -50,10 +51,14 @@ class Subject:
         made: Made = self._derived[what]
         return made
 
+    def begin(self) -> None:
+        """Another test begins, with all its steps."""
+        self.effort = Effort(self._steps_max)
+
     def spend(self, steps: int) -> None:
         """Take so many steps of the test. (rule 3)"""
         if not self.effort.spend(steps):
-            raise QueryTooCostly(f"a test of more than {self.effort.spent} steps")
+            raise QueryTooCostly(f"a test of more than {self._steps_max} steps")
 
 
 Test = Callable[[Subject], bool]
@@ -70,7 +75,10 @@ class Query:
 
     def wants(self, subject: Subject) -> bool:
         """Whether an event that has passed the routable filter is wanted."""
-        return self.test is None or self.test(subject)
+        if self.test is None:
+            return True
+        subject.begin()
+        return self.test(subject)
 
     def matches(self, event: Event) -> bool:
         """Whether an event is wanted."""

@@ -1,0 +1,79 @@
+"""A client decides by itself what its queries want of what the network brings."""
+
+from godwit.broker.effects import Heard, Notify, Opened, Tell, Trace
+from godwit.broker.messages import Accepted, Attached, Delivery, Receipt, Request, Subscribe
+from godwit.client import Client
+from godwit.errors import QueryTooCostly
+from godwit.filters import Event, parse
+from godwit.languages.query import Query, Subject
+
+
+def longer_than(letters: int) -> Query:
+    """Names of more letters: brokers can only tell whether there is a name."""
+
+    def test(subject: Subject) -> bool:
+        name = subject.event.attributes["name"]
+        if name == "costly":
+            raise QueryTooCostly("too many letters to count")
+        return len(str(name)) > letters
+
+    return Query("letters", f"longer than {letters}", parse("name IS NOT NULL"), test)
+
+
+def attached() -> Client:
+    client = Client("ann")
+    client.handle(Opened("b1"), 0.0)
+    client.handle(Heard("b1", Attached(0, True, Receipt(), "s", "b1")), 0.0)
+    return client
+
+
+def heard(client: Client, number: int, name: str, *subscriptions: str) -> list[object]:
+    """What comes of a delivery: what the application gets, or what is recorded."""
+    event = Event({"name": name}, "p", number)
+    effects = client.handle(Heard("b1", Delivery(number, event, subscriptions)), 1.0)
+    notified: list[object] = [each.subscriptions for each in effects if isinstance(each, Notify)]
+    return notified + [each.record.kind for each in effects if isinstance(each, Trace)]
+
+
+def test_brokers_hear_of_the_routable_filter_alone() -> None:
+    client = attached()
+    effects = client.subscribe("q", longer_than(3), 0.0)
+    (said,) = [each.message for each in effects if isinstance(each, Tell)]
+    assert said == Request(1, Subscribe(("ann", "q"), parse("name IS NOT NULL")))
+
+
+def test_what_the_query_does_not_want_is_a_residue_and_counted() -> None:
+    client = attached()
+    client.subscribe("q", longer_than(3), 0.0)
+    client.handle(Heard("b1", Accepted(1)), 0.0)
+    assert heard(client, 1, "anna", "q") == [("q",)]
+    assert heard(client, 2, "ann", "q") == ["residue"]
+    counts = client.queries.counts["q"]
+    assert (counts.wanted, counts.residues, counts.failed) == (1, 1, 0)
+    assert (client.notified, client.duplicates) == (1, 0)
+
+
+def test_an_event_goes_to_those_of_several_subscriptions_that_want_it() -> None:
+    client = attached()
+    client.subscribe("q", longer_than(3), 0.0)
+    client.subscribe("all", "name IS NOT NULL", 0.0)
+    assert heard(client, 1, "ann", "q", "all") == [("all",)]
+    assert heard(client, 2, "anna", "q", "all") == [("q", "all")]
+
+
+def test_a_test_that_cannot_be_made_wants_nothing_and_says_why() -> None:
+    client = attached()
+    client.subscribe("q", longer_than(3), 0.0)
+    assert heard(client, 1, "costly", "q") == ["residue"]
+    counts = client.queries.counts["q"]
+    assert (counts.residues, counts.failed, counts.last_failure) == (1, 1, "too many letters to count")
+
+
+def test_a_filter_in_the_place_of_a_query_is_tested_no_more() -> None:
+    client = attached()
+    client.subscribe("q", longer_than(3), 0.0)
+    client.subscribe("q", "name IS NOT NULL", 0.0)
+    assert heard(client, 1, "ann", "q") == [("q",)]
+    client.subscribe("q", longer_than(3), 0.0)
+    client.unsubscribe("q", 0.0)
+    assert len(client.queries) == 0
