@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from godwit.errors import FilterSyntaxError
 from godwit.filters import Event, event
@@ -33,7 +33,7 @@ REQUIRED = {"specversion": "1.0", "id": "1", "source": "/source", "type": "some.
 pytestmark = pytest.mark.skipif(not TABLES.is_dir(), reason=f"the tables of CESQL are not here: {FOLDER}")
 
 
-class PlainLoader(yaml.SafeLoader):
+class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
     """Times stay texts, as CESQL has them."""
 
     yaml_implicit_resolvers: ClassVar = {

@@ -1,8 +1,9 @@
 """CloudEvents 1.0 as events, and events as CloudEvents: the JSON format and the binary mode.
 
-*Theory.* All attributes of a CloudEvent, extensions included, are attributes of the event under the same names. Its data is the payload, and `datacontenttype` also the content type of the payload. Data that is JSON may besides be
-flattened to attributes `data` and `data/…`, so that filters see it. Back again, these are left out: they can be told
-apart, since no attribute of a CloudEvent may be called `data`, or have a `/` in its name.
+*Theory.* All attributes of a CloudEvent, extensions included, are attributes of the event under the same names. Its
+data is the payload, and `datacontenttype` also the content type of the payload. Data that is JSON may besides be
+flattened to attributes `data` and `data/…`, so that filters see it. On the way back these are left out: no attribute of
+a CloudEvent may be called `data`, or have a `/` in its name, so they can be told apart.
 
 *Rules.*
 1. An event that was made from a CloudEvent gives the same attributes and the same bytes of data back; JSON keeps its

@@ -128,6 +128,6 @@ def test_an_operator_of_a_user_decides_and_one_that_raises_does_not_match() -> N
     assert [query.matches(event({"a": a})) for a in (2, "4", 3, "x")] == [True, True, False, False]
     assert [inverse.matches(event({"a": a})) for a in (2, "4", 3, "x")] == [False, False, True, False]
     assert not query.matches(event({}))
-    [failure] = evaluate_text("even(a)", event({"a": "x"}), {"EVEN": operators["even"]}).failures
+    [failure] = evaluate_text("even(a)", event({"a": "x"}), operators).failures
     assert failure.kind == "functionEvaluation"
     assert "invalid literal" in failure.reason

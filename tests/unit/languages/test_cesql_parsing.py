@@ -116,6 +116,7 @@ def test_an_expression_is_printed_in_one_way(text: str, printed: str) -> None:
         ("a = 'it''s'", 1, 9, "is written \\'", ""),
         ("a && b", 1, 3, "write AND", ""),
         ("a = §", 1, 5, "has no meaning here", ""),
+        ("a = '\ud800'", 1, 6, "lone surrogate", ""),
         ("+a", 1, 1, "+ has no place here", "a value"),
         ("5(a)", 1, 2, "( has no place here", "AND"),
         ("a LIKE '" + "_a" * 1_000 + "'", 1, 8, "at most 1024 are allowed", ""),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from godwit.filters import Event, parse, starts_with
+from godwit.errors import FilterError
+from godwit.filters import Event, Filter, parse, starts_with
 from godwit.filters.filters import some
 from godwit.languages import Operator, parse_query
 from godwit.languages.cesql.routable_bounds import LITERALS_MAX
@@ -75,6 +76,15 @@ def test_the_filter_that_the_author_of_an_operator_gives_is_used_and_needs_the_a
     assert not query.matches(Event({"a": "ya"}))
     assert parse_query("NOT alike(a, 'xyz')", "cesql", operators).routable == parse("a IS NOT NULL")
     assert parse_query("alike('xyz', LOWER(a))", "cesql", operators).routable == parse("a IS NOT NULL")
+
+
+def test_an_operator_whose_filter_cannot_be_made_is_refused_with_its_name() -> None:
+    def no_filter(name: str) -> Filter:
+        raise ZeroDivisionError(name)
+
+    broken = {"broken": Operator("broken", lambda a: True, no_filter)}
+    with pytest.raises(FilterError, match="operator 'broken' has no filter for 'a': ZeroDivisionError"):
+        parse_query("broken(a)", "cesql", broken)
 
 
 def test_a_filter_that_would_be_too_large_lets_all_through() -> None:

@@ -49,6 +49,7 @@ OTHER_TEXT = NUMBER_TEXT | frozenset("TZ:POIN ()")
 
 _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?")
 _POINT = re.compile(r"POINT \((\S{1,30}) (\S{1,30})\)")
+_FIRST_OF_OTHERS = frozenset("0123456789-tfP")  # with what the texts of values that are no texts begin
 NUMBER_LENGTH_MAX = 30
 TIME_LENGTH_MAX = 40
 
@@ -101,6 +102,8 @@ def _text_of_other(value: datetime | Point) -> str:
 
 def values_with_text(text: str) -> list[Value]:
     """All values of an event whose text is this one. (rule 1)"""
+    if text[:1] not in _FIRST_OF_OTHERS:
+        return [checked_value(text)]
     candidates: list[Any] = [text, True, False]
     with suppress(ValueError, OverflowError):
         if len(text) <= NUMBER_LENGTH_MAX and _NUMBER.fullmatch(text):

@@ -64,7 +64,7 @@ from godwit.languages.cesql.expressions import (
     Scalar,
     attributes_of,
 )
-from godwit.languages.cesql.like_sets import pattern_set
+from godwit.languages.cesql.like_sets import like_pattern
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.query import Subject
 
@@ -103,7 +103,8 @@ def evaluate(expression: Expression, event: Event, operators: Mapping[str, Opera
     """The outcome of an expression for an event, after all errors."""
     failures: list[Failure] = []
     subject = Subject(event)
-    evaluation = _Evaluation(subject, operators, failures, _has_several(expression, event.attributes))
+    in_any_case = {**{name.upper(): one for name, one in operators.items()}, **operators}
+    evaluation = _Evaluation(subject, in_any_case, failures, _has_several(expression, event.attributes))
     value = evaluation.whole(expression)
     return Outcome(False if isinstance(value, _Failed) else value, tuple(failures))
 
@@ -209,7 +210,7 @@ class _Evaluation:
         """The value of what stands below an operator of logic."""
         if not self._several or isinstance(node, Logic | Not):
             found = self._operand(node)
-            return found if isinstance(found, _Failed) else self._cast(cast, found)  # type: ignore[no-any-return]
+            return found if isinstance(found, _Failed) else self._cast(cast, found)
         match node:
             case Comparison("!=", left, right):
                 return self._for_some(Comparison("=", left, right), cast, negated=True)
@@ -312,7 +313,7 @@ class _Evaluation:
             return False
         text = text_of(found)
         self._subject.spend(len(text) // CHARACTERS_PER_STEP * (1 + len(pattern) // PATTERN_CHARACTERS_PER_STEP))
-        return pattern_set(pattern).contains(text) is not negated
+        return like_pattern(pattern).texts.contains(text) is not negated
 
     def _in(self, found: Found, elements: list[Found], negated: bool) -> bool:
         if isinstance(found, _Failed) or any(isinstance(each, _Failed) for each in elements):

@@ -12,7 +12,7 @@ comparisons; AND, OR and XOR, which have one precedence. All associate to the le
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, NoReturn
 
 from godwit.errors import BadValue, FilterSyntaxError, FilterTooBig
@@ -33,7 +33,7 @@ from godwit.languages.cesql.expressions import (
     Negative,
     Not,
 )
-from godwit.languages.cesql.like_sets import pattern_set
+from godwit.languages.cesql.like_sets import like_pattern
 
 __all__ = ["TEXT_BYTES_MAX", "Naming", "UnknownFunction", "any_function", "parse_expression"]
 
@@ -108,7 +108,18 @@ def parse_expression(text: str, naming: Naming = any_function) -> Expression:
         4 * len(text) > TEXT_BYTES_MAX and len(text.encode(errors="surrogatepass")) > TEXT_BYTES_MAX
     ):
         raise FilterTooBig(f"an expression of more than {TEXT_BYTES_MAX} bytes, which are the most allowed")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        message = "half a character (a lone surrogate)"
+        line, column = _place(text, error.start)
+        raise FilterSyntaxError(message, line, column, text) from None
     return _Parser(text, naming).whole()
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    """Line and column."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 class _Parser:
@@ -118,24 +129,33 @@ class _Parser:
         self._text = text
         self._naming = naming
         self._nesting = 0
-        self._word = self._next(0)
+        self._stop = 0
+        self._rest = self._words()
+        self._word = next(self._rest)
+        self._following = self._word if self._word.kind == "end" else next(self._rest)
 
     # ------------------------------------------------------------ words
 
-    def _next(self, at: int) -> _Word:
-        found = _WORDS.match(self._text, at)
-        assert found is not None, "the last choice takes any character"
-        kind: str = found.lastgroup  # type: ignore[assignment]
-        piece, start = found[kind], found.start(kind)
-        if kind == "fault":
-            self._fail(_FAULTS.get(piece, f"the character {piece!a} has no meaning here"), start)
-        if kind == "word" and piece.upper() in KEYWORDS:
-            kind, piece = "keyword", piece.upper()
-        return _Word(kind, piece, start, found.end())
+    def _words(self) -> Iterator[_Word]:
+        """All words of the text, and its end."""
+        kind = ""
+        while kind != "end":
+            found = _WORDS.match(self._text, self._stop)
+            assert found is not None, "the last choice takes any character"
+            kind = found.lastgroup or ""
+            piece, start, self._stop = found[kind], found.start(kind), found.end()
+            if kind == "fault":
+                self._fail(_FAULTS.get(piece, f"the character {piece!a} has no meaning here"), start)
+            if kind == "word" and piece.upper() in KEYWORDS:
+                yield _Word("keyword", piece.upper(), start, self._stop)
+            else:
+                yield _Word(kind, piece, start, self._stop)
 
     def _take(self) -> _Word:
         taken = self._word
-        self._word = self._next(taken.stop)
+        self._word = self._following
+        if self._word.kind != "end":
+            self._following = next(self._rest)
         return taken
 
     def _takes(self, *texts: str) -> bool:
@@ -161,8 +181,7 @@ class _Parser:
         self._fail(f"{shown} has no place here", word.start, expected)
 
     def _fail(self, message: str, offset: int, expected: tuple[str, ...] = ()) -> NoReturn:
-        line = self._text.count("\n", 0, offset) + 1
-        column = offset - self._text.rfind("\n", 0, offset)
+        line, column = _place(self._text, offset)
         raise FilterSyntaxError(message, line, column, self._text, expected)
 
     # ------------------------------------------------------------ how deep it is (rule 1)
@@ -244,7 +263,7 @@ class _Parser:
         word = self._take()
         pattern = _unquoted(word.text)
         try:
-            pattern_set(pattern)
+            like_pattern(pattern)
         except BadValue as error:
             self._fail(str(error), word.start)
         return pattern
@@ -276,7 +295,7 @@ class _Parser:
         sign = self._word
         if sign.text not in ("+", "-") or not self._text[sign.stop : sign.stop + 1].isalnum():
             return None
-        digits = self._next(sign.stop)
+        digits = self._following
         if not digits.text.isdigit():
             return None
         self._take()
@@ -318,7 +337,7 @@ class _Parser:
                 if name.isdigit():
                     self._take()
                     return self._number(name, word.start)
-                if self._next(word.stop).text == "(":
+                if self._following.text == "(":
                     return self._call()
                 return _Parsed(Attribute(self._attribute()), 1)
         return self._unexpected(*_OPERAND)

@@ -22,6 +22,7 @@ from godwit.languages.cesql.expressions import (
 
 __all__ = ["expression_text"]
 
+ESCAPE = "\\"
 LOGIC, COMPARISON, SUM, PRODUCT, TEST, UNARY, PRIMARY = range(7)
 _OF_ARITHMETIC = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "%": PRODUCT}
 
@@ -79,6 +80,8 @@ def _value_text(value: bool | int | str) -> str:
 
 def _quoted(text: str, quote: str) -> str | None:
     """The text in these quotes, or None if they cannot write it: a backslash before one always escapes it."""
+    if "\\" not in text:
+        return f"{quote}{text.replace(quote, f'{ESCAPE}{quote}')}{quote}"
     pieces: list[str] = []
     characters = iter(text)
     for character in characters:

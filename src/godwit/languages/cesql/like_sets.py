@@ -4,11 +4,12 @@ r"""Patterns of LIKE in CESQL as sets of texts. [CESQL §3.4.3]
 """
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from godwit.filters import ValueSet, like
 from godwit.filters.like_patterns import ANY_ONE, ANY_RUN, ESCAPE
 
-__all__ = ["characters_asked", "has_wildcard", "pattern_set"]
+__all__ = ["LikePattern", "like_pattern"]
 
 _WILD = (ANY_RUN, ANY_ONE)
 
@@ -24,17 +25,18 @@ def _pieces(pattern: str) -> list[str]:
     return pieces
 
 
+class LikePattern(NamedTuple):
+    """A pattern: the texts that match it, the characters that each of them has, whether there are more than one."""
+
+    texts: ValueSet
+    characters: frozenset[str]
+    has_wildcard: bool
+
+
 @lru_cache(maxsize=1_024)
-def pattern_set(pattern: str) -> ValueSet:
-    """The texts that match a pattern. `BadValue` if it is too long."""
-    return like("".join(ESCAPE * 2 if piece == ESCAPE else piece for piece in _pieces(pattern)))
-
-
-def has_wildcard(pattern: str) -> bool:
-    """Whether a pattern matches more than one text."""
-    return any(piece in _WILD for piece in _pieces(pattern))
-
-
-def characters_asked(pattern: str) -> frozenset[str]:
-    """The characters that every text which matches has."""
-    return frozenset(piece[-1] for piece in _pieces(pattern) if piece not in _WILD)
+def like_pattern(pattern: str) -> LikePattern:
+    """A pattern as it is written. `BadValue` if it is too long."""
+    pieces = _pieces(pattern)
+    plain = [piece for piece in pieces if piece not in _WILD]
+    texts = like("".join(ESCAPE * 2 if piece == ESCAPE else piece for piece in pieces))
+    return LikePattern(texts, frozenset(piece[-1] for piece in plain), len(plain) < len(pieces))

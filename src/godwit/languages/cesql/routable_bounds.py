@@ -22,9 +22,10 @@ above and too small below.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeGuard
 
+from godwit.errors import FilterError, FilterTooBig
 from godwit.filters import (
     EVERYTHING,
     FALSE,
@@ -77,13 +78,14 @@ from godwit.languages.cesql.expressions import (
     Expression,
     In,
     Like,
+    Literal,
     Logic,
     Not,
     Scalar,
     attributes_needed,
     children,
 )
-from godwit.languages.cesql.like_sets import characters_asked, has_wildcard, pattern_set
+from godwit.languages.cesql.like_sets import like_pattern
 from godwit.languages.operators import Operator
 
 __all__ = ["LITERALS_MAX", "Condition", "condition_of"]
@@ -97,6 +99,9 @@ Make = Callable[[], Bounds]
 
 _NO_EVENT = Event({})
 _BOOLEANS = (True, False)
+_BOOLEAN_SETS: dict[tuple[bool, ...], ValueSet] = {
+    booleans: one_of(booleans) for booleans in ((True,), (False,), _BOOLEANS)
+}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _RANGES: dict[str, tuple[Callable[[Any], ValueSet], Callable[[Any], ValueSet]]] = {
     "<": (less_than, at_least),
@@ -123,25 +128,35 @@ _POINTS = box(-180, -90, 180, 90)
 class Condition:
     """Where a condition holds, fails, and is defined. Each is worked out when it is first asked for."""
 
-    def __init__(self, holds: Make, fails: Make, defined: Make | None = None) -> None:
-        self._make_holds = holds
-        self._make_fails = fails
-        self._make_defined = defined
+    __slots__ = ("_defined", "_fails", "_holds", "_make_defined", "_make_fails", "_make_holds")
 
-    @cached_property
+    def __init__(self, holds: Make, fails: Make, defined: Make | None = None) -> None:
+        self._make_holds, self._make_fails, self._make_defined = holds, fails, defined
+        self._holds: Bounds | None = None
+        self._fails: Bounds | None = None
+        self._defined: Bounds | None = None
+
+    @property
     def holds(self) -> Bounds:
         """Where the condition is true."""
-        return self._make_holds()
+        if self._holds is None:
+            self._holds = self._make_holds()
+        return self._holds
 
-    @cached_property
+    @property
     def fails(self) -> Bounds:
         """Where the condition is false."""
-        return self._make_fails()
+        if self._fails is None:
+            self._fails = self._make_fails()
+        return self._fails
 
-    @cached_property
+    @property
     def defined(self) -> Bounds:
         """Where the condition is no error."""
-        return _any(self.holds, self.fails) if self._make_defined is None else self._make_defined()
+        if self._defined is None:
+            make = self._make_defined
+            self._defined = _any(self.holds, self.fails) if make is None else make()
+        return self._defined
 
 
 def condition_of(expression: Expression, operators: Operators) -> Condition:
@@ -260,12 +275,30 @@ def _at_most(make: Make) -> Bounds:
 
 
 def _all(*bounds: Bounds) -> Bounds:
+    if all(each.upper is each.lower for each in bounds):
+        return _exactly(bounds, all_of, TRUE, FALSE)
     found = all_hold(bounds)
     return _within_limit(Bounds(_tidy(found.upper), _tidy(found.lower)))
 
 
 def _any(*bounds: Bounds) -> Bounds:
+    if all(each.upper is each.lower for each in bounds):
+        return _exactly(bounds, any_of, FALSE, TRUE)
     return _within_limit(some_hold(bounds))
+
+
+def _exactly(bounds: tuple[Bounds, ...], combine: Callable[..., Filter], neutral: Filter, absorbing: Filter) -> Bounds:
+    """The same where all are exact: once is enough."""
+    filters = [each.upper for each in bounds if each.upper != neutral]
+    if len(filters) == 1:
+        return exactly(filters[0])
+    if absorbing in filters:
+        return exactly(absorbing)
+    try:
+        found = _tidy(combine(*filters))
+    except FilterTooBig:
+        return UNKNOWN
+    return exactly(found) if found.size <= LITERALS_MAX else UNKNOWN
 
 
 def _within_limit(found: Bounds) -> Bounds:
@@ -277,11 +310,9 @@ def _within_limit(found: Bounds) -> Bounds:
 
 def _tidy(filter: Filter) -> Filter:
     """A conjunction without the parts that ask for an attribute which others cannot do without."""
-    if not isinstance(filter, And):
+    if not isinstance(filter, And) or not any(map(_asks_only, filter.parts)):
         return filter
     others = [part for part in filter.parts if not _asks_only(part)]
-    if len(others) == len(filter.parts):
-        return filter
     needed = frozenset[str]().union(*map(_needed, others))
     return all_of(*(part for part in filter.parts if not _asks_only(part) or part.attribute not in needed))
 
@@ -335,6 +366,8 @@ def _value(node: Expression) -> Scalar | None:
     """The value of a constant; None if it is none, or an error."""
     if not _is_constant(node):
         return None
+    if isinstance(node, Literal):
+        return node.value
     outcome = evaluate(node, _NO_EVENT)
     return None if outcome.failures else outcome.value
 
@@ -365,7 +398,11 @@ def _equal(left: Expression, right: Expression) -> Condition:
 
 def _text_in(name: str, values: ValueSet) -> Condition:
     """The text of the attribute is that of one of these values. Every value has a text, so that is never an error."""
-    return _given(exactly(some(name, values)), exactly(only(name, complement(values))), exactly(present(name)))
+    return Condition(
+        lambda: exactly(some(name, values)),
+        lambda: exactly(only(name, complement(values))),
+        lambda: exactly(present(name)),
+    )
 
 
 def _boolean(name: str, wanted: bool = True, takes_numbers: bool = True) -> Condition:
@@ -385,33 +422,44 @@ def _integer_equal(name: str, number: int) -> Condition:
     booleans = [each for each in _BOOLEANS if int(each) == number]
     equal = one_of([number, *written, *booleans])
     padded = ends_with(f"0{abs(number)}")  # with zeros before it
-    holds = Bounds(_one_of_sets(name, equal, padded), some(name, equal))
-    fails = Bounds(
-        _none_of(name, equal, *_NO_INTEGER_TEXTS),
-        all_of(only(name, _NUMBERS), only(name, complement(one_of([number])))),
+    other_numbers = complement(one_of([number]))
+    return _partly(
+        name,
+        lambda: Bounds(_one_of_sets(name, equal, padded), some(name, equal)),
+        lambda: Bounds(
+            _none_of(name, equal, *_NO_INTEGER_TEXTS), all_of(only(name, _NUMBERS), only(name, other_numbers))
+        ),
     )
-    return _given(holds, fails, Bounds(present(name), _any(holds, fails).lower))
+
+
+def _partly(name: str, holds: Make, fails: Make) -> Condition:
+    """A condition that is an error for some values of its attribute."""
+    return Condition(holds, fails, lambda: Bounds(present(name), _any(holds(), fails()).lower))
 
 
 def _ordered(operator: str, left: Expression, right: Expression) -> Condition:
     """A comparison by size: both are cast to Integer."""
-    name, constant = _attribute(left, INTEGER), _value(right)
-    if name is None or constant is None:
-        left, right, operator = right, left, _MIRRORED[operator]
-        name, constant = _attribute(left, INTEGER), _value(right)
-    if name is None or constant is None:
-        return _unknown(Comparison(operator, left, right))
+    for operand, other, said in ((left, right, operator), (right, left, _MIRRORED[operator])):
+        name, constant = _attribute(operand, INTEGER), _value(other)
+        if name is not None and constant is not None:
+            found = _ordered_by(said, name, constant)
+            return found if isinstance(operand, Attribute) else _upper_only(found)
+    return _unknown(Comparison(operator, left, right))
+
+
+def _ordered_by(operator: str, name: str, constant: Scalar) -> Condition:
     try:
         number = number_of(constant)
     except CastFailed:
         return _ERROR
-    inside, outside = (make(number) for make in _RANGES[operator])
-    booleans = [each for each in _BOOLEANS if _HOLDS[operator](int(each), number)]
-    within = (inside, one_of(booleans)) if booleans else (inside,)
-    holds = Bounds(_one_of_sets(name, *within, _INTEGER_TEXTS), _one_of_sets(name, *within))
-    fails = Bounds(_none_of(name, *within, *_NO_INTEGER_TEXTS), only(name, outside))
-    found = _given(holds, fails, Bounds(present(name), _any(holds, fails).lower))
-    return found if isinstance(left, Attribute) else _upper_only(found)
+    make_inside, make_outside = _RANGES[operator]
+    booleans = tuple(each for each in _BOOLEANS if _HOLDS[operator](int(each), number))
+    within = (make_inside(number), _BOOLEAN_SETS[booleans]) if booleans else (make_inside(number),)
+    return _partly(
+        name,
+        lambda: Bounds(_one_of_sets(name, *within, _INTEGER_TEXTS), _one_of_sets(name, *within)),
+        lambda: Bounds(_none_of(name, *within, *_NO_INTEGER_TEXTS), only(name, make_outside(number))),
+    )
 
 
 def _in(operand: Expression, elements: tuple[Expression, ...]) -> Condition:
@@ -436,10 +484,10 @@ def _element(name: str, constants: list[Scalar]) -> Condition:
     except CastFailed:
         errors.append(one_of(_BOOLEANS))
     equal = one_of(values)
-    return _given(
-        exactly(some(name, equal)),
-        exactly(_none_of(name, equal, *errors)),
-        None if errors else exactly(present(name)),
+    return Condition(
+        lambda: exactly(some(name, equal)),
+        lambda: exactly(_none_of(name, equal, *errors)),
+        None if errors else lambda: exactly(present(name)),
     )
 
 
@@ -448,19 +496,24 @@ def _like(operand: Expression, pattern: str) -> Condition:
     name = _attribute(operand, STRING)
     if name is None:
         return _unknown(Like(operand, pattern))
-    if not has_wildcard(pattern):
-        [text] = pattern_set(pattern).values  # type: ignore[attr-defined]
+    texts, asked, has_wildcard = like_pattern(pattern)
+    if not has_wildcard:
+        [text] = texts.values  # type: ignore[attr-defined]
         return _text_in(name, one_of(values_with_text(text)))
-    texts = pattern_set(pattern)
-    booleans = [each for each in _BOOLEANS if texts.contains(text_of(each))]
-    certain = (texts, one_of(booleans)) if booleans else (texts,)
-    asked = characters_asked(pattern)
-    possible: list[ValueSet] = [_NUMBERS] if asked <= NUMBER_TEXT else []
-    if asked <= OTHER_TEXT:
-        possible += [_TIMES, _POINTS]
-    holds = Bounds(_one_of_sets(name, *certain, *possible), _one_of_sets(name, *certain))
-    fails = Bounds(_none_of(name, *certain), _none_of(name, *certain, *possible))
-    return _given(holds, fails, exactly(present(name)))
+    booleans = tuple(each for each in _BOOLEANS if texts.contains(text_of(each)))
+    certain = (texts, _BOOLEAN_SETS[booleans]) if booleans else (texts,)
+    if not asked <= OTHER_TEXT:
+        return Condition(
+            lambda: exactly(_one_of_sets(name, *certain)),
+            lambda: exactly(_none_of(name, *certain)),
+            lambda: exactly(present(name)),
+        )
+    possible = (_NUMBERS, _TIMES, _POINTS) if asked <= NUMBER_TEXT else (_TIMES, _POINTS)
+    return Condition(
+        lambda: Bounds(_one_of_sets(name, *certain, *possible), _one_of_sets(name, *certain)),
+        lambda: Bounds(_none_of(name, *certain), _none_of(name, *certain, *possible)),
+        lambda: exactly(present(name)),
+    )
 
 
 # ---------------------------------------------------------------- what filters cannot say
@@ -483,12 +536,18 @@ def _user_defined(node: Call, operator: Operator) -> Condition:
     constants = [constant for each in node.arguments if (constant := _value(each)) is not None]
     if operator.routable is None or len(attributes) != 1 or 1 + len(constants) != len(node.arguments):
         return needed
-    holds = _all(needed.holds, Bounds(operator.routable(attributes[0], *constants), FALSE))
+    try:
+        filter = operator.routable(attributes[0], *constants)
+    except Exception as error:  # whatever the author of the operator has not thought of
+        raise FilterError(f"operator {operator.name!r} has no filter for {attributes[0]!r}: {error!r}") from error
+    holds = _all(needed.holds, Bounds(filter, FALSE))
     return _given(holds, needed.fails, needed.defined)
 
 
 def _is_constant(node: Expression) -> bool:
     """Whether an expression has the same value for all events."""
+    if isinstance(node, Literal):
+        return True
     if isinstance(node, Attribute | Exists):
         return False
     if isinstance(node, Call) and function_for(node.name, len(node.arguments)) is None:
