@@ -212,7 +212,8 @@ def simple_expressions() -> Iterator[Expression]:
     for pattern in PATTERNS:
         yield Like(a, pattern)
         yield Like(a, pattern, True)
-    for operand in (a, *(Call(name, (a,)) for name in ("INT", "BOOL", "STRING"))):
+    operands: list[Expression] = [a, *(Call(name, (a,)) for name in ("INT", "BOOL", "STRING"))]
+    for operand in operands:
         yield from (operand, Not(operand), _logic("AND", [operand, Literal(True)]), Not(Not(operand)))
         for constant in (Literal(5), Literal("5"), Literal(True), Literal(False)):
             yield Comparison("=", operand, constant)
