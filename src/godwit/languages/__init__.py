@@ -7,6 +7,7 @@ True
 """
 
 from godwit.languages.bounds import Bounds
+from godwit.languages.cql2 import Cql2Language
 from godwit.languages.native import NativeLanguage
 from godwit.languages.operators import Operator, operator, operators_named
 from godwit.languages.query import LANGUAGES, NATIVE, Language, Query, Subject, parse_query
@@ -16,6 +17,7 @@ __all__ = [
     "LANGUAGES",
     "NATIVE",
     "Bounds",
+    "Cql2Language",
     "Language",
     "NativeLanguage",
     "Operator",
