@@ -142,6 +142,10 @@ def scalars() -> SearchStrategy[Expression]:
     return st.one_of(numeric(), characters(), instants(), named("m", "b"), st.booleans().map(Truth))
 
 
+def ranged() -> SearchStrategy[Expression]:
+    return st.one_of(numeric(), characters(), instants(), named("m", "b"))
+
+
 def temporal() -> SearchStrategy[Expression]:
     ends = st.one_of(st.none(), instants(), named("m"))
     return st.one_of(instants(), named("m"), st.builds(Interval, ends, ends))
@@ -177,10 +181,10 @@ def predicates() -> SearchStrategy[Expression]:
         likely,
         st.builds(Compared, st.sampled_from(COMPARISONS), scalars(), scalars()),
         st.builds(Between, numeric(), numeric(), numeric()),
-        st.builds(Between, scalars(), scalars(), scalars()),
+        st.builds(Between, ranged(), ranged(), ranged()),
         st.builds(InList, scalars(), st.lists(scalars(), max_size=3).map(tuple)),
         st.builds(Like, characters(), patterns()),
-        st.builds(IsNull, st.one_of(scalars(), spatial(), arrays(), temporal())),
+        st.builds(IsNull, st.one_of(scalars(), spatial(), temporal())),
         relations("s_", spatial()),
         relations("t_", temporal()),
         relations("a_", arrays()),

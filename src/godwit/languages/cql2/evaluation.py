@@ -5,8 +5,8 @@ operand is the tuple of its values, since an attribute may have several, and is 
 
 *Rules.*
 1. What a missing value is compared with is unknown, and NOT of unknown is unknown. Only what is true matches.
-2. A predicate over several values is true when it is true of some of them, as in our own filters: `x <> 5` and
-   `NOT (x = 5)` are the same, and ask that no value is 5.
+2. A predicate over several values is true when it is true of some of them, as in our own filters: of 5 and 6, `x = 5`
+   and `x <> 5` are both true, and `NOT x = 5` is false.
 3. Values of two kinds are unequal, and none is less than the other.
 4. Arithmetic that has no result (a text, a division by zero, an overflow) has no value.
 5. A function is called with values, never with a missing one. One that raises has no answer: the test fails.
@@ -91,11 +91,15 @@ def is_constant(expression: Expression) -> bool:
 
 def constant_values(expression: Expression) -> Values:
     """The values of a constant operand."""
+    if isinstance(expression, Text | Number | Truth):
+        return (expression.value,)
     return _operand(expression, {})(Subject(Event({})))
 
 
 def holds(sign: str, left: Any, right: Any) -> bool:
     """Whether two values compare so. (rule 3)"""
+    if sign == "<>":
+        return not holds("=", left, right)
     kind = KIND_OF_TYPE.get(type(left))
     if kind is None or kind is not KIND_OF_TYPE.get(type(right)):
         return False
@@ -150,18 +154,12 @@ def _combined(is_and: bool, parts: list[Condition]) -> Condition:
 
 
 def _compared(sign: str, left: Operand, right: Operand) -> Condition:
-    same, found = ("=", False) if sign == "<>" else (sign, True)
-
     def compared(subject: Subject) -> Truth3:
         lefts, rights = left(subject), right(subject)
         if not lefts or not rights:
             return None
         subject.spend(len(lefts) * len(rights))
-        for one in lefts:
-            for other in rights:
-                if holds(same, one, other):
-                    return found
-        return not found
+        return any(holds(sign, one, other) for one in lefts for other in rights)
 
     return compared
 

@@ -26,6 +26,7 @@ __all__ = [
     "LOGICAL",
     "NESTING_MAX",
     "NODES_MAX",
+    "NULLABLE",
     "NUMERIC",
     "RANGED",
     "RELATIONS",
@@ -92,6 +93,7 @@ TEMPORAL = Sort.INSTANT | Sort.INTERVAL | _ANY
 ARRAYS = Sort.ARRAY | _ANY
 END_OF_INTERVAL = Sort.INSTANT | _ANY
 ANYTHING = ~Sort(0)
+NULLABLE = ANYTHING & ~Sort.ARRAY
 
 _WORDS = {
     Sort.CONDITION: "a condition",

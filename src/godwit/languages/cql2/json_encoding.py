@@ -20,6 +20,7 @@ from godwit.languages.cql2.expressions import (
     LOGICAL,
     NESTING_MAX,
     NODES_MAX,
+    NULLABLE,
     NUMERIC,
     RANGED,
     RELATIONS,
@@ -211,7 +212,7 @@ class _Reader:
             case "not":
                 return Not(*self._operands(arguments, [LOGICAL], inside))
             case "isnull":
-                return IsNull(*self._operands(arguments, [ANYTHING], inside))
+                return IsNull(*self._operands(arguments, [NULLABLE], inside))
             case "casei" | "accenti":
                 return Folded(low, *self._operands(arguments, [CHARACTERS], inside))
             case "between":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from godwit.languages.cql2.evaluation import Condition, size_of, truth_of
 from godwit.languages.cql2.expressions import Expression, functions_of
 from godwit.languages.cql2.json_encoding import parse_json, to_json_text
-from godwit.languages.cql2.routable_bounds import truth_bounds
+from godwit.languages.cql2.routable_bounds import bounds_where
 from godwit.languages.cql2.text_printer import to_text
 from godwit.languages.cql2.text_reader import parse_text
 from godwit.languages.operators import NO_OPERATORS, Operator
@@ -53,7 +53,7 @@ class Cql2Language:
         is_json = self.name == CQL2_JSON
         read = parse_json if is_json or text.lstrip()[:1] == "{" else parse_text
         expression = read(text, known)
-        bounds = truth_bounds(expression, known).true
+        bounds = bounds_where(True, expression, known)
         printed = to_json_text(expression) if is_json else to_text(expression)
         if bounds.is_exact:
             return Query(self.name, printed, bounds.upper)

@@ -29,6 +29,7 @@ from godwit.filters import (
     any_of,
     at_least,
     at_most,
+    complement,
     interval,
     less_than,
     missing,
@@ -73,7 +74,7 @@ from godwit.languages.cql2.spatial_bounds import spatial_bounds
 from godwit.languages.cql2.text_folding import pattern_set, texts_folded_to
 from godwit.languages.query import Subject
 
-__all__ = ["TruthBounds", "truth_bounds"]
+__all__ = ["TruthBounds", "bounds_where", "truth_bounds"]
 
 FOLDED_TEXTS_MAX = 256
 """How many spellings of a text CASEI may stand for in a filter."""
@@ -95,17 +96,26 @@ class TruthBounds:
 
 def truth_bounds(expression: Expression, operators: Operators) -> TruthBounds:
     """The bounds of a condition."""
+    return TruthBounds(bounds_where(True, expression, operators), bounds_where(False, expression, operators))
+
+
+def bounds_where(truth: bool, expression: Expression, operators: Operators) -> Bounds:
+    """Where a condition is true, or where it is false: most conditions are never asked for the other."""
+    match expression:
+        case Not(operand=operand):
+            return bounds_where(not truth, operand, operators)
+        case Combined(sign=sign, parts=parts):
+            inner = [bounds_where(truth, part, operators) for part in parts]
+            return all_hold(inner) if (sign == "and") is truth else some_hold(inner)
+    found = _bounds_of_part(expression, operators)
+    return found.true if truth else found.false
+
+
+def _bounds_of_part(expression: Expression, operators: Operators) -> TruthBounds:
+    """The bounds of a condition that is no combination."""
     match expression:
         case Truth(value=value):
             return TruthBounds(ALWAYS, NEVER) if value else TruthBounds(NEVER, ALWAYS)
-        case Not(operand=operand):
-            return ~truth_bounds(operand, operators)
-        case Combined(sign=sign, parts=parts):
-            inner = [truth_bounds(part, operators) for part in parts]
-            trues, falses = [each.true for each in inner], [each.false for each in inner]
-            if sign == "and":
-                return TruthBounds(all_hold(trues), some_hold(falses))
-            return TruthBounds(some_hold(trues), all_hold(falses))
         case IsNull(operand=operand):
             return _null_bounds(operand, operators)
         case Function():
@@ -131,7 +141,7 @@ def _predicate_bounds(expression: Expression) -> TruthBounds | None:
             case Like(operand=Property(name=name), pattern=pattern):
                 return _literal(name, pattern_set(pattern))
             case Like(operand=Folded(operand=Property(name=name))):
-                return _texts(name, present(name))
+                return _texts(name)
             case Related(relation=relation, left=left, right=right):
                 if RELATIONS[relation] == TEMPORAL:
                     return _times(relation, left, right)
@@ -212,7 +222,7 @@ def _function_bounds(function: Function, operators: Operators) -> TruthBounds:
             given = routable(properties[0].name, *(constant_values(each)[0] for each in constants))
         except Exception as error:
             raise FilterError(f"the filter of the operator {function.name!r} failed: {error}") from error
-        true = all_of(needed, given)
+        true = given
     return TruthBounds(Bounds(true, FALSE), Bounds(needed, FALSE))
 
 
@@ -227,6 +237,7 @@ def _is_plain(expression: Expression) -> bool:
 
 _SETS: dict[str, Callable[[Value], ValueSet]] = {
     "=": lambda value: one_of([value]),
+    "<>": lambda value: complement(one_of([value])),
     "<": less_than,
     "<=": at_most,
     ">": more_than,
@@ -238,29 +249,43 @@ def _comparison(sign: str, left: Expression, right: Expression) -> TruthBounds |
     """A comparison whose constant side, if it has one, is the right one."""
     if not is_constant(right):
         return None
-    if sign == "<>":
-        equal = _comparison("=", left, right)
-        return None if equal is None else ~equal
     values = constant_values(right)
     if not values:
         return TruthBounds(NEVER, NEVER)
     [value] = values
     match left:
         case Property(name=name):
-            has_order = type(value) is not bool or sign == "="
+            has_order = type(value) is not bool or sign in ("=", "<>")
             return _literal(name, _SETS[sign](value) if has_order else NOTHING)
-        case Folded(how="casei", operand=Property()) if sign == "=":
-            return _list(left, [values])
-        case Folded(operand=Property(name=name)):
-            return _texts(name, present(name)) if type(value) is str else None
+        case Folded(operand=Property(name=name)) if sign in ("=", "<>"):
+            spelled = _spelled(left.how, [value])
+            if spelled is not None:
+                return _literal(name, one_of(spelled) if sign == "=" else complement(one_of(spelled)))
+            return _texts(name) if sign == "=" else ~_texts(name)
+        case Folded(operand=Property(name=name)) if type(value) is str:
+            return _texts(name)
         case Arithmetic():
             return _linear(sign, left, value)
     return None
 
 
-def _texts(name: str, false: Filter) -> TruthBounds:
+def _texts(name: str) -> TruthBounds:
     """A predicate that only a text can meet."""
-    return TruthBounds(Bounds(some(name, all_of_kind(Kind.TEXT)), FALSE), Bounds(false, FALSE))
+    return TruthBounds(Bounds(some(name, all_of_kind(Kind.TEXT)), FALSE), Bounds(present(name), FALSE))
+
+
+def _spelled(how: str, wanted: list[Any]) -> list[Any] | None:
+    """What CASEI and ACCENTI make these values of; None when it cannot be listed, and then it is texts only."""
+    spelled: list[Any] = []
+    for value in wanted:
+        if type(value) is not str:
+            spelled.append(value)
+            continue
+        texts = texts_folded_to(value, FOLDED_TEXTS_MAX) if how == "casei" else None
+        if texts is None or len(spelled) + len(texts) > FOLDED_TEXTS_MAX:
+            return None
+        spelled += texts
+    return spelled
 
 
 def _linear(sign: str, left: Arithmetic, value: Value) -> TruthBounds | None:
@@ -290,21 +315,17 @@ def _range(name: str, lows: tuple[Any, ...], highs: tuple[Any, ...]) -> TruthBou
 
 
 def _list(operand: Expression, items: Sequence[tuple[Any, ...]]) -> TruthBounds | None:
-    wanted = [value for values in items for value in values]
+    wanted: list[Any] | None = [value for values in items for value in values]
     match operand:
         case Property(name=name):
             pass
-        case Folded(how="casei", operand=Property(name=name)):
-            spelled: list[Any] = []
-            for value in wanted:
-                texts = texts_folded_to(value, FOLDED_TEXTS_MAX) if type(value) is str else [value]
-                if texts is None or len(spelled) + len(texts) > FOLDED_TEXTS_MAX:
-                    return _texts(name, present(name)) if all(type(each) is str for each in wanted) else None
-                spelled += texts
-            wanted = spelled
+        case Folded(how=how, operand=Property(name=name)):
+            if any(type(value) is not str for value in wanted or ()):
+                return None
+            wanted = _spelled(how, wanted or [])
         case _:
             return None
-    found = _literal(name, one_of(wanted))
+    found = _texts(name) if wanted is None else _literal(name, one_of(wanted))
     return found if all(items) else TruthBounds(found.true, NEVER)  # with a missing item, what is not found is unknown
 
 

@@ -30,23 +30,22 @@ def folded(how: str, value: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _sources() -> dict[str, list[str]]:
-    """For each text that a single character folds to, the characters that do, other than itself."""
+def _sources() -> tuple[dict[str, list[str]], int]:
+    """For each text that a single character folds to, the characters that do, other than itself; its longest key."""
     sources: dict[str, list[str]] = defaultdict(list)
     for code in range(sys.maxunicode + 1):
         character = chr(code)
         target = character.casefold()
         if target != character:
             sources[target].append(character)
-    return dict(sources)
+    return dict(sources), max(map(len, sources))
 
 
 def texts_folded_to(text: str, texts_max: int) -> list[str] | None:
     """Every text that CASEI makes `text` of; None when there are more than `texts_max`."""
-    sources = _sources()
+    sources, longest = _sources()
     if any(character.casefold() != character for character in text):
         return []
-    longest = max(map(len, sources))
     endings: list[list[str]] = [[""]]  # for each number of last characters, the texts that fold to them
     for start in reversed(range(len(text))):
         here = [text[start] + ending for ending in endings[-1]]

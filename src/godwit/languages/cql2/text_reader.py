@@ -68,6 +68,7 @@ _GEOMETRIES = {kind.upper(): kind for kind in (*LEVELS, COLLECTION)}
 _OPERATORS = ("a comparison (= <> < <= > >= BETWEEN IN LIKE IS)", "AND", "OR")
 _BOX_NUMBERS = (4, 6)
 _SHOWN_LENGTH_MAX = 40
+_NUMBER_LENGTH_MAX = 400
 
 
 def parse_text(text: str, functions: Collection[str] | None = None) -> Expression:
@@ -315,6 +316,8 @@ class _Reader:
         offset = self._word.offset
         sign = self._take().kind if self._word.kind in ("+", "-") else ""
         text = self._expect("NUMBER").text
+        if len(text) > _NUMBER_LENGTH_MAX:
+            raise Fault(f"a number of {len(text)} characters: {_NUMBER_LENGTH_MAX} are the most allowed", offset)
         try:
             number = int(text) if text.isdigit() else float(text)
             return checked_value(-number if sign == "-" else number)  # type: ignore[return-value]
