@@ -80,5 +80,5 @@ def test_a_broken_geometry_is_refused_with_what_is_wrong(said: dict[str, Any], f
 
 def test_a_geometry_whose_text_is_too_long_is_refused() -> None:
     coordinates = [[n / 7, n / 77] for n in range(4_000)]
-    with pytest.raises(BadEvent, match="attribute 'a/geojson': a text of .* characters"):
+    with pytest.raises(BadEvent, match=r"attribute 'a/geojson': a text of .* characters"):
         event({"a": {"type": "LineString", "coordinates": coordinates}})

@@ -31,6 +31,10 @@ from godwit.languages import Operator, parse_query
         ("1 = 2 AND x = y", "FALSE"),
         ("1 = 1 OR x = y", "TRUE"),
         ("1 / 0 = 1 OR x = 1", "x = 1"),
+        ("x IN (1, 1 / 0)", "x = 1"),
+        ("x NOT IN (1, 1 / 0)", "FALSE"),
+        ("T_MEETS(INTERVAL(a, '2026-01-01'), INTERVAL('2026-01-01', '..'))", "a IS NOT NULL"),
+        ("NOT T_MEETS(INTERVAL(a, '2026-01-01'), INTERVAL('2026-01-02', '..'))", "a IS NOT NULL"),
     ],
 )
 def test_what_a_filter_can_say_has_no_test(text: str, filter: str) -> None:

@@ -88,11 +88,9 @@ def geometries_of_event(event: Event, name: str) -> tuple[Shape, ...]:
     """The geometries that an event has under a name. (rule 1)"""
     attributes = event.attributes
     found = [
-        shapely.Point(value.lon, value.lat)
-        for value in values_of(attributes.get(name, ()))  # type: ignore[arg-type]
-        if type(value) is Point
+        shapely.Point(value.lon, value.lat) for value in values_of(attributes.get(name, ())) if type(value) is Point
     ]
-    for text in values_of(attributes.get(f"{name}/{GEOJSON}", ())):  # type: ignore[arg-type]
+    for text in values_of(attributes.get(f"{name}/{GEOJSON}", ())):
         shape = shapely.from_geojson(text, on_invalid="ignore") if type(text) is str else None
         if shape is not None and not shape.is_empty and _is_bounded(event, name, shape):
             found.append(shape)
@@ -101,7 +99,7 @@ def geometries_of_event(event: Event, name: str) -> tuple[Shape, ...]:
 
 def _is_bounded(event: Event, name: str, shape: Shape) -> bool:
     return all(
-        bound in values_of(event.attributes.get(f"{name}/{edge}", ()))  # type: ignore[arg-type]
+        bound in values_of(event.attributes.get(f"{name}/{edge}", ()))
         for edge, bound in zip(EDGES, shape.bounds, strict=True)
     )
 

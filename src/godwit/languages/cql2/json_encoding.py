@@ -167,7 +167,9 @@ class _Reader:
             is_box = type(numbers) is list and len(numbers) in _BOX_NUMBERS
             if not is_box or not all(type(number) in (int, float) for number in numbers):
                 raise _Wrong("a bbox is a list of four or six numbers", (*path, "bbox"))
-            return checked_bbox(BBox(tuple(checked_value(number) for number in numbers)))  # type: ignore[arg-type]
+            for number in numbers:
+                checked_value(number)
+            return checked_bbox(BBox(tuple(numbers)))
         members = ("op", "property", "date", "timestamp", "interval", "type", "bbox")
         raise _Wrong("an object that says nothing", path, tuple(f'"{member}"' for member in members))
 

@@ -290,7 +290,7 @@ def _spelled(how: str, wanted: list[Any]) -> list[Any] | None:
 
 def _linear(sign: str, left: Arithmetic, value: Value) -> TruthBounds | None:
     """Arithmetic with one property and constants, solved for the property; rounding is allowed for."""
-    if type(value) not in (int, float):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     found = solved(sign, left, value), solved(OPPOSITE[sign], left, value)
     if found[0] is None or found[1] is None:
