@@ -22,7 +22,7 @@ def truth(expression: Expression, event: Event) -> bool | None:
     return truth_of(expression, OPERATORS)(Subject(event))
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=500)
 @given(conditions(), events())
 def test_what_is_true_or_false_lies_between_its_bounds(expression: Expression, event: Event) -> None:
     bounds, found = truth_bounds(expression, OPERATORS), truth(expression, event)
@@ -32,7 +32,7 @@ def test_what_is_true_or_false_lies_between_its_bounds(expression: Expression, e
     assert found is False or not bounds.false.lower.matches(event)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(conditions(), events())
 def test_a_query_matches_exactly_what_is_true_and_without_a_test_its_filter_does(
     expression: Expression, event: Event
@@ -51,7 +51,7 @@ def test_unknown_matches_neither_a_condition_nor_its_negation(expression: Expres
     assert query_of(Not(expression)).matches(event) is (found is False)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(conditions())
 def test_what_is_printed_reads_as_the_same_in_both_encodings(expression: Expression) -> None:
     assert _read(to_text(expression)) == expression
