@@ -10,7 +10,8 @@ This is the intermediate event language of [motion §5], and it is the native mo
 3. Attribute names are interned: there are few of them, and looking one up in a table of the matcher is then a
    comparison of pointers.
 4. Two objects are no nested data but one value: `{"lon": 8.5, "lat": 47.4}` (also as a GeoJSON Point, whose altitude is
-   left out) and `{"$time": "2026-11-15T06:00:00Z"}`.
+   left out) and `{"$time": "2026-11-15T06:00:00Z"}`. Another GeoJSON geometry is flattened to its bounding box and its
+   text (`geometries.py`).
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from godwit.errors import BadEvent, BadValue
+from godwit.filters.geometries import flattened_geometry, is_geojson_geometry
 from godwit.filters.values import KIND_OF_TYPE, Point, Value, checked_value
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ def _flattened(data: Mapping[str, Any]) -> Attributes:
             raise BadEvent(f"attribute name {str(name)[:60]!r}: a name is a text of 1 to {NAME_LENGTH_MAX} characters")
         if isinstance(value, Mapping):
             value = _value_object(name, value) or [
-                (f"{name}/{key}" if type(key) is str else key, child) for key, child in value.items()
+                (f"{name}/{key}" if type(key) is str else key, child) for key, child in _members(name, value).items()
             ]
         elif isinstance(value, list | tuple):
             value = [(name, child) for child in value]
@@ -133,3 +135,13 @@ def _value_object(name: str, value: Mapping[str, Any]) -> Value | None:
     except (TypeError, ValueError) as error:
         raise BadEvent(f"attribute {name!r}: {error}") from None
     return None
+
+
+def _members(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an object that is no single value is flattened to."""
+    if not is_geojson_geometry(value):
+        return value
+    try:
+        return flattened_geometry(value)
+    except BadValue as error:
+        raise BadEvent(f"attribute {name!r}: {error}") from None

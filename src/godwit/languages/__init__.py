@@ -8,6 +8,7 @@ True
 
 from godwit.languages.bounds import Bounds
 from godwit.languages.cesql import CesqlLanguage
+from godwit.languages.cql2 import Cql2Language
 from godwit.languages.native import NativeLanguage
 from godwit.languages.operators import Operator, operator, operators_named
 from godwit.languages.query import LANGUAGES, NATIVE, Language, Query, Subject, parse_query
@@ -18,6 +19,7 @@ __all__ = [
     "NATIVE",
     "Bounds",
     "CesqlLanguage",
+    "Cql2Language",
     "Language",
     "NativeLanguage",
     "Operator",

@@ -43,6 +43,7 @@ def test_a_point_and_a_time_may_be_written_as_objects():
 
 def test_objects_that_only_look_like_a_point_stay_nested():
     assert flattened({"a": {"lon": 1, "lat": 2, "height": 3}}) == {"a/lon": 1, "a/lat": 2, "a/height": 3}
+    assert flattened({"a": {"type": ["Point"], "coordinates": 1}}) == {"a/type": "Point", "a/coordinates": 1}
     assert flattened({"a": {"type": "Line", "coordinates": [1, 2]}}) == {"a/type": "Line", "a/coordinates": (1, 2)}
 
 
@@ -60,6 +61,7 @@ def test_objects_that_only_look_like_a_point_stay_nested():
         ({"a": {7: 1}}, "attribute name '7'"),
         ({"here": {"lon": 200, "lat": 0}}, "attribute 'here': lon of a point is 200"),
         ({"here": {"type": "Point", "coordinates": 5}}, "attribute 'here'"),
+        ({"road": {"type": "LineString", "coordinates": [[1, 2]]}}, "attribute 'road': a line of 1 positions"),
         ({"at": {"$time": "tomorrow"}}, "attribute 'at'"),
         ({"at": {"$time": "2026-11-15T06:00:00"}}, "attribute 'at'.*no time zone"),
         ({"at": {"$time": "0001-01-01T00:00:00+14:00"}}, "attribute 'at'.*years 1 to 9999"),
