@@ -25,7 +25,7 @@ class Waits:
         self.count = count
         self.more = asyncio.Event()
 
-    async def sleep(self, seconds: float) -> None:
+    async def take(self, seconds: float) -> None:
         if len(self.asked) >= self.count:
             await self.more.wait()
         self.asked.append(seconds)
@@ -37,7 +37,7 @@ async def dialling(neighbour: Neighbour, count: int) -> AsyncIterator[tuple[Guar
     listener = await asyncio.start_server(neighbour, "127.0.0.1", 0)
     address = Address(*listener.sockets[0].getsockname()[:2])
     waits = Waits(count)
-    async with listener, guarded("b1", {"b2": address}, sleep=waits.sleep) as broker:
+    async with listener, guarded("b1", {"b2": address}, sleep=waits.take) as broker:
         yield broker, waits
         waits.count = 0
 

@@ -17,7 +17,7 @@ class Waits:
         self.is_over = asyncio.Event()
         self._count = count
 
-    async def sleep(self, seconds: float) -> None:
+    async def take(self, seconds: float) -> None:
         if len(self.asked) == self._count:
             self.is_over.set()
             await asyncio.get_running_loop().create_future()
@@ -29,7 +29,7 @@ def waits_of(connect: Callable[[Dialler, str], Awaitable[None]], count: int) -> 
 
     async def scene() -> list[float]:
         waits = Waits(count)
-        dialler = Dialler(lambda peer: connect(dialler, peer), first_s=FIRST_S, max_s=MAX_S, sleep=waits.sleep)
+        dialler = Dialler(lambda peer: connect(dialler, peer), first_s=FIRST_S, max_s=MAX_S, sleep=waits.take)
         dialler.dial("b2")
         await waits.is_over.wait()
         dialler.close()
@@ -81,11 +81,11 @@ def test_neighbours_are_dialled_apart_and_nobody_after_the_end() -> None:
             dialled.append(peer)
             raise ConnectionRefusedError
 
-        async def sleep(seconds: float) -> None:
+        async def wait(seconds: float) -> None:
             if seconds:
                 await asyncio.get_running_loop().create_future()
 
-        dialler = Dialler(connect, first_s=FIRST_S, max_s=MAX_S, sleep=sleep)
+        dialler = Dialler(connect, first_s=FIRST_S, max_s=MAX_S, sleep=wait)
         for peer in ("b2", "b3", "b2"):
             dialler.dial(peer)
         turned = asyncio.get_running_loop().create_future()
