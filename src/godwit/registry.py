@@ -1,13 +1,15 @@
 """Names that settings may use for parts of a broker: ours, those that a program registers, those that are installed.
 
 *Theory.* A part is registered under a name, by the module that has it or by a program that wants its own. A name that
-nobody has registered is looked for among the entry points of installed packages, which are loaded only then.
+nobody has registered is looked for among the modules that are known to register it, and then among the entry points of
+installed packages. Either is loaded only then.
 
 *Rules.*
 1. A name means one part. Registering another part under a name that is taken is an error.
 2. An unknown name is a `ConfigurationError` that lists the known ones.
 """
 
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
@@ -25,6 +27,8 @@ class Registry(Generic[Part]):
         self.what = what
         self.group = group
         self.registered: dict[str, Part] = {}
+        self._modules: dict[str, str] = {}  # by a name that they register when they are loaded
+        self._found: tuple[EntryPoint, ...] | None = None
 
     def register(self, name: str, part: Part) -> None:
         """Let settings name this part. (rule 1)"""
@@ -32,12 +36,18 @@ class Registry(Generic[Part]):
         if known is not part:
             raise ValueError(f"there is a {self.what} {name!r} already: {known!r}")
 
+    def expect(self, module: str, *names: str) -> None:
+        """Say that a module registers these names when it is loaded."""
+        self._modules.update(dict.fromkeys(names, module))
+
     def names(self) -> tuple[str, ...]:
         """Every name that can be used, sorted."""
-        return tuple(sorted({*self.registered, *(each.name for each in self._installed())}))
+        return tuple(sorted({*self.registered, *self._modules, *(each.name for each in self._installed())}))
 
     def part(self, name: str) -> Part:
         """The part of that name; an installed one is loaded. (rule 2)"""
+        if name not in self.registered and name in self._modules:
+            import_module(self._modules[name])
         if name not in self.registered:
             found = [each for each in self._installed() if each.name == name]
             if not found:
@@ -48,4 +58,6 @@ class Registry(Generic[Part]):
         return self.registered[name]
 
     def _installed(self) -> tuple[EntryPoint, ...]:
-        return tuple(entry_points(group=self.group))
+        if self._found is None:  # looking for them takes milliseconds
+            self._found = tuple(entry_points(group=self.group))
+        return self._found

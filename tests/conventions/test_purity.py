@@ -12,7 +12,7 @@ import pytest
 
 from tests.conventions.repository import Module, modules
 
-PURE_ROOMS = {"seen", "filters", "broker", "mobility", "client", "adhoc", "baselines", "mqtt"}
+PURE_ROOMS = {"seen", "filters", "broker", "mobility", "client", "adhoc", "baselines", "mqtt", "languages"}
 DRIVERS = ("mqtt/gateway*",)  # modules of these rooms that carry effects out
 
 IMPURE = {
@@ -25,7 +25,13 @@ IMPURE = {
 }
 
 LIGHT_LIBRARIES = {"msgspec"}
-LIBRARIES_OF = {"filters/regions.py": {"shapely"}, "filters/language*": {"lark"}, "broker/topology.py": {"rustworkx"}}
+LIBRARIES_OF = {
+    "filters/regions.py": {"shapely"},
+    "filters/geometries.py": {"shapely"},
+    "filters/language*": {"lark"},
+    "broker/topology.py": {"rustworkx"},
+    "languages/*": {"lxml", "numpy", "re2", "shapely"},
+}
 
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint", "__import__"}
 CLOCK_CALLS = {"now", "utcnow", "today"}

@@ -7,8 +7,6 @@ True
 """
 
 from godwit.languages.bounds import Bounds
-from godwit.languages.cesql import CesqlLanguage
-from godwit.languages.cql2 import Cql2Language
 from godwit.languages.native import NativeLanguage
 from godwit.languages.operators import Operator, operator, operators_named
 from godwit.languages.query import LANGUAGES, NATIVE, Language, Query, Subject, parse_query
@@ -18,8 +16,6 @@ __all__ = [
     "LANGUAGES",
     "NATIVE",
     "Bounds",
-    "CesqlLanguage",
-    "Cql2Language",
     "Language",
     "NativeLanguage",
     "Operator",
@@ -32,3 +28,6 @@ __all__ = [
     "operators_named",
     "parse_query",
 ]
+
+LANGUAGES.expect("godwit.languages.cesql", "cesql")  # loaded when they are asked for: some need large libraries
+LANGUAGES.expect("godwit.languages.cql2", "cql2-text", "cql2-json")

@@ -1,0 +1,39 @@
+"""Names of parts: what a module is known to register is loaded when it is asked for."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from godwit.errors import ConfigurationError
+from godwit.registry import Registry
+
+
+def test_a_module_is_loaded_when_a_name_that_it_registers_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    registry: Registry[str] = Registry("thing", "godwit.things")
+    (tmp_path / "some_things.py").write_text("from builtins import registry\nregistry.register('a', 'first')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("builtins.registry", registry, raising=False)
+    registry.expect("some_things", "a")
+    assert registry.names() == ("a",)
+    assert "some_things" not in sys.modules
+    assert registry.part("a") == "first"
+    monkeypatch.delitem(sys.modules, "some_things")
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    registry: Registry[str] = Registry("thing", "godwit.things")
+    registry.register("b", "part")
+    registry.expect("nowhere", "a")
+    with pytest.raises(ConfigurationError, match="there is no thing 'c': known are a, b"):
+        registry.part("c")
+
+
+def test_installed_parts_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr("godwit.registry.entry_points", lambda group: looked.append(group) or [])
+    registry: Registry[str] = Registry("thing", "godwit.things")
+    assert registry.names() == registry.names() == ()
+    assert looked == ["godwit.things"]
