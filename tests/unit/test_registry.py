@@ -33,7 +33,12 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
 
 def test_installed_parts_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    monkeypatch.setattr("godwit.registry.entry_points", lambda group: looked.append(group) or [])
+
+    def entry_points(group: str) -> list[Any]:
+        looked.append(group)
+        return []
+
+    monkeypatch.setattr("godwit.registry.entry_points", entry_points)
     registry: Registry[str] = Registry("thing", "godwit.things")
     assert registry.names() == registry.names() == ()
     assert looked == ["godwit.things"]
