@@ -146,8 +146,11 @@ class Client:
 
         A query of another language is decided here, and its routable filter is what brokers hear of. [motion Fig. 2]
         """
-        routable = self.queries.routable(name, filter)
-        return self._say(Subscribe((self.name, name), asked(routable, sender), expires, queue, share, retained))
+        query = filter if isinstance(filter, Query) else None
+        routable = asked(filter.routable if isinstance(filter, Query) else filter, sender)
+        wish = Subscribe((self.name, name), routable, expires, queue, share, retained)
+        self.queries.put(wish, query)
+        return self._say(wish)
 
     replace = subscribe
 
@@ -483,6 +486,8 @@ class Client:
             del self.wanted[topic]
             if topic in self._granted:
                 self.wanted[topic] = self._granted[topic]
+        if isinstance(wish, Subscribe):
+            self.queries.refused(wish)
         if isinstance(wish, Context):
             corrected = self.own.on_refused(wish, instead=CONTEXT in self.outbox)
             if corrected is not None:
@@ -514,6 +519,8 @@ class Client:
         match wish:
             case Subscribe() | Advertise():
                 self._granted[topic_of(wish)] = wish
+                if isinstance(wish, Subscribe):
+                    self.queries.accepted(wish)
             case Context():
                 self._granted[CONTEXT] = wish
                 self.own.on_accepted(wish)

@@ -1,8 +1,9 @@
 """A client decides by itself what its queries want of what the network brings."""
 
 from godwit.broker.effects import Heard, Notify, Opened, Tell, Trace
-from godwit.broker.messages import Accepted, Attached, Delivery, Receipt, Request, Subscribe
+from godwit.broker.messages import Accepted, Attached, Delivery, Receipt, Refused, Request, Subscribe
 from godwit.client import Client
+from godwit.client.exact_queries import VERSIONS_MAX
 from godwit.errors import QueryTooCostly
 from godwit.filters import Event, parse
 from godwit.languages.query import Query, Subject
@@ -74,6 +75,28 @@ def test_a_filter_in_the_place_of_a_query_is_tested_no_more() -> None:
     client.subscribe("q", longer_than(3), 0.0)
     client.subscribe("q", "name IS NOT NULL", 0.0)
     assert heard(client, 1, "ann", "q") == [("q",)]
+    client.handle(Heard("b1", Accepted(2)), 0.0)
+    assert len(client.queries) == 0
     client.subscribe("q", longer_than(3), 0.0)
     client.unsubscribe("q", 0.0)
     assert len(client.queries) == 0
+
+
+def test_a_query_that_is_refused_leaves_the_one_before_in_force() -> None:
+    client = attached()
+    client.subscribe("q", longer_than(3), 0.0)
+    client.handle(Heard("b1", Accepted(1)), 0.0)
+    client.subscribe("q", longer_than(5), 0.0)
+    assert heard(client, 1, "anna", "q") == ["residue"]
+    client.handle(Heard("b1", Refused(2, "you may not")), 0.0)
+    assert heard(client, 2, "anna", "q") == [("q",)]
+
+
+def test_versions_that_nobody_answers_are_bounded() -> None:
+    client = Client("ann")
+    for letters in range(100):
+        client.subscribe("q", longer_than(letters), 0.0)
+    query = client.queries.get("q")
+    assert query is not None
+    assert query.text == "longer than 99"
+    assert len(client.queries._versions["q"]) == VERSIONS_MAX
