@@ -112,9 +112,12 @@ class NativeClient:
 
     def _read_receipts(self) -> None:
         for receipt in self._client.receipts:
-            if receipt.number > self._receipts and (receipt.session_lost or receipt.lost or receipt.lost_more):
-                says = "session lost" if receipt.session_lost else f"lost {len(receipt.lost) + receipt.lost_more}"
-                self._history.write("receipt", to=self.name, says=says)
+            if receipt.number > self._receipts:
+                lost = len(receipt.lost) + receipt.lost_more
+                says = ["session lost"] * receipt.session_lost + [f"lost {lost}"] * bool(lost)
+                says += ["lost its last inputs"] * (receipt.lost_since is not None)
+                if says:
+                    self._history.write("receipt", to=self.name, says=", ".join(says))
             self._receipts = max(self._receipts, receipt.number)
 
     async def close(self) -> None:

@@ -352,7 +352,10 @@ def unpack(data: bytes, machine: Snapshotted) -> DriverState:
     """Have a machine that was freshly made go on from a snapshot; what its driver kept."""
     with _without_collecting():
         parts = unpack_parts(data)
-        machine.restore(parts[MACHINE])
+        try:
+            machine.restore(parts[MACHINE])
+        except (LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
+            raise SnapshotError(f"its parts do not fit together: {type(error).__name__}: {error}") from None
     return cast(DriverState, parts[DRIVER])
 
 
