@@ -1,0 +1,138 @@
+"""Random XML documents, and XQL queries that often find something in them."""
+
+from xml.sax.saxutils import escape, quoteattr
+
+from hypothesis import strategies as st
+
+from godwit.languages.xql.tree import (
+    And,
+    Applied,
+    Attribute,
+    Call,
+    Compare,
+    Current,
+    Element,
+    Expression,
+    Filtered,
+    Index,
+    Intersect,
+    Literal,
+    Not,
+    Or,
+    Path,
+    Step,
+    Union,
+)
+
+NAMES = ["a", "b", "c"]
+TEXTS = [
+    "",
+    "x",
+    "X",
+    "x y",
+    " x  y ",
+    "1",
+    "1.0",
+    "01",
+    "2",
+    " 2 ",
+    "2.50",
+    "-1",
+    "1e1",
+    "+1",
+    "10",
+    "#",
+    "1#",
+    "\u00a0",
+]
+NUMBERS = [0, 1, 2, 2.5, 10, -1, 12]
+COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge", "ieq", "ine", "ilt", "ige", "contains", "startsw", "endsw"]
+
+
+def documents(prefixes: bool = True) -> st.SearchStrategy[bytes]:
+    """Documents of a few elements."""
+    names = st.sampled_from([*NAMES, *NAMES, "n:a"] if prefixes else NAMES)
+    attributes = st.dictionaries(
+        st.sampled_from(["p", "q", *(["n:p"] if prefixes else [])]), st.sampled_from(TEXTS), max_size=2
+    )
+    leaves = st.builds(_element, names, attributes, st.lists(st.sampled_from(TEXTS).map(escape), max_size=1))
+    inner = st.recursive(
+        leaves,
+        lambda below: st.builds(
+            _element,
+            names,
+            attributes,
+            st.lists(st.one_of(below, below, st.sampled_from(TEXTS).map(escape)), max_size=4),
+        ),
+        max_leaves=8,
+    )
+    return st.builds(
+        lambda name, attributes, content: _element(name, {**attributes, "xmlns:n": "urn:n"}, content).encode(),
+        names,
+        attributes,
+        st.lists(inner, max_size=4),
+    )
+
+
+def _element(name: str, attributes: dict[str, str], content: list[str]) -> str:
+    return (
+        f"<{name}{''.join(f' {key}={quoteattr(text)}' for key, text in attributes.items())}>{''.join(content)}</{name}>"
+    )
+
+
+def literals() -> st.SearchStrategy[Expression]:
+    return st.one_of(st.sampled_from(TEXTS), st.sampled_from(NUMBERS)).map(Literal)
+
+
+def queries(explicit: bool = False) -> st.SearchStrategy[Expression]:
+    """Queries; `explicit` ones have no wildcards, no methods and no other operators than the paper's tables have."""
+    elements = st.one_of(
+        st.sampled_from(NAMES).map(Element),
+        st.sampled_from(NAMES).map(Element),
+        st.just(Element("a", "n")) if not explicit else st.nothing(),
+        st.sampled_from([Element("*", "*"), Element("a", "*")]) if not explicit else st.nothing(),
+    )
+    ends = st.one_of(elements, elements, st.sampled_from([Attribute("p"), Attribute("q"), Current()]))
+    if not explicit:
+        ends = st.one_of(ends, st.sampled_from([Attribute("p", "n"), Attribute("*", "*"), Call("text")]))
+    operators = st.sampled_from(["eq", "ne", "lt", "le", "gt", "ge", "contains"] if explicit else COMPARISONS)
+
+    def larger(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+        steps = st.lists(
+            st.one_of(elements, st.builds(_filtered, elements, st.lists(inner, min_size=1, max_size=2))), max_size=2
+        )
+        descends = st.booleans() if not explicit else st.just(False)
+        paths = st.builds(_path, st.booleans(), steps, ends, descends)
+        compares = st.builds(Compare, operators, paths, literals(), st.booleans())
+        choices = [
+            paths,
+            compares,
+            compares,
+            inner.map(Not),
+            st.lists(inner, min_size=2, max_size=3).map(lambda parts: And(tuple(parts))),
+            st.lists(inner, min_size=2, max_size=3).map(lambda parts: Or(tuple(parts))),
+        ]
+        if not explicit:
+            choices += [
+                st.builds(Compare, st.sampled_from(COMPARISONS[:6]), paths, paths, st.booleans()),
+                st.builds(lambda left, right: Union((left, right)), paths, paths),
+                st.builds(lambda left, right: Intersect((left, right)), paths, paths),
+                st.builds(Compare, operators, paths.map(lambda of: Applied(of, Call("count"))), literals()),
+                st.builds(Compare, operators, paths.map(lambda of: Applied(of, Call("text"))), literals()),
+                st.builds(Compare, operators, literals(), paths),
+                paths.map(lambda of: Filtered(of, (Index(((0, 0),)),))),
+            ]
+        return st.one_of(*choices)
+
+    return st.recursive(elements, larger, max_leaves=6)
+
+
+def _filtered(of: Expression, conditions: list[Expression]) -> Expression:
+    return Filtered(of, tuple(conditions))
+
+
+def _path(absolute: bool, steps: list[Expression], end: Expression, descends: bool) -> Expression:
+    terms = [*steps, end]
+    if len(terms) == 1 and not absolute:
+        return end
+    return Path(absolute, tuple(Step(term, descends and number == len(terms) - 1) for number, term in enumerate(terms)))
