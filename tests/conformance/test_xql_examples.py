@@ -31,7 +31,7 @@ DIFFERENCES = {
     # query: (contexts of the five in which we differ, why)
     "price/@exchange/total": (
         5,
-        "An attribute holds no elements: a path behind one is a syntax error of the proposal; the engine finds nothing.",
+        "An attribute holds no elements: a path behind one is a syntax error by the proposal; the engine finds none.",
     ),
     "*:book": (
         1,

@@ -46,7 +46,7 @@ from godwit.languages.xql.tree import (
 )
 from godwit.languages.xql.vocabulary import NAMED
 
-__all__ = ["Evaluation", "Place", "is_true"]
+__all__ = ["Evaluation", "Place", "as_text", "compares", "is_true"]
 
 CHARACTERS_PER_STEP = 64
 
@@ -207,7 +207,7 @@ class Evaluation:
                 cast = _as_date if name == "date" else _as_number
                 return _present([cast(self.value(item)) for item in _items(self.result(call.arguments[0], place))])
         if isinstance(node, PLAIN):
-            return [_as_text(node)] if name in ("text", "value", "rawText") else []
+            return [as_text(node)] if name in ("text", "value", "rawText") else []
         match name:
             case "text" | "value":
                 return [self.value(node)]
@@ -242,7 +242,7 @@ class Evaluation:
                 found = self._ordered([*found, *nodes.texts(node)])
         self.spend(len(found))
         if call.arguments:
-            wanted = {_as_text(self.value(item)) for item in _items(self.result(call.arguments[0], place))}
+            wanted = {as_text(self.value(item)) for item in _items(self.result(call.arguments[0], place))}
             found = [each for each in found if nodes.node_name(each) in wanted]
         return found
 
@@ -293,19 +293,19 @@ class Evaluation:
     def _meets(self, operator: str, value: Any, others: list[Any]) -> bool:
         if operator not in NAMED:
             return any(self._holds(operator, value, other) for other in others)
-        return any(_compares(operator, value, other) for other in others)
+        return any(compares(operator, value, other) for other in others)
 
 
-def _compares(operator: str, left: Any, right: Any) -> bool:
+def compares(operator: str, left: Any, right: Any) -> bool:
     """Whether two values compare so, cast to one type. (rule 4)"""
     if operator in TEXT_TESTS:
-        return TEXT_TESTS[operator](_as_text(left), _as_text(right))
+        return TEXT_TESTS[operator](as_text(left), as_text(right))
     if isinstance(left, datetime) or isinstance(right, datetime):
         left, right = _as_date(left), _as_date(right)
     elif _is_number(right) or _is_number(left):
         left, right = _as_number(left), _as_number(right)
     else:
-        left, right = _as_text(left), _as_text(right)
+        left, right = as_text(left), as_text(right)
         if operator[0] == "i":
             left, right = left.casefold(), right.casefold()
     if left is None or right is None:
@@ -338,7 +338,8 @@ def _as_number(value: Any) -> int | float | None:
     return value if _is_number(value) else None
 
 
-def _as_text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """A value as a text; a number in its one writing."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
