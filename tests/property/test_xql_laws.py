@@ -12,7 +12,7 @@ from godwit.languages.xql.parsing import parsed_query
 from godwit.languages.xql.printing import printed_query
 from godwit.languages.xql.routable import FilterTarget, bounds_of_document_query
 from godwit.languages.xql.tree import Expression
-from tests.property.xml_strategies import documents, queries
+from tests.property.xml_strategies import documents, queries, small_documents, small_queries
 
 
 def holds(said: Expression, event: Event) -> bool:
@@ -32,8 +32,8 @@ def test_what_is_wanted_passes_the_filter_and_what_passes_the_lower_bound_is_wan
     assert wanted or not bounds.lower.matches(event)
 
 
-@settings(max_examples=200)
-@given(queries(explicit=True), st.lists(documents(prefixes=False), max_size=3))
+@settings(max_examples=300)
+@given(st.one_of(small_queries(), queries(explicit=True)), st.lists(small_documents(), min_size=1, max_size=4))
 def test_the_same_for_queries_that_filters_can_say_most_of(said: Expression, data: list[bytes]) -> None:
     bounds = bounds_of_document_query(said, FilterTarget())
     for event in map(xml_event, data):

@@ -136,3 +136,98 @@ def _path(absolute: bool, steps: list[Expression], end: Expression, descends: bo
     if len(terms) == 1 and not absolute:
         return end
     return Path(absolute, tuple(Step(term, descends and number == len(terms) - 1) for number, term in enumerate(terms)))
+
+
+FEW_TEXTS = ["x", "1", "1.0", " x ", ""]
+
+
+def small_documents() -> st.SearchStrategy[bytes]:
+    """Documents of one shape, `a` with some `b` with some `c`, in which small queries find what they ask for."""
+    texts = st.sampled_from(FEW_TEXTS)
+    leaves = st.builds(lambda name, text: _element(name, {}, [text]), st.sampled_from(["b", "c", "c"]), texts)
+    inner = st.builds(
+        lambda attributes, leaves: _element("b", attributes, leaves),
+        st.dictionaries(st.just("p"), texts, max_size=1),
+        st.lists(leaves, max_size=2),
+    )
+    some = st.lists(st.one_of(inner, leaves, inner), min_size=1, max_size=3)
+    return some.map(lambda content: _element("a", {}, content).encode())
+
+
+def small_queries() -> st.SearchStrategy[Expression]:
+    """Queries about such documents: conditions on `b`, negated and quantified."""
+    ends = st.sampled_from([Element("c"), Element("c"), Attribute("p"), Current()])
+    values = st.sampled_from([*FEW_TEXTS, 1, 0, 11, "1 1", "x x"]).map(Literal)
+    operators = st.sampled_from(["eq", "eq", "eq", "ne", "lt", "ge", "contains"])
+    simple = st.one_of(ends, st.builds(Compare, operators, ends, values, st.booleans()))
+    conditions = st.one_of(
+        simple.map(Not), simple, st.builds(lambda left, right: And((left, Not(right))), simple, simple)
+    )
+    filtered = st.builds(lambda said: Filtered(Element("b"), (said,)), conditions)
+    paths = st.builds(
+        lambda step, end: _path(True, [Element("a"), step], end, False),
+        st.one_of(filtered, st.just(Element("b"))),
+        ends,
+    )
+    whole = filtered.map(lambda step: _path(True, [Element("a")], step, False))
+    root = conditions.map(lambda said: Filtered(Element("a"), (said,)))
+    tests = st.one_of(whole, whole, paths, root, st.builds(Compare, operators, paths, values, st.booleans()))
+    return st.one_of(tests, tests, tests.map(Not))
+
+
+def xpath_queries() -> st.SearchStrategy[str]:
+    """XPath expressions about such documents."""
+    ends = st.sampled_from(["c", "c", "b", "@p", ".", "c/text()", "text()", "*", "b/c"])
+    values = st.sampled_from(["'x'", "'1'", "'1.0'", "' x '", "''", "1", "1.0", "0", "11", "0.5", "-1", "'x1'"])
+    signs = st.sampled_from(["=", "=", "!=", "<", ">="])
+    simple = st.one_of(
+        ends,
+        st.builds(lambda end, sign, value: f"{end} {sign} {value}", ends, signs, values),
+        st.builds(lambda end, sign, value: f"{value} {sign} {end}", ends, signs, values),
+        st.builds(
+            lambda name, end, value: f"{name}({end}, {value})",
+            st.sampled_from(["contains", "starts-with"]),
+            ends,
+            st.sampled_from(["'x'", "'1'", "' '", "''"]),
+        ),
+        st.builds(
+            lambda name, end, sign, value: f"{name}({end}) {sign} {value}",
+            st.sampled_from(["string", "normalize-space", "number", "count", "string-length"]),
+            ends,
+            signs,
+            values,
+        ),
+        st.builds(lambda left, sign, right: f"{left} {sign} {right}", ends, signs, ends),
+        st.sampled_from(["1", "last()", "position() = 2", "true()", "false()", "local-name() = 'b'", "count(c)"]),
+    )
+    conditions = st.recursive(
+        simple,
+        lambda inner: st.one_of(
+            inner.map(lambda said: f"not({said})"),
+            st.builds(
+                lambda left, word, right: f"({left} {word} {right})", inner, st.sampled_from(["and", "or"]), inner
+            ),
+            inner.map(lambda said: f"c[{said}]"),
+        ),
+        max_leaves=3,
+    )
+    steps = st.one_of(
+        st.sampled_from(["b", "*", "*[local-name() = 'b']"]), st.builds(lambda said: f"b[{said}]", conditions)
+    )
+    paths = st.builds(
+        lambda start, step, sign, end: f"{start}{sign}{step}/{end}" if end else f"{start}{sign}{step}",
+        st.sampled_from(["a", "/a", "a", "./a", "*", "m:a"]),
+        steps,
+        st.sampled_from(["/", "/", "/", "//"]),
+        st.one_of(st.just(""), ends),
+    )
+    root = conditions.map(lambda said: f"/a[{said}]")
+    tests = st.one_of(
+        paths,
+        paths,
+        root,
+        st.builds(lambda path, sign, value: f"{path} {sign} {value}", paths, signs, values),
+        st.builds(lambda left, right: f"{left} | {right}", paths, paths),
+    )
+    negated = tests.map(lambda said: f"not({said})")
+    return st.one_of(tests, tests, negated).map(lambda said: f"declare namespace m = 'urn:n'; {said}")

@@ -21,6 +21,7 @@ from godwit.languages.xql.tree import (
     Step,
     Union,
     Unknown,
+    Weak,
 )
 
 __all__ = ["literal_text", "printed_query"]
@@ -78,7 +79,7 @@ def _text(said: Expression) -> tuple[int, str]:
             return TERM, f"@{_qualified(name, prefix)}"
         case Current():
             return TERM, "."
-        case Unknown():
+        case Unknown() | Weak():
             return TERM, "(unknown)"
 
 

@@ -44,7 +44,7 @@ from godwit.filters import (
     starts_with,
 )
 from godwit.filters.values import Kind
-from godwit.languages.bounds import UNKNOWN, Bounds, opposite
+from godwit.languages.bounds import Bounds, opposite
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.xml_names import NAMESPACES, PREFIXES
 from godwit.languages.xml_values import NUMBER_CHARACTERS, canonical, number_of, values_of_text
@@ -65,9 +65,11 @@ def bounds_of_document_query(said: Expression, target: "FilterTarget") -> Bounds
     try:
         claim = Weakening(target).of_query(said)
     except FilterTooBig:
-        return UNKNOWN & Bounds(present(NAMESPACES), FALSE)
-    upper = all_of(present(NAMESPACES)) if claim.upper == TRUE else claim.upper
-    return Bounds(upper, claim.somewhere)
+        return Bounds(present(NAMESPACES), FALSE)
+    upper = claim.upper
+    if target.namespace and claim.needs_node:
+        upper = all_of(upper, some(NAMESPACES, one_of([target.namespace])))
+    return Bounds(present(NAMESPACES) if upper == TRUE else upper, claim.somewhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class FilterTarget:
     guard: Filter = NO_PREFIXES
     operators: Mapping[str, Operator] = field(default_factory=lambda: NO_OPERATORS)
     rounds: bool = False
+    namespace: str = ""  # of all elements that the query names, if it is one
     true: Filter = TRUE
     false: Filter = FALSE
 

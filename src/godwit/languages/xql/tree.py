@@ -28,6 +28,7 @@ __all__ = [
     "Step",
     "Union",
     "Unknown",
+    "Weak",
 ]
 
 ANY = "*"
@@ -154,6 +155,13 @@ class Intersect:
 
 
 @dataclass(frozen=True, slots=True)
+class Weak:
+    """What another language has and XQL has not, but holds only if this does."""
+
+    inner: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """What another language has and XQL has not: it may hold or not."""
 
@@ -174,4 +182,5 @@ Expression = (
     | Union
     | Intersect
     | Unknown
+    | Weak
 )

@@ -44,6 +44,7 @@ from godwit.languages.xql.tree import (
     Or,
     Path,
     Union,
+    Weak,
 )
 from godwit.languages.xql.vocabulary import NAMED, TEXT_OPERATORS
 
@@ -133,6 +134,8 @@ class Weakening(Generic[Formula]):
                 return self.negated(self.truth(inner, at), at)
             case Compare():
                 return self.comparison(said, at)
+            case Weak(inner=inner):
+                return self.only_upper(self.truth(inner, at))
             case Call(name="true"):
                 return self.here(at)
             case Call(name="false"):
