@@ -156,11 +156,11 @@ def small_documents() -> st.SearchStrategy[bytes]:
 
 def small_queries() -> st.SearchStrategy[Expression]:
     """Queries about such documents: conditions on `b`, negated and quantified."""
-    ends = st.sampled_from([Element("c"), Element("c"), Attribute("p"), Current()])
-    values = st.sampled_from([*FEW_TEXTS, 1, 0, 11, "1 1", "x x"]).map(Literal)
+    ends: st.SearchStrategy[Expression] = st.sampled_from([Element("c"), Element("c"), Attribute("p"), Current()])
+    values = st.sampled_from([*map(Literal, [*FEW_TEXTS, "1 1", "x x"]), *map(Literal, [1, 0, 11])])
     operators = st.sampled_from(["eq", "eq", "eq", "ne", "lt", "ge", "contains"])
-    simple = st.one_of(ends, st.builds(Compare, operators, ends, values, st.booleans()))
-    conditions = st.one_of(
+    simple: st.SearchStrategy[Expression] = st.one_of(ends, st.builds(Compare, operators, ends, values, st.booleans()))
+    conditions: st.SearchStrategy[Expression] = st.one_of(
         simple.map(Not), simple, st.builds(lambda left, right: And((left, Not(right))), simple, simple)
     )
     filtered = st.builds(lambda said: Filtered(Element("b"), (said,)), conditions)

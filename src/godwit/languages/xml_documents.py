@@ -118,7 +118,7 @@ def parsed_document(data: bytes) -> Tree:
         raise BadEvent(f"line {line}, column {column}: not well-formed XML: {WHERE.sub('', error.msg or '')}") from None
     except ValueError as error:
         raise BadEvent(f"line 1, column 1: not an XML document: {error}") from None
-    dtd = root.getroottree().docinfo.internalDTD
+    dtd: Any = root.getroottree().docinfo.internalDTD
     if dtd is not None and next(dtd.iterentities(), None) is not None:
         raise _declares_entities(data, 0)
     for entity in root.iter(etree.Entity):

@@ -109,7 +109,7 @@ class _Target:
     def defined(self, path: str) -> tuple[Isl, Isl]:
         return Defines(path), Defines(path)
 
-    def compared(self, path: str, operator: str, value: str | float) -> tuple[Claim[Isl], Claim[Isl]]:
+    def compared(self, path: str, operator: str, value: str | float, holds: bool) -> Claim[Isl]:
         atom = Compares(path, operator, value)
         upper: Isl = atom
         surely = isinstance(value, float | int)
@@ -119,11 +119,9 @@ class _Target:
             surely = not set(value) <= NUMBER_CHARACTERS  # so no number meets it, which may be written otherwise
         if operator not in NAMED:
             surely = False
-        fails = self.all_of([Defines(path), negated(upper)])
-        return (
-            Claim(upper, atom if surely else FALSE, FALSE, True),
-            Claim(Defines(path), fails, negated(upper), True),
-        )
+        if holds:
+            return Claim(upper, lambda: atom if surely else FALSE, lambda: FALSE, True)
+        return Claim(Defines(path), lambda: self.all_of([Defines(path), negated(upper)]), lambda: negated(upper), True)
 
 
 def _flat(kind: type[Both] | type[Either], parts: list[Isl]) -> Isl:

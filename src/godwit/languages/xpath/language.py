@@ -65,7 +65,7 @@ class XPathTest:
             compiled = etree.XPath(
                 self.expression,
                 namespaces=dict(self.prefixes) or None,
-                extensions=functions or None,  # type: ignore[arg-type]
+                extensions=functions or None,
                 regexp=False,
                 smart_strings=False,
             )

@@ -126,9 +126,10 @@ class Evaluation:
                 items = _items(self.result(step.term, place))
                 continue
             found: list[Item] = []
-            term, call = step.term, None
+            term: Expression = step.term
+            call: Call | None = None
             if isinstance(term, Applied) and term.call.name not in POSITIONAL:  # asked of the nodes in their order
-                term, call = term.of, term.call
+                call, term = term.call, term.of
             before = [item for item in items if not isinstance(item, PLAIN)]
             if step.descends:
                 before = self._with_descendants(before)

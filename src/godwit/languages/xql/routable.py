@@ -14,16 +14,20 @@
 2. XPath's engine rounds numbers in its own way: where `rounds`, numbers that are not whole are compared with some room.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf, nextafter
 
-from godwit.errors import BadValue, FilterTooBig
+from godwit.errors import FilterTooBig
 from godwit.filters import (
     EVERYTHING,
     FALSE,
     TRUE,
+    And,
     Filter,
+    Missing,
+    Only,
+    Or,
     ValueSet,
     all_of,
     all_of_kind,
@@ -43,11 +47,11 @@ from godwit.filters import (
     some,
     starts_with,
 )
-from godwit.filters.values import Kind
+from godwit.filters.values import TEXT_LENGTH_MAX, Kind
 from godwit.languages.bounds import Bounds, opposite
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.xml_names import NAMESPACES, PREFIXES
-from godwit.languages.xml_values import NUMBER_CHARACTERS, canonical, number_of, values_of_text
+from godwit.languages.xml_values import NUMBER_CHARACTERS, values_of_text
 from godwit.languages.xql.tree import Attribute, Element, Expression
 from godwit.languages.xql.weakening import Claim, Weakening
 
@@ -90,7 +94,7 @@ class FilterTarget:
         return TRUE if TRUE in parts else any_of(*(part for part in parts if part != FALSE))
 
     def negated(self, formula: Filter) -> Filter:
-        return opposite(formula)
+        return _opposite(formula)
 
     def element(self, parent: str, name: Element) -> tuple[str | None, bool]:
         if name.name == "*":
@@ -105,41 +109,36 @@ class FilterTarget:
     def defined(self, path: str) -> tuple[Filter, Filter]:
         return present(path), self.all_of([present(path), self.guard])
 
-    def compared(self, path: str, operator: str, value: str | float) -> tuple[Claim[Filter], Claim[Filter]]:
+    def compared(self, path: str, operator: str, value: str | float, holds: bool) -> Claim[Filter]:
         if operator in self.operators:
-            return self._by_operator(path, operator, value)
-        if isinstance(value, str):
-            return self._texts(path, operator, value)
-        return self._numbers(path, operator, value)
+            return self._by_operator(path, operator, value, holds)
+        if not isinstance(value, str):
+            return self._claim(path, self._numbers(operator, value), holds)
+        if operator in ("eq", "ne"):
+            return self._equal_texts(path, value, holds == (operator == "eq"))
+        return self._claim(path, _texts(operator, value), holds)
 
     # ------------------------------------------------------------ how values are compared
 
-    def _pair(
-        self,
-        path: str,
-        holds: list[ValueSet],
-        surely: list[ValueSet],
-        fails: list[ValueSet],
-        surely_not: list[ValueSet],
-    ) -> tuple[Claim[Filter], Claim[Filter]]:
-        """The claims of a comparison: what may meet it, what surely does, what may fail it, what surely does."""
-        upper, fails_upper = self._some(path, holds), self._some(path, fails)
-        return (
-            Claim(upper, self._rely(path, surely), opposite(fails_upper), True),
-            Claim(fails_upper, self._rely(path, surely_not), opposite(upper), True),
+    def _claim(self, path: str, sets: "_Sets", holds: bool) -> Claim[Filter]:
+        """The claim of a comparison, or of its negation."""
+        upper, surely, other = (
+            (sets.may, sets.surely, sets.may_not) if holds else (sets.may_not, sets.surely_not, sets.may)
+        )
+        return Claim(
+            self._some(path, upper), lambda: self._rely(path, surely), lambda: _opposite(self._some(path, other)), True
         )
 
     def _some(self, path: str, sets: list[ValueSet]) -> Filter:
-        return self.any_of([some(path, values) for values in sets])
+        return some(path, sets[0]) if len(sets) == 1 else self.any_of([some(path, values) for values in sets])
 
     def _rely(self, path: str, sets: list[ValueSet]) -> Filter:
         return self.all_of([self._some(path, sets), only(path, NOT_LOOK), self.guard])
 
-    def _numbers(self, path: str, operator: str, value: float) -> tuple[Claim[Filter], Claim[Filter]]:
-        holds, surely = self._number_sets(operator, value)
-        surely_not = self._number_sets(OPPOSITE[operator], value)[1]
-        may_fail = complement(surely[0]) if len(surely) == 1 else EVERYTHING
-        return self._pair(path, holds, surely, [may_fail], surely_not)
+    def _numbers(self, operator: str, value: float) -> "_Sets":
+        may, surely = self._number_sets(operator, value)
+        may_not = complement(surely[0]) if len(surely) == 1 else EVERYTHING
+        return _Sets(may, surely, [may_not], self._number_sets(OPPOSITE[operator], value)[1])
 
     def _number_sets(self, operator: str, value: float) -> tuple[list[ValueSet], list[ValueSet]]:
         """The numbers that may compare so, and those that surely do. (rule 2)"""
@@ -162,68 +161,96 @@ class FilterTarget:
             case _:
                 return [at_least(low)], [at_least(high)]
 
-    def _texts(self, path: str, operator: str, text: str) -> tuple[Claim[Filter], Claim[Filter]]:
-        if operator == "eq":
-            return self._equal_texts(path, text)
-        if operator == "ne":
-            holds, fails = self._equal_texts(path, text)
-            return fails, holds
-        try:
-            sets = TEXT_SETS[operator](text) if operator in TEXT_SETS else None
-        except BadValue:
-            sets = None
-        if sets is None:  # without regard to case, or longer than any text that is held
-            return self._pair(path, [EVERYTHING], [], [EVERYTHING], [])
-        inside, outside = sets
-        may = [inside, LOOK]
-        if operator in ("lt", "le", "gt", "ge") or set(text) <= NUMBER_CHARACTERS:
-            may.append(all_of_kind(Kind.NUMBER))
-        return self._pair(path, may, [inside], [EVERYTHING], [outside] if outside is not None else [])
+    def _equal_texts(self, path: str, text: str, holds: bool) -> Claim[Filter]:
+        held = values_of_text(text) if len(text) <= TEXT_LENGTH_MAX else ()
+        if not held:
+            return self._claim(path, _Sets([LOOK], [], [EVERYTHING], []), holds)
+        is_canonical = len(held) == 1 and not isinstance(held[0], str)
+        value = held[0] if is_canonical else text
+        if not holds:
+            may_not = EVERYTHING if text == "" else complement(one_of([value]))
+            return Claim(
+                some(path, may_not),
+                lambda: self._rely(path, [complement(one_of([*held, ""]))]),
+                lambda: _opposite(some(path, one_of([value, ""]))),
+                True,
+            )
 
-    def _equal_texts(self, path: str, text: str) -> tuple[Claim[Filter], Claim[Filter]]:
-        try:
-            held = one_of(values_of_text(text))
-            number = number_of(text)
-            is_canonical = number is not None and canonical(number) == text
-            exactly = held if is_canonical or number is None else one_of([text])
-        except BadValue:
-            return self._pair(path, [LOOK], [], [EVERYTHING], [])
-        may: list[ValueSet] = [one_of([*values_of_text(text)[:1], ""] if is_canonical else [text, ""])]
-        holds, fails = self._pair(path, may, [] if is_canonical or text == "" else [exactly], [complement(exactly)], [])
-        other = one_of([*values_of_text(text), ""])
-        fails = Claim(fails.upper, self._rely(path, [complement(other)]), fails.everywhere, True)
-        if is_canonical:  # the number alone, so no text that is written otherwise
-            holds = Claim(holds.upper, self.all_of([only(path, exactly), self.guard]), holds.everywhere, True)
-        if text == "":
-            holds = Claim(holds.upper, FALSE, FALSE, True)
-            fails = Claim(present(path), fails.somewhere, fails.everywhere, True)
-        return holds, fails
+        def somewhere() -> Filter:
+            if is_canonical:  # the number alone, so no text that is written otherwise
+                return self.all_of([only(path, one_of([value])), self.guard])
+            return FALSE if text == "" else self._rely(path, [one_of([value])])
 
-    def _by_operator(self, path: str, name: str, value: str | float) -> tuple[Claim[Filter], Claim[Filter]]:
-        holds, fails = self._pair(path, [EVERYTHING], [], [EVERYTHING], [])
+        def everywhere() -> Filter:
+            return FALSE if text == "" else _opposite(some(path, complement(one_of([value]))))
+
+        return Claim(some(path, one_of([value, ""])), somewhere, everywhere, True)
+
+    def _by_operator(self, path: str, name: str, value: str | float, holds: bool) -> Claim[Filter]:
         routable = self.operators[name].routable
         if routable is None:
-            return holds, fails
+            return self._claim(path, UNTOLD, holds)
         upper = self.any_of([routable(path, value), some(path, LOOK)])
-        return Claim(upper, FALSE, FALSE, True), Claim(fails.upper, FALSE, opposite(upper), True)
+        if holds:
+            return Claim(upper, lambda: FALSE, lambda: FALSE, True)
+        return Claim(present(path), lambda: FALSE, lambda: _opposite(upper), True)
 
 
-def _order_sets(operator: str, text: str) -> tuple[ValueSet, ValueSet | None]:
-    build = {
-        "lt": (less_than, at_least),
-        "le": (at_most, more_than),
-        "gt": (more_than, at_most),
-        "ge": (at_least, less_than),
-    }
-    inside, outside = build[operator]
-    return inside(text), outside(text)
+def _opposite(filter: Filter) -> Filter:
+    """As `opposite`, and what it makes of what it has made is not larger: `missing or only` becomes `some` again."""
+    if isinstance(filter, And):
+        return _joined([_opposite(part) for part in filter.parts], any_of, TRUE, FALSE)
+    if not isinstance(filter, Or):
+        return opposite(filter)
+    only_of = {part.attribute for part in filter.parts if isinstance(part, Only)}
+    missing_of = {part.attribute for part in filter.parts if isinstance(part, Missing)}
+    parts: list[Filter] = []
+    for part in filter.parts:
+        if isinstance(part, Only) and part.attribute in missing_of:
+            parts.append(some(part.attribute, complement(part.values)))
+        elif not (isinstance(part, Missing) and part.attribute in only_of):
+            parts.append(_opposite(part))
+    return _joined(parts, all_of, FALSE, TRUE)
 
 
-TEXT_SETS = {
-    "lt": lambda text: _order_sets("lt", text),
-    "le": lambda text: _order_sets("le", text),
-    "gt": lambda text: _order_sets("gt", text),
-    "ge": lambda text: _order_sets("ge", text),
+def _joined(parts: list[Filter], join: Callable[..., Filter], all_decided: Filter, neutral: Filter) -> Filter:
+    return all_decided if all_decided in parts else join(*(part for part in parts if part != neutral))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sets:
+    """The values that may meet a comparison, that surely do, that may fail it, that surely do."""
+
+    may: list[ValueSet]
+    surely: list[ValueSet]
+    may_not: list[ValueSet]
+    surely_not: list[ValueSet]
+
+
+UNTOLD = _Sets([EVERYTHING], [], [EVERYTHING], [])
+
+
+def _texts(operator: str, text: str) -> _Sets:
+    """The sets of a comparison of texts other than equality."""
+    if operator not in TEXT_SETS or len(text) > TEXT_LENGTH_MAX:  # without regard to case, or longer than what is held
+        return UNTOLD
+    inside, outside = TEXT_SETS[operator](text)
+    may = [inside, LOOK]
+    if operator in OPPOSITE or set(text) <= NUMBER_CHARACTERS:
+        may.append(all_of_kind(Kind.NUMBER))
+    return _Sets(may, [inside], [EVERYTHING], [outside] if outside is not None else [])
+
+
+def _order(inside: Callable[[str], ValueSet], outside: Callable[[str], ValueSet]) -> "_TextSets":
+    return lambda text: (inside(text), outside(text))
+
+
+_TextSets = Callable[[str], tuple[ValueSet, ValueSet | None]]
+TEXT_SETS: dict[str, _TextSets] = {
+    "lt": _order(less_than, at_least),
+    "le": _order(at_most, more_than),
+    "gt": _order(more_than, at_most),
+    "ge": _order(at_least, less_than),
     "contains": lambda text: (holds_text(text), None),
     "startsw": lambda text: (starts_with(text), None),
     "endsw": lambda text: (ends_with(text), None),

@@ -24,7 +24,7 @@ What formulas are made of is the business of a `Target`: our own filters (`routa
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from godwit.languages.xql.tree import (
@@ -50,20 +50,39 @@ from godwit.languages.xql.vocabulary import NAMED, TEXT_OPERATORS
 
 __all__ = ["DOCUMENT", "Claim", "Location", "Target", "Weakening"]
 
-WORK_MAX = 20_000  # parts that are looked at: alternatives within a path multiply
+WORK_MAX = 2_000  # parts that are looked at: alternatives within a path multiply
+DEPTH_MAX = 80  # steps and filters within each other
 FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 Formula = TypeVar("Formula")
+Make = Callable[[], Formula]
 
 
-@dataclass(frozen=True, slots=True)
 class Claim(Generic[Formula]):
-    """What is known of a condition at the nodes of one place. See the module's head."""
+    """What is known of a condition at the nodes of one place. See the module's head.
 
-    upper: Formula
-    somewhere: Formula
-    everywhere: Formula
-    needs_node: bool = False  # whether `upper` holds only if there is a node at the place
+    Only negations ask for `somewhere` and `everywhere`: they are made when they are asked for.
+    """
+
+    __slots__ = ("_every", "_some", "needs_node", "upper")
+
+    def __init__(
+        self, upper: Formula, somewhere: Make[Formula], everywhere: Make[Formula], needs_node: bool = False
+    ) -> None:
+        self.upper = upper
+        self.needs_node = needs_node  # whether `upper` holds only if there is a node at the place
+        self._some = somewhere
+        self._every = everywhere
+
+    @property
+    def somewhere(self) -> Formula:
+        """What holds only if the condition holds at some node."""
+        return self._some()
+
+    @property
+    def everywhere(self) -> Formula:
+        """What holds only if the condition holds at every node."""
+        return self._every()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +101,13 @@ NOWHERE = Location(None, is_exact=False)
 class Target(Protocol[Formula]):
     """What formulas are made of."""
 
-    true: Formula
-    false: Formula
+    @property
+    def true(self) -> Formula:
+        """What always holds."""
+
+    @property
+    def false(self) -> Formula:
+        """What never holds."""
 
     def all_of(self, parts: list[Formula]) -> Formula:
         """Every part holds."""
@@ -103,8 +127,8 @@ class Target(Protocol[Formula]):
     def defined(self, path: str) -> tuple[Formula, Formula]:
         """There is a node at the path: what holds if so, and what holds only if so."""
 
-    def compared(self, path: str, operator: str, value: str | float) -> tuple[Claim[Formula], Claim[Formula]]:
-        """A node at the path compares so with a literal; and it does not."""
+    def compared(self, path: str, operator: str, value: str | float, holds: bool) -> Claim[Formula]:
+        """A node at the path compares so with a literal; or (not `holds`) it does not."""
 
 
 Then = Callable[[Location], Claim[Formula]]
@@ -115,7 +139,8 @@ class Weakening(Generic[Formula]):
     """One translation."""
 
     target: Target[Formula]
-    work: int = field(default=0)
+    work: int = 0
+    depth: int = 0
 
     def of_query(self, said: Expression) -> Claim[Formula]:
         """The claim about a query, asked of a document."""
@@ -129,13 +154,14 @@ class Weakening(Generic[Formula]):
             case Or(parts=parts):
                 return self.either([self.truth(part, at) for part in parts])
             case Not(inner=Compare(every=False, left=Current() | Call(name="text" | "value")) as inner):
-                return self.compared_here(inner, at)[1]
+                return self.not_here(inner, at)
             case Not(inner=inner):
                 return self.negated(self.truth(inner, at), at)
             case Compare():
                 return self.comparison(said, at)
             case Weak(inner=inner):
-                return self.only_upper(self.truth(inner, at))
+                weak = self.truth(inner, at)
+                return self.only_upper(weak.upper, weak.needs_node)
             case Call(name="true"):
                 return self.here(at)
             case Call(name="false"):
@@ -146,43 +172,61 @@ class Weakening(Generic[Formula]):
 
     # ------------------------------------------------------------ claims
 
+    def true(self) -> Formula:
+        return self.target.true
+
+    def false(self) -> Formula:
+        return self.target.false
+
     def unknown(self) -> Claim[Formula]:
-        return Claim(self.target.true, self.target.false, self.target.false)
+        return Claim(self.target.true, self.false, self.false)
+
+    def only_upper(self, upper: Formula, needs_node: bool) -> Claim[Formula]:
+        return Claim(upper, self.false, self.false, needs_node)
 
     def here(self, at: Location) -> Claim[Formula]:
         """The claim that there is a node."""
-        true, false = self.target.true, self.target.false
         if at.path == "":
-            return Claim(true, true, true)
-        if at.path is None:
-            return Claim(true, false, true)
-        return Claim(true, self.target.defined(at.path)[1] if at.is_exact else false, true)
+            return Claim(self.target.true, self.true, self.true)
+        if at.path is None or not at.is_exact:
+            return Claim(self.target.true, self.false, self.true)
+        path = at.path
+        return Claim(self.target.true, lambda: self.target.defined(path)[1], self.true)
 
     def negated(self, claim: Claim[Formula], at: Location) -> Claim[Formula]:
         target = self.target
-        never = target.negated(claim.upper)
-        return Claim(target.negated(claim.everywhere), target.all_of([self.here(at).somewhere, never]), never)
+        return Claim(
+            target.negated(claim.everywhere),
+            lambda: target.all_of([self.here(at).somewhere, target.negated(claim.upper)]),
+            lambda: target.negated(claim.upper),
+        )
 
     def both(self, claims: list[Claim[Formula]], at: Location) -> Claim[Formula]:
         """All conditions hold at one node. (rule 1)"""
         target = self.target
-        everywhere = target.all_of([claim.everywhere for claim in claims])
-        if at.is_single:
-            somewhere = target.all_of([claim.somewhere for claim in claims])
-        else:
-            last = next((claim for claim in claims if claim.everywhere == target.false), claims[-1])
-            others = [claim.everywhere for claim in claims if claim is not last]
-            somewhere = target.all_of([last.somewhere, *others])
-        upper = target.all_of([claim.upper for claim in claims])
-        return Claim(upper, somewhere, everywhere, any(claim.needs_node for claim in claims))
+
+        def somewhere() -> Formula:
+            if at.is_single:
+                return target.all_of([claim.somewhere for claim in claims])
+            everywhere = [claim.everywhere for claim in claims]
+            last = everywhere.index(target.false) if target.false in everywhere else len(claims) - 1
+            everywhere[last] = claims[last].somewhere
+            return target.all_of(everywhere)
+
+        return Claim(
+            target.all_of([claim.upper for claim in claims]),
+            somewhere,
+            lambda: target.all_of([claim.everywhere for claim in claims]),
+            any(claim.needs_node for claim in claims),
+        )
 
     def either(self, claims: list[Claim[Formula]]) -> Claim[Formula]:
         """Some condition holds at a node."""
         target = self.target
         return Claim(
             target.any_of([claim.upper for claim in claims]),
-            target.any_of([claim.somewhere for claim in claims]),
-            target.any_of([claim.everywhere for claim in claims]),
+            lambda: target.any_of([claim.somewhere for claim in claims]),
+            lambda: target.any_of([claim.everywhere for claim in claims]),
             all(claim.needs_node for claim in claims),
         )
 
@@ -191,16 +235,25 @@ class Weakening(Generic[Formula]):
         upper = claim.upper
         if not claim.needs_node and child.path:
             upper = self.target.all_of([self.target.defined(child.path)[0], upper])
-        everywhere = claim.somewhere if at.is_single else self.target.false
-        return Claim(upper, claim.somewhere, everywhere, child.path is not None)
+
+        def somewhere() -> Formula:
+            return claim.somewhere
+
+        return Claim(upper, somewhere, somewhere if at.is_single else self.false, child.path is not None)
 
     # ------------------------------------------------------------ paths
 
     def found(self, said: Expression, at: Location, then: Then[Formula]) -> Claim[Formula]:
         """The claim that an expression, for a node at a place, finds one for which `then` is."""
         self.work += 1
-        if self.work > WORK_MAX:
+        if self.work > WORK_MAX or self.depth > DEPTH_MAX:
             return self.unknown()
+        self.depth += 1
+        claim = self.found_by(said, at, then)
+        self.depth -= 1
+        return claim
+
+    def found_by(self, said: Expression, at: Location, then: Then[Formula]) -> Claim[Formula]:
         match said:
             case Current() | Call(name="text" | "value"):
                 return then(at)
@@ -216,12 +269,13 @@ class Weakening(Generic[Formula]):
             case Applied(of=of, call=Call(name="text" | "value")):
                 return self.found(of, at, then)
             case Applied(of=of, call=Call(name=name)) if name not in ("count", "prefix", "namespace"):
-                return self.only_upper(self.found(of, at, lambda place: self.unknown()))
+                found = self.found(of, at, lambda place: self.unknown())
+                return self.only_upper(found.upper, found.needs_node)
             case Union(parts=parts):
                 return self.either([self.found(part, at, then) for part in parts])
             case Intersect(parts=parts):
                 uppers = [self.found(part, at, then).upper for part in parts]
-                return self.only_upper(Claim(self.target.all_of(uppers), self.target.false, self.target.false))
+                return self.only_upper(self.target.all_of(uppers), False)
         return self.unknown()
 
     def walked(self, path: Path, number: int, at: Location, then: Then[Formula]) -> Claim[Formula]:
@@ -230,10 +284,7 @@ class Weakening(Generic[Formula]):
         step = path.steps[number]
         start = NOWHERE if step.descends else at
         found = self.found(step.term, start, lambda place: self.walked(path, number + 1, place, then))
-        return self.only_upper(found) if step.descends else found
-
-    def only_upper(self, claim: Claim[Formula]) -> Claim[Formula]:
-        return Claim(claim.upper, self.target.false, self.target.false, claim.needs_node)
+        return self.only_upper(found.upper, found.needs_node) if step.descends else found
 
     def child(self, at: Location, name: Element | Attribute) -> Location:
         if at.path is None:  # rule 2
@@ -253,39 +304,34 @@ class Weakening(Generic[Formula]):
         if isinstance(left, Applied) and left.call.name == "count" and not left.call.arguments:
             return self.counted(said, left.of, at)
         if isinstance(right, Literal):
-            if said.every:
-                fails = self.found(left, at, lambda place: self.against(said, place)[1])
-                return self.negated(fails, at)
-            return self.found(left, at, lambda place: self.against(said, place)[0])
+            found = self.found(left, at, lambda place: self.against(said, place, not said.every))
+            return self.negated(found, at) if said.every else found
         if said.every:
             return self.unknown()
-        sides = [self.found(side, at, lambda place: self.unknown()).upper for side in (left, right)]
-        return self.only_upper(Claim(self.target.all_of(sides), self.target.false, self.target.false))
+        sides = [self.found(side, at, lambda place: self.unknown()) for side in (left, right)]
+        upper = self.target.all_of([side.upper for side in sides])
+        return self.only_upper(upper, any(side.needs_node for side in sides))
 
-    def compared_here(self, said: Compare, at: Location) -> tuple[Claim[Formula], Claim[Formula]]:
-        """`. operator literal`, and its negation."""
+    def not_here(self, said: Compare, at: Location) -> Claim[Formula]:
+        """The negation of `. operator literal`."""
         if isinstance(said.right, Literal):
-            return self.against(said, at)
-        claim = self.comparison(said, at)
-        return claim, self.negated(claim, at)
+            return self.against(said, at, False)
+        return self.negated(self.comparison(said, at), at)
 
-    def against(self, said: Compare, at: Location) -> tuple[Claim[Formula], Claim[Formula]]:
-        """The node at a place compares so with the literal, and does not."""
+    def against(self, said: Compare, at: Location, holds: bool) -> Claim[Formula]:
+        """The node at a place compares so with the literal, or does not."""
         assert isinstance(said.right, Literal)
-        value = said.right.value
+        value, operator = said.right.value, said.operator
         if not at.path:
-            return self.unknown(), self.unknown()
-        if said.operator in TEXT_OPERATORS and not isinstance(value, str):
+            return self.unknown()
+        if operator in TEXT_OPERATORS and not isinstance(value, str):
             value = repr(value)
-        if said.operator in NAMED and said.operator[0] == "i" and not isinstance(value, str):
-            holds, fails = self.target.compared(at.path, said.operator[1:], value)
-        else:
-            holds, fails = self.target.compared(at.path, said.operator, value)
-        if not at.is_exact:  # rule 3
-            false = self.target.false
-            holds = Claim(holds.upper, false, holds.everywhere, holds.needs_node)
-            fails = Claim(fails.upper, false, fails.everywhere, fails.needs_node)
-        return holds, fails
+        elif operator in NAMED and operator[0] == "i" and not isinstance(value, str):
+            operator = operator[1:]
+        claim = self.target.compared(at.path, operator, value, holds)
+        if at.is_exact:
+            return claim
+        return Claim(claim.upper, self.false, lambda: claim.everywhere, claim.needs_node)  # rule 3
 
     def counted(self, said: Compare, of: Expression, at: Location) -> Claim[Formula]:
         """`path!count()` of one or more: then there is one."""
@@ -293,5 +339,6 @@ class Weakening(Generic[Formula]):
         if isinstance(number, int | float) and not said.every:
             least = {"eq": number, "ge": number, "gt": number + 1}.get(said.operator, 0)
             if least >= 1:
-                return self.only_upper(self.found(of, at, self.here))
+                found = self.found(of, at, self.here)
+                return self.only_upper(found.upper, found.needs_node)
         return self.unknown()
