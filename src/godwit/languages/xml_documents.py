@@ -68,6 +68,9 @@ PARSER = etree.XMLParser(
     no_network=True,
     huge_tree=False,
 )
+ELEMENTS_MAX = VALUES_MAX
+MANY_ATTRIBUTES = etree.XPath(f"//*[@*[{ATTRIBUTES_MAX}]]")  # lxml takes the square of their number to list them
+MANY_ELEMENTS = etree.XPath(f"count(//*) > {ELEMENTS_MAX}")
 STRING_VALUE = etree.XPath("string()")
 
 Tree = Any  # an lxml element; its stubs say less than it does
@@ -121,6 +124,10 @@ def parsed_document(data: bytes) -> Tree:
     dtd: Any = root.getroottree().docinfo.internalDTD
     if dtd is not None and next(dtd.iterentities(), None) is not None:
         raise _declares_entities(data, 0)
+    for element in MANY_ATTRIBUTES(root):
+        raise BadEvent(f"line {element.sourceline}, column 1: an element of {ATTRIBUTES_MAX} attributes or more")
+    if MANY_ELEMENTS(root):
+        raise BadEvent(f"line 1, column 1: a document of more than {ELEMENTS_MAX:,} elements")
     for entity in root.iter(etree.Entity):
         raise BadEvent(f"line {entity.sourceline}, column 1: the entity {entity.text} is not known: XML's own five are")
     return root

@@ -115,8 +115,10 @@ LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "ha"}">' for n i
         (b"<a>" * 300_000, "Excessive depth in document"),
         (b"<a>" * 100 + b"</a>" * 100, "elements nested deeper than 64 levels"),
         (b"<a>" + b"x" * 1_048_576 + b"</a>", "an XML document of 1,048,583 bytes: at most 1,048,576 are allowed"),
-        (b"<a " + b" ".join(b"a%d=''" % n for n in range(90_000)) + b"/>", "more than 998 different paths"),
-        (b"<a>" + b"<b>x</b><b>y</b>" * 9_000 + b"</a>", "more than 10000 values"),
+        (b"<a " + b" ".join(b"a%d=''" % n for n in range(90_000)) + b"/>", "an element of 1000 attributes or more"),
+        (b"<a>" + b"".join(b"<b%d/>" % n for n in range(999)) + b"</a>", "more than 998 different paths"),
+        (b"<a>" + b"<b/>" * 90_000 + b"</a>", "a document of more than 10,000 elements"),
+        (b"<a>" + b"<b c='x'>y</b>" * 6_000 + b"</a>", "more than 10000 values"),
         (b"<" + b"n" * 300 + b"/>", "a path of 300 characters"),
     ],
 )
