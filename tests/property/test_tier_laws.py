@@ -29,7 +29,7 @@ MIDDLE, SPEAR, FILTERS = to_middle(), to_spear(), to_filters()
 TIERS = chained(MIDDLE, SPEAR)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(
     st.one_of(st.tuples(queries(), documents()), st.tuples(small_queries(), small_documents())),
 )

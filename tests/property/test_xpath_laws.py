@@ -9,7 +9,7 @@ from godwit.languages.xpath.language import filter_bounds
 from tests.property.xml_strategies import documents, small_documents, xpath_queries
 
 
-@settings(max_examples=250)
+@settings(max_examples=200)
 @given(xpath_queries(), st.lists(st.one_of(small_documents(), documents()), min_size=1, max_size=4))
 def test_what_is_wanted_passes_the_filter_and_what_passes_the_lower_bound_is_wanted(
     text: str, data: list[bytes]

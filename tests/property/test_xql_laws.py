@@ -21,7 +21,7 @@ def holds(said: Expression, event: Event) -> bool:
     return is_true(Evaluation(document, {}).result(said, Place(document)))
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(queries(), documents())
 def test_what_is_wanted_passes_the_filter_and_what_passes_the_lower_bound_is_wanted(
     said: Expression, data: bytes
@@ -32,7 +32,7 @@ def test_what_is_wanted_passes_the_filter_and_what_passes_the_lower_bound_is_wan
     assert wanted or not bounds.lower.matches(event)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.one_of(small_queries(), queries(explicit=True)), st.lists(small_documents(), min_size=1, max_size=4))
 def test_the_same_for_queries_that_filters_can_say_most_of(said: Expression, data: list[bytes]) -> None:
     bounds = bounds_of_document_query(said, FilterTarget())

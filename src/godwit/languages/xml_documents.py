@@ -26,6 +26,7 @@ The attributes are what brokers route by, so they must never hide what an exact 
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import inf, nextafter
 from sys import intern
 from typing import Any
@@ -69,8 +70,10 @@ PARSER = etree.XMLParser(
     huge_tree=False,
 )
 ELEMENTS_MAX = VALUES_MAX
-MANY_ATTRIBUTES = etree.XPath(f"//*[@*[{ATTRIBUTES_MAX}]]")  # lxml takes the square of their number to list them
-MANY_ELEMENTS = etree.XPath(f"count(//*) > {ELEMENTS_MAX}")
+MANY_ATTRIBUTES: Any = etree.XPath(f"//*[@*[{ATTRIBUTES_MAX}]]")  # lxml takes the square of their number to list them
+MANY_ELEMENTS: Any = etree.XPath(f"count(//*) > {ELEMENTS_MAX}")
+REMEMBERED_LENGTH_MAX = 64  # of texts: most come again
+READS_AS_NUMBER = re.compile(r"[-+.0-9eE \t\r\n]*").fullmatch
 STRING_VALUE = etree.XPath("string()")
 
 Tree = Any  # an lxml element; its stubs say less than it does
@@ -193,65 +196,82 @@ def flattened_document(root: Tree) -> Attributes:
     return flattening.attributes()
 
 
+def _values_held(raw: str, text: str) -> tuple[tuple[Value, ...], bool]:
+    """The values as which a text is held, which XQL takes as `text`; and whether they tell all of it."""
+    values = values_of_text(text)
+    is_plain = raw == text != "" and (type(values[0]) is str or is_plain_number(text))
+    return (values if is_plain or text == "" else (*values, LOOK)), is_plain
+
+
+@lru_cache(maxsize=8_192)
+def _held(raw: str) -> tuple[tuple[Value, ...], bool]:
+    return _values_held(raw, normalised(raw))
+
+
 class _Flattening:
     """The values found so far, by path."""
 
     def __init__(self) -> None:
         self.found: dict[str, dict[Value, None]] = {}
         self.count = 0
-        self.prefixes: dict[Value, None] = {}
-        self.namespaces: dict[Value, None] = {}
+        self.names: set[tuple[str, str | None]] = set()  # tags with their prefixes
+        self.paths: dict[tuple[str, str], str] = {}  # of a child, by its parent's path and its tag
 
     def attributes(self) -> Attributes:
-        found = {**self.found, NAMESPACES: self.namespaces}
-        if self.prefixes:
-            found[PREFIXES] = self.prefixes
+        """The attributes of the document."""
+        found = self.found
+        namespaces = {tag[1:].partition("}")[0] if tag[0] == "{" else "" for tag, _ in self.names}
+        found[NAMESPACES] = dict.fromkeys(sorted(namespaces))
+        prefixes = sorted({prefix for _, prefix in self.names if prefix})
+        if prefixes:
+            found[PREFIXES] = dict.fromkeys(prefixes)
         return {
             intern(name): next(iter(values)) if len(values) == 1 else tuple(values) for name, values in found.items()
         }
 
     def element(self, element: Tree, path: str, depth: int, preserve: bool) -> None:
+        """Collect an element, and what is below it."""
         if depth > DEPTH_MAX:
             raise BadEvent(f"line {element.sourceline}, column 1: elements nested deeper than {DEPTH_MAX} levels")
-        tag = element.tag
-        self.namespaces[tag[1:].partition("}")[0] if tag[0] == "{" else ""] = None
-        if element.prefix:
-            self.prefixes[element.prefix] = None
+        self.names.add((element.tag, element.prefix))
         if element.attrib:
             for name, _, text in written_attributes(element):
                 if name == "xml:space":
                     preserve = text == "preserve"
-                self.text(f"{path}/@{name}", text, normalised(text), element)
+                self.text(f"{path}/@{name}", text, False, element)
         if len(element) == 0:
-            raw = element.text or ""
-            self.text(path, raw, raw if preserve else normalised(raw), element)
+            self.text(path, element.text or "", preserve, element)
             return
         self.add(path, LOOK, element)
         self.complex_numbers(path, element)
+        paths = self.paths
         for child in element:
-            if isinstance(child.tag, str):
-                self.element(child, f"{path}/{local_name(child.tag)}", depth + 1, preserve)
+            tag = child.tag
+            if type(tag) is str:
+                below = paths.get((path, tag))
+                if below is None:
+                    below = paths[path, tag] = f"{path}/{local_name(tag)}"
+                self.element(child, below, depth + 1, preserve)
 
     def complex_numbers(self, path: str, element: Tree) -> None:
         """The numbers of an element that holds elements: XPath joins its texts, XQL puts spaces between them."""
-        for text in element.itertext():
-            if text[:1].isalpha():  # the usual case, at once
-                return
         together = str(STRING_VALUE(element))
+        if not READS_AS_NUMBER(together):  # the usual case, at once
+            return
         for text in (together, normalised(" ".join(element.itertext()))):
             self.numbers(path, text, element)
 
-    def text(self, path: str, raw: str, text: str, element: Tree) -> None:
-        """Hold a text: `raw` as it stands, `text` as XQL takes it."""
-        if len(text) > TEXT_LENGTH_MAX or len(raw) > 2 * TEXT_LENGTH_MAX:
-            self.add(path, LOOK, element)
-            self.numbers(path, raw, element)
-            return
-        values = values_of_text(text)
+    def text(self, path: str, raw: str, preserve: bool, element: Tree) -> None:
+        """Hold a text."""
+        if len(raw) <= REMEMBERED_LENGTH_MAX and not preserve:
+            values, is_plain = _held(raw)
+        elif len(raw) > TEXT_LENGTH_MAX:
+            values, is_plain = (LOOK,), False
+        else:
+            values, is_plain = _values_held(raw, raw if preserve else normalised(raw))
         for value in values:
             self.add(path, value, element)
-        if raw != text or (type(values[0]) is not str and not is_plain_number(text)):
-            self.add(path, LOOK, element)
+        if not is_plain:
             self.numbers(path, raw, element)
 
     def numbers(self, path: str, text: str, element: Tree) -> None:
