@@ -145,6 +145,7 @@ def verdicts(data: bytes, query: str) -> tuple[bool, bool, bool]:
         (b"<r><x>a</x><x>b</x></r>", "$not$ r/x = ''"),
         # elements that have the names of extremes
         (b"<r><x>5</x><xmin>1</xmin></r>", "r/xmin = '1' $and$ r/x $gt$ 4"),
+        (b"<r><x>5</x><xmin>abc</xmin></r>", "r/x $lt$ 6"),
         (b"<r><xmin>abc</xmin></r>", "$not$ r/x $lt$ 5 $and$ r/xmin = 'abc'"),
         # an element that has the name of the document's entry
         (b"<r/>", "r[$not$ Serialized]"),
