@@ -70,6 +70,7 @@ PARSER = etree.XMLParser(
     huge_tree=False,
 )
 ELEMENTS_MAX = VALUES_MAX
+SMALL_BYTES_MAX = 4 * ATTRIBUTES_MAX  # in so many bytes there are not too many attributes or elements
 MANY_ATTRIBUTES: Any = etree.XPath(f"//*[@*[{ATTRIBUTES_MAX}]]")  # lxml takes the square of their number to list them
 MANY_ELEMENTS: Any = etree.XPath(f"count(//*) > {ELEMENTS_MAX}")
 REMEMBERED_LENGTH_MAX = 64  # of texts: most come again
@@ -121,19 +122,35 @@ def parsed_document(data: bytes) -> Tree:
         root = etree.fromstring(data, PARSER)
     except etree.XMLSyntaxError as error:
         line, column = error.position
-        raise BadEvent(f"line {line}, column {column}: not well-formed XML: {WHERE.sub('', error.msg or '')}") from None
+        raise BadEvent(
+            f"line {line}, column {column}: not well-formed XML: {WHERE.sub('', error.msg or '').strip()}"
+        ) from None
     except ValueError as error:
         raise BadEvent(f"line 1, column 1: not an XML document: {error}") from None
-    dtd: Any = root.getroottree().docinfo.internalDTD
-    if dtd is not None and next(dtd.iterentities(), None) is not None:
-        raise _declares_entities(data, 0)
-    for element in MANY_ATTRIBUTES(root):
-        raise BadEvent(f"line {element.sourceline}, column 1: an element of {ATTRIBUTES_MAX} attributes or more")
-    if MANY_ELEMENTS(root):
-        raise BadEvent(f"line 1, column 1: a document of more than {ELEMENTS_MAX:,} elements")
-    for entity in root.iter(etree.Entity):
-        raise BadEvent(f"line {entity.sourceline}, column 1: the entity {entity.text} is not known: XML's own five are")
+    if b"<!DOCTYPE" in data or not _is_readable(data):
+        dtd: Any = root.getroottree().docinfo.internalDTD
+        if dtd is not None and next(dtd.iterentities(), None) is not None:
+            raise _declares_entities(data, 0)
+        for entity in root.iter(etree.Entity):
+            raise BadEvent(
+                f"line {entity.sourceline}, column 1: the entity {entity.text} is not known: XML's own five are"
+            )
+    if len(data) > SMALL_BYTES_MAX:
+        for element in MANY_ATTRIBUTES(root):
+            raise BadEvent(f"line {element.sourceline}, column 1: an element of {ATTRIBUTES_MAX} attributes or more")
+        if MANY_ELEMENTS(root):
+            raise BadEvent(f"line 1, column 1: a document of more than {ELEMENTS_MAX:,} elements")
     return root
+
+
+def _is_readable(data: bytes) -> bool:
+    """Whether signs of XML are the same in these bytes as in ASCII: in other encodings a DOCTYPE is not seen."""
+    head = data[:100].lower()
+    return (
+        head.startswith((b"<", b"\xef\xbb\xbf<"))
+        and b"\0" not in head
+        and (b"encoding" not in head or b"utf-8" in head)
+    )
 
 
 def _declares_entities(data: bytes, at: int) -> BadEvent:

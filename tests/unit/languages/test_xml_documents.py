@@ -111,6 +111,10 @@ LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "ha"}">' for n i
         (b"<!DOCTYPE a SYSTEM 'http://localhost/a.dtd'><a>&uuml;</a>", "the entity &uuml; is not known"),
         (f"<!DOCTYPE a [{LAUGHS}]>\n<a>&l9;</a>".encode(), "line 1, column 14: the document declares entities"),
         (f"<!DOCTYPE a [{LAUGHS}]>\n<a>&l9;</a>".encode("utf-16"), "the document declares entities"),
+        (
+            f"<?xml version='1.0' encoding='cp037'?><!DOCTYPE a [{LAUGHS}]><a>x</a>".encode("cp037"),
+            "line 1, column 1: ",
+        ),
         (b"<!DOCTYPE a [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><a>&x;</a>", "the document declares entities"),
         (b"<a>" * 300_000, "Excessive depth in document"),
         (b"<a>" * 100 + b"</a>" * 100, "elements nested deeper than 64 levels"),
