@@ -11,6 +11,8 @@ from godwit.languages.native import NativeLanguage
 from godwit.languages.operators import Operator, operator, operators_named
 from godwit.languages.query import LANGUAGES, NATIVE, Language, Query, Subject, parse_query
 from godwit.languages.systems import PubSubSystem, Translation, chained
+from godwit.languages.xpath import XPathLanguage
+from godwit.languages.xql import XqlLanguage
 
 __all__ = [
     "LANGUAGES",
@@ -23,6 +25,8 @@ __all__ = [
     "Query",
     "Subject",
     "Translation",
+    "XPathLanguage",
+    "XqlLanguage",
     "chained",
     "operator",
     "operators_named",

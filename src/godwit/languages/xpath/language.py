@@ -1,0 +1,139 @@
+"""XPath 1.0 as one of the languages: the filter to route by, and the test, which lxml runs.
+
+*Rules.*
+1. An expression is compiled once. It is asked of the document node: `alert/info` and `/alert/info` are the same.
+2. What it gives is taken as a truth value, as XPath's `boolean()` does.
+3. lxml cannot be stopped within an expression. So the steps of a test are reckoned before it, from the size of the
+   document and the expression's degree (`parsing.py`), and a test that would take more than it may is not begun.
+4. Regular expressions, which lxml offers, are off: their time is not bounded.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any
+
+from godwit.errors import FilterError, FilterSyntaxError
+from godwit.filters import FALSE, Filter, one_of, only
+from godwit.languages.bounds import Bounds
+from godwit.languages.operators import NO_OPERATORS, Operator
+from godwit.languages.query import LANGUAGES, Query, Subject
+from godwit.languages.xml_names import NAMESPACES
+from godwit.languages.xpath.parsing import Understood, understood
+from godwit.languages.xql.routable import FilterTarget, bounds_of_document_query
+
+__all__ = ["XPATH", "XPathLanguage", "filter_bounds"]
+
+XPATH = "xpath"
+NODES_PER_STEP = 20  # that lxml looks at in a microsecond
+BYTES_PER_NODE = 8  # of a document, at least
+
+
+@dataclass(frozen=True, slots=True)
+class XPathTest:
+    """Whether an expression is true of the event's document."""
+
+    expression: str
+    prefixes: tuple[tuple[str, str], ...]
+    degree: int
+    operators: Mapping[str, Operator]
+    _compiled: list[Any] = field(default_factory=list, compare=False, repr=False)
+
+    def __call__(self, subject: Subject) -> bool:
+        from lxml import etree
+
+        from godwit.languages.xml_documents import document_of
+
+        root = document_of(subject)
+        if root is None:
+            return False
+        nodes = len(subject.event.payload or b"") // BYTES_PER_NODE + 1
+        if self.degree > 1:
+            nodes = subject.derived("number of nodes", lambda _: sum(1 for _ in root.iter()))
+        subject.spend(1 + nodes**self.degree // NODES_PER_STEP)  # rule 3
+        try:
+            return _boolean(self.compiled()(root.getroottree()))
+        except etree.XPathError as error:
+            raise FilterError(f"the XPath expression cannot be evaluated: {error}") from error
+
+    def compiled(self) -> Any:
+        """The expression for lxml. (rules 1 and 4)"""
+        if not self._compiled:
+            from lxml import etree
+
+            functions = {(None, name): _function(each) for name, each in self.operators.items()}
+            compiled = etree.XPath(
+                self.expression,
+                namespaces=dict(self.prefixes) or None,
+                extensions=functions or None,
+                regexp=False,
+                smart_strings=False,
+            )
+            self._compiled.append(compiled)
+        return self._compiled[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (XPathTest, (self.expression, self.prefixes, self.degree, self.operators))
+
+
+class XPathLanguage:
+    """The language of docs/reference/xpath.md."""
+
+    name = XPATH
+
+    def parse(self, text: str, operators: Mapping[str, Operator] = NO_OPERATORS) -> Query:
+        """The query that a text says."""
+        from lxml import etree
+
+        read = understood(text, operators)
+        test = XPathTest(read.expression, tuple(sorted(read.prefixes.items())), read.degree, operators)
+        try:
+            test.compiled()
+        except etree.XPathSyntaxError as error:  # lxml knows more than we do
+            raise FilterSyntaxError(f"{error} in the XPath expression", 1, 1, text) from None
+        return Query(XPATH, text.strip(), _bounds(read, operators).upper, test)
+
+
+def filter_bounds(text: str) -> Bounds:
+    """The bounds of a query: the filter that it is routed by, and one that holds for nothing but what it wants."""
+    return _bounds(understood(text), NO_OPERATORS)
+
+
+def _bounds(read: Understood, operators: Mapping[str, Operator]) -> Bounds:
+    return bounds_of_document_query(read.said, _target(read, operators))
+
+
+def _target(read: Understood, operators: Mapping[str, Operator]) -> FilterTarget:
+    """Filters for a query: where it names one namespace, they may rely on documents that have no other."""
+    guard: Filter = FALSE
+    namespace = ""
+    if len(read.namespaces) == 1:
+        [namespace] = read.namespaces
+        guard = only(NAMESPACES, one_of([namespace]))
+    return FilterTarget(guard, operators, rounds=True, namespace=namespace)
+
+
+def _boolean(result: Any) -> bool:
+    return bool(result) and not (isinstance(result, float) and isnan(result))
+
+
+def _function(operator: Operator) -> Callable[..., bool]:
+    """A user's operator as a function: it holds if it does for some node of its first argument."""
+
+    def call(_: Any, first: Any, *others: Any) -> bool:
+        rest = [_values(each)[0] if _values(each) else None for each in others]
+        try:
+            return any(bool(operator.holds(value, *rest)) for value in _values(first))
+        except Exception as error:
+            raise FilterError(f"the operator {operator.name!r} failed: {type(error).__name__}: {error}") from error
+
+    return call
+
+
+def _values(argument: Any) -> list[Any]:
+    if not isinstance(argument, list):
+        return [argument]
+    return [each if isinstance(each, str) else "".join(each.itertext()) for each in argument]
+
+
+LANGUAGES.register(XPATH, XPathLanguage())

@@ -1,0 +1,536 @@
+"""From the text of an XPath 1.0 expression to what filters can say of it.
+
+*Theory.* lxml evaluates XPath; here an expression is read for two other reasons: to find a filter to route by, and to
+tell how long it may take. The grammar is the whole of XPath 1.0. What is built is a tree of XQL (`xql/tree.py`), for
+which claims about filters are known, with `Unknown` for what XQL has not.
+
+*Rules.*
+1. Names are bound to namespaces by the query's prologue; an unbound prefix is an error. In the tree names have no
+   prefix, and `namespaces` has all that are named, '' for none.
+2. Functions that XPath applies to the first node of a set (`contains(a, 'x')`) hold only if they hold for some node:
+   `Weak`.
+3. `degree` is the power of the document's size with which evaluation grows: each axis that leads to many nodes (`//`,
+   `ancestor`, `following` ...) multiplies, in a predicate for each node that it is asked of.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from godwit.errors import FilterSyntaxError, FilterTooBig
+from godwit.languages.xml_values import number_of
+from godwit.languages.xql.tree import (
+    And,
+    Applied,
+    Attribute,
+    Call,
+    Compare,
+    Current,
+    Element,
+    Expression,
+    Filtered,
+    Literal,
+    Not,
+    Or,
+    Path,
+    Step,
+    Union,
+    Unknown,
+    Weak,
+)
+
+__all__ = ["FUNCTIONS", "Understood", "understood"]
+
+TEXT_LENGTH_MAX = 32_768
+PARTS_MAX = 2_000
+NESTING_MAX = 40
+
+NAME = r"[^\W\d][\w.\-·]*"
+TOKEN = re.compile(
+    rf"""[ \t\r\n]*(?:
+    (?P<text>"[^"]*"|'[^']*') | (?P<number>\d+(?:\.\d*)?|\.\d+) | (?P<name>{NAME})
+    | (?P<sign>//|::|\.\.|!=|<=|>=|[/.@*:\[\](),=<>|+\-$]) | (?P<end>\Z)
+    )""",
+    re.VERBOSE,
+)
+PROLOGUE = re.compile(rf"""\s*declare\s+namespace\s+({NAME})\s*=\s*("[^"]*"|'[^']*')\s*;""")
+FUNCTIONS = frozenset(
+    [
+        *("last", "position", "count", "id", "local-name", "namespace-uri", "name", "string", "concat", "starts-with"),
+        *(
+            "contains",
+            "substring-before",
+            "substring-after",
+            "substring",
+            "string-length",
+            "normalize-space",
+            "translate",
+        ),
+        *("boolean", "not", "true", "false", "lang", "number", "sum", "floor", "ceiling", "round"),
+    ]
+)
+NODE_TYPES = frozenset(["node", "text", "comment", "processing-instruction"])
+NEAR_AXES = frozenset(["child", "attribute", "self", "parent", "namespace"])
+FAR_AXES = frozenset(
+    [
+        *("descendant", "descendant-or-self", "ancestor", "ancestor-or-self"),
+        *("following", "preceding", "following-sibling", "preceding-sibling"),
+    ]
+)
+COMPARISONS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+UNKNOWN = Unknown()
+NODES = Call("node")  # nodes that nothing is known of
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What was read: the expression for XPath, its prefixes, and what is known of it."""
+
+    expression: str
+    prefixes: Mapping[str, str]
+    said: Expression
+    namespaces: frozenset[str]
+    degree: int
+
+
+class _Fault(Exception):
+    def __init__(self, message: str, at: int, expected: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.message, self.at, self.expected = message, at, expected
+
+
+def understood(text: str, operators: Collection[str] = ()) -> Understood:
+    """Read a query: `declare namespace p = "uri";` as often as needed, then an expression."""
+    if len(text) > TEXT_LENGTH_MAX:
+        raise FilterTooBig(f"an XPath expression of {len(text):,} characters: at most {TEXT_LENGTH_MAX:,} are allowed")
+    prefixes: dict[str, str] = {}
+    start = 0
+    while (found := PROLOGUE.match(text, start)) is not None:
+        prefixes[found[1]] = found[2][1:-1]
+        start = found.end()
+    try:
+        reader = _Reader(text, start, prefixes, operators)
+        said = reader.whole()
+    except _Fault as fault:
+        line = text.count("\n", 0, fault.at) + 1
+        column = fault.at - text.rfind("\n", 0, fault.at)
+        raise FilterSyntaxError(fault.message, line, column, text, fault.expected) from None
+    return Understood(
+        _from_document(text, start, reader.relative),
+        prefixes,
+        said.truth(),
+        frozenset(reader.namespaces),
+        max(said.degree, 1),
+    )
+
+
+def _from_document(text: str, start: int, relative: list[int]) -> str:
+    """The expression with a / in front of each path that is asked of the document: lxml would ask the root element."""
+    pieces = []
+    for offset in relative:
+        pieces.append(text[start:offset])
+        start = offset
+    return "/".join([*pieces, text[start:]]).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of an expression: what filters know of it, whether it is a set of nodes, and how evaluation grows."""
+
+    said: Expression
+    kind: str  # "nodes", "truth", "text", "number", "unknown"
+    degree: int = 0
+
+    def truth(self) -> Expression:
+        """The part where a truth value is wanted: of nodes, whether there are some."""
+        return self.said if self.kind in ("nodes", "truth") else UNKNOWN
+
+
+@dataclass(slots=True)
+class _Reader:
+    text: str
+    start: int
+    prefixes: Mapping[str, str]
+    operators: Collection[str]
+    namespaces: set[str] = field(default_factory=set)
+    at: int = 0
+    nesting: int = 0
+    predicate_depth: int = 0
+    relative: list[int] = field(default_factory=list)  # where paths begin that are asked of the document
+    kinds: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        offset = self.start
+        while not self.kinds or self.kinds[-1] != "end":
+            found = TOKEN.match(self.text, offset)
+            if found is None:
+                start = len(self.text) - len(self.text[offset:].lstrip(" \t\r\n"))
+                quoted = self.text[start] in "'\""
+                character = f"the character {self.text[start]!a} has no meaning here"
+                raise _Fault("the text that begins here has no end" if quoted else character, start)
+            kind = str(found.lastgroup)
+            self.kinds.append(kind)
+            self.tokens.append(found[kind])
+            self.starts.append(found.start(kind))
+            offset = found.end()
+        if len(self.tokens) > 4 * PARTS_MAX:
+            raise FilterTooBig(f"an XPath expression of more than {4 * PARTS_MAX:,} words and signs")
+
+    # ------------------------------------------------------------ tokens
+
+    def sign(self, *signs: str) -> str | None:
+        if self.kinds[self.at] == "sign" and self.tokens[self.at] in signs:
+            self.at += 1
+            return self.tokens[self.at - 1]
+        return None
+
+    def word(self, *words: str) -> str | None:
+        if self.kinds[self.at] == "name" and self.tokens[self.at] in words:
+            self.at += 1
+            return self.tokens[self.at - 1]
+        return None
+
+    def need(self, sign: str) -> None:
+        if self.sign(sign) is None:
+            raise self.unexpected(f"'{sign}'")
+
+    def unexpected(self, *expected: str) -> _Fault:
+        if self.kinds[self.at] == "end":
+            message = "the expression ends too early" if self.at else "the expression is empty"
+        else:
+            message = f"{self.tokens[self.at][:40]} has no place here"
+        return _Fault(message, self.starts[self.at], expected)
+
+    # ------------------------------------------------------------ expressions
+
+    def whole(self) -> _Part:
+        said = self.expression()
+        if self.kinds[self.at] != "end":
+            raise self.unexpected("an operator", "'/'", "'['", "the end")
+        return said
+
+    def expression(self) -> _Part:
+        self.nesting += 1
+        if self.nesting > NESTING_MAX:
+            raise FilterTooBig(f"an XPath expression nested deeper than {NESTING_MAX} brackets")
+        parts = [self.conjunction()]
+        while self.word("or"):
+            parts.append(self.conjunction())
+        self.nesting -= 1
+        return parts[0] if len(parts) == 1 else _truth(Or(tuple(part.truth() for part in parts)), *parts)
+
+    def conjunction(self) -> _Part:
+        parts = [self.equality()]
+        while self.word("and"):
+            parts.append(self.equality())
+        return parts[0] if len(parts) == 1 else _truth(And(tuple(part.truth() for part in parts)), *parts)
+
+    def equality(self) -> _Part:
+        left = self.relation()
+        while (sign := self.sign("=", "!=")) is not None:
+            left = _compared(COMPARISONS[sign], left, self.relation())
+        return left
+
+    def relation(self) -> _Part:
+        left = self.sum()
+        while (sign := self.sign("<", "<=", ">", ">=")) is not None:
+            left = _compared(COMPARISONS[sign], left, self.sum())
+        return left
+
+    def sum(self) -> _Part:
+        left = self.product()
+        while self.sign("+", "-"):
+            left = _unknown("unknown", left, self.product())
+        return left
+
+    def product(self) -> _Part:
+        left = self.signed()
+        while self.sign("*") or self.word("div", "mod"):
+            left = _unknown("unknown", left, self.signed())
+        return left
+
+    def signed(self) -> _Part:
+        signs = 0
+        while self.sign("-"):
+            signs += 1
+        part = self.union()
+        if not signs:
+            return part
+        if isinstance(part.said, Literal) and part.kind == "number" and signs == 1:
+            return _Part(Literal(-part.said.value), "number")  # type: ignore[operator]
+        return _unknown("unknown", part)
+
+    def union(self) -> _Part:
+        parts = [self.path()]
+        while self.sign("|"):
+            parts.append(self.path())
+        if len(parts) == 1:
+            return parts[0]
+        return _Part(Union(tuple(part.said for part in parts)), "nodes", max(part.degree for part in parts))
+
+    # ------------------------------------------------------------ paths
+
+    def path(self) -> _Part:
+        kind, token, following = (
+            self.kinds[self.at],
+            self.tokens[self.at],
+            self.tokens[min(self.at + 1, len(self.tokens) - 1)],
+        )
+        if kind == "text":
+            self.at += 1
+            return _Part(Literal(token[1:-1]), "text")
+        if kind == "number":
+            self.at += 1
+            number = number_of(token)
+            assert number is not None
+            return _Part(Literal(number), "number")
+        if token == "$" and kind == "sign":
+            raise _Fault("variables have no value here", self.starts[self.at])
+        is_call = kind == "name" and following == "(" and token not in NODE_TYPES
+        if is_call or (kind == "sign" and token == "("):
+            return self.from_primary()
+        return self.location()
+
+    def from_primary(self) -> _Part:
+        """A call or brackets, and what is chosen of them."""
+        if self.sign("("):
+            first = self.expression()
+            self.need(")")
+        else:
+            first = self.call()
+        picks, degree = self.predicates()
+        if picks:
+            first = _Part(
+                Filtered(first.said if first.kind == "nodes" else NODES, picks), "nodes", first.degree + degree
+            )
+        if self.tokens[self.at] not in ("/", "//") or self.kinds[self.at] != "sign":
+            return first
+        start = first.said if first.kind == "nodes" else NODES
+        steps, degree = self.steps([Step(start)], first.degree)
+        return _Part(_path(False, steps), "nodes", degree)
+
+    def location(self) -> _Part:
+        if not self.predicate_depth and self.tokens[self.at] not in ("/", "//"):
+            self.relative.append(self.starts[self.at])
+        opening = self.sign("/", "//")
+        if opening == "/" and not self.begins_step():
+            return _Part(Path(True, ()), "nodes")
+        term, far = self.step()
+        degree = far + (opening == "//")
+        steps, degree = self.steps([Step(term, opening == "//")], degree)
+        return _Part(_path(opening is not None, steps), "nodes", degree)
+
+    def steps(self, steps: list[Step], degree: int) -> tuple[list[Step], int]:
+        while (sign := self.sign("/", "//")) is not None:
+            term, far = self.step()
+            degree += far + (sign == "//")
+            steps.append(Step(term, sign == "//"))
+        return steps, degree
+
+    def begins_step(self) -> bool:
+        return self.kinds[self.at] == "name" or self.tokens[self.at] in (".", "..", "@", "*")
+
+    def step(self) -> tuple[Expression, int]:
+        """One step, and by how much evaluation grows with it."""
+        if self.sign("."):
+            return Current(), 0
+        if self.sign(".."):
+            return NODES, 0
+        axis = "child"
+        if self.sign("@"):
+            axis = "attribute"
+        elif self.kinds[self.at] == "name" and self.tokens[self.at + 1] == "::":
+            axis = self.tokens[self.at]
+            if axis not in NEAR_AXES | FAR_AXES:
+                raise _Fault(f"there is no axis {axis}", self.starts[self.at], tuple(sorted(NEAR_AXES | FAR_AXES)))
+            self.at += 2
+        test = self.node_test(axis)
+        picks, degree = self.predicates()
+        if axis == "self" and test is NODES:
+            test = Current()
+        elif axis not in ("child", "attribute"):
+            test = NODES
+        if (
+            picks
+            and test == Element("*", "*")
+            and isinstance(picks[0], Compare)
+            and picks[0].left == Call("local-name")
+        ):
+            name = picks[0].right
+            assert isinstance(name, Literal)
+            test, picks = Element(str(name.value), "*"), picks[1:]
+        picks = tuple(UNKNOWN if _asks_name(pick) else pick for pick in picks)
+        return (Filtered(test, picks) if picks else test), degree + (axis in FAR_AXES)
+
+    def node_test(self, axis: str) -> Expression:
+        if self.kinds[self.at] == "name" and self.tokens[self.at] in NODE_TYPES and self.tokens[self.at + 1] == "(":
+            kind = self.tokens[self.at]
+            self.at += 2
+            if kind == "processing-instruction" and self.kinds[self.at] == "text":
+                self.at += 1
+            self.need(")")
+            return Call("textNode") if kind == "text" and axis == "child" else NODES
+        if self.sign("*"):
+            return Attribute("*", "*") if axis == "attribute" else Element("*", "*")
+        if self.kinds[self.at] != "name":
+            raise self.unexpected("a name", "'*'", "'@'", "'.'", "'('", "a function", "a text", "a number")
+        name, prefix = self.tokens[self.at], ""
+        self.at += 1
+        if self.tokens[self.at] == ":" and self.kinds[self.at] == "sign":
+            prefix, start = name, self.starts[self.at - 1]
+            self.at += 1
+            if prefix not in self.prefixes:
+                known = tuple(sorted(self.prefixes)) or (f'declare namespace {prefix} = "…"; in front',)
+                raise _Fault(f"the prefix {prefix} is not bound to a namespace", start, known)
+            if self.sign("*"):
+                return Attribute("*", "*") if axis == "attribute" else Element("*", "*")
+            if self.kinds[self.at] != "name":
+                raise self.unexpected("a name", "'*'")
+            name = self.tokens[self.at]
+            self.at += 1
+        if axis == "attribute":
+            return Attribute("*", "*") if prefix else Attribute(name)
+        self.namespaces.add(self.prefixes[prefix] if prefix else "")
+        return Element(name)
+
+    def predicates(self) -> tuple[tuple[Expression, ...], int]:
+        picks: list[Expression] = []
+        degree = 0
+        while self.sign("["):
+            self.predicate_depth += 1
+            part = self.expression()
+            self.predicate_depth -= 1
+            self.need("]")
+            picks.append(part.truth())
+            degree = max(degree, part.degree)
+        return tuple(picks), degree
+
+    # ------------------------------------------------------------ functions
+
+    def call(self) -> _Part:
+        name, start = self.tokens[self.at], self.starts[self.at]
+        if name not in FUNCTIONS and name not in self.operators:
+            known = ", ".join(sorted(self.operators)) or "none"
+            raise _Fault(
+                f"there is no function {name}(): operators that users defined are {known}",
+                start,
+                tuple(sorted(FUNCTIONS)),
+            )
+        self.at += 2
+        arguments: list[_Part] = []
+        if not self.sign(")"):
+            arguments.append(self.expression())
+            while self.sign(","):
+                arguments.append(self.expression())
+            self.need(")")
+        return self.called(name, arguments)
+
+    def called(self, name: str, arguments: list[_Part]) -> _Part:
+        match name, arguments:
+            case "not", [part]:
+                return _truth(Not(part.truth()), part)
+            case "boolean", [part]:
+                return _truth(part.truth(), part)
+            case (("true" | "false"), []):
+                return _Part(Call(name), "truth")
+            case (
+                ("contains" | "starts-with"),
+                [_Part(kind="nodes", said=said), _Part(kind="text", said=Literal(value=text))],
+            ):
+                if text:
+                    operator = "contains" if name == "contains" else "startsw"
+                    return _truth(_of_first(said, Compare(operator, said, Literal(text))), *arguments)
+            case "count", [_Part(kind="nodes", said=said)]:
+                return _Part(Applied(said, Call("count")), "number", arguments[0].degree)
+            case (("string" | "normalize-space"), [_Part(kind="nodes", said=said)]):
+                return _Part(Applied(said, Call("text")), "first text", arguments[0].degree)
+            case "number", [_Part(kind="nodes", said=said)]:
+                return _Part(Applied(said, Call("value")), "first number", arguments[0].degree)
+            case "local-name", []:
+                return _Part(Call("local-name"), "name")
+        if name in self.operators and arguments:
+            first = arguments[0]
+            return _truth(Weak(first.said) if first.kind == "nodes" else UNKNOWN, *arguments)
+        return _unknown("unknown", *arguments)
+
+
+def _truth(said: Expression, *parts: _Part) -> _Part:
+    return _Part(said, "truth", max((part.degree for part in parts), default=0))
+
+
+def _unknown(kind: str, *parts: _Part) -> _Part:
+    return _Part(UNKNOWN, kind, max((part.degree for part in parts), default=0))
+
+
+def _path(absolute: bool, steps: list[Step]) -> Expression:
+    if len(steps) == 1 and not absolute:
+        return steps[0].term
+    return Path(absolute, tuple(steps))
+
+
+def _of_first(said: Expression, compare: Expression) -> Expression:
+    """A test of the first node of a set: of one that has one node, the test itself. (rule 2)"""
+    return compare if isinstance(said, Current | Attribute) and said != Attribute("*", "*") else Weak(compare)
+
+
+def _asks_name(pick: Expression) -> bool:
+    return isinstance(pick, Compare) and pick.left == Call("local-name")
+
+
+def _compared(operator: str, left: _Part, right: _Part) -> _Part:
+    """A comparison, as far as filters know of it."""
+    if left.kind in ("text", "number") and right.kind not in ("text", "number"):
+        left, right, operator = right, left, FLIPPED[operator]
+    degree = left.degree + right.degree
+    value = right.said.value if isinstance(right.said, Literal) and right.kind in ("text", "number") else None
+    said: Expression = UNKNOWN
+    if left.kind == right.kind == "nodes":
+        said = Weak(And((left.said, right.said)))
+    elif value is not None:
+        said = _against(operator, left, value)
+    return _Part(said, "truth", degree)
+
+
+def _against(operator: str, left: _Part, value: str | int | float) -> Expression:
+    if left.kind == "name" and operator == "eq" and isinstance(value, str):
+        return Compare("eq", Call("local-name"), Literal(value))
+    number = number_of(value) if isinstance(value, str) else value
+    if isinstance(left.said, Applied) and left.said.call.name == "count":
+        return UNKNOWN if number is None else Weak(Compare(operator, left.said, Literal(number)))
+    if operator not in ("eq", "ne") or isinstance(value, int | float):
+        return _against_number(operator, left, number)
+    if left.kind == "nodes":
+        nodes = _without_text_step(left.said)
+        if nodes is None:
+            return Compare(operator, left.said, Literal(value))
+        return Weak(Compare(operator, nodes, Literal(value)) if operator == "eq" else nodes)
+    if left.kind == "first text" and operator == "eq" and value:
+        assert isinstance(left.said, Applied)
+        return Weak(Compare("eq", left.said.of, Literal(value)))
+    return UNKNOWN
+
+
+def _against_number(operator: str, left: _Part, number: int | float | None) -> Expression:
+    """XPath reads texts as numbers here. What is no number is unequal to all, and neither less nor more."""
+    if number is None or left.kind not in ("nodes", "first number"):
+        return UNKNOWN
+    of = left.said.of if isinstance(left.said, Applied) else left.said
+    if operator == "ne":
+        return Weak(of) if left.kind == "nodes" else UNKNOWN
+    nodes = _without_text_step(of)
+    if nodes is not None:
+        return Weak(nodes)
+    compare = Compare(operator, of, Literal(number))
+    return compare if left.kind == "nodes" else _of_first(of, compare)
+
+
+def _without_text_step(said: Expression) -> Expression | None:
+    """For `a/text()` the path `a`: its texts are what is compared, one by one."""
+    if said == Call("textNode"):
+        return Current()
+    if isinstance(said, Path) and said.steps and said.steps[-1] == Step(Call("textNode")) and len(said.steps) > 1:
+        return _path(said.absolute, list(said.steps[:-1]))
+    return None

@@ -1,0 +1,136 @@
+"""XML documents as events: what is held, and what is refused."""
+
+import pytest
+
+from godwit.errors import BadEvent
+from godwit.filters import Event
+from godwit.languages import Subject
+from godwit.languages.xml_documents import (
+    document_of,
+    flattened_document,
+    is_xml,
+    node_text,
+    parsed_document,
+    xml_event,
+)
+
+
+def attributes(text: str) -> object:
+    found = dict(flattened_document(parsed_document(text.encode())))
+    found.pop("xml:namespace")
+    return found
+
+
+def test_analogous_paths_are_collected_and_attributes_have_an_at_sign() -> None:
+    text = "<U s='f'><A><Zip>1050</Zip><C>Wien</C></A><A><Zip>5473</Zip><C>Wien</C></A></U>"
+    assert attributes(text) == {"U": "", "U/@s": "f", "U/A": "", "U/A/Zip": (1050, 5473), "U/A/C": "Wien"}
+
+
+def test_elements_without_a_text_of_their_own_are_present_and_empty() -> None:
+    assert attributes("<a><b/><c><d/></c></a>") == {"a": "", "a/b": "", "a/c": "", "a/c/d": ""}
+
+
+def test_what_is_not_held_as_it_stands_says_look_into_the_document() -> None:
+    assert attributes("<a> x  y </a>") == {"a": ("x y", "")}
+    assert attributes("<a>x</a>") == {"a": "x"}
+    assert attributes("<a>x<!-- c -->y</a>") == {"a": ""}
+    assert attributes(f"<a>{'x' * 70_000}</a>") == {"a": ""}
+    found = attributes("<a>1e5</a>")
+    assert isinstance(found, dict)
+    assert {100_000, "1e5", ""} <= set(found["a"])
+
+
+def test_the_number_of_an_element_that_holds_elements_is_held() -> None:
+    assert attributes("<a><b>8</b></a>") == {"a": ("", 8), "a/b": 8}
+    assert attributes("<a><b>1</b><b>2</b></a>") == {"a": ("", 12), "a/b": (1, 2)}  # XPath reads 12
+    assert attributes("<a> <b>1</b> <b>2</b> </a>") == {"a": "", "a/b": (1, 2)}
+
+
+def test_space_that_is_to_be_preserved_is() -> None:
+    assert attributes("<a xml:space='preserve'> x </a>") == {"a/@xml:space": "preserve", "a": " x "}
+
+
+def test_elements_are_named_without_their_namespace_and_the_document_tells_which_there_are() -> None:
+    found = flattened_document(parsed_document(b"<a xmlns='u'><p:b xmlns:p='v' p:c='1' d='2'>t</p:b></a>"))
+    assert found == {
+        "a": "",
+        "a/b/@p:c": 1,
+        "a/b/@d": 2,
+        "a/b": "t",
+        "xml:namespace": ("u", "v"),
+        "xml:prefix": "p",
+    }
+
+
+def test_the_event_of_a_document_carries_it_and_keeps_the_attributes_of_the_document() -> None:
+    event = xml_event(b"<a>1</a>", {"a": 2, "topic": "x"}, publisher="p")
+    assert event.attributes == {"a": 1, "topic": "x", "xml:namespace": ""}
+    assert (event.payload, event.content_type, event.publisher) == (b"<a>1</a>", "application/xml", "p")
+
+
+def test_a_document_is_parsed_once_for_all_tests() -> None:
+    subject = Subject(xml_event(b"<a/>"))
+    assert document_of(subject) is document_of(subject)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Event({}),
+        Event({}, payload=b"<a/>", content_type="text/plain"),
+        Event({}, payload=b"<a", content_type="text/xml"),
+    ],
+)
+def test_what_is_no_document_has_none(event: Event) -> None:
+    assert document_of(Subject(event)) is None
+
+
+def test_content_types_of_xml() -> None:
+    assert all(map(is_xml, ("application/xml", "text/XML; charset=utf-8", "application/cap+xml")))
+    assert not any(map(is_xml, (None, "application/json", "application/xml-dtd")))
+
+
+def test_texts_of_descendants_are_separated_and_normalised() -> None:
+    root = parsed_document(b"<a> <f>Mary</f><l>Bob</l>\n x<!-- no --><?pi no?></a>")
+    assert node_text(root) == "Mary Bob x"
+    assert node_text(parsed_document(b"<a xml:space='preserve'> <f>M</f><l>B</l></a>")) == " MB"
+
+
+LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "ha"}">' for n in range(10))
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (b"<a><b></a>", "line 1, column 11: not well-formed XML: Opening and ending tag mismatch"),
+        (b"<a>\n <b x=></b></a>", "line 2, column 7: not well-formed XML"),
+        (b"", "line 1, column 1: not well-formed XML: Document is empty"),
+        (b'{"a": 1}', "line 1, column 1: not well-formed XML"),
+        (b"<a/><b/>", "line 1, column 5: not well-formed XML"),
+        (b"<a>&uuml;</a>", "line 1, column 10: not well-formed XML: Entity 'uuml' not defined"),
+        (b"<!DOCTYPE a SYSTEM 'http://localhost/a.dtd'><a>&uuml;</a>", "the entity &uuml; is not known"),
+        (f"<!DOCTYPE a [{LAUGHS}]>\n<a>&l9;</a>".encode(), "line 1, column 14: the document declares entities"),
+        (f"<!DOCTYPE a [{LAUGHS}]>\n<a>&l9;</a>".encode("utf-16"), "the document declares entities"),
+        (
+            f"<?xml version='1.0' encoding='cp037'?><!DOCTYPE a [{LAUGHS}]><a>x</a>".encode("cp037"),
+            "line 1, column 1: ",
+        ),
+        (b"<!DOCTYPE a [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><a>&x;</a>", "the document declares entities"),
+        (b"<a>" * 300_000, "Excessive depth in document"),
+        (b"<a>" * 100 + b"</a>" * 100, "elements nested deeper than 64 levels"),
+        (b"<a>" + b"x" * 1_048_576 + b"</a>", "an XML document of 1,048,583 bytes: at most 1,048,576 are allowed"),
+        (b"<a " + b" ".join(b"a%d=''" % n for n in range(90_000)) + b"/>", "an element of 1000 attributes or more"),
+        (b"<a>" + b"".join(b"<b%d/>" % n for n in range(999)) + b"</a>", "more than 998 different paths"),
+        (b"<a>" + b"<b/>" * 90_000 + b"</a>", "a document of more than 10,000 elements"),
+        (b"<a>" + b"<b c='x'>y</b>" * 6_000 + b"</a>", "more than 10000 values"),
+        (b"<" + b"n" * 300 + b"/>", "a path of 300 characters"),
+    ],
+)
+def test_a_bad_document_is_refused_with_the_place(data: bytes, fault: str) -> None:
+    with pytest.raises(BadEvent) as refused:
+        xml_event(data)
+    assert fault in str(refused.value)
+
+
+def test_a_document_type_without_entities_is_read() -> None:
+    assert xml_event(b"<!DOCTYPE a SYSTEM 'a.dtd'><a>1</a>").attributes["a"] == 1
