@@ -11,8 +11,6 @@ from godwit.languages.native import NativeLanguage
 from godwit.languages.operators import Operator, operator, operators_named
 from godwit.languages.query import LANGUAGES, NATIVE, Language, Query, Subject, parse_query
 from godwit.languages.systems import PubSubSystem, Translation, chained
-from godwit.languages.xpath import XPathLanguage
-from godwit.languages.xql import XqlLanguage
 
 __all__ = [
     "LANGUAGES",
@@ -25,8 +23,6 @@ __all__ = [
     "Query",
     "Subject",
     "Translation",
-    "XPathLanguage",
-    "XqlLanguage",
     "chained",
     "operator",
     "operators_named",
@@ -35,3 +31,5 @@ __all__ = [
 
 LANGUAGES.expect("godwit.languages.cesql", "cesql")  # loaded when they are asked for: some need large libraries
 LANGUAGES.expect("godwit.languages.cql2", "cql2-text", "cql2-json")
+LANGUAGES.expect("godwit.languages.xpath", "xpath")
+LANGUAGES.expect("godwit.languages.xql", "xql")
