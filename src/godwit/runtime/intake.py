@@ -64,11 +64,6 @@ class Intake:
         return sum(len(line.inputs) for line in self._lines.values())
 
     @property
-    def lines(self) -> int:
-        """How many lines there are."""
-        return len(self._lines)
-
-    @property
     def size(self) -> int:
         """The bytes of all that waits."""
         return sum(line.bytes for line in self._lines.values())

@@ -72,7 +72,6 @@ SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
 TURN_S = 0.02  # after which a turn ends, though more may wait
 LINE_S = 0.002  # after which it is the next line's turn
-BUSY_LINES = 8  # with so many lines a node is busy
 
 
 TIMERS = ""  # the line of timers and of what concerns all
@@ -143,11 +142,6 @@ class Node:
         """Whether a line is so long that whoever fills it should stop. (rule 6)"""
         found = self._intake.line(line)
         return found is not None and found.is_long
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether many wait for their turn."""
-        return self._intake.lines >= BUSY_LINES
 
     def when_short(self, line: str, call: Callable[[], None]) -> None:
         """Call this when a line is short, after its next slice; soon if nothing waits in it."""

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+from sys import intern
 from typing import Any
 
 __all__ = ["certificate_names", "host_of", "keep_alive"]
@@ -15,7 +16,7 @@ def host_of(transport: asyncio.BaseTransport) -> str:
     """The address of the other end; "" for what comes over no network."""
     peer = transport.get_extra_info("peername")
     if isinstance(peer, tuple) and peer:
-        return str(peer[0])
+        return intern(str(peer[0]))  # many connections come from one host
     near = transport.get_extra_info("socket")
     is_inside = near is not None and near.family == getattr(socket, "AF_UNIX", None)
     return "" if is_inside else UNKNOWN

@@ -51,8 +51,8 @@ __all__ = ["Address", "NativeConnection", "NativeServer"]
 
 INTRO_S = 10.0
 EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
-FRAMES_AT_ONCE_MAX = 64  # decoded of one peer before the machine has handled any of them
-FRAMES_AT_ONCE = 8  # the same while many wait for the machine
+FRAMES_AT_ONCE_MAX = 512  # decoded of one peer before the machine has handled most of them
+FILTERS_AT_ONCE_MAX = 8  # the same while a client sends filters, which take much memory, or has said little yet
 PIECE_BYTES = 2**20  # written at once
 UNSENT_MAX = 4_096  # messages that wait for a client to read, before the client is read no more
 UNSENT_LINK_MAX = 2**18
@@ -91,6 +91,7 @@ class NativeConnection(asyncio.Protocol):
         self._is_counted = False
         self._transport: asyncio.Transport | None = None
         self._frames = Frames(server.frame_bytes_max)
+        self._frames_max = FILTERS_AT_ONCE_MAX  # to be decoded next
         self._has_partial = False  # a frame has begun and is not complete
         self._unsent: list[Any] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -136,7 +137,7 @@ class NativeConnection(asyncio.Protocol):
     def _take(self, data: bytes) -> None:
         """Messages of a peer that was let in."""
         node = self.server.node
-        came = self._frames.feed(data, FRAMES_AT_ONCE if node.is_busy else FRAMES_AT_ONCE_MAX)
+        came = self._frames.feed(data, self._frames_max)
         partial = self._frames.pending
         if partial or self._has_partial:
             self._has_partial = partial > 0
@@ -146,6 +147,7 @@ class NativeConnection(asyncio.Protocol):
         name, line, tell = self.name, self._line, node.tell
         if self.is_link:
             self._came += len(came)
+            self._frames_max = FRAMES_AT_ONCE_MAX
             for message, packed in came:
                 if type(message) is not Intro:
                     tell(Arrived(name, message), packed, name)
@@ -171,6 +173,9 @@ class NativeConnection(asyncio.Protocol):
                 work += work_of(granted.wish)
         if came and self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+        if work or len(came) >= FILTERS_AT_ONCE_MAX:
+            self._frames_max = FILTERS_AT_ONCE_MAX if work else FRAMES_AT_ONCE_MAX
         wait_s = self._rate.take(len(came), len(data), work, self.heard_at)
         if wait_s > 0:
             self._rest(wait_s)
