@@ -55,12 +55,12 @@ def forgets_what_was_covered(patch: pytest.MonkeyPatch) -> None:
     def known(outgoing: Grouped, changes: list[Change]) -> list[Change]:
         return [change for change in changes if change[1] is not None or (outgoing, change[0]) not in forgotten]
 
-    def remove_and_forget(self: Grouped, key: Any) -> list[Change]:
-        changes = remove(self, key)
+    def remove_and_forget(self: Grouped, key: Any, *effort: Any) -> list[Change]:
+        changes = remove(self, key, *effort)
         forgotten.update((self, entry) for entry, filter in changes if filter is not None)
         return known(self, [(entry, filter) for entry, filter in changes if filter is None])
 
-    patch.setattr(Grouped, "add", lambda self, key, id, filter: known(self, add(self, key, id, filter)))
+    patch.setattr(Grouped, "add", lambda self, *said: known(self, add(self, *said)))
     patch.setattr(Grouped, "remove", remove_and_forget)
 
 
