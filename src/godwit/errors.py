@@ -85,6 +85,12 @@ class FilterSyntaxError(FilterError):
         self.source = source
         self.expected = expected
 
+    @classmethod
+    def at(cls, offset: int, message: str, source: str, expected: tuple[str, ...] = ()) -> "FilterSyntaxError":
+        """The error at an offset, with its line and column counted."""
+        line, column = source.count("\n", 0, offset) + 1, offset - source.rfind("\n", 0, offset)
+        return cls(message, line, column, source, expected)
+
     def __str__(self) -> str:
         excerpt, caret_at = _excerpt(self.source, self.line, self.column)
         drawn = [f"line {self.line}, column {self.column}: {self.message}", f"  {excerpt}", f"  {' ' * caret_at}^"]

@@ -25,6 +25,7 @@ again from `accepted + 1`: subscriptions, events that were not acknowledged, wha
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, cast
 
 from godwit.broker.effects import (
@@ -146,10 +147,11 @@ class Client:
 
         A query of another language is decided here, and its routable filter is what brokers hear of. [motion Fig. 2]
         """
-        query = filter if isinstance(filter, Query) else None
-        routable = asked(filter.routable if isinstance(filter, Query) else filter, sender)
-        wish = Subscribe((self.name, name), routable, expires, queue, share, retained)
-        self.queries.put(wish, query)
+        routable = filter.routable if isinstance(filter, Query) else filter
+        wish = Subscribe((self.name, name), asked(routable, sender), expires, queue, share, retained)
+        if isinstance(filter, Query):
+            under_way = (request.wish for request in self._under_way)
+            self.queries.put(wish, filter, chain(self.wanted.values(), self._granted.values(), under_way))
         return self._say(wish)
 
     replace = subscribe
@@ -159,7 +161,6 @@ class Client:
         topic: Topic = ("subscription", name)
         if self.wanted.pop(topic, None) is None:
             raise SubscriptionError(f"there is no subscription {name!r}")
-        self.queries.remove(name)
         if self._was_never_sent(topic):
             self.outbox.drop(topic)
             return []
@@ -486,8 +487,6 @@ class Client:
             del self.wanted[topic]
             if topic in self._granted:
                 self.wanted[topic] = self._granted[topic]
-        if isinstance(wish, Subscribe):
-            self.queries.refused(wish)
         if isinstance(wish, Context):
             corrected = self.own.on_refused(wish, instead=CONTEXT in self.outbox)
             if corrected is not None:
@@ -519,8 +518,6 @@ class Client:
         match wish:
             case Subscribe() | Advertise():
                 self._granted[topic_of(wish)] = wish
-                if isinstance(wish, Subscribe):
-                    self.queries.accepted(wish)
             case Context():
                 self._granted[CONTEXT] = wish
                 self.own.on_accepted(wish)
@@ -553,7 +550,7 @@ class Client:
         if not is_new:
             self.duplicates += 1
             effects.append(self._record("suppressed", message.event))
-        elif names := self.queries.wanted(names, message.event):
+        elif names := self.queries.wanted(names, message.event, self.wanted):
             self.notified += 1
             effects.append(Notify(message.event, names))
         else:

@@ -14,10 +14,10 @@ the client has not confirmed.
 3. Who has a session of an earlier greeting than the one that the table names ends it. Two of one client begin when it
    comes to a broker that has not heard of its session yet, or by its own wish (`Attach.fresh_start`); what waited in
    the earlier one is then gone.
-4. When nobody answers for `NAMED_WAIT_S`, the client is sent away, with a word on who does not answer. Nothing is lost:
-   the session is where it is, or on its way to here; once it was asked for, what comes for it is kept here for as long
-   as a session would be. Only when the broker that should have it says that it has not, or
-   it was silent for longer than it would keep a session, a new one begins; its receipt says that the old one is lost.
+4. When nobody answers for `NAMED_WAIT_S`, the client is refused, and the reason names who does not answer. Nothing is
+   lost: the session is where it is, or on its way to here; once it was asked for, what comes for it is kept here for
+   as long as a session would be. Only when the broker that should have it says that it has not, or it was silent for
+   longer than it would keep a session, a new one begins; its receipt says that the old one is lost.
 5. Over however many connections a client comes, the newest is right.
 6. A broker without memory does not know whom it has had. It is told by its neighbours, and does not take it back: so
    the client hears that its session is lost. A client that comes before they have told it begins a new session, and

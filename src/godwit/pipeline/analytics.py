@@ -457,7 +457,7 @@ def summaries(
 ) -> dict[str, dict[str, Any]]:
     """What each run comes to, by its name: only what it has any of. `messages` are the types that count as control.
 
-    `tell` is called with a word for what is computed, when that begins.
+    `tell` is called with the name of what is computed, when that begins.
     """
     tell("reading")
     runs: dict[str, dict[str, Any]] = {}

@@ -5,7 +5,7 @@ and a file `_godwit.json`, which Spark does not read: the name of the schema, it
 each attribute. `docs/reference/tables.md` explains each column; a test fails when it does not.
 
 *Rules.*
-1. A table says what it is. One of another kind, of a newer version, or without `_godwit.json` is refused with a word.
+1. A table says what it is. One of another kind, of a newer version, or without `_godwit.json` is refused with an error.
 2. A column is never given another meaning without a new version.
 """
 

@@ -18,12 +18,12 @@ loses nothing and doubles nothing.
 | `rest` | a column for the JSON of attributes that have no column, or hold what does not fit theirs |
 | `rows_per_batch` | of a micro-batch, at most |
 | `keep_bytes`, `keep_days` | with `broker`: how much of the log is kept, as `godwit sub --log` has it; else all |
-| `skip_removed` | `true`: go on with what is there when some was taken away unread, with a word in Spark's log |
+| `skip_removed` | `true`: go on with what is there when some was taken away unread, with a warning in Spark's log |
 | `trace` | instead of all that: the folder of a simulation's trace, as a table `trace` |
 
 *Rules.*
 1. Nothing is left out in silence. A log whose segments are gone before they were read, or a capture that ends, ends the
-   stream with a word. With `skip_removed` the word is a warning.
+   stream with an error; with `skip_removed` it is a warning.
 2. Who fills the log ends with the reader, however that ends: it holds the other end of its standard input.
 3. No filters are pushed (`spark_session.py`, rule 4).
 

@@ -78,7 +78,7 @@ _REPORT = pa.schema(
 class TableEvents:
     """A table of events as a stream: all that is in it, then the files that are added to it.
 
-    A table whose attributes change while a stream reads it ends the stream with a word: a new attribute needs another
+    A table whose attributes change while a stream reads it ends the stream with an error: a new attribute needs another
     start, and where a column became wider, its files were written again and would come a second time.
     """
 

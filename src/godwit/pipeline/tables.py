@@ -9,7 +9,7 @@ comes next. A writer that is killed before leaves only a folder `_writing`, whic
 *Rules.*
 1. A change is there wholly or not at all, also when its writer is killed, interrupted or out of disk at any moment, or
    the machine out of power.
-2. There is one writer at a time; a second one is refused with a word. Who reads needs no lock.
+2. There is one writer at a time; a second one is refused with an error. Reading needs no lock.
 3. A folder that is no table of ours is never written into nor removed, nor is what others put below a table. A table
    that does not come to be leaves no folder behind that was not there.
 4. No file is given a name twice in the life of a table, so that a change that is made again does no harm.

@@ -11,7 +11,7 @@ closed.
 3. The machine of a journal is made as it was made when the journal began (`MachineSettings`): what is replayed gives
    the same state only so. More neighbours, other bounds, and other settings for publishers that move are an input like
    any other (`PublisherReconfigured`); other changes of what the machine is made of are refused.
-4. A listener that nobody has asked for, and that cannot be had, is left out with a word; one that was asked for is a
+4. A listener that nobody has asked for, and that cannot be had, is left out with a warning; one that was asked for is a
    fault.
 """
 

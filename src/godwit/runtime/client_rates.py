@@ -8,8 +8,8 @@ of its own.
 1. HTTP has a connection for each request: all requests of a user count as those of one client.
 2. All connections of a user take from the same buckets. Each of them may take one piece more than there is, and then
    waits until the buckets are no longer in debt.
-3. The buckets of a user stay until its last connection has gone and they are full again: who comes back before that
-   finds them as it left them.
+3. The buckets of a user stay until its last connection has gone and they are full again: a user that reconnects
+   before that finds them as it left them.
 4. At most `RESTING_MAX` buckets without a connection are kept; those that rest longest go first. Each connection that
    goes looks at two of them, so none stays for long while others come and go.
 """

@@ -20,6 +20,7 @@ from typing import Any
 from zlib import crc32
 
 from godwit.broker.broker_state import BrokerState
+from godwit.broker.effects import Arrived, Heard
 from godwit.codec.snapshots import MACHINE, unpack_parts
 from godwit.errors import JournalError
 from godwit.event_log import EventLog
@@ -27,9 +28,8 @@ from godwit.filters.events import Event
 from godwit.runtime.journal import FILE, about, check_format
 from godwit.runtime.journal_checks import BatchDamage, verified
 from godwit.runtime.journal_copies import copied
-from godwit.runtime.journal_entries import ENTRIES
+from godwit.runtime.journal_entries import inputs_of
 from godwit.runtime.journal_marks import first_chain
-from godwit.runtime.wire import NATIVE
 
 __all__ = ["events_in", "log_of"]
 
@@ -68,9 +68,9 @@ def events_in(journal: Path) -> Iterator[Event]:
                     raise JournalError(f"{file}: snapshot {start} is not as it was written")
                 yield from _waiting(snapshot)
             for _, _, data, _ in verified(disk, start, chain):
-                for entry in ENTRIES.decode(data):
-                    if entry.kind in ("heard", "arrived"):
-                        yield from _within(NATIVE.decode(entry.data))
+                for input, _ in inputs_of(data):
+                    if isinstance(input, Heard | Arrived):
+                        yield from _within(input.message if isinstance(input, Heard) else input.frame)
     except (sqlite3.Error, BatchDamage) as error:
         raise JournalError(f"{file}: {error}") from None
 

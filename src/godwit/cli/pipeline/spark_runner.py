@@ -156,7 +156,7 @@ def _waiting(word: str) -> Iterator[None]:
 
 @contextmanager
 def _bar(spark: "SparkSession", what: str) -> Iterator[None]:
-    """A bar of the tasks that Spark says are done, with a word of `tell`, while there is a terminal to show it."""
+    """A bar of the tasks that Spark says are done, with what `tell` has said, while there is a terminal to show it."""
     if not sys.stderr.isatty():
         yield
         return

@@ -54,9 +54,7 @@ def _parser() -> Lark:
 
 def _at(fault: Fault, text: str) -> FilterSyntaxError:
     """The fault as an error, with its line and column counted."""
-    line = text.count("\n", 0, fault.offset) + 1
-    column = fault.offset - text.rfind("\n", 0, fault.offset)
-    return FilterSyntaxError(fault.message, line, column, text, fault.expected)
+    return FilterSyntaxError.at(fault.offset, fault.message, text, fault.expected)
 
 
 def _unexpected(error: UnexpectedToken, text: str) -> Fault:

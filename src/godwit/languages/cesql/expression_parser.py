@@ -112,14 +112,8 @@ def parse_expression(text: str, naming: Naming = any_function) -> Expression:
         text.encode()
     except UnicodeEncodeError as error:
         message = "half a character (a lone surrogate)"
-        line, column = _place(text, error.start)
-        raise FilterSyntaxError(message, line, column, text) from None
+        raise FilterSyntaxError.at(error.start, message, text) from None
     return _Parser(text, naming).whole()
-
-
-def _place(text: str, offset: int) -> tuple[int, int]:
-    """Line and column."""
-    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 class _Parser:
@@ -181,8 +175,7 @@ class _Parser:
         self._fail(f"{shown} has no place here", word.start, expected)
 
     def _fail(self, message: str, offset: int, expected: tuple[str, ...] = ()) -> NoReturn:
-        line, column = _place(self._text, offset)
-        raise FilterSyntaxError(message, line, column, self._text, expected)
+        raise FilterSyntaxError.at(offset, message, self._text, expected)
 
     # ------------------------------------------------------------ how deep it is (rule 1)
 

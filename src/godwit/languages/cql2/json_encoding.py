@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from godwit.errors import BadValue, FilterTooBig
+from godwit.errors import BadValue, FilterSyntaxError, FilterTooBig
 from godwit.filters.geometries import Geometry, geojson_of, geometry_from_geojson, outline
 from godwit.filters.values import checked_value
 from godwit.languages.cql2.expressions import (
@@ -53,7 +53,7 @@ from godwit.languages.cql2.expressions import (
 from godwit.languages.cql2.geometry_literals import checked_bbox
 from godwit.languages.cql2.instants import instant_of, written
 from godwit.languages.cql2.text_folding import pattern_set
-from godwit.languages.cql2.words import Fault, check_size, located
+from godwit.languages.cql2.words import check_size
 
 __all__ = ["parse_json", "to_json", "to_json_text"]
 
@@ -89,17 +89,19 @@ def parse_json(text: str, functions: Collection[str] | None = None) -> Expressio
     try:
         document = json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise located(Fault(f"no JSON: {error.msg}", error.pos), text) from None
+        raise FilterSyntaxError.at(error.pos, f"no JSON: {error.msg}", text) from None
     except RecursionError:
-        raise located(Fault(f"nested deeper than {NESTING_MAX} levels, which are the most allowed", 0), text) from None
+        raise FilterSyntaxError.at(
+            0, f"nested deeper than {NESTING_MAX} levels, which are the most allowed", text
+        ) from None
     except ValueError as error:
-        raise located(Fault(f"no JSON: {error}", 0), text) from None
+        raise FilterSyntaxError.at(0, f"no JSON: {error}", text) from None
     try:
         return _Reader(functions).fitting(document, LOGICAL, ())
     except _Wrong as wrong:
         where = "".join(f"/{step}" for step in wrong.path)
         message = f"{wrong.message} (at {where})" if where else wrong.message
-        raise located(Fault(message, _offset(text, wrong.path), wrong.expected), text) from None
+        raise FilterSyntaxError.at(_offset(text, wrong.path), message, text, wrong.expected) from None
 
 
 def _no_constant(name: str) -> Any:

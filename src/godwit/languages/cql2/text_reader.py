@@ -10,8 +10,9 @@ parentheses. Here it is an array, unless an operator follows.
 
 from collections.abc import Callable, Collection
 
-from godwit.errors import BadValue, FilterTooBig
+from godwit.errors import BadValue, FilterSyntaxError, FilterTooBig
 from godwit.filters.geometries import COLLECTION, LEVELS, Geometry, checked_geometry
+from godwit.filters.language.scanning import Fault
 from godwit.filters.values import checked_value
 from godwit.languages.cql2.expressions import (
     ANYTHING,
@@ -50,7 +51,7 @@ from godwit.languages.cql2.expressions import (
 from godwit.languages.cql2.geometry_literals import checked_bbox
 from godwit.languages.cql2.instants import instant_of
 from godwit.languages.cql2.text_folding import pattern_set
-from godwit.languages.cql2.words import Fault, Word, check_size, located, words_of
+from godwit.languages.cql2.words import Word, check_size, words_of
 
 __all__ = ["parse_text"]
 
@@ -77,7 +78,7 @@ def parse_text(text: str, functions: Collection[str] | None = None) -> Expressio
     try:
         return _Reader(words_of(text), functions).whole()
     except Fault as fault:
-        raise located(fault, text) from None
+        raise FilterSyntaxError.at(fault.offset, fault.message, text, fault.expected) from None
 
 
 class _Reader:

@@ -6,9 +6,10 @@ backslash is itself. A name in double quotes may hold any character; a double qu
 import re
 from typing import NamedTuple
 
-from godwit.errors import FilterSyntaxError, FilterTooBig
+from godwit.errors import FilterTooBig
+from godwit.filters.language.scanning import Fault
 
-__all__ = ["IDENTIFIER", "RESERVED", "TEXT_BYTES_MAX", "Fault", "Word", "check_size", "located", "words_of"]
+__all__ = ["IDENTIFIER", "RESERVED", "TEXT_BYTES_MAX", "Word", "check_size", "words_of"]
 
 TEXT_BYTES_MAX = 131_072
 """Of a query in either encoding: reading takes about a microsecond for each."""
@@ -45,16 +46,6 @@ _INSTEAD = {
 }
 
 
-class Fault(Exception):
-    """The text is wrong at an offset."""
-
-    def __init__(self, message: str, offset: int, expected: tuple[str, ...] = ()) -> None:
-        super().__init__(message, offset, expected)
-        self.message = message
-        self.offset = offset
-        self.expected = expected
-
-
 class Word(NamedTuple):
     """A piece of the text: NAME, NUMBER, STRING, QUOTED, END, or for a sign or reserved word itself."""
 
@@ -88,10 +79,3 @@ def words_of(text: str) -> list[Word]:
         raise Fault(_INSTEAD.get(text[end], f"the character {text[end]!a} has no meaning here"), end)
     words.append(Word("END", "", len(text.rstrip())))
     return words
-
-
-def located(fault: Fault, text: str) -> FilterSyntaxError:
-    """The fault as an error, with its line and column counted."""
-    line = text.count("\n", 0, fault.offset) + 1
-    column = fault.offset - text.rfind("\n", 0, fault.offset)
-    return FilterSyntaxError(fault.message, line, column, text, fault.expected)

@@ -3,7 +3,7 @@
 *Rules.*
 1. An expression is compiled once. It is asked of the document node: `alert/info` and `/alert/info` are the same.
 2. What it gives is taken as a truth value, as XPath's `boolean()` does.
-3. lxml cannot be stopped within an expression. So the steps of a test are reckoned before it, from the size of the
+3. lxml cannot be stopped within an expression. So the steps of a test are estimated before it, from the size of the
    document and the expression's degree (`parsing.py`), and a test that would take more than it may is not begun.
 4. Regular expressions, which lxml offers, are off: their time is not bounded.
 """

@@ -18,6 +18,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from godwit.errors import FilterSyntaxError, FilterTooBig
+from godwit.filters.language.scanning import Fault
 from godwit.languages.xml_values import number_of
 from godwit.languages.xql.tree import (
     And,
@@ -94,12 +95,6 @@ class Understood:
     degree: int
 
 
-class _Fault(Exception):
-    def __init__(self, message: str, at: int, expected: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.message, self.at, self.expected = message, at, expected
-
-
 def understood(text: str, operators: Collection[str] = ()) -> Understood:
     """Read a query: `declare namespace p = "uri";` as often as needed, then an expression."""
     if len(text) > TEXT_LENGTH_MAX:
@@ -112,10 +107,8 @@ def understood(text: str, operators: Collection[str] = ()) -> Understood:
     try:
         reader = _Reader(text, start, prefixes, operators)
         said = reader.whole()
-    except _Fault as fault:
-        line = text.count("\n", 0, fault.at) + 1
-        column = fault.at - text.rfind("\n", 0, fault.at)
-        raise FilterSyntaxError(fault.message, line, column, text, fault.expected) from None
+    except Fault as fault:
+        raise FilterSyntaxError.at(fault.offset, fault.message, text, fault.expected) from None
     return Understood(
         _from_document(text, start, reader.relative),
         prefixes,
@@ -170,7 +163,7 @@ class _Reader:
                 start = len(self.text) - len(self.text[offset:].lstrip(" \t\r\n"))
                 quoted = self.text[start] in "'\""
                 character = f"the character {self.text[start]!a} has no meaning here"
-                raise _Fault("the text that begins here has no end" if quoted else character, start)
+                raise Fault("the text that begins here has no end" if quoted else character, start)
             kind = str(found.lastgroup)
             self.kinds.append(kind)
             self.tokens.append(found[kind])
@@ -197,12 +190,12 @@ class _Reader:
         if self.sign(sign) is None:
             raise self.unexpected(f"'{sign}'")
 
-    def unexpected(self, *expected: str) -> _Fault:
+    def unexpected(self, *expected: str) -> Fault:
         if self.kinds[self.at] == "end":
             message = "the expression ends too early" if self.at else "the expression is empty"
         else:
             message = f"{self.tokens[self.at][:40]} has no place here"
-        return _Fault(message, self.starts[self.at], expected)
+        return Fault(message, self.starts[self.at], expected)
 
     # ------------------------------------------------------------ expressions
 
@@ -288,7 +281,7 @@ class _Reader:
             assert number is not None
             return _Part(Literal(number), "number")
         if token == "$" and kind == "sign":
-            raise _Fault("variables have no value here", self.starts[self.at])
+            raise Fault("variables have no value here", self.starts[self.at])
         is_call = kind == "name" and following == "(" and token not in NODE_TYPES
         if is_call or (kind == "sign" and token == "("):
             return self.from_primary()
@@ -345,7 +338,7 @@ class _Reader:
         elif self.kinds[self.at] == "name" and self.tokens[self.at + 1] == "::":
             axis = self.tokens[self.at]
             if axis not in NEAR_AXES | FAR_AXES:
-                raise _Fault(f"there is no axis {axis}", self.starts[self.at], tuple(sorted(NEAR_AXES | FAR_AXES)))
+                raise Fault(f"there is no axis {axis}", self.starts[self.at], tuple(sorted(NEAR_AXES | FAR_AXES)))
             self.at += 2
         test = self.node_test(axis)
         picks, degree = self.predicates()
@@ -384,7 +377,7 @@ class _Reader:
             self.at += 1
             if prefix not in self.prefixes:
                 known = tuple(sorted(self.prefixes)) or (f'declare namespace {prefix} = "…"; in front',)
-                raise _Fault(f"the prefix {prefix} is not bound to a namespace", start, known)
+                raise Fault(f"the prefix {prefix} is not bound to a namespace", start, known)
             if self.sign("*"):
                 return Attribute("*", "*") if axis == "attribute" else Element("*", "*")
             if self.kinds[self.at] != "name":
@@ -414,7 +407,7 @@ class _Reader:
         name, start = self.tokens[self.at], self.starts[self.at]
         if name not in FUNCTIONS and name not in self.operators:
             known = ", ".join(sorted(self.operators)) or "none"
-            raise _Fault(
+            raise Fault(
                 f"there is no function {name}(): operators that users defined are {known}",
                 start,
                 tuple(sorted(FUNCTIONS)),

@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection
 
 from godwit.errors import FilterSyntaxError, FilterTooBig
+from godwit.filters.language.scanning import Fault
 from godwit.languages.xml_values import number_of
 from godwit.languages.xql.tree import (
     And,
@@ -55,22 +56,14 @@ OPERATORS = WORDS - {"not", "any", "all"}  # words that stand between operands
 BEGINS_OPERAND = frozenset([".", "@", "*", "("])
 
 
-class _Fault(Exception):
-    def __init__(self, message: str, at: int, expected: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.message, self.at, self.expected = message, at, expected
-
-
 def parsed_query(text: str, operators: Collection[str] = ()) -> Expression:
     """The tree of a query. `operators` are the names that users defined."""
     if len(text) > TEXT_LENGTH_MAX:
         raise FilterTooBig(f"an XQL query of {len(text):,} characters: at most {TEXT_LENGTH_MAX:,} are allowed")
     try:
         return _Parser(text, operators).query()
-    except _Fault as fault:
-        line = text.count("\n", 0, fault.at) + 1
-        column = fault.at - text.rfind("\n", 0, fault.at)
-        raise FilterSyntaxError(fault.message, line, column, text, fault.expected) from None
+    except Fault as fault:
+        raise FilterSyntaxError.at(fault.offset, fault.message, text, fault.expected) from None
 
 
 class _Parser:
@@ -93,7 +86,7 @@ class _Parser:
             if found is None:
                 start = len(text) - len(text[offset:].lstrip(" \t\r\n"))
                 quoted = text[start] in "'\""
-                raise _Fault(
+                raise Fault(
                     "the text that begins here has no end"
                     if quoted
                     else f"the character {text[start]!a} has no meaning here",
@@ -142,13 +135,13 @@ class _Parser:
         if self.sign(sign) is None:
             raise self.unexpected(f"'{sign}'")
 
-    def unexpected(self, *expected: str) -> _Fault:
+    def unexpected(self, *expected: str) -> Fault:
         kind, token, start = self.kinds[self.at], self.tokens[self.at], self.starts[self.at]
         if kind == "end":
             message = "the query ends too early" if self.at else "the query is empty"
         else:
             message = f"{token[:40]} has no place here"
-        return _Fault(message, start, expected)
+        return Fault(message, start, expected)
 
     def count(self) -> None:
         self.parts += 1
@@ -235,9 +228,9 @@ class _Parser:
             )
         return None
 
-    def unknown(self, message: str, known: list[str]) -> _Fault:
+    def unknown(self, message: str, known: list[str]) -> Fault:
         defined = sorted(self.operators)
-        return _Fault(
+        return Fault(
             f"{message}: operators that users defined are {', '.join(defined) or 'none'}",
             self.starts[self.at],
             tuple(known),
@@ -265,7 +258,7 @@ class _Parser:
         while (sign := self.sign("/", "//")) is not None:
             if _is_attribute(steps[-1].term):
                 self.at -= 1
-                raise _Fault("an attribute holds no elements", self.starts[self.at], ("an operator", "the end"))
+                raise Fault("an attribute holds no elements", self.starts[self.at], ("an operator", "the end"))
             steps.append(Step(self.bang(), sign == "//"))
         if opening is None:
             first = steps[0].term
@@ -320,7 +313,7 @@ class _Parser:
             if self.word("to"):
                 last = self.whole_number()
                 if first > last and (first < 0) == (last < 0):
-                    raise _Fault(
+                    raise Fault(
                         f"a range from {first} to {last} is empty", self.starts[self.at - 1], (f"{first} or more",)
                     )
             ranges.append((first, last))
@@ -409,7 +402,7 @@ def _check_arguments(name: str, arguments: list[Expression], at: int) -> None:
     least, most = ARGUMENTS.get(name, (0, 8))
     if not least <= len(arguments) <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
-        raise _Fault(f"{name}() has {len(arguments)} arguments: {wanted} are allowed", at)
+        raise Fault(f"{name}() has {len(arguments)} arguments: {wanted} are allowed", at)
 
 
 def _is_attribute(said: Expression) -> bool:
