@@ -47,7 +47,12 @@ class Registry(Generic[Part]):
     def part(self, name: str) -> Part:
         """The part of that name; an installed one is loaded. (rule 2)"""
         if name not in self.registered and name in self._modules:
-            import_module(self._modules[name])
+            try:
+                import_module(self._modules[name])
+            except ModuleNotFoundError as error:
+                raise ConfigurationError(
+                    f"the {self.what} {name!r} needs {error.name}, which is not installed"
+                ) from None
         if name not in self.registered:
             found = [each for each in self._installed() if each.name == name]
             if not found:

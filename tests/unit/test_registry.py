@@ -23,6 +23,17 @@ def test_a_module_is_loaded_when_a_name_that_it_registers_is_asked_for(
     monkeypatch.delitem(sys.modules, "some_things")
 
 
+def test_a_part_whose_library_is_missing_says_which(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    registry: Registry[str] = Registry("thing", "godwit.things")
+    (tmp_path / "needy_things.py").write_text("import a_library_that_nobody_has\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry.expect("needy_things", "a")
+    with pytest.raises(
+        ConfigurationError, match="the thing 'a' needs a_library_that_nobody_has, which is not installed"
+    ):
+        registry.part("a")
+
+
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     registry: Registry[str] = Registry("thing", "godwit.things")
     registry.register("b", "part")

@@ -1,11 +1,11 @@
-"""Dials neighbours, and again when that fails or ends: the more often in vain, the more rarely.
+"""Dials neighbours, and dials again when an attempt fails or a link ends, with pauses that grow.
 
 *Rules.*
-1. Each attempt in vain doubles the wait before the next one, from `first_s` up to `max_s`.
-2. The wait is `first_s` again after a link that was accepted, and only then: a connection that the neighbour took and
-   closed because it refuses us was in vain, too.
-3. Of each neighbour there is one attempt at a time. One that has ended before `connect` returns is followed by another,
-   too.
+1. Each failed attempt doubles the wait before the next one, from `first_s` up to `max_s`.
+2. The wait is `first_s` again after a link that was accepted, and only then: a neighbour that takes the connection and
+   then refuses the link is a failed attempt, too.
+3. There is one attempt at a time for each neighbour. If a connection ends before `connect` returns, another attempt
+   follows.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Dialler:
             self.dial(peer, self._due.pop(peer))
 
     def redial(self, peer: str, *, was_accepted: bool) -> None:
-        """Dial again: an attempt was in vain, or a link has ended. (rules 1, 2)"""
+        """Dial again: an attempt has failed, or a link has ended. (rules 1, 2)"""
         if was_accepted:
             self._waits.pop(peer, None)
         wait_s = self._waits.get(peer, self._first_s)

@@ -42,7 +42,7 @@ class Requests:
         self._on_published, self._on_unpublished = on_published, on_unpublished
 
     def end(self) -> int:
-        """No answer matters any more. How many there were."""
+        """Ignore all answers from now on. Returns the number of the last accepted request."""
         self._waiting.clear()
         self._on_published, self._on_unpublished = lambda numbers: None, lambda number, reason, is_denied: None
         return self.accepted

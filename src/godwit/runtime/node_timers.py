@@ -25,9 +25,6 @@ class NodeTimers:
         self._next: Timer | None = None
         self._next_at = 0.0
 
-    def __len__(self) -> int:
-        return len(self._due)
-
     def times(self) -> dict[TimerKey, float]:
         """When each is due."""
         return self._due.ranks()
@@ -51,7 +48,7 @@ class NodeTimers:
             self._due.put(key, at)
 
     def run(self) -> None:
-        """Be called when the first of them is due."""
+        """Ask the clock for a call when the first of them is due."""
         first = self._due.lowest()
         if first is None or (self._next is not None and self._next_at <= first[0]):
             return
@@ -60,7 +57,7 @@ class NodeTimers:
         self._next = self._clock.call_later(max(0.0, self._next_at - self._clock.time()), self._on_time)
 
     def stop(self) -> None:
-        """Be called no more."""
+        """Ask for no call any more."""
         if self._next is not None:
             self._next.cancel()
             self._next = None

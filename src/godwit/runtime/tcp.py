@@ -21,7 +21,7 @@ its own. After that, frames of a link or messages of a client follow, and become
    socket. Whoever must go later (`Principal.end`: its token is over, its user is gone) is told why, and closed.
 7. A client that sends too much, or whose user does, is not read for a while (`client_rates.py`).
 8. What a peer sends of a message that is not complete is bounded in bytes and time (`memory_account.py`).
-9. Of what a peer has sent a bounded number of frames is decoded at once, the next when most of these are handled.
+9. A bounded number of a peer's frames is decoded at a time, and the next ones when most of these are handled.
 10. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
 """
 
