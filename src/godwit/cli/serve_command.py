@@ -21,6 +21,7 @@ STATUS_NO = 1
 STATUS_INTERRUPTED = 130
 SET = "--set"
 OWN_FILES = 200  # that a broker has open besides connections, at most
+SWITCH_S = 0.000_5  # after which a busy loop lets the journal's thread run: deliveries wait for that
 
 File = Annotated[str | None, typer.Argument(metavar="FILE", help="Configuration file in TOML.")]
 Changes = Annotated[
@@ -156,6 +157,7 @@ def _run(configuration: "Configuration", *, accept_loss: bool) -> None:
     _have_streams()
     _have_room(configuration)
     tune_garbage_collector()
+    sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
         runner.run(_serve(configuration, accept_loss=accept_loss))
 

@@ -12,7 +12,8 @@ side that routing allows.
 
 The parts of an OR are not tried one by one: a part can be implied only if the conjunction speaks of the attribute of
 one of its literals, and names a value of it if it is a list. `_Implication` finds them by that, and keeps what it has
-worked out about the ORs of f while the conjunctions of g are held against it.
+worked out about the ORs of f while the conjunctions of g are held against it. What takes longest with large filters is
+to take them apart: a broker holds a new one against many others, so the forms and indexes of the last few are kept.
 
 *Rules.*
 1. `covers` answers yes only when it is so; `intersects` answers no only when it is so.
@@ -26,7 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from godwit.filters.effort import Effort
+from godwit.filters.effort import Derived, Effort
 from godwit.filters.filters import FALSE, TRUE, And, Filter, Literal, Missing, Only, Or, Some
 from godwit.filters.relations import JOINED_PAIRWISE_MAX, is_disjoint, is_subset, unions
 from godwit.filters.sets import Everything, Nothing, OneOf, Places, ValueSet
@@ -38,6 +39,8 @@ SAME_ATTRIBUTE_MAX = 64
 ACCESS_VALUES_MAX = 64
 EFFORT_PER_CONJUNCTION = 4
 PAIRS_PER_STEP = 8  # of literals on different attributes
+LARGE = 32  # literals: what is derived from so many is remembered
+REMEMBERED_MAX = 64  # filters
 
 Conjunction = tuple[Literal, ...]
 
@@ -210,7 +213,7 @@ class _Implication:
         """Whether the conjunction implies one part of an OR, or several parts on one attribute together."""
         index = self._indexes.get(id(choice))
         if index is None:
-            index = self._indexes[id(choice)] = index_of_coverers(choice.parts, self._effort)
+            index = self._indexes[id(choice)] = _index_of(choice, self._effort)
         if any(self.holds(given, part) for part in _candidates(given, index)):
             return True
         return any(
@@ -264,6 +267,15 @@ def index_of_coverers(alternatives: Sequence[Filter], effort: Effort) -> "dict[_
             index.setdefault(key, []).append(alternative)
     effort.left -= len(alternatives) // 2
     return index
+
+
+def _index_of(choice: Or, effort: Effort) -> "dict[_Key | None, list[Any]]":
+    return _indexes.of(choice, effort) if choice.size >= LARGE else index_of_coverers(choice.parts, effort)
+
+
+_indexes: "Derived[Or, dict[_Key | None, list[Any]]]" = Derived(
+    lambda choice, effort: index_of_coverers(choice.parts, effort), REMEMBERED_MAX
+)
 
 
 def access_keys(alternative: Filter) -> list[_Key | None]:
@@ -332,7 +344,11 @@ def _conjunctions(filter: Filter, effort: Effort) -> Iterator[Conjunction]:
     for part in filter.parts if isinstance(filter, Or) else (filter,):
         if effort.is_over:
             return
-        yield from normal_form(part, effort=effort).conjunctions
+        form = _forms.of(part, effort) if part.size >= LARGE else normal_form(part, effort=effort)
+        yield from form.conjunctions
+
+
+_forms: Derived[Filter, NormalForm] = Derived(lambda filter, effort: normal_form(filter, effort=effort), REMEMBERED_MAX)
 
 
 def is_never(filter: Filter, effort: Effort | None = None) -> bool:

@@ -51,6 +51,7 @@ from godwit.filters.filters import (
     all_of,
     any_of,
     attributes_of,
+    literals,
     only,
     some,
 )
@@ -211,6 +212,8 @@ def sender_part(filter: Filter) -> Filter:
 
 def without_sender(filter: Filter) -> Filter:
     """What a filter asks of all but the publisher's context: it matches more where it asks about that."""
+    if not any(literal.attribute.startswith(SENDER) for literal in literals(filter)):  # most do not
+        return filter
     return _projected(filter, of_the_sender=False)
 
 

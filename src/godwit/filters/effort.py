@@ -15,7 +15,7 @@ up the answer is the safe one: `covers` says no, `intersects` yes, a merge is no
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["EFFORT_MAX", "REMEMBERED_EFFORT_MAX", "Answers", "Effort"]
+__all__ = ["EFFORT_MAX", "REMEMBERED_EFFORT_MAX", "Answers", "Derived", "Effort"]
 
 EFFORT_MAX = 100_000
 """The steps of one question, where nobody says another number: brokers give strangers less."""
@@ -78,3 +78,36 @@ class Answers(Generic[Answer]):
                 self._weight += weight
         effort.left -= known[1] + 1
         return known[0]
+
+
+Subject = TypeVar("Subject")
+Made = TypeVar("Made")
+
+
+class Derived(Generic[Subject, Made]):
+    """What was derived from single filters, remembered with its steps, the latest `count_max` of them. (rule 2)
+
+    A filter of a thousand literals is held against many others, and taken apart in the same way each time.
+    """
+
+    def __init__(self, derive: Callable[[Subject, Effort], Made], count_max: int) -> None:
+        self._derive = derive
+        self._count_max = count_max
+        self._known: dict[int, tuple[Subject, Made, int]] = {}  # by identity: equal filters may differ in their order
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, subject: Subject, effort: Effort) -> Made:
+        """What is derived from a filter; `effort` pays for it each time."""
+        known = self._known.get(id(subject))
+        if known is not None and known[2] <= effort.left:
+            effort.left -= known[2]
+            return known[1]
+        before = effort.left
+        made = self._derive(subject, effort)
+        if not effort.is_over:  # else it is what so few steps allow
+            while len(self._known) >= self._count_max:
+                del self._known[next(iter(self._known))]
+            self._known[id(subject)] = (subject, made, before - effort.left)
+        return made

@@ -94,9 +94,12 @@ class Constants:
             self.keys = [
                 int(key) if key.is_integer() else key for key in self.keys
             ]  # floats no longer tell all constants apart
-        if len(keys) <= FEW and self.labels:
-            for key in keys:
-                self._insert_one(key)
+        if len(keys) <= FEW:
+            if not self.labels:
+                self._begin(sorted(set(keys)))
+            else:
+                for key in keys:
+                    self._insert_one(key)
             return
         known = self.keys
         if isinstance(known, array):
@@ -111,6 +114,13 @@ class Constants:
             places = np.array([bisect_left(known, key) for key in new], dtype=np.int64)
         if len(new) > 0:  # an array has no truth
             self._insert(new, places)
+
+    def _begin(self, new: list[Any]) -> None:
+        """The short way for the first few constants: evenly over the whole stretch."""
+        step = (self.high - self.low) // (len(new) + 1)
+        self.keys.extend(new)
+        self.labels.extend(self.low + number * step for number in range(1, len(new) + 1))
+        self.look_up_by_equality(self.equal is not None)
 
     def _insert_one(self, key: Any) -> None:
         """The short way for one constant among others: into the middle of its gap."""

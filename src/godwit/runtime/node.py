@@ -70,7 +70,7 @@ __all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port", "client_line"]
 
 SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
-TURN_S = 0.02  # after which a turn ends, though more may wait
+TURN_S = 0.008  # after which a turn ends, though more may wait: whoever comes now waits for three or four of them
 LINE_S = 0.002  # after which it is the next line's turn
 
 

@@ -8,7 +8,7 @@ import pytest
 from godwit.filters import algebra, alternatives, merging, parse
 from godwit.filters.algebra import covers, intersects, is_never, normal_form
 from godwit.filters.alternatives import joined
-from godwit.filters.effort import EFFORT_MAX, Answers, Effort
+from godwit.filters.effort import EFFORT_MAX, Answers, Derived, Effort
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.merging import merge_all, merged, simplify, weaken
 
@@ -147,3 +147,63 @@ def test_answers_are_remembered_up_to_a_weight() -> None:
     before = len(answers)
     answers.ask(heavy, heavy, Effort())
     assert len(answers) <= before
+
+
+class TestDerived:
+    @staticmethod
+    def counted() -> tuple[Derived[Filter, int], list[Filter]]:
+        """Something that takes ten steps to derive, and what it was derived from."""
+        asked: list[Filter] = []
+
+        def derive(filter: Filter, effort: Effort) -> int:
+            asked.append(filter)
+            effort.spend(10)
+            return filter.size
+
+        return Derived(derive, 2), asked
+
+    def test_what_is_remembered_is_paid_for_each_time_and_made_once(self) -> None:
+        derived, asked = self.counted()
+        filter, effort = parse("a = 1 OR b = 2"), Effort(100)
+        assert [derived.of(filter, effort) for _ in range(3)] == [2, 2, 2]
+        assert (effort.spent, asked) == (30, [filter])
+
+    def test_what_too_few_steps_allow_is_not_remembered(self) -> None:
+        derived, asked = self.counted()
+        filter = parse("a = 1 OR b = 2")
+        derived.of(filter, Effort(5))
+        assert len(derived) == 0
+        derived.of(filter, Effort(100))
+        derived.of(filter, Effort(5))  # the answer of so few steps is another one
+        assert len(asked) == 3
+
+    def test_equal_filters_in_another_order_are_others(self) -> None:
+        derived, asked = self.counted()
+        derived.of(parse("a = 1 OR b = 2"), Effort())
+        derived.of(parse("b = 2 OR a = 1"), Effort())
+        assert len(asked) == 2
+
+    def test_the_oldest_are_forgotten(self) -> None:
+        derived, asked = self.counted()
+        filters = [parse(f"a = {n} OR b = 2") for n in range(3)]
+        for filter in (*filters, filters[0]):
+            derived.of(filter, Effort())
+        assert (len(derived), len(asked)) == (2, 4)
+
+
+def test_a_large_filter_is_taken_apart_once_however_many_it_is_held_against(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = parse("k = 1 AND (" + " OR ".join(f"(a{i} > {i} AND b{i} < {i})" for i in range(100)) + ")")
+    others = [parse(f"k = 1 AND (c = {n} OR d = {n})") for n in range(20)]
+    count = [0]
+    product = algebra._product
+
+    def counted(*arguments: Any) -> Any:
+        count[0] += 1
+        return product(*arguments)
+
+    monkeypatch.setattr(algebra, "_product", counted)
+    covers(others[0], large)
+    once = count[0]
+    for other in others[1:]:
+        covers(other, large)
+    assert count[0] == once
