@@ -60,6 +60,21 @@ class Credentials(msgspec.Struct, frozen=True):
 class Principal:
     """Who has come in, and what it may do: everything, unless grants say otherwise."""
 
+    __slots__ = (
+        "__weakref__",
+        "_has_all",
+        "asserted",
+        "clients",
+        "ended_because",
+        "grants",
+        "is_admin",
+        "on_change",
+        "on_end",
+        "rights",
+        "until",
+        "user",
+    )
+
     def __init__(
         self,
         user: str = "",
@@ -79,8 +94,8 @@ class Principal:
         self.until = until  # the time at which it must have gone; None: it may stay
         self.rights = rights  # for the machine; None: this broker knows no users
         self.ended_because = ""  # "": it has not ended
-        self.on_end: list[Callable[[str], None]] = []  # told the reason, when it ends
-        self.on_change: list[Callable[[], None]] = []  # told when its rights are others
+        self.on_end: tuple[Callable[[str], None], ...] = ()  # told the reason, when it ends
+        self.on_change: tuple[Callable[[], None], ...] = ()  # told when its rights are others
         self._has_all = grants.is_everything
 
     def copy(self) -> "Principal":
@@ -104,7 +119,7 @@ class Principal:
             other.rights,
         )
         self._has_all = self.grants.is_everything
-        for changed in list(self.on_change):
+        for changed in self.on_change:
             changed()
 
     def end(self, reason: str, *, keeps_rights: bool = False) -> None:
@@ -114,7 +129,7 @@ class Principal:
         self.ended_because = reason
         if not keeps_rights:
             self.grants, self.is_admin, self._has_all = NOTHING_GRANTED, False, False
-        for ended in list(self.on_end):
+        for ended in self.on_end:
             ended(reason)
 
     def __repr__(self) -> str:

@@ -468,8 +468,8 @@ class HttpServer:
         last = _limit(request, "last", 0)
         stream = TraceStream(self.activity, self.server.name, listener, last, self.drop)
         self.keep(stream, principal)
-        principal.on_end.append(lambda reason: stream.end())
-        principal.on_change.append(lambda: None if principal.is_admin else stream.end())
+        principal.on_end += (lambda reason: stream.end(),)
+        principal.on_change += (lambda: None if principal.is_admin else stream.end(),)
         return stream.response
 
     # ------------------------------------------------------------ sockets

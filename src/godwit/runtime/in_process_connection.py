@@ -55,7 +55,7 @@ class InProcessConnection:
         if principal.until is not None:
             wait_s = max(0.0, principal.until - time())
             self._end = asyncio.get_running_loop().call_later(wait_s, principal.end, "your token is over")
-        principal.on_end.append(self._over)
+        principal.on_end += (self._over,)
         if principal.ended_because:
             asyncio.get_running_loop().call_soon(self._over, principal.ended_because)
 
@@ -119,8 +119,7 @@ class InProcessConnection:
 
     def _ended(self) -> None:
         self.is_open = False
-        if self._over in self.principal.on_end:
-            self.principal.on_end.remove(self._over)
+        self.principal.on_end = tuple(ended for ended in self.principal.on_end if ended != self._over)
         if self._end is not None:
             self._end.cancel()
 

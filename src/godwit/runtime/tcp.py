@@ -77,7 +77,7 @@ class NativeConnection(asyncio.Protocol):
         self.closed_because = ""
         self.host = ""
         self.principal: Principal | None = None  # of a client, once it is let in
-        self._early = bytearray()  # what came before the peer was let in
+        self._early: bytearray | None = None  # what came before the peer was let in
         self._admission: asyncio.Task[None] | None = None
         self._said = ""  # to the broker that we dialled, to show who we are
         self._rate: ClientRate | None = None  # of a client, once it is let in
@@ -205,6 +205,8 @@ class NativeConnection(asyncio.Protocol):
 
     def _take_early(self, data: bytes) -> None:
         """Bytes of a peer that nobody knows yet. (rule 6)"""
+        if self._early is None:
+            self._early = bytearray()
         self._early += data
         self._has_partial = True
         self.server.memory.on_partial(self, len(self._early), is_new=False)
@@ -222,7 +224,7 @@ class NativeConnection(asyncio.Protocol):
 
     def _take_rest(self) -> None:
         """What has come behind the Intro."""
-        early, self._early = bytes(self._early), bytearray()
+        early, self._early = bytes(self._early or b""), None
         self.server.memory.forget(self)
         if early:
             self.data_received(early)
@@ -310,7 +312,7 @@ class NativeConnection(asyncio.Protocol):
             return
         now, loop = time(), asyncio.get_running_loop()
         self.principal = principal
-        principal.on_end.append(self._refuse)
+        principal.on_end += (self._refuse,)
         self._rate = self.server.rates.enter(principal.user, loop.time())
         if principal.until is not None:
             self._end = loop.call_later(max(0.0, principal.until - now), principal.end, "your token is over")
@@ -420,7 +422,7 @@ class NativeConnection(asyncio.Protocol):
             server.users.leave(self.principal.user)
             if self._rate is not None:
                 self._rate.leave(asyncio.get_running_loop().time())
-            self.principal.on_end.clear()  # which holds this connection, as this holds the principal
+            self.principal.on_end = ()  # which holds this connection, as this holds the principal
         if self.name and server.node.ports.get(self.name) is self:
             del server.node.ports[self.name]
             if self.is_link:
