@@ -7,6 +7,8 @@ import pytest
 from godwit.broker.links import Link
 from godwit.broker.lost_tail import LostTail
 from godwit.broker.tree import TreeRouting
+from godwit.simulator.final_checks import FinalChecks
+from godwit.simulator.random_scenarios import drawn
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, with_changes
 from tests.seeds import slow
@@ -59,6 +61,17 @@ def test_what_is_lost_was_rolled_back_and_everybody_is_told(name: str) -> None:
 @pytest.mark.parametrize("scenario", IN_CONTEXTS.values(), ids=IN_CONTEXTS)
 def test_contexts_that_change_while_disks_are_rolled_back_are_judged(scenario: Scenario) -> None:
     assert broken(scenario, (2, 12)) == {}
+
+
+def test_a_session_that_is_there_again_after_it_has_moved_stays_until_it_expires(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario, seed = drawn(7, 418)
+    assert scenario.clients.roaming.is_on
+    assert Simulation(scenario, seed).run().violations == ()
+    leave = FinalChecks.leave
+    monkeypatch.setattr(FinalChecks, "leave", lambda self, copies_expire_s: leave(self))
+    assert laws_broken(Simulation(scenario, seed).run()).keys() == {"no garbage"}
 
 
 def test_a_broker_that_does_not_see_that_others_know_more_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

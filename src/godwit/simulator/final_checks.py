@@ -6,6 +6,8 @@
    has come or that comes with the next greeting (*losses told*). If the disk does not tell, neighbours may not notice:
    then it is enough that the event's publisher is told. A disk that is lost as a whole takes along what was told: no
    law then.
+3. A disk that is rolled back may hold a session again that had followed its client to another broker. Nobody comes for
+   that copy: it stays until it expires, and only then must nothing remain.
 """
 
 from collections.abc import Iterable, Mapping
@@ -85,11 +87,13 @@ class FinalChecks:
                 text = f"{idle} subscriptions ask for none of the contexts here"
                 self._recorder.violate("no garbage", text, name)
 
-    def leave(self) -> None:
-        """Everyone leaves, and the tables must be empty."""
+    def leave(self, copies_expire_s: float | None = None) -> None:
+        """Everyone leaves, and the tables must be empty; if sessions are left, `copies_expire_s` later. (rule 3)"""
         for name in self._population.homes:
             self._world.command(name, lambda client, now: client.leave(now))
         self._world.run(self._world.now + LEAVE_S)
+        if copies_expire_s is not None and any(len(broker.sessions) for _, broker in self._network.brokers()):
+            self._world.run(self._world.now + copies_expire_s)
         self.check_settled("leaving")
         if self._recorder.is_tracing:
             self._monitor.record_tables([broker for _, broker in self._network.brokers()])

@@ -93,8 +93,6 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     if streams.stream("modes").random() < MODE_PROBABILITY and takes_modes(scenario):
         scenario = with_mode(scenario, streams.stream("mode").choice(COMPLETE_MODES), streams.stream("announced"))
     scenario = _with_contexts(scenario, partial(streams.stream, "contexts"))
-    if scenario.clients.roaming.is_on:  # a session that was given away may be there again: that is not judged yet
-        scenario = structs.replace(scenario, faults=structs.replace(scenario.faults, disk_rolled_back=None))
     scenario = _with_rights(scenario, partial(streams.stream, "rights"))
     return scenario, streams.stream("seed").getrandbits(SEED_BITS)
 

@@ -232,7 +232,8 @@ class Simulation:
             self.final_checks.check_idle_entries()
             self.final_checks.note_told()
         if scenario.run.leave:
-            self.final_checks.leave()
+            is_rolled_back = scenario.faults.disk_rolled_back is not None
+            self.final_checks.leave(self.config.limits.session_expiry_s if is_rolled_back else None)
         fires = {} if self.fire is None else self.fire.check()
         verdict = Verdict()
         if scenario.run.judge:
