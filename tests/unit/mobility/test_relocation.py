@@ -360,6 +360,19 @@ def test_whatever_comes_in_a_packet_the_broker_never_raises(kind, data):
         broker.handle(Arrived("left", Frame(3, 0, Packet("left", 1, {"here": 2}, message))), 0.0)
 
 
+def test_of_two_brokers_that_ask_with_the_same_attempt_the_first_gets_the_session():
+    broker = joined_in_a_graph()
+    broker.handle(Opened("ann's"), 0.0)
+    broker.handle(Heard("ann's", Attach("ann", attempt=1)), 0.0)
+    barrier = broker.component(GraphBarrier)
+    session = broker.sessions.session("ann")
+    assert session is not None
+    first, second = (Relocate("ann", "here", to, 2) for to in ("left", "far"))
+    barrier.departing["ann"] = first
+    barrier.depart(session, second, 0.0)
+    assert barrier.departing == {"ann": first}
+
+
 def test_answers_that_nobody_waits_for_are_kept_for_a_while_and_bounded(monkeypatch):
     monkeypatch.setattr(transfer_barrier, "FLUSHES_MAX", 3)
     broker = joined_in_a_graph()
