@@ -243,3 +243,34 @@ def test_what_is_kept_for_explanations_is_bounded(monkeypatch: pytest.MonkeyPatc
         await running.stop()
 
     run(scene)
+
+
+@pytest.mark.parametrize("family", ["tree", "graph"])
+def test_one_broker_is_asked_and_all_of_them_answer(family: str) -> None:
+    async def scene() -> None:
+        async with (
+            chain(family) as (b1, _, at_b1, at_b2),
+            connect(b1.native, name="ann") as ann,
+        ):
+            await ann.subscribe("n > 1", name="mine")
+            for client in (at_b1, at_b2):
+                found = await get(client, "/everywhere/sessions")
+                assert found["unanswered"] == []
+                names = {name: [row["client"] for row in rows["sessions"]] for name, rows in found["answers"].items()}
+                assert names == {"b1": ["ann"], "b2": []}
+            told = await get(at_b2, "/everywhere/explain", event="bob:1", client="ann")
+            assert "has not come here" in told["answers"]["b1"]["verdict"]
+            bad = await at_b1.get("/everywhere/secrets")
+            assert (bad.status_code, "subjects are sessions" in bad.json()["error"]) == (400, True)
+
+    run(scene())
+
+
+def test_a_broker_that_is_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        monkeypatch.setattr("godwit.runtime.network_questions.NetworkQuestions.ask.__defaults__", (0.1,))
+        async with broker("b1", {"b2": None}) as (_, client):
+            found = await get(client, "/everywhere/network")
+            assert (list(found["answers"]), found["unanswered"]) == (["b1"], ["b2"])
+
+    run(scene())

@@ -22,6 +22,7 @@ from godwit.runtime import wire
 from tests.property import strategies as own
 
 KINDS = wire._kinds()
+BETWEEN_BROKERS = (wire.Question, wire.Answer)  # which speak the native form only
 EVENTS = st.builds(
     dataclasses.replace,
     own.events(),
@@ -80,7 +81,7 @@ def messages(kind: type) -> SearchStrategy[Any]:
 @given(data=st.data())
 def test_a_message_is_read_as_it_was_written(kind: type, data: st.DataObject) -> None:
     message = data.draw(messages(kind))
-    for form in (wire.NATIVE, wire.JSON):
+    for form in (wire.NATIVE,) if kind in BETWEEN_BROKERS else (wire.NATIVE, wire.JSON):
         assert_same(form.decode(form.encode(message)), message)
 
 

@@ -76,7 +76,7 @@ from godwit.runtime.http_protocols import (
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
 from godwit.runtime.http_tracing import TraceStream
 from godwit.runtime.in_process_client import ConnectionClosed
-from godwit.runtime.inspection import SHOWN, SHOWN_MAX, Inspection, event_id
+from godwit.runtime.inspection import Inspection, event_id, shown_rows
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
 from godwit.runtime.rate_limits import HostConnections, work_of
@@ -89,7 +89,6 @@ BODY_BYTES_MAX = 16 * 2**20
 WAIT_S_MAX = 10.0
 STOP_S = 5.0
 WILD = ("", "0.0.0.0", "::")
-DIGITS_MAX = 10  # of a number that is asked for
 OWN_SITE = ("none", "same-origin")  # what browsers say of who asks: the user, or a page of ours
 
 NO_PLACE = "this broker takes no more connections"
@@ -111,6 +110,7 @@ ROUTES = (
     ("GET", "/network", "network", ADMINISTRATORS),
     ("GET", "/trace", "trace", ADMINISTRATORS),
     ("GET", "/explain", "explain", ADMINISTRATORS),
+    ("GET", "/everywhere/{subject}", "everywhere", ADMINISTRATORS),
 )
 """Each path: its method, who answers, and whom."""
 
@@ -155,6 +155,7 @@ class HttpServer:
         self.activity = ActivityMonitor(node)
         self.metrics = Metrics(node, server, self.activity)
         self.inspection = Inspection(node, server, self.activity)
+        server.questions.answer = self.inspection.answer
         self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
         self.listening: list[Address] = []
         self.is_closing = False
@@ -431,7 +432,7 @@ class HttpServer:
 
     async def sessions(self, principal: Principal, request: Request) -> Response:
         """All sessions, in short."""
-        return _json(self.inspection.sessions(_limit(request)))
+        return _json(self.inspection.answer("sessions", request.query_params))
 
     async def session(self, principal: Principal, request: Request) -> Response:
         """One session."""
@@ -443,7 +444,7 @@ class HttpServer:
 
     async def routes(self, principal: Principal, request: Request) -> Response:
         """The routing tables."""
-        return _json(self.inspection.routes(_limit(request)))
+        return _json(self.inspection.answer("routes", request.query_params))
 
     async def links(self, principal: Principal, request: Request) -> Response:
         """The links to neighbours."""
@@ -455,17 +456,18 @@ class HttpServer:
 
     async def explain(self, principal: Principal, request: Request) -> Response:
         """This broker's part of why a client did or did not get an event."""
-        asked = request.query_params
-        if not asked.get("event") or not asked.get("client"):
-            raise Problem(400, "explain needs event=PUBLISHER:SEQUENCE and client=NAME")
-        id = event_id(asked["event"])
-        return _json(self.inspection.explain(id, asked["client"], asked.get("subscription", "")))
+        return _json(self.inspection.answer("explain", request.query_params))
+
+    async def everywhere(self, principal: Principal, request: Request) -> Response:
+        """What every broker of the network answers, and which have not answered."""
+        found = await self.server.questions.ask(request.path_params["subject"], dict(request.query_params))
+        return _json(found._asdict())
 
     async def trace(self, principal: Principal, request: Request) -> Any:
         """What happens, as server-sent events."""
         asked = request.query_params
         listener = TraceListener(asked.get("client", ""), event_id(asked["event"]) if asked.get("event") else None)
-        last = _limit(request, "last", 0)
+        last = shown_rows(asked, "last", 0)
         stream = TraceStream(self.activity, self.server.name, listener, last, self.drop)
         self.keep(stream, principal)
         principal.on_end += (lambda reason: stream.end(),)
@@ -507,13 +509,6 @@ class HttpServer:
 
 
 # ---------------------------------------------------------------- parts
-
-
-def _limit(request: Request, name: str = "limit", default: int = SHOWN) -> int:
-    said = request.query_params.get(name, str(default))
-    if not said.isascii() or not said.isdigit() or len(said) > DIGITS_MAX or int(said) > SHOWN_MAX:
-        raise Problem(400, f"{name} is {said[:40]!r}: it must be a number up to {SHOWN_MAX}")
-    return int(said)
 
 
 def _json(answer: Any, status: int = 200, headers: Any = None) -> Response:

@@ -13,7 +13,7 @@ name the neighbours that the event came from and may have gone to.
 3. No secrets: notes of a session are named, and not shown.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -29,12 +29,15 @@ from godwit.runtime.node import Node
 from godwit.runtime.tcp import NativeConnection, NativeServer
 from godwit.runtime.wire import JSON
 
-__all__ = ["Inspection", "event_id"]
+__all__ = ["SUBJECTS", "Inspection", "event_id", "shown_rows"]
 
 SHOWN = 1_000  # rows of a long answer, unless more are asked for
 SHOWN_MAX = 100_000
 TEXT_MAX = 2_000
 FAILING_SHOWN = 20
+DIGITS_MAX = 10  # of a number that is asked for
+SUBJECTS = ("sessions", "session", "routes", "links", "network", "explain")
+"""What can be asked by name, here and of a whole network."""
 
 
 def event_id(text: str) -> tuple[str, int]:
@@ -43,6 +46,14 @@ def event_id(text: str) -> tuple[str, int]:
     if not colon or not publisher or not sequence.isascii() or not sequence.isdigit():
         raise GodwitError(f"{text[:100]!r} names no event: it must be PUBLISHER:SEQUENCE, such as van-7:12")
     return publisher, int(sequence[:20])
+
+
+def shown_rows(asked: Mapping[str, str], name: str = "limit", default: int = SHOWN) -> int:
+    """How many rows are asked for."""
+    said = asked.get(name, str(default))
+    if not said.isascii() or not said.isdigit() or len(said) > DIGITS_MAX or int(said) > SHOWN_MAX:
+        raise GodwitError(f"{name} is {said[:40]!r}: it must be a number up to {SHOWN_MAX}")
+    return int(said)
 
 
 def shown(filter: Filter) -> str:
@@ -62,6 +73,25 @@ class Inspection:
     @property
     def _machine(self) -> Any:
         return self._node.machine  # it may have been made again
+
+    def answer(self, subject: str, asked: Mapping[str, str]) -> Any:
+        """The answer to a question by its name and parameters. `GodwitError`: there is none, and why."""
+        match subject:
+            case "sessions":
+                return self.sessions(shown_rows(asked))
+            case "session":
+                return self.session(asked.get("client", ""))
+            case "routes":
+                return self.routes(shown_rows(asked))
+            case "links":
+                return self.links()
+            case "network":
+                return self.network()
+            case "explain":
+                if not asked.get("event") or not asked.get("client"):
+                    raise GodwitError("explain needs event=PUBLISHER:SEQUENCE and client=NAME")
+                return self.explain(event_id(asked["event"]), asked["client"], asked.get("subscription", ""))
+        raise GodwitError(f"{subject[:40]!r} is nothing that can be asked: subjects are {', '.join(SUBJECTS)}")
 
     # ------------------------------------------------------------ sessions
 

@@ -29,7 +29,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from secrets import token_hex
-from time import time
+from time import monotonic, time
 from typing import Any, cast
 
 from godwit.broker.authorisation import RightsGranted
@@ -42,10 +42,11 @@ from godwit.runtime.client_rates import ClientRate, ClientRates
 from godwit.runtime.dialler import Dialler
 from godwit.runtime.link_authentication import LinkGuard
 from godwit.runtime.memory_account import MemoryAccount, memory_account
+from godwit.runtime.network_questions import NetworkQuestions
 from godwit.runtime.node import Node, client_line
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections, work_of
-from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Frames, Intro, first_intro
+from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Answer, Frames, Intro, Question, first_intro
 
 __all__ = ["Address", "NativeConnection", "NativeServer"]
 
@@ -63,6 +64,7 @@ CLOSE_S = 5.0
 REDIAL_FIRST_S = 0.05
 REDIAL_MAX_S = 5.0
 URL_MAX = 512
+ASIDE = (Intro, Question, Answer)  # what neighbours say beside the machine
 
 
 class NativeConnection(asyncio.Protocol):
@@ -149,10 +151,10 @@ class NativeConnection(asyncio.Protocol):
             self._came += len(came)
             self._frames_max = FRAMES_AT_ONCE_MAX
             for message, packed in came:
-                if type(message) is not Intro:
+                if type(message) not in ASIDE:
                     tell(Arrived(name, message), packed, name)
                 else:
-                    self.server.hear_of(self, message)
+                    self.server.hear_aside(self, message)
             if self._frames.has_more or node.is_long(name):
                 self._wait_until_short(name)
             return
@@ -470,10 +472,10 @@ class NativeServer:
         self.http_of: dict[str, str] = {}  # where neighbours do
         self.listening: list[Address] = []
         self._servers: list[asyncio.Server] = []
-        self._made = 0
-        self._life = token_hex(4)  # names of connections must not come again after a restart
+        self._made, self._life = 0, token_hex(4)  # names of connections must not come again after a restart
         self._dialler = Dialler(self._connect, first_s=REDIAL_FIRST_S, max_s=REDIAL_MAX_S, sleep=sleep)
         self._beating: asyncio.Task[None] | None = None
+        self.questions = NetworkQuestions(name, self._open_links, lambda: tuple(self.neighbours), monotonic)
         node.on_relief.append(self._read_on)
 
     def _read_on(self) -> None:
@@ -542,17 +544,26 @@ class NativeServer:
             self.node.tell(LinkDown(peer))
             older.close("there is a newer connection")
         connection.name, connection.is_link, connection.is_watched = peer, True, True
-        self.hear_of(connection, intro)
+        self.hear_aside(connection, intro)
         if not connection.dialled:
             connection.say(Intro(broker=self.name, token=answer, http=self.http))
         self.node.ports[peer] = connection
         self.node.tell(LinkUp(peer))
         self.on_linked(peer)
 
-    def hear_of(self, connection: NativeConnection, intro: Intro) -> None:
-        """A neighbour says where it answers HTTP."""
-        host = f"[{connection.host}]" if ":" in connection.host else connection.host
-        self.http_of[connection.name] = intro.http.replace("://:", f"://{host}:")[:URL_MAX]
+    def hear_aside(self, connection: NativeConnection, message: Intro | Question | Answer) -> None:
+        """A neighbour says what does not concern the machine: where it answers HTTP, a question, an answer."""
+        if isinstance(message, Question):
+            self.questions.on_question(connection.name, message)
+        elif isinstance(message, Answer):
+            self.questions.on_answer(connection.name, message)
+        else:
+            host = f"[{connection.host}]" if ":" in connection.host else connection.host
+            self.http_of[connection.name] = message.http.replace("://:", f"://{host}:")[:URL_MAX]
+
+    def _open_links(self) -> dict[str, NativeConnection]:
+        ports = self.node.ports
+        return {peer: port for peer in self.neighbours if isinstance(port := ports.get(peer), NativeConnection)}
 
     async def _beat(self) -> None:
         while True:

@@ -24,7 +24,18 @@ from godwit.broker.messages import Accepted, Delivery
 from godwit.codec.message_codec import BAD, MESSAGES, Codec
 from godwit.errors import PeerFault
 
-__all__ = ["FRAME_BYTES_MAX", "JSON", "NATIVE", "VERSION", "Codec", "Frames", "Intro", "first_intro"]
+__all__ = [
+    "FRAME_BYTES_MAX",
+    "JSON",
+    "NATIVE",
+    "VERSION",
+    "Answer",
+    "Codec",
+    "Frames",
+    "Intro",
+    "Question",
+    "first_intro",
+]
 
 VERSION = 1
 FRAME_BYTES_MAX = 16 * 2**20
@@ -45,6 +56,25 @@ class Intro(msgspec.Struct, frozen=True, tag=True):
         return f"Intro(version={self.version}, broker={self.broker!r}, user={self.user!r}, …)"  # no secrets
 
 
+class Question(msgspec.Struct, frozen=True, tag=True):
+    """Between brokers, beside the machine: what an administrator asks of every broker (`network_questions.py`)."""
+
+    origin: str  # the broker that was asked by the administrator
+    number: int  # of its questions
+    subject: str
+    parameters: dict[str, str] = {}
+
+
+class Answer(msgspec.Struct, frozen=True, tag=True):
+    """Between brokers, beside the machine: what one broker answers."""
+
+    origin: str
+    number: int
+    broker: str
+    neighbours: tuple[str, ...]
+    body: bytes  # JSON
+
+
 DELIVERY_START = b"\x85\xa4type\xa8Delivery\xa6number\xcf"  # a table of five, and a number of eight bytes
 DELIVERY_EVENT = b"\xa5event"
 DELIVERY_NAMES = b"\xadsubscriptions"
@@ -55,7 +85,7 @@ DELIVERY_BYTES = DELIVERY_HEAD.size - LENGTH_BYTES
 LENGTH = struct.Struct(">I")
 
 
-NATIVE = Codec(MESSAGES, [Intro], as_json=False)
+NATIVE = Codec(MESSAGES, [Intro, Question, Answer], as_json=False)
 """Between brokers, and between a broker and a native client."""
 
 JSON = Codec(MESSAGES, [Intro], as_json=True)
@@ -64,7 +94,7 @@ JSON = Codec(MESSAGES, [Intro], as_json=True)
 
 def _kinds() -> list[type[msgspec.Struct]]:
     """All that may come in a frame."""
-    return [Intro, *MESSAGES]
+    return [Intro, Question, Answer, *MESSAGES]
 
 
 _row, _value = NATIVE.row, NATIVE.value

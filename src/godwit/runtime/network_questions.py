@@ -1,0 +1,190 @@
+"""Questions that administrators ask of a whole network: every broker answers, over the links between brokers.
+
+*Theory.* A question goes over every link. A broker takes it once, from the neighbour it comes from first, passes it on
+to the others, and answers; answers go back the way the question came. Each answer names the neighbours of its broker,
+so whoever asked knows which brokers there are, when all have answered, and which have not. No broker needs to reach
+another over HTTP, and no password travels: the first broker has seen that the asker is an administrator, and brokers
+trust their neighbours.
+
+*Rules.*
+1. Only brokers say `Question` and `Answer`. The machine and the journal know nothing of them, so an answer may be lost.
+2. An answer only reads (`Inspection.answer`). Whatever a broker cannot answer is answered by an error.
+3. All is bounded: questions that are remembered (`REMEMBERED_MAX`), their size, the size of an answer
+   (`ANSWER_BYTES_MAX`), the brokers of a network (`BROKERS_MAX`), the time to wait (`WAIT_S`), and how often a
+   neighbour may ask (`ASKS_PER_S`): more than that is not answered, and not passed on.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from secrets import randbits
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from godwit.errors import GodwitError, PeerFault
+from godwit.runtime.rate_limits import TokenBucket
+from godwit.runtime.wire import Answer, Question
+
+__all__ = ["AnswerTo", "Answers", "NetworkQuestions"]
+
+WAIT_S = 2.0
+REMEMBERED_MAX = 1_024
+ANSWER_BYTES_MAX = 4 * 2**20
+BROKERS_MAX = 10_000
+NEIGHBOURS_MAX = 1_000
+NAME_MAX = 256
+PARAMETERS_MAX = 16
+TEXT_MAX = 32_768
+ASKS_PER_S = 20.0
+ASKS_BURST = 60.0
+
+QuestionId = tuple[str, int]
+AnswerTo = Callable[[str, Mapping[str, str]], Any]
+"""Answers a question by its subject and parameters, as plain data."""
+
+
+def no_answer(subject: str, parameters: Mapping[str, str]) -> Any:
+    """The answer of a broker that keeps nothing to answer from."""
+    raise GodwitError("this broker has no HTTP (listen.http), so it keeps nothing to answer from")
+
+
+class Link(Protocol):
+    """A connection to a neighbour."""
+
+    def say(self, message: Any) -> None:
+        """Write a message at once."""
+
+
+class Answers(NamedTuple):
+    """What a network has answered."""
+
+    answers: dict[str, Any]  # by broker
+    unanswered: list[str]  # brokers that are known to be there and have not answered in time
+
+
+class _Asked:
+    """A question of ours that is under way."""
+
+    def __init__(self, broker: str, neighbours: tuple[str, ...], body: bytes) -> None:
+        self.bodies = {broker: body}
+        self.known = {broker, *neighbours}
+        self.is_complete = asyncio.Event()
+        self._look()
+
+    def take(self, answer: Answer) -> None:
+        """One more broker has answered."""
+        if len(self.bodies) < BROKERS_MAX:
+            self.bodies.setdefault(answer.broker, answer.body)
+            self.known.add(answer.broker)
+            if len(self.known) < BROKERS_MAX:
+                self.known.update(answer.neighbours)
+        self._look()
+
+    def _look(self) -> None:
+        if self.known <= self.bodies.keys():
+            self.is_complete.set()
+
+
+class NetworkQuestions:
+    """The questions of one broker, and its answers to those of others."""
+
+    def __init__(
+        self,
+        name: str,
+        links: Callable[[], Mapping[str, Link]],
+        neighbours: Callable[[], tuple[str, ...]],
+        now: Callable[[], float],
+    ) -> None:
+        self.answer: AnswerTo = no_answer
+        self._name = name
+        self._links = links  # those that are open
+        self._neighbours = neighbours  # all that there should be
+        self._now = now
+        self._number = randbits(48)  # numbers must not come again after a restart
+        self._asked: dict[QuestionId, _Asked] = {}
+        self._ways: dict[QuestionId, str] = {}  # by question, the neighbour that it came from
+        self._rates: dict[str, TokenBucket] = {}
+
+    async def ask(self, subject: str, parameters: Mapping[str, str], wait_s: float = WAIT_S) -> Answers:
+        """Ask every broker of the network, this one too. `GodwitError`: nobody could answer that."""
+        own = msgspec.json.encode(self.answer(subject, parameters))
+        self._number += 1
+        question = Question(self._name, self._number, subject, dict(parameters))
+        check_question(question)
+        asked = self._asked[question.origin, question.number] = _Asked(self._name, self._neighbours(), own)
+        try:
+            for link in self._links().values():
+                link.say(question)
+            async with asyncio.timeout(wait_s):
+                await asked.is_complete.wait()
+        except TimeoutError:
+            pass
+        finally:
+            del self._asked[question.origin, question.number]
+        answers = {broker: msgspec.json.decode(body) for broker, body in sorted(asked.bodies.items())}
+        return Answers(answers, sorted(asked.known - answers.keys()))
+
+    def on_question(self, peer: str, question: Question) -> None:
+        """A neighbour asks, or passes a question on."""
+        check_question(question)
+        id = (question.origin, question.number)
+        if question.origin == self._name or id in self._ways or not self._may_ask(peer):
+            return
+        while len(self._ways) >= REMEMBERED_MAX:
+            del self._ways[next(iter(self._ways))]
+        self._ways[id] = peer
+        links = self._links()
+        for name, link in links.items():
+            if name != peer:
+                link.say(question)
+        if peer in links:
+            links[peer].say(Answer(*id, self._name, self._neighbours(), self._own_answer(question)))
+
+    def _may_ask(self, peer: str) -> bool:
+        now = self._now()
+        rate = self._rates.get(peer)
+        if rate is None:
+            rate = self._rates[peer] = TokenBucket(ASKS_PER_S, ASKS_BURST, now)
+        return rate.take(1, now) <= 0
+
+    def _own_answer(self, question: Question) -> bytes:
+        try:
+            body = msgspec.json.encode(self.answer(question.subject, question.parameters))
+        except GodwitError as error:
+            return msgspec.json.encode({"error": str(error)})
+        if len(body) <= ANSWER_BYTES_MAX:
+            return body
+        reason = f"an answer of {len(body)} bytes: at most {ANSWER_BYTES_MAX} go through the network; ask for less"
+        return msgspec.json.encode({"error": reason})
+
+    def on_answer(self, peer: str, answer: Answer) -> None:
+        """A neighbour answers, or passes an answer on."""
+        check_answer(answer)
+        id = (answer.origin, answer.number)
+        if answer.origin == self._name:
+            if (asked := self._asked.get(id)) is not None:
+                asked.take(answer)
+        elif (way := self._ways.get(id)) is not None and way != peer and way in (links := self._links()):
+            links[way].say(answer)
+
+
+def check_question(question: Question) -> None:
+    """PeerFault: no broker asks so."""
+    texts = [*question.parameters, *question.parameters.values()]
+    is_small = len(question.parameters) <= PARAMETERS_MAX and sum(map(len, texts)) <= TEXT_MAX
+    if not (_is_name(question.origin) and _is_name(question.subject) and is_small):
+        raise PeerFault(f"a question with a name longer than {NAME_MAX} or parameters of more than {TEXT_MAX} in all")
+
+
+def check_answer(answer: Answer) -> None:
+    """PeerFault: no broker answers so."""
+    if len(answer.body) > ANSWER_BYTES_MAX or len(answer.neighbours) > NEIGHBOURS_MAX:
+        raise PeerFault(
+            f"an answer of more than {ANSWER_BYTES_MAX} bytes or with more than {NEIGHBOURS_MAX} neighbours"
+        )
+    if not all(map(_is_name, (answer.origin, answer.broker, *answer.neighbours))):
+        raise PeerFault(f"an answer in which a name is empty, or longer than {NAME_MAX}")
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= NAME_MAX
