@@ -5,13 +5,13 @@ few words are reserved and the errors can say what exists. docs/reference/filter
 users.
 """
 
-_SEGMENT = r"[\w@:$]"
+_STEPS = r"[\w@:$]*(\/[\w@:$]+)*"
 
 TERMINALS = {
     "STRING": r"([uU]&)?'([^']|'')*'",
     "QUOTED": r'((my|sender)\.)?([uU]&)?"([^"]|"")*"',
     "NUMBER": r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?",
-    "NAME": r"[^\W\d]SEGMENT*(\/SEGMENT+)*(\.SEGMENT+(\/SEGMENT+)*)*|[@$]SEGMENT*(\/SEGMENT+)*".replace("SEGMENT", _SEGMENT),
+    "NAME": rf"[^\W\d]{_STEPS}(\.[\w@:$]+(\/[\w@:$]+)*)*|[@$]{_STEPS}",
     "OP": r"<>|!=|<=|>=|=|<|>",
 }
 """The words that are no keywords, in the order in which they are tried."""
