@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from godwit.errors import BadValue, FilterSyntaxError, FilterTooBig
-from godwit.filters import Filter, Kind, Reference, some
+from godwit.filters import NOTHING, Filter, Kind, Reference, some
 from godwit.filters.language import filter_builder
 from godwit.filters.language.filter_builder import SET_FUNCTIONS, Claim, FilterBuilder, Named, Pair
 from godwit.filters.language.parsing import CLIENT_TEXT_BYTES_MAX, with_places
 from godwit.filters.language.scanning import MATCHES, Fault, Word
-from godwit.filters.sets import Nothing, OneOf
+from godwit.filters.sets import OneOf
 from godwit.filters.values import kind_name
 from godwit.languages.native.built_in_functions import COUNT, FUNCTIONS, PRODUCT, SUM, calculated
 from godwit.languages.native.exact_operands import (
@@ -386,7 +386,7 @@ class _Parser:
         with_places(some(claim.attribute, values), {})
         if values.is_open:
             raise Fault("my.x and myloc stand here only with an attribute on the left", claim.word)
-        if not kinds_of(operand.term) & values.kinds and not isinstance(values, Nothing):
+        if not kinds_of(operand.term) & values.kinds and values != NOTHING:
             raise Fault(f"{described(operand)}, and never lies in what follows", operand.word)
         match values:
             case OneOf(values=(value,)):

@@ -149,7 +149,8 @@ def _predicate(predicate: Predicate, operators: Operators) -> Callable[[Subject]
     decided = predicate.predicate if isinstance(predicate, Every) else predicate
     variables = variables_of(predicate)
     slots = {variable: at for at, variable in enumerate(variables)}
-    sources = [_source(variable, kinds_needed(predicate)) for variable in variables]
+    needed = kinds_needed(predicate)
+    sources = [_source(variable, needed[variable]) for variable in variables]
     met = _met(decided, slots, operators)
     size = size_of(predicate)
 
@@ -169,7 +170,7 @@ def _predicate(predicate: Predicate, operators: Operators) -> Callable[[Subject]
     return tested
 
 
-def _source(variable: Variable, needed: Mapping[Variable, Kind]) -> Callable[[Subject], Choice]:
+def _source(variable: Variable, fits: Kind) -> Callable[[Subject], Choice]:
     """The values that a variable may take. (rules 1, 2)"""
     match variable:
         case Attribute(name=name):
@@ -177,7 +178,6 @@ def _source(variable: Variable, needed: Mapping[Variable, Kind]) -> Callable[[Su
         case Count(name=name):
             return lambda subject: (len(values),) if (values := _values(subject, name)) else ()
         case Own(reference=reference):
-            fits = needed[variable]
 
             def own(subject: Subject) -> Choice:
                 if subject.context is None:

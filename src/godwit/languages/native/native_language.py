@@ -8,8 +8,8 @@
 from collections.abc import Mapping
 
 from godwit.errors import FilterError, FilterSyntaxError, FilterTooBig
-from godwit.filters import FALSE, TRUE, Filter, all_of, any_of, is_never, literals, parse, to_text
-from godwit.filters.references import OpenSet
+from godwit.filters import FALSE, TRUE, Filter, ValueSet, all_of, any_of, is_never, parse, to_text
+from godwit.filters.references import OpenSet, replaced
 from godwit.languages.native.exact_bounds import bounds_of
 from godwit.languages.native.exact_parser import TEXT_BYTES_MAX, parse_condition
 from godwit.languages.native.exact_printer import condition_text
@@ -90,14 +90,17 @@ def _check_places(condition: Condition) -> None:
             for part in parts:
                 _check_places(part)
         case Plain(filter=filter):
-            for literal in literals(filter):
-                values = getattr(literal, "values", None)
-                values = getattr(values, "inner", values)
-                if isinstance(values, OpenSet) and values.builder == "vicinity" and values.operands[1]:
-                    raise FilterError(
-                        f"{to_text(literal)} depends on a movement graph, which only brokers have: join it to the "
-                        "exact part by AND, outside of any OR"
-                    )
+            replaced(filter, _refuse_vicinity)
+
+
+def _refuse_vicinity(values: OpenSet) -> list[ValueSet]:
+    if values.builder == "vicinity" and values.operands[1]:
+        place, steps = values.operands
+        raise FilterError(
+            f"{place}({steps}) depends on a movement graph, which only brokers have: join it to the exact part by AND, "
+            "outside of any OR"
+        )
+    return [values]
 
 
 LANGUAGES.register(NATIVE, NativeLanguage())

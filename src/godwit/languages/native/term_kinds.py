@@ -75,8 +75,9 @@ def _need(term: Term, kinds: Kind, needed: dict[Variable, Kind]) -> None:
             needed[term] &= kinds
         case Arithmetic(first=first, steps=steps):
             operands = [first, *(step for _, step in steps)]
+            taken = _operand_kinds(term, kinds, operands)
             for operand in operands:
-                _need(operand, _operand_kinds(term, kinds, operands), needed)
+                _need(operand, taken, needed)
         case Call(name=name, arguments=arguments, is_operator=is_operator):
             parameters = [ALL_KINDS] * len(arguments) if is_operator else FUNCTIONS[name].parameters
             for argument, kind in zip(arguments, parameters, strict=False):
