@@ -27,15 +27,27 @@ def parse(text: str, *, places: Mapping[str, Region] | None = None, bytes_max: i
 
     A text of more than `bytes_max` bytes is refused before it is looked at: a strange one is given less room.
     """
-    if len(text) > bytes_max or (4 * len(text) > bytes_max and len(text.encode(errors="surrogatepass")) > bytes_max):
-        raise FilterTooBig(f"a filter of more than {bytes_max} bytes, which are the most allowed")
     try:
-        filter = filter_of(_parser().parse(text))  # type: ignore[arg-type]
-        return with_places(filter, places or {}) if "place" in text.lower() else filter
+        return _read(text, places or {}, bytes_max)
     except Fault as fault:
         raise _at(fault, text) from None
     except UnexpectedToken as error:
         raise _at(_unexpected(error, text), text) from None
+
+
+def parse_if_filter(text: str) -> Filter | None:
+    """The filter that `text` says; None if it says none, for a reader who knows another way to read it."""
+    try:
+        return _read(text, {}, TEXT_BYTES_MAX)
+    except (Fault, UnexpectedToken):  # to say what was expected takes longer than to read a filter
+        return None
+
+
+def _read(text: str, places: Mapping[str, Region], bytes_max: int) -> Filter:
+    if len(text) > bytes_max or (4 * len(text) > bytes_max and len(text.encode(errors="surrogatepass")) > bytes_max):
+        raise FilterTooBig(f"a filter of more than {bytes_max} bytes, which are the most allowed")
+    filter = filter_of(_parser().parse(text))  # type: ignore[arg-type]
+    return with_places(filter, places) if "place" in text.lower() else filter
 
 
 def as_filter(said: Filter | str) -> Filter:

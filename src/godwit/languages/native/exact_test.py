@@ -20,7 +20,7 @@ from typing import cast
 from godwit.errors import BadValue, FilterError, Unbound
 from godwit.filters import Filter, Kind, Reference, Value, bind, is_open, negation, references_of
 from godwit.filters.events import values_of
-from godwit.filters.values import KIND_OF_TYPE, checked_value
+from godwit.filters.values import ALL_KINDS, KIND_OF_TYPE, checked_value
 from godwit.languages.comparisons import holds
 from godwit.languages.native.built_in_functions import FUNCTIONS, calculated
 from godwit.languages.native.expressions import (
@@ -149,8 +149,8 @@ def _predicate(predicate: Predicate, operators: Operators) -> Callable[[Subject]
     decided = predicate.predicate if isinstance(predicate, Every) else predicate
     variables = variables_of(predicate)
     slots = {variable: at for at, variable in enumerate(variables)}
-    needed = kinds_needed(predicate)
-    sources = [_source(variable, needed[variable]) for variable in variables]
+    needed = kinds_needed(predicate) if any(isinstance(each, Own) for each in variables) else {}
+    sources = [_source(variable, needed.get(variable, ALL_KINDS)) for variable in variables]
     met = _met(decided, slots, operators)
     size = size_of(predicate)
 

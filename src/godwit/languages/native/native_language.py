@@ -9,7 +9,9 @@ from collections.abc import Mapping
 
 from godwit.errors import FilterError, FilterSyntaxError, FilterTooBig
 from godwit.filters import FALSE, TRUE, Filter, ValueSet, all_of, any_of, is_never, parse, to_text
+from godwit.filters.language.parsing import parse_if_filter
 from godwit.filters.references import OpenSet, replaced
+from godwit.languages.bounds import all_hold
 from godwit.languages.native.exact_bounds import bounds_of
 from godwit.languages.native.exact_parser import TEXT_BYTES_MAX, parse_condition
 from godwit.languages.native.exact_printer import condition_text
@@ -37,13 +39,20 @@ class NativeLanguage:
 
     def parse(self, text: str, operators: Mapping[str, Operator] = NO_OPERATORS) -> Query:
         """The query that a text says."""
-        try:
-            filter = parse(text)
-        except FilterSyntaxError as error:
-            if len(text.encode(errors="surrogatepass")) > TEXT_BYTES_MAX:
-                raise FilterTooBig(f"a text of more than {TEXT_BYTES_MAX} bytes has no exact part: {error}") from None
-            return _query(parse_condition(text, {name.lower(): each for name, each in operators.items()}), operators)
-        return Query(NATIVE, to_text(filter), filter)
+        filter = parse_if_filter(text)
+        if filter is not None:
+            return Query(NATIVE, to_text(filter), filter)
+        if len(text.encode(errors="surrogatepass")) > TEXT_BYTES_MAX:
+            raise _too_long(text)
+        return _query(parse_condition(text, {name.lower(): each for name, each in operators.items()}), operators)
+
+
+def _too_long(text: str) -> FilterError:
+    try:
+        parse(text)
+    except FilterSyntaxError as error:
+        return FilterTooBig(f"a text of more than {TEXT_BYTES_MAX} bytes has no exact part: {error}")
+    raise AssertionError("a filter has been read")
 
 
 def _query(condition: Condition, operators: Mapping[str, Operator]) -> Query:
@@ -51,14 +60,16 @@ def _query(condition: Condition, operators: Mapping[str, Operator]) -> Query:
     if filter is not None:
         return Query(NATIVE, to_text(filter), filter)
     known = {each.name: each for each in operators.values()}
-    bounds = bounds_of(condition, known)
+    conjuncts = condition.parts if isinstance(condition, All) else (condition,)
+    each_bounds = [bounds_of(each, known) for each in conjuncts]
+    bounds = all_hold(each_bounds) if len(each_bounds) > 1 else each_bounds[0]
     text = condition_text(condition)
     if bounds.upper == FALSE or is_never(bounds.upper):
         return Query(NATIVE, text, FALSE)
     if bounds.is_exact:
         return Query(NATIVE, text, bounds.upper)
-    conjuncts = condition.parts if isinstance(condition, All) and bounds.upper != TRUE else (condition,)
-    left = tuple(each for each in conjuncts if not bounds_of(each, known).is_exact)  # rule 2
+    decided = [each.is_exact and bounds.upper != TRUE for each in each_bounds]  # TRUE: the filter was too big
+    left = tuple(each for each, is_decided in zip(conjuncts, decided, strict=True) if not is_decided)  # rule 2
     for each in left:
         _check_places(each)
     references = tuple(dict.fromkeys(reference for each in left for reference in references_in(each)))
