@@ -31,10 +31,7 @@ TIMES = (NOON, NOON + timedelta(seconds=3), NOON - timedelta(days=1), datetime(9
 POINTS = (Point(8.5, 47.0), Point(8.5, 47.001), Point(-179.99, 0.0), Point(179.99, 0.0), Point(0.0, 90.0))
 VALUES: tuple[Any, ...] = (*NUMBERS, *NUMBERS, *TEXTS, *TEXTS, *TIMES, *POINTS, *POINTS, True, False)
 
-STARTS_ALIKE = Operator(
-    "starts_alike",
-    lambda one, other: str(one)[:1] == str(other)[:1],
-)
+STARTS_ALIKE = Operator("starts_alike", lambda one, other: str(one)[:1] == str(other)[:1])
 IS_FEW = Operator("is_few", lambda value: value in (1, 2), lambda name: some(name, one_of((True, 1, 2))))
 HALF = Operator("Half", lambda value: value / 2 if type(value) in (int, float) else None)
 OPERATORS = {each.name: each for each in (STARTS_ALIKE, IS_FEW, HALF)}
@@ -127,7 +124,7 @@ def naive_arithmetic(sign: str, left: Any, right: Any) -> Any:
         elif sign == "/":
             result = left / right
         elif type(left) is int and type(right) is int:
-            result = math.copysign(1, left) * 0 or int(math.copysign(1, left)) * (abs(left) % abs(right))
+            result = (abs(left) % abs(right)) * (-1 if left < 0 else 1)
         else:
             result = math.fmod(left, right)
     except OverflowError:
@@ -241,7 +238,7 @@ def naive_compare(sign: str, left: Any, right: Any) -> bool:
         return (are_alike and left == right) is (sign == "=")
     if not are_alike or kind(left) in ("bool", "point"):
         return False
-    return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[sign]
+    return bool({"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[sign])
 
 
 def kind(value: Any) -> str:

@@ -72,8 +72,10 @@ class Scanner(Lexer):
 EXACT_PART = "belongs to the exact part of a subscription; a filter compares one attribute with values"
 ARITHMETIC = f"arithmetic {EXACT_PART}"
 REGULAR_EXPRESSION = f"a regular expression {EXACT_PART}; LIKE takes a pattern"
-EXACT_FUNCTIONS = ("abs", "count", "distance", "length", "lower", "round", "trim", "upper")
 MATCHES = "MATCHES"
+"""What stands between a text and a regular expression, in an exact part. It is no reserved word."""
+EXACT_FUNCTIONS = ("abs", "count", "distance", "length", "lower", "round", "trim", "upper")
+"""The functions of `languages.native`, so that a filter that calls one is told where it belongs."""
 
 _INSTEAD = {
     **dict.fromkeys("+-*/%", ARITHMETIC),

@@ -7,11 +7,13 @@ import pytest
 
 from godwit.client.own_context import asked, written
 from godwit.errors import FilterError, QueryTooCostly, Unbound
-from godwit.filters import FALSE, Point, Reference, bind, event, one_of, parse, some, to_text
+from godwit.filters import FALSE, Point, Reference, bind, event, is_never, one_of, parse, some, to_text
 from godwit.filters.language import as_filter, read
-from godwit.languages import Operator, Subject, parse_query
+from godwit.filters.language.parsing import parse_if_filter
+from godwit.languages import Operator, Query, Subject, parse_query
 from godwit.languages.native.exact_test import ExactTest
 from godwit.runtime.grants import Grants
+from tests.unit.filters.test_language_parsing import ERRORS, SETS
 
 
 @pytest.mark.parametrize(
@@ -95,6 +97,38 @@ def test_a_query_that_nothing_can_match_says_so(text: str) -> None:
     query = parse_query(text)
     assert (query.routable, query.test) == (FALSE, None)
     assert parse_query(query.text) == query
+
+
+@pytest.mark.parametrize("text", [text for text, _ in SETS])
+def test_a_text_that_is_a_filter_gives_that_filter_and_no_test(text: str) -> None:
+    for each in (text, f"NOT {text}", f"ALL {text} AND y = 1"):
+        assert parse_if_filter(each) == parse(each)
+        assert parse_query(each) == Query("filter", to_text(parse(each)), parse(each))
+
+
+@pytest.mark.parametrize("text", [text for text, _ in SETS])
+def test_a_literal_beside_an_exact_part_is_that_of_a_filter(text: str) -> None:
+    for each in (text, f"NOT {text}", f"ALL {text}"):
+        routable = parse(f"{each} AND a IS NOT NULL AND b IS NOT NULL")
+        assert parse_query(f"{each} AND a < b").routable == (FALSE if is_never(routable) else routable)
+
+
+@pytest.mark.parametrize(("text", "message"), [(text, message) for text, _, message, _ in ERRORS])
+def test_what_is_wrong_in_a_filter_is_wrong_or_has_an_exact_part(text: str, message: str) -> None:
+    assert parse_if_filter(text) is None
+    found = read_or_told(text)
+    if isinstance(found, str):
+        assert found.startswith(("line ", "a text of more than"))
+    else:
+        assert found.test is not None or "exact part" in message
+
+
+def read_or_told(text: str) -> Query | str:
+    """The query, or what the error says."""
+    try:
+        return parse_query(text)
+    except FilterError as error:
+        return str(error)
 
 
 # ---------------------------------------------------------------- the test
