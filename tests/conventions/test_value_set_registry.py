@@ -60,7 +60,7 @@ MUST_KNOW: dict[str, tuple[Place, ...]] = {
     ),
     "godwit.filters.language.printing": (
         Place(
-            "literal_text _phrase _only_element _pattern region_text",
+            "literal_text phrase _only_element _pattern region_text",
             {"Everything": "literal_text compares with EVERYTHING"},
         ),
     ),
@@ -111,6 +111,8 @@ ANY_OTHER: dict[str, dict[str, str]] = {
         "cost_of_unions": "joined in pairs, which costs most",
     },
     "godwit.filters.contexts": {"bounds_of _around": "by hull"},
+    "godwit.languages.native.exact_parser": {"_Parser._in_set": "stays a set"},
+    "godwit.languages.native.exact_bounds": {"_known": "filters know nothing of it"},
     "godwit.filters.reasons": {"_landmarks": "by its bounds"},
     "godwit.matching.filter_compiler": {
         "Compiler._prepared": "writes no labels for it",

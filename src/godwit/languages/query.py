@@ -10,6 +10,8 @@ edge of the network. What passes the first and fails the second is a negative re
 3. A test has a bounded number of steps (`Subject.effort`). One that uses them up raises `QueryTooCostly`; what becomes
    of the subscription then is decided by whoever runs the test.
 4. A query is data and the code of its language. Nothing that a client sends is run as code.
+5. A test that asks for the subscriber's own context says so (`Query.references`). Who runs it gives the context of the
+   moment (`Subject.context`), or refuses the query.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from godwit.errors import QueryTooCostly
-from godwit.filters import Event, Filter
+from godwit.filters import Attributes, Event, Filter, Reference
 from godwit.filters.effort import Effort
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.registry import Registry
@@ -36,10 +38,11 @@ Made = TypeVar("Made")
 class Subject:
     """An event that is tested, with what tests have derived from it: it is parsed once, however many queries look."""
 
-    __slots__ = ("_derived", "_steps_max", "effort", "event")
+    __slots__ = ("_derived", "_steps_max", "context", "effort", "event")
 
-    def __init__(self, event: Event, steps_max: int = TEST_STEPS_MAX) -> None:
+    def __init__(self, event: Event, steps_max: int = TEST_STEPS_MAX, *, context: Attributes | None = None) -> None:
         self.event = event
+        self.context = context  # the subscriber's own; None where it is not known (rule 5)
         self.effort = Effort(steps_max)
         self._steps_max = steps_max
         self._derived: dict[str, Any] = {}
@@ -72,6 +75,7 @@ class Query:
     text: str
     routable: Filter
     test: Test | None = None  # None: the routable filter is exact
+    references: tuple[Reference, ...] = ()  # what the test asks of the subscriber's own context (rule 5)
 
     def wants(self, subject: Subject) -> bool:
         """Whether an event that has passed the routable filter is wanted."""

@@ -35,7 +35,7 @@ from godwit.filters.filters import (
     negation,
     only,
 )
-from godwit.filters.language.scanning import EXACT_PART, Fault, Word
+from godwit.filters.language.scanning import EXACT_FUNCTIONS, EXACT_PART, Fault, Word
 from godwit.filters.references import LOCATION, OpenSet, Reference
 from godwit.filters.sets import EVERYTHING, ValueSet, complement
 from godwit.filters.values import Kind, Point, Value, checked_value, kind_name, kind_of
@@ -322,7 +322,9 @@ class FilterBuilder(Transformer[Word, Node]):
         operand = self.name([word]) if isinstance(callee, Word) else callee
         if isinstance(operand, Constant) and isinstance(operand.value, Reference):
             return Named(_steps(operand.value, arguments, word), word)
-        raise Fault(f"there is no function {word}", word, ("within", *_FUNCTIONS, "myloc"))
+        if word.lower() in EXACT_FUNCTIONS:
+            raise Fault(f"{word}(…) {EXACT_PART}", word)
+        raise Fault(f"there is no function {word}", word, ("within", *SET_FUNCTIONS, "myloc"))
 
 
 # ---------------------------------------------------------------- operands, checked
@@ -511,6 +513,8 @@ _FUNCTIONS: dict[str, Callable[[list[Any], Word], Operand]] = {
     "place": _place,
     "point": _point,
 }
+SET_FUNCTIONS = tuple(_FUNCTIONS)
+"""The functions of a filter, which make a value or a set."""
 _REGIONS = ("circle(…)", "box(…)", "polygon(…)", "places(…)", "place(…)", "myloc")
 
 # ---------------------------------------------------------------- constants

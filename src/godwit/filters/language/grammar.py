@@ -5,6 +5,17 @@ few words are reserved and the errors can say what exists. docs/reference/filter
 users.
 """
 
+_STEPS = r"[\w@:$]*(\/[\w@:$]+)*"
+
+TERMINALS = {
+    "STRING": r"([uU]&)?'([^']|'')*'",
+    "QUOTED": r'((my|sender)\.)?([uU]&)?"([^"]|"")*"',
+    "NUMBER": r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?",
+    "NAME": rf"[^\W\d]{_STEPS}(\.[\w@:$]+(\/[\w@:$]+)*)*|[@$]{_STEPS}",
+    "OP": r"<>|!=|<=|>=|=|<|>",
+}
+"""The words that are no keywords, in the order in which they are tried."""
+
 GRAMMAR = r"""
 start: disjunction
 
@@ -37,14 +48,14 @@ start: disjunction
          | "(" pair ("," pair)* ")"                     -> pairs
 pair: NUMBER NUMBER
 
-STRING.2: /([uU]&)?'([^']|'')*'/
-QUOTED.2: /((my|sender)\.)?([uU]&)?"([^"]|"")*"/
-NUMBER.1: /[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?/
-NAME: /[^\W\d]SEGMENT*(\/SEGMENT+)*(\.SEGMENT+(\/SEGMENT+)*)*|[@$]SEGMENT*(\/SEGMENT+)*/
-OP: /<>|!=|<=|>=|=|<|>/
+STRING.2: /{STRING}/
+QUOTED.2: /{QUOTED}/
+NUMBER.1: /{NUMBER}/
+NAME: /{NAME}/
+OP: /{OP}/
 
 %declare _AND _OR _BETWEEN _IN _LIKE _ESCAPE _WITHIN _IS NOT NULL TRUE FALSE ANY ALL
-""".replace("SEGMENT", r"[\w@:$]")
+""".format(**TERMINALS)
 
 KEYWORDS = {
     **{word: f"_{word}" for word in ("AND", "OR", "BETWEEN", "IN", "LIKE", "ESCAPE", "WITHIN", "IS")},

@@ -11,7 +11,7 @@ from godwit.errors import FilterError, FilterSyntaxError, FilterTooBig
 from godwit.filters.filters import Filter
 from godwit.filters.language.filter_builder import FilterBuilder, filter_of
 from godwit.filters.language.grammar import GRAMMAR, expected_words
-from godwit.filters.language.scanning import ARITHMETIC, Fault, Scanner
+from godwit.filters.language.scanning import ARITHMETIC, MATCHES, REGULAR_EXPRESSION, Fault, Scanner
 from godwit.filters.references import OpenSet, replaced
 from godwit.filters.regions import Region
 from godwit.filters.sets import ValueSet
@@ -27,15 +27,27 @@ def parse(text: str, *, places: Mapping[str, Region] | None = None, bytes_max: i
 
     A text of more than `bytes_max` bytes is refused before it is looked at: a strange one is given less room.
     """
-    if len(text) > bytes_max or (4 * len(text) > bytes_max and len(text.encode(errors="surrogatepass")) > bytes_max):
-        raise FilterTooBig(f"a filter of more than {bytes_max} bytes, which are the most allowed")
     try:
-        filter = filter_of(_parser().parse(text))  # type: ignore[arg-type]
-        return _with_places(filter, places or {}) if "place" in text.lower() else filter
+        return _read(text, places or {}, bytes_max)
     except Fault as fault:
         raise _at(fault, text) from None
     except UnexpectedToken as error:
         raise _at(_unexpected(error, text), text) from None
+
+
+def parse_if_filter(text: str) -> Filter | None:
+    """The filter that `text` says; None if it says none, for a reader who knows another way to read it."""
+    try:
+        return _read(text, {}, TEXT_BYTES_MAX)
+    except (Fault, UnexpectedToken):  # to say what was expected takes longer than to read a filter
+        return None
+
+
+def _read(text: str, places: Mapping[str, Region], bytes_max: int) -> Filter:
+    if len(text) > bytes_max or (4 * len(text) > bytes_max and len(text.encode(errors="surrogatepass")) > bytes_max):
+        raise FilterTooBig(f"a filter of more than {bytes_max} bytes, which are the most allowed")
+    filter = filter_of(_parser().parse(text))  # type: ignore[arg-type]
+    return with_places(filter, places) if "place" in text.lower() else filter
 
 
 def as_filter(said: Filter | str) -> Filter:
@@ -66,6 +78,8 @@ def _unexpected(error: UnexpectedToken, text: str) -> Fault:
         return Fault(message, 0 if is_blank else len(text.rstrip()), expected)
     if word.type == "NUMBER" and word[0] in "+-" and "_AND" in error.expected:
         return Fault(ARITHMETIC, word)
+    if word.type == "NAME" and word.upper() == MATCHES and "_LIKE" in error.expected:
+        return Fault(REGULAR_EXPRESSION, word)
     if word.type == "NULL":
         message = (
             "IS NULL takes no ANY or ALL" if "NAME" in error.expected and "NUMBER" not in error.expected else NO_NULL
@@ -75,7 +89,7 @@ def _unexpected(error: UnexpectedToken, text: str) -> Fault:
     return Fault(f"{shown} has no place here", word, expected)
 
 
-def _with_places(filter: Filter, places: Mapping[str, Region]) -> Filter:
+def with_places(filter: Filter, places: Mapping[str, Region]) -> Filter:
     """The filter with each `place('…')` looked up."""
 
     def region(values: OpenSet) -> list[ValueSet]:

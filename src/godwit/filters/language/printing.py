@@ -113,17 +113,15 @@ def literal_text(literal: Literal) -> str:
         if values == EVERYTHING:
             return f"{name} IS NOT NULL"
         if not isinstance(values, Complement):
-            return _phrase(name, values)
+            return phrase(name, values)
         element = _only_element(values.inner)
-        return f"{name} <> {element}" if element is not None else f"ANY {_phrase(name, values.inner, denied=True)}"
+        return f"{name} <> {element}" if element is not None else f"ANY {phrase(name, values.inner, denied=True)}"
     if values == EVERYTHING:
         return f"{name} NOT IN ()"
-    return (
-        _phrase(name, values.inner, denied=True) if isinstance(values, Complement) else f"ALL {_phrase(name, values)}"
-    )
+    return phrase(name, values.inner, denied=True) if isinstance(values, Complement) else f"ALL {phrase(name, values)}"
 
 
-def _phrase(name: str, values: ValueSet, *, denied: bool = False) -> str:
+def phrase(name: str, values: ValueSet, *, denied: bool = False) -> str:
     """That a value of `name` lies in `values`, or that it does not."""
     no = "NOT " if denied else ""
     element = _only_element(values)

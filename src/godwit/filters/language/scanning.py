@@ -66,11 +66,16 @@ class Scanner(Lexer):
             raise FilterTooBig(f"a filter of more than {WORDS_MAX} words and signs, which are the most allowed")
         rest: Any = self.skip_blanks(text, offset)
         if rest.end() < len(text):
-            raise Fault(_complaint(text[rest.end()]), rest.end())
+            raise Fault(complaint(text[rest.end()]), rest.end())
 
 
 EXACT_PART = "belongs to the exact part of a subscription; a filter compares one attribute with values"
 ARITHMETIC = f"arithmetic {EXACT_PART}"
+REGULAR_EXPRESSION = f"a regular expression {EXACT_PART}; LIKE takes a pattern"
+MATCHES = "MATCHES"
+"""What stands between a text and a regular expression, in an exact part. It is no reserved word."""
+EXACT_FUNCTIONS = ("abs", "count", "distance", "length", "lower", "round", "trim", "upper")
+"""The functions of `languages.native`, so that a filter that calls one is told where it belongs."""
 
 _INSTEAD = {
     **dict.fromkeys("+-*/%", ARITHMETIC),
@@ -83,5 +88,6 @@ _INSTEAD = {
 }
 
 
-def _complaint(character: str) -> str:
+def complaint(character: str) -> str:
+    """What is said about a character that begins no word."""
     return _INSTEAD.get(character, f"the character {character!a} has no meaning here")

@@ -27,7 +27,8 @@ from godwit.filters import Event, Value
 from godwit.filters.events import values_of
 from godwit.filters.geometries import GEOJSON, Geometry
 from godwit.filters.sets import ValueSet
-from godwit.filters.values import KIND_OF_TYPE, ORDERED_KINDS, checked_value, identity
+from godwit.filters.values import checked_value, identity
+from godwit.languages.comparisons import holds
 from godwit.languages.cql2.expressions import (
     Arithmetic,
     Array,
@@ -60,7 +61,7 @@ from godwit.languages.cql2.text_folding import folded, pattern_set
 from godwit.languages.operators import Operator
 from godwit.languages.query import Subject
 
-__all__ = ["Operators", "constant_values", "holds", "is_constant", "size_of", "truth_of"]
+__all__ = ["Operators", "constant_values", "is_constant", "size_of", "truth_of"]
 
 Operators = Mapping[str, Operator]
 """Operators by their names in small letters."""
@@ -70,13 +71,6 @@ Condition = Callable[[Subject], Truth3]
 Operand = Callable[[Subject], Values]
 
 CHARACTERS_PER_STEP = 64
-
-_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def size_of(expression: Expression) -> int:
@@ -94,18 +88,6 @@ def constant_values(expression: Expression) -> Values:
     if isinstance(expression, Text | Number | Truth):
         return (expression.value,)
     return _operand(expression, {})(Subject(Event({})))
-
-
-def holds(sign: str, left: Any, right: Any) -> bool:
-    """Whether two values compare so. (rule 3)"""
-    if sign == "<>":
-        return not holds("=", left, right)
-    kind = KIND_OF_TYPE.get(type(left))
-    if kind is None or kind is not KIND_OF_TYPE.get(type(right)):
-        return False
-    if sign == "=":
-        return bool(left == right)
-    return kind in ORDERED_KINDS and _ORDERS[sign](left, right)
 
 
 # ---------------------------------------------------------------- conditions

@@ -43,7 +43,8 @@ from godwit.filters import (
 from godwit.filters.events import Event
 from godwit.filters.geometries import GEOJSON, Geometry
 from godwit.languages.bounds import ALWAYS, NEVER, UNKNOWN, Bounds, all_hold, exactly, some_hold
-from godwit.languages.cql2.evaluation import Operators, constant_values, holds, is_constant, truth_of
+from godwit.languages.comparisons import FLIPPED, OPPOSITE, holds
+from godwit.languages.cql2.evaluation import Operators, constant_values, is_constant, truth_of
 from godwit.languages.cql2.expressions import (
     ARRAYS,
     RELATIONS,
@@ -71,16 +72,14 @@ from godwit.languages.cql2.expressions import (
 from godwit.languages.cql2.instants import ENDS, FIRST, LAST
 from godwit.languages.cql2.linear_bounds import solved
 from godwit.languages.cql2.spatial_bounds import spatial_bounds
-from godwit.languages.cql2.text_folding import pattern_set, texts_folded_to
+from godwit.languages.cql2.text_folding import pattern_set
+from godwit.languages.folded_texts import texts_folded_to
 from godwit.languages.query import Subject
 
 __all__ = ["TruthBounds", "bounds_where", "truth_bounds"]
 
 FOLDED_TEXTS_MAX = 256
 """How many spellings of a text CASEI may stand for in a filter."""
-
-FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +280,7 @@ def _spelled(how: str, wanted: list[Any]) -> list[Any] | None:
         if type(value) is not str:
             spelled.append(value)
             continue
-        texts = texts_folded_to(value, FOLDED_TEXTS_MAX) if how == "casei" else None
+        texts = texts_folded_to(value, FOLDED_TEXTS_MAX, str.casefold) if how == "casei" else None
         if texts is None or len(spelled) + len(texts) > FOLDED_TEXTS_MAX:
             return None
         spelled += texts
