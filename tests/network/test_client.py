@@ -15,7 +15,7 @@ from godwit.client import ClientConfig
 from godwit.errors import GodwitError, NotConnected, Refused, SubscriptionError
 from godwit.filters.references import LOCATION
 from godwit.mobility import mobile_broker
-from godwit.runtime import Address, NativeServer, Node, State, connect
+from godwit.runtime import Address, NativeServer, Node, State, client_inbox, connect
 from godwit.runtime import network_client as driver
 from godwit.runtime.client_transport import address
 from tests.network.test_native import Running, linked, start, take, two_brokers, wanted_at
@@ -294,7 +294,7 @@ def test_what_nobody_wants_is_not_sent() -> None:
 
 
 def test_who_does_not_read_holds_up_itself_until_it_reads_or_wants_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "UNREAD_MAX", 8)
+    monkeypatch.setattr(client_inbox, "UNREAD_MAX", 8)
 
     async def scene() -> None:
         broker = await small_broker()
