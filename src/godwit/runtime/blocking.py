@@ -13,7 +13,6 @@ over to it. So the connection lives, and events come, while the program does som
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -260,7 +259,7 @@ class BlockingClient:
 
 
 def _in_a_thread(callback: Callback) -> Callback:
-    return partial(asyncio.to_thread, callback)
+    return lambda event: asyncio.to_thread(callback, event)
 
 
 async def _set_callback(inner: Subscription, callback: Callback) -> None:
