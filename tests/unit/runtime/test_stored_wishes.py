@@ -15,6 +15,7 @@ from godwit.languages import Query, operator, parse_query
 from godwit.languages.xml_documents import xml_event
 from godwit.runtime.subscription_store import StoredSubscription, SubscriptionStore
 from godwit.testing import network
+from tests.network.waiting import a_turn
 
 LIMIT_S = 30.0
 LONG = "//user[name = 'Anna' $and$ age > 17]"
@@ -172,7 +173,7 @@ def test_of_wishes_that_were_never_sent_only_the_last_is_stored(tmp_path: Path) 
         async with client:
             await client.move()
             asking = [asyncio.create_task(client.subscribe(f"n > {n}", name="s")) for n in range(3)]
-            await asyncio.sleep(0)
+            await a_turn()
             await client.close()
             await asyncio.gather(*asking, return_exceptions=True)
         store = SubscriptionStore(path, "ann")
@@ -223,7 +224,9 @@ def test_a_query_and_a_filter_can_be_stored_too(tmp_path: Path) -> None:
     run(scene)
 
 
-def test_operators_of_the_program_are_known_to_stored_queries(tmp_path: Path) -> None:
+def test_operators_of_the_program_are_known_to_stored_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("godwit.languages.operators._REGISTERED", {})
+
     @operator("begins_like")
     def begins_like(text: str, other: str) -> bool:
         return text[:1].lower() == other[:1].lower()
