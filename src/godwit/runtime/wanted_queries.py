@@ -6,6 +6,7 @@ stored: a program that starts again registers its operators before it connects.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from godwit.broker.messages import QueueRules
@@ -18,6 +19,8 @@ from godwit.languages.query import NATIVE, Query, parse_query
 from godwit.runtime.subscription_store import StoredSubscription
 
 __all__ = ["Operators", "Wanted", "restored", "wanted"]
+
+DIGEST_BYTES = 8
 
 Operators = Mapping[str, Operator] | Iterable[str]
 """Operators by name, or the names of registered ones."""
@@ -39,7 +42,20 @@ class Wanted:
     @property
     def options(self) -> dict[str, Any]:
         """How it is to be served, as the client's machine takes it."""
-        return {name: getattr(self, name) for name in ("sender", "expires", "queue", "share", "retained")}
+        options = {name: getattr(self, name) for name in ("sender", "expires", "queue", "retained")}
+        return {**options, "share": self.group}
+
+    @property
+    def group(self) -> str:
+        """The group that brokers share events in: of members whose queries are the same, not their filters alone.
+
+        Else an event could go to a member whose exact test turns it away, while another one wants it.
+        """
+        query = self.filter
+        if not self.share or not isinstance(query, Query) or query.test is None:
+            return self.share
+        said = f"{query.language} {query.text}".encode()
+        return f"{self.share} {blake2b(said, digest_size=DIGEST_BYTES).hexdigest()}"
 
     def check(self) -> None:
         """That it can be asked for: `FilterError` if not."""
