@@ -43,11 +43,13 @@ def load_operators(modules: list[str] | None) -> None:
 
 
 def _load(name: str) -> None:
-    import runpy
     from importlib import import_module
+    from importlib.util import module_from_spec, spec_from_file_location
 
     if name.endswith(".py"):
-        runpy.run_path(name, run_name=name.removesuffix(".py"))
+        spec = spec_from_file_location(f"operators in {name}", name)
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module(module_from_spec(spec))
         return
     sys.path.append("")  # modules in this folder; those that are installed come first
     try:

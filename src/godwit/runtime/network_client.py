@@ -16,8 +16,8 @@ back to a broker (`reconnecting.py`), what has come and is not read (`client_inb
 4. A client that was given no name cannot come back, and ends its session when it goes.
 5. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
    the clock, so that no number comes twice.
-6. With a store, a subscription is on the disk before a broker hears of it, and the next client of that name begins with
-   it: whatever comes is decided by the query that it was asked for by. [motion Fig. 2]
+6. With a store, a subscription is on the disk before a broker hears of it. The next client of that name begins with it,
+   and decides by its query what has come for it. [motion Fig. 2]
 """
 
 import asyncio
@@ -258,6 +258,8 @@ class NetworkClient:
         """Store what is wanted, then say it (rule 6); `number`: of its row, if it is stored already."""
         said.check()
         name, store = subscription.name, self._store
+        if store is None and self._store_path is not None:
+            raise StoreError(f"{self._store_path} is open only while the client is: async with godwit.connect(…)")
         if store is not None and number is None:
             number = store.put(name, said)
         effects = self.machine.subscribe(name, said.filter, self._clock.time(), **said.options)

@@ -66,8 +66,10 @@ class SubscriptionStore:
             if not path.exists():
                 write_whole(path, _new(client))
                 path.chmod(0o600)  # what somebody is interested in is not for every user of the machine
-            elif path.read_bytes()[: len(MAGIC)] != MAGIC:
-                raise self._damaged("it is no SQLite file")
+            else:
+                with path.open("rb") as file:
+                    if file.read(len(MAGIC)) != MAGIC:
+                        raise self._damaged("it is no SQLite file")
             self._file = sqlite3.connect(path, isolation_level=None)
         try:
             with self._told():
@@ -78,7 +80,7 @@ class SubscriptionStore:
 
     def _take_over(self, client: str) -> None:
         """Have the file for this process, and read it. (rules 3 and 4)"""
-        for pragma in ("busy_timeout = 0", "locking_mode = EXCLUSIVE", "journal_mode = DELETE", "synchronous = EXTRA"):
+        for pragma in ("busy_timeout = 0", "locking_mode = EXCLUSIVE", "synchronous = EXTRA"):
             self._file.execute(f"PRAGMA {pragma}")
         self._file.execute("BEGIN EXCLUSIVE")
         about = dict(self._file.execute("SELECT name, value FROM about"))

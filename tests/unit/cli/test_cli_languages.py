@@ -17,11 +17,12 @@ ADULT = "//user[name = 'Anna' $and$ age > 17]"
 TWO_PEOPLE = "<r><user><name>Anna</name><age>7</age></user><user><name>Bob</name><age>18</age></user></r>"
 SAME_PERSON = "<r><user><name>Anna</name><age>18</age></user></r>"
 MODULE = """
+import re
 from godwit.languages import operator
 
 @operator("{name}")
 def begins_like(text, other):
-    return text[:1].lower() == other[:1].lower()
+    return re.match(other[:1], text, re.IGNORECASE)
 """
 
 

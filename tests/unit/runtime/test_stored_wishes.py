@@ -188,6 +188,8 @@ def test_a_store_that_cannot_be_read_is_an_error_before_a_broker_is_dialled(tmp_
     async def scene() -> None:
         with pytest.raises(StoreError, match="needs the name of its client"):
             godwit.connect(store=tmp_path / "s")
+        with pytest.raises(StoreError, match="is open only while the client is"):
+            await godwit.connect("127.0.0.1:9", name="ann", store=tmp_path / "s").subscribe("n > 1")
         path = tmp_path / "s"
         for language, text, words in [
             ("klingon", "Qapla'", "stored subscription 'x' cannot be read: there is no language 'klingon'"),
