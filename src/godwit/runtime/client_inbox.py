@@ -6,10 +6,10 @@
 2. Where what is read is what counts (`confirms_read`), brokers are told of nothing else, also when a connection begins:
    what was not read when the process ends comes again to the next one of that name.
 3. A client that has lost its memory, and comes back to a session, may get events of a subscription before it has asked
-   for that again: they are held until it does, or until it unsubscribes from anything.
+   for that again: they are held until it does, and decided then, or until it unsubscribes from anything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from godwit.errors import SubscriptionError
 from godwit.filters.events import Event
@@ -35,11 +35,14 @@ class Inbox:
 
     def add(self, subscription: Subscription) -> Subscription:
         """The subscription of that name: this one, unless there is one."""
-        known = self.subscriptions.setdefault(subscription.name, subscription)
-        for event in self._unclaimed.claim(known.name) if self._unclaimed is not None else ():
-            self._unread.claimed()
-            known.put(event, 0)
-        return known
+        return self.subscriptions.setdefault(subscription.name, subscription)
+
+    def claim(self, subscription: Subscription, wants: Callable[[Event], bool]) -> None:
+        """Give a subscription what was held for it and what it wants of that, now that its query is known. (rule 3)"""
+        for event in self._unclaimed.claim(subscription.name) if self._unclaimed is not None else ():
+            if wants(event):
+                self._unread.claimed()
+                subscription.put(event, 0)
 
     def check(self, subscription: Subscription) -> None:
         """That it is one of these."""

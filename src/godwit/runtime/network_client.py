@@ -24,6 +24,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import MappingProxyType, TracebackType
@@ -264,10 +265,17 @@ class NetworkClient:
             number = store.put(name, said)
         effects = self.machine.subscribe(name, said.filter, self._clock.time(), **said.options)
         subscription.count(self.machine.queries.count_of(name))
+        self.inbox.claim(subscription, partial(self._wants, name))
         asked = self._ask(effects, ("subscription", name))
         if store is not None and number is not None:
             store.watch(name, number, asked)
         return asked
+
+    def _wants(self, name: str, event: Event) -> bool:
+        """Whether a subscription wants an event that was held for it."""
+        names, residues = self.machine.queries.decide((name,), event, self.machine.wanted)
+        self._watch([*residues])
+        return bool(names)
 
     def want_stored(self, number: int, row: StoredSubscription) -> None:
         """Say what the store holds: the client of this name had subscribed to it. (rule 6)"""

@@ -51,6 +51,25 @@ def test_what_is_no_query_is_an_error_in_words() -> None:
         wanted("Qapla'", "klingon", None)
 
 
+def test_what_was_held_for_a_client_without_memory_is_decided_when_it_asks() -> None:
+    async def scene() -> None:
+        async with network(2) as net:
+            ann, bob = await net.client("ann", "b1"), await net.client("bob", "b2")
+            query = "//user[name = 'Anna' $and$ age > 17]"
+            await ann.subscribe(query, language="xql", name="adults")
+            await ann.close()
+            for age in (7, 18):
+                await bob.publish(xml_event(f"<user><name>Anna</name><age>{age}</age></user>".encode()))
+            again = await net.client("ann", "b1")
+            await net.settled()  # they have come, and nobody has said what they are for
+            adults = await again.subscribe(query, language="xql", name="adults")
+            await net.settled()
+            assert (len(adults), adults.residues) == (1, 1)
+            assert (await adults.next()).attributes["user/age"] == 18
+
+    run(scene)
+
+
 def test_a_group_shares_what_its_members_want_and_not_what_brokers_route_by() -> None:
     async def scene() -> None:
         async with network(2) as net:
