@@ -20,6 +20,7 @@ has never heard of Godwit handles them well.
       JournalError          a broker's journal that cannot be read or written
       SnapshotError         a snapshot of another format or version, or of another machine
       EventLogError         an event log that cannot be read or written
+      StoreError            a client's store of subscriptions that cannot be read or written
       SecurityError         users, keys or certificates that cannot be used
       PipelineError         Spark cannot start, or what it was given is no table, file or setting it can use
       IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
@@ -47,6 +48,7 @@ __all__ = [
     "ScenarioError",
     "SecurityError",
     "SnapshotError",
+    "StoreError",
     "SubscriptionError",
     "Unbound",
 ]
@@ -185,6 +187,10 @@ class SnapshotError(GodwitError):
 
 class EventLogError(GodwitError):
     """An event log that cannot be read or written: names the file and what is wrong with it."""
+
+
+class StoreError(GodwitError):
+    """A client's store of subscriptions that cannot be read or written."""
 
 
 class SecurityError(GodwitError, ValueError):

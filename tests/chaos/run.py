@@ -10,8 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from godwit.runtime import client_transport
-from godwit.runtime import network_client as client_module
+from godwit.runtime import client_transport, reconnecting
 from tests.chaos.broker_processes import Network, NetworkPlan
 from tests.chaos.chaos_clients import ChaosClient, MqttClient, NativeClient
 from tests.chaos.check_history import Judgement, judge
@@ -40,7 +39,7 @@ SHAPES: dict[str, tuple[tuple[tuple[str, str], ...], ...]] = {
 def hasten() -> None:
     """Our clients notice silence and dial as soon as the brokers of a run do."""
     client_transport.BEAT_S, client_transport.SILENCE_S = 0.5, 4.0
-    client_module.RETRY_MAX_S = 0.5
+    reconnecting.RETRY_MAX_S = 0.5
 
 
 def draw_plan(rng: Random) -> NetworkPlan:

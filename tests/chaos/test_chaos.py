@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from godwit.runtime import client_transport
-from godwit.runtime import network_client as client_module
+from godwit.runtime import client_transport, reconnecting
 from tests.chaos.broker_processes import NetworkPlan
 from tests.chaos.run import CHAIN, SHAPES, hasten, run_chaos
 from tests.network.waiting import run
@@ -15,7 +14,7 @@ LIMIT_S = 110.0
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((client_transport, "BEAT_S"), (client_transport, "SILENCE_S"), (client_module, "RETRY_MAX_S")):
+    for module, name in ((client_transport, "BEAT_S"), (client_transport, "SILENCE_S"), (reconnecting, "RETRY_MAX_S")):
         monkeypatch.setattr(module, name, getattr(module, name))  # put back afterwards
     hasten()
 

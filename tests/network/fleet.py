@@ -18,8 +18,7 @@ from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
 from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.relocation import Relocation
-from godwit.runtime import client_transport, tcp
-from godwit.runtime import network_client as client_module
+from godwit.runtime import client_transport, reconnecting, tcp
 from godwit.runtime.journal import Journal
 from godwit.runtime.network_client import NetworkClient, connect
 from godwit.runtime.node import Machine, Node
@@ -42,7 +41,7 @@ def hasten(monkeypatch: Any) -> None:
         monkeypatch.setattr(module, "SILENCE_S", 2.0)
     monkeypatch.setattr(tcp, "INTRO_S", 2.0)
     monkeypatch.setattr(tcp, "REDIAL_MAX_S", 0.25)
-    monkeypatch.setattr(client_module, "RETRY_MAX_S", 0.25)
+    monkeypatch.setattr(reconnecting, "RETRY_MAX_S", 0.25)
 
 
 class Book:

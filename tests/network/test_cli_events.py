@@ -176,3 +176,81 @@ def test_every_event_is_the_same_after_it_was_shown_and_read() -> None:
     assert event_of(line, 0.0).attributes == said.attributes
     bytes_ = event({"n": 1}, payload=b"\xff\x00")
     assert event_of(line_of(bytes_), 0.0).payload == b"\xff\x00"
+
+
+ADULT = "//user[name = 'Anna' $and$ age > 17]"
+TWO_PEOPLE = "<r><user><name>Anna</name><age>7</age></user><user><name>Bob</name><age>18</age></user></r>"
+SAME_PERSON = "<r><user><name>Anna</name><age>18</age></user></r>"
+
+
+def test_a_query_in_another_language_gets_the_documents_that_it_wants(place: Place, tmp_path: Path) -> None:
+    for name, document in (("two.xml", TWO_PEOPLE), ("same.xml", SAME_PERSON)):
+        (tmp_path / name).write_text(document)
+    came = in_background("sub", ADULT, "--language", "xql", "--name", "xql", "-C", "2", "-W", "60", *at(place))
+    listening(place, "xql")
+    sent = godwit("pub", "--xml", str(tmp_path / "two.xml"), "--xml", str(tmp_path / "same.xml"), *at(place))
+    assert (sent.exit_code, sent.stderr, len(lines(sent.stdout))) == (0, "", 2)
+    piped = godwit(
+        *("pub", "--xml", "-", "place=Zurich", "--content-type", "application/atom+xml", *at(place)), input=SAME_PERSON
+    )
+    assert (piped.exit_code, piped.stderr) == (0, "")
+    status, printed, _ = came()
+    assert status == 0
+    first, second = lines(printed)
+    assert [first["payload"], second["payload"]] == [SAME_PERSON] * 2
+    assert (first["content_type"], second["content_type"]) == ("application/xml", "application/atom+xml")
+    assert (first["attributes"]["r/user/age"], second["attributes"]["place"]) == (18, "Zurich")
+
+
+def test_cloud_events_are_published_one_by_one_or_as_a_batch(place: Place, tmp_path: Path) -> None:
+    one = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": {"n": 3}}
+    (tmp_path / "one.json").write_text(json.dumps(one))
+    (tmp_path / "batch.json").write_text(json.dumps([{**one, "id": "2"}, {**one, "id": "3", "type": "other"}]))
+    came = in_background(
+        *("sub", "type = 't' AND id <> '9'", "--language", "cesql", "--name", "ce", "-C", "2", "-W", "60", *at(place))
+    )
+    listening(place, "ce")
+    files = ("--cloudevent", str(tmp_path / "one.json"), "--cloudevent", str(tmp_path / "batch.json"))
+    sent = godwit("pub", *files, *at(place))
+    assert (sent.exit_code, sent.stderr, len(lines(sent.stdout))) == (0, "", 3)
+    status, printed, _ = came()
+    assert status == 0
+    assert [(each["attributes"]["id"], each["payload"]) for each in lines(printed)] == [
+        ("1", '{"n": 3}'),
+        ("2", '{"n": 3}'),
+    ]
+
+
+def test_a_bad_document_is_named_before_anything_is_published(tmp_path: Path) -> None:
+    (tmp_path / "good.xml").write_text("<r/>")
+    (tmp_path / "bad.xml").write_text("<r>")
+    (tmp_path / "bad.json").write_text('{"specversion": "1.0"}')
+    nobody = ("--broker", "127.0.0.1:9")
+    good, bad, event = str(tmp_path / "good.xml"), str(tmp_path / "bad.xml"), str(tmp_path / "bad.json")
+    for words, says in (
+        (("--xml", good, "--xml", bad), f"{bad}: line 1, column 4: not well-formed XML"),
+        (("--cloudevent", event), f"{event}: a CloudEvent needs the attribute 'id'"),
+        (("--xml", str(tmp_path / "none.xml")), "cannot read"),
+        (("--xml", good, "--content-type", "text/plain"), "--content-type text/plain"),
+        (("--xml", good, "--cloudevent", event), "use only one of"),
+        (("--xml", "-", "--xml", "-"), "standard input can be read once"),
+    ):
+        ran = godwit("pub", *words, *nobody)
+        assert ran.exit_code == 2
+        assert says in " ".join(ran.stderr.replace("│", " ").split())
+    ran = godwit("sub", "--language", "xql", *nobody)
+    assert "--language xql needs a FILTER in that language" in " ".join(ran.stderr.replace("│", " ").split())
+
+
+def test_people_see_a_document_and_not_its_attributes_once_more() -> None:
+    from godwit.languages.cloud_events import event_from_structured
+    from godwit.languages.xml_documents import xml_event
+
+    shown = event_display.text_of(xml_event(SAME_PERSON.encode(), {"place": "Zurich"})).plain
+    assert "place=Zurich" in shown
+    assert "<name>Anna</name>" in shown
+    assert "r/user/name=" not in shown
+    body = '{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": {"n": 3}}'
+    shown = event_display.text_of(event_from_structured(body)).plain
+    assert "type=t" in shown
+    assert "data/n" not in shown

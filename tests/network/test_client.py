@@ -4,6 +4,8 @@ import asyncio
 import subprocess
 import sys
 from contextlib import AsyncExitStack
+from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from godwit.client import ClientConfig
 from godwit.errors import GodwitError, NotConnected, Refused, SubscriptionError
 from godwit.filters.references import LOCATION
 from godwit.mobility import mobile_broker
-from godwit.runtime import Address, NativeServer, Node, State, connect
+from godwit.runtime import Address, NativeServer, Node, State, client_inbox, connect
 from godwit.runtime import network_client as driver
 from godwit.runtime.client_transport import address
 from tests.network.test_native import Running, linked, start, take, two_brokers, wanted_at
@@ -294,7 +296,7 @@ def test_what_nobody_wants_is_not_sent() -> None:
 
 
 def test_who_does_not_read_holds_up_itself_until_it_reads_or_wants_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "UNREAD_MAX", 8)
+    monkeypatch.setattr(client_inbox, "UNREAD_MAX", 8)
 
     async def scene() -> None:
         broker = await small_broker()
@@ -371,6 +373,37 @@ def test_the_subscription_reaches_the_next_broker() -> None:
 
 
 # ------------------------------------------------------------ without a loop
+
+
+def test_a_program_without_a_loop_has_languages_stores_and_callbacks(tmp_path: Path) -> None:
+    async def scene() -> None:
+        broker = await small_broker()
+        await asyncio.get_running_loop().run_in_executor(None, use, broker.address)
+        await broker.stop()
+
+    def use(at: Address) -> None:
+        came: Queue[Any] = Queue()
+        with godwit.connect_blocking(at, name="s", store=tmp_path / "s") as s:
+
+            def answer(event: godwit.Event) -> None:
+                s.publish({"answer": event.attributes["name"]}, wait=True)  # it is not in the thread of the loop
+                came.put(event.attributes["name"])
+
+            s.subscribe("LENGTH(name) > 3", language="cesql", name="long", callback=answer)
+            answers = s.subscribe("answer IS NOT NULL")
+            for name in ("Bob", "Anna", "Cleo"):
+                s.publish({"name": name})
+            assert [came.get(timeout=30) for _ in range(2)] == ["Anna", "Cleo"]
+            assert [answers.next(30).attributes["answer"] for _ in range(2)] == ["Anna", "Cleo"]
+            found = s.subscriptions["long"]
+            assert (found.wanted, found.residues, found.failed, found.last_failure, s.residues) == (2, 1, 0, "", 1)
+        with godwit.connect_blocking(at, name="s", store=tmp_path / "s") as s:
+            s.subscriptions["long"].call(lambda event: came.put(event.attributes["name"]))
+            s.publish({"name": "Dora"})
+            while (name := came.get(timeout=30)) != "Dora":
+                assert name in ("Anna", "Cleo")  # not confirmed when the first one was closed
+
+    run(scene)
 
 
 def test_a_program_without_a_loop_has_the_same_client() -> None:

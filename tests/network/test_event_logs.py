@@ -209,10 +209,10 @@ async def life(make: type[MortalLog], folder: Path, address: Address, dies: str,
         if dies:
             with pytest.raises(Killed):
                 await taking
-            if client._wire is not None:
+            if client.connection.wire is not None:
                 client._unsent.clear()
-                client._confirms_read = False
-                client._wire.abort()
+                client.inbox.confirms_read = False
+                client.connection.wire.abort()
         else:
             await until(lambda: not len(subscription))
             taking.cancel()
@@ -260,8 +260,8 @@ def test_what_was_not_read_comes_again_though_the_connection_was_lost_before_the
             await until(lambda: len(subscription) == 5)
             subscription.take(2)
             await a_turn()
-            assert reader._wire is not None
-            reader._wire.abort()
+            assert reader.connection.wire is not None
+            reader.connection.wire.abort()
             await until(lambda: reader.state.kind == "away")
             await reader.attached()
             subscription.take(1)

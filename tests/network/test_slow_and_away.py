@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from godwit.mobility.relocation import Relocation
-from godwit.runtime import network_client as client_module
+from godwit.runtime import client_inbox
 from tests.network.fleet import Fleet, fleet, hasten
 from tests.network.proxy import Proxy
 from tests.network.waiting import run, until
@@ -55,7 +55,7 @@ def test_a_connection_that_stands_still_does_not_slow_others() -> None:
 
 
 def test_an_application_that_does_not_read_holds_up_its_own_connection_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "UNREAD_MAX", 64)
+    monkeypatch.setattr(client_inbox, "UNREAD_MAX", 64)
 
     async def scene() -> None:
         async with fleet([("b0", "b1")]) as every:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 RUNS = 60
 FILTERS = ("x = 1", "x >= 1", "x = 2", "x > 0 AND y IS NULL", "")
+KINDS_IN_VAIN = ("not_addressed", "out_of_context", "residue")
 CONTROL = ("Subscribe", "Advertise")
 
 Line = tuple[float, str, Record]
@@ -66,7 +67,7 @@ def drawn(rng: Random) -> Iterator[Line]:
             case 7:
                 yield at, broker, Record("table", number=rng.randrange(20), detail=rng.choice(("in_ads", "in_subs")))
             case _:
-                yield at, broker, Record(rng.choice(("residue", "not_addressed")), client, "", *id)
+                yield at, broker, Record(rng.choice(KINDS_IN_VAIN), client, "", *id)
 
 
 @pytest.fixture(scope="module")
@@ -203,8 +204,8 @@ def test_what_came_in_vain_is_counted(trace: "DataFrame", rows: Any) -> None:
     expected: dict[str, list[Any]] = {}
     for run, each in rows.items():
         late = [row["kind"] for row in each if row["at"] >= from_s(run)]
-        expected[run] = [(kind, late.count(kind)) for kind in ("residue", "not_addressed") if kind in late]
-    agree(by_run(analytics.residues(trace), "kind", "rows"), expected)
+        expected[run] = [(kind, late.count(kind)) for kind in KINDS_IN_VAIN if kind in late]
+    agree(by_run(analytics.in_vain(trace), "kind", "rows"), expected)
 
 
 def test_a_row_that_is_missing_is_seen(trace: "DataFrame", rows: Any) -> None:

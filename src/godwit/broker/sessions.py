@@ -26,7 +26,7 @@ with the reason and call `detach`.
 7. `PeerFault` is raised before anything is changed.
 8. All that grows is bounded by `Limits`, for one client and for all clients of a user (`user_quotas.py`).
 9. A filter on the client's own context is tested here, as an event arrives, in the context of that moment: routing
-   lets through more. What routing let through in vain is a negative residue, and recorded. [rebeca §5.1] So is an
+   lets through more. What routing let through in vain is out of context, and recorded. [rebeca §5.1] So is an
    event's `to`: a client whose context it does not match does not get the event, and that is recorded. [spcf §3]
 10. What the server asserts of a client's context (`BrokerConfig.asserted`) nobody else says: a `Context` with it is
    refused, and events bear what the driver vouches for. A session without a connection keeps what it had last.
@@ -522,7 +522,7 @@ class Sessions:
                 subscription = session.subscriptions.get(name)
                 if subscription is not None and (subscription.expires is None or now < subscription.expires):
                     if session.exact and name in session.exact and not session.wants(name, event):  # rule 9
-                        effects.append(Trace(Record("residue", client, "", publisher, sequence, name)))
+                        effects.append(Trace(Record("out_of_context", client, "", publisher, sequence, name)))
                         continue
                     names = names_of.get(session)
                     if names is None:

@@ -1,6 +1,7 @@
 """Events as the command line shows them to people: a coloured line each. (For a pipe: `filters/json_lines.py`.)
 
-What others have published is shown, never obeyed: a character that does not print is written as its number.
+What others have published is shown, never obeyed: a character that does not print is written as its number. Of an XML
+document and of a CloudEvent the payload is shown, and not once more the attributes that were made from it.
 """
 
 import json
@@ -16,6 +17,7 @@ __all__ = ["safe", "text_of"]
 
 PAYLOAD_CHARS_MAX = 200
 SENDER = "sender."
+DATA = "data"  # of a CloudEvent
 
 
 def safe(text: str) -> str:
@@ -29,10 +31,11 @@ def text_of(event: "Event", *, has_day: bool = False) -> "Text":
 
     text = Text.assemble((_when(event.published_at, has_day), "dim"), "  ", (safe(event.publisher), "bold cyan"), " ")
     sender: list[tuple[str, Any]] = []
+    hidden = _in_payload(event)
     for name, value in event.attributes.items():
         if name.startswith(SENDER):
             sender.append((name.removeprefix(SENDER), value))
-        else:
+        elif name not in hidden:
             _append(text, name, value)
     if event.payload is not None:
         text.append("  ").append(_payload(event.payload), style="italic")
@@ -41,6 +44,24 @@ def text_of(event: "Event", *, has_day: bool = False) -> "Text":
         for name, value in sender:
             _append(text, name, value)
     return text
+
+
+def _in_payload(event: "Event") -> frozenset[str]:
+    """The attributes that say what the payload says: those of a document, or of the data of a CloudEvent."""
+    kind = event.content_type or ""
+    if event.payload is None:
+        return frozenset()
+    if "xml" in kind:
+        from godwit.errors import BadEvent
+        from godwit.languages.xml_documents import flattened_document, is_xml, parsed_document
+
+        try:
+            return frozenset(flattened_document(parsed_document(event.payload))) if is_xml(kind) else frozenset()
+        except BadEvent:  # it was not published as a document
+            return frozenset()
+    if "specversion" in event.attributes:
+        return frozenset(name for name in event.attributes if name == DATA or name.startswith(f"{DATA}/"))
+    return frozenset()
 
 
 def _when(at: float | None, has_day: bool) -> str:

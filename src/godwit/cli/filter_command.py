@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from godwit.cli.query_options import NATIVE, LanguageName, OperatorModules, load_operators, read_query
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -40,11 +42,16 @@ Context = Annotated[
 
 
 @app.command()
-def check(source: One) -> None:
-    """Check the syntax of a filter."""
+def check(source: One, language: LanguageName = NATIVE, operators: OperatorModules = None) -> None:
+    """Check the syntax of a filter, or of a query in another language: show the filter that brokers route it by."""
     from godwit.filters.language import to_text
     from godwit.filters.references import references_of
 
+    load_operators(operators)
+    if language != NATIVE:
+        answer = _routing(source, language)
+        _answer(answer, lambda: _routed(answer))
+        return
     filter = _read(source)
     names = [str(reference) for reference in references_of(filter)]
     answer = {"valid": True, "filter": to_text(filter), "references": names}
@@ -165,14 +172,35 @@ def format_text(
 # ---------------------------------------------------------------- in and out
 
 
+def _routing(source: str, language: str) -> dict[str, Any]:
+    """A query of another language: its printed form, the filter to route by, and whether there is more to test."""
+    from godwit.filters.algebra import is_never
+    from godwit.filters.language import to_text
+
+    query = read_query(_text(source), language)
+    return {
+        "valid": True,
+        "language": query.language,
+        "query": query.text,
+        "routable": to_text(query.routable),
+        "has_exact_part": query.test is not None,
+        "never_matches": is_never(query.routable),
+    }
+
+
 def _read(source: str) -> "Filter":
-    from godwit.errors import FilterError
     from godwit.filters.language import read
 
+    return read(_text(source))
+
+
+def _text(source: str) -> str:
+    from godwit.errors import FilterError
+
     if source != STANDARD_INPUT:
-        return read(source)
+        return source
     try:
-        return read(sys.stdin.buffer.read().decode())
+        return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
         raise FilterError(
             f"standard input is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
@@ -254,6 +282,23 @@ def _said(answer: bool, words: str, text: str) -> "RenderableType":
     return Text.assemble(
         (("✓ " if answer else "✗ ") + words, "bold green" if answer else "bold red"), "  " if text else "", text
     )
+
+
+def _routed(answer: dict[str, Any]) -> "RenderableType":
+    from rich.table import Table
+    from rich.text import Text
+
+    rest = "the client, or its border broker, tests the query itself" if answer["has_exact_part"] else "nothing more"
+    rows = {
+        "query": answer["query"],
+        "brokers route by": answer["routable"],
+        "exact part": rest,
+        **({"note": "no event can match it"} if answer["never_matches"] else {}),
+    }
+    table = Table.grid(padding=(0, 3))
+    for name, shown in rows.items():
+        table.add_row(Text(name, style="bold"), Text(shown))
+    return _stacked([_said(True, "well formed", answer["language"]), table])
 
 
 def _stacked(pieces: Iterable["RenderableType"]) -> "RenderableType":

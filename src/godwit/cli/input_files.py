@@ -3,7 +3,8 @@
 *Theory.* `Lines` cuts a stream into lines as they arrive and knows when the next one would have to be waited for, so
 that what has been read can be answered first. A record that is wrong goes to `BadLines`, which reports it with its file
 and line, and the next one is read. What a record says of contexts is put in where it belongs: an event's sender into
-its attributes, a subscriber's context into its filter.
+its attributes, a subscriber's context into its filter. A subscription may be in any language; its routable filter is
+what is matched, and its query decides.
 
 *Rules.*
 1. A line longer than `LINE_BYTES_MAX` is an error and is not kept in memory.
@@ -19,13 +20,15 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
+from godwit.cli.query_options import read_query
 from godwit.errors import BadValue, FilterError, GodwitError
 from godwit.filters.contexts import SENDER, checked_context, checked_context_filter, of_sender, stamped
 from godwit.filters.csv_cells import cell
-from godwit.filters.events import Attributes, Event, event
+from godwit.filters.events import Attributes, Event, event, flattened
 from godwit.filters.filters import Filter, all_of
-from godwit.filters.language import from_json, parse
+from godwit.filters.language import from_json
 from godwit.filters.references import bind, is_open, references_of
+from godwit.languages.query import NATIVE, Query
 
 __all__ = [
     "BadLines",
@@ -48,6 +51,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TOO_LONG = f"the line is longer than {LINE_BYTES_MAX:,} bytes"
 BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError)  # what a line may be refused with
 NO_CONTEXT: Attributes = {}
+XML = "application/xml"
 OWN_CONTEXT = {
     "filter": "context",
     "sender": "context",
@@ -64,16 +68,18 @@ class BoundSubscription(NamedTuple):
     id: Name
     filter: Filter
     context: Attributes
+    query: Query
 
 
 class SubscriptionLine(msgspec.Struct, gc=False):
     """`{"id": 7, "filter": "price < 10"}`; a filter may be in its JSON form.
 
-    `sender` is a filter on the publisher's context, `context` the subscriber's own.
+    `language` is that of a filter's text, `sender` filters the publisher's context, `context` is the subscriber's own.
     """
 
     id: Name
     filter: Any
+    language: str = NATIVE
     sender: Any = None
     context: Any = None
     to: Any = None  # what events have, and no subscription
@@ -82,10 +88,14 @@ class SubscriptionLine(msgspec.Struct, gc=False):
 class EventLine(msgspec.Struct, gc=False):
     """`{"id": 3, "attributes": {"price": 4}}`; an event without an id is called by its number.
 
-    `sender` is the publisher's context, `to` a filter on the receiver's.
+    `sender` is the publisher's context, `to` a filter on the receiver's. `xml` is a document: its attributes are taken
+    from it. `payload` and `content_type` are as `godwit sub` prints them.
     """
 
-    attributes: dict[str, Any]
+    attributes: dict[str, Any] | None = None
+    xml: str | None = None
+    payload: Any = None
+    content_type: str | None = None
     id: Name | None = None
     sender: Any = None
     to: Any = None
@@ -166,7 +176,8 @@ def subscriptions(lines: Lines, faults: BadLines) -> Iterator[BoundSubscription]
             found = _SUBSCRIPTION.decode(line)
             if found.to is not None:
                 raise GodwitError("to: a subscription has none, an event says it; what a subscription asks is 'sender'")
-            filter, context = _read(found.filter), NO_CONTEXT
+            query, context = _query(found.filter, found.language), NO_CONTEXT
+            filter = query.routable
             field = "filter" if is_open(filter) else "sender"
             if found.sender is not None:
                 filter = all_of(filter, of_sender(_context_filter("sender", found.sender)))
@@ -181,7 +192,7 @@ def subscriptions(lines: Lines, faults: BadLines) -> Iterator[BoundSubscription]
             faults.found(lines, f"there is a subscription {found.id!r} already")
             continue
         seen.add(found.id)
-        yield BoundSubscription(found.id, filter, context)
+        yield BoundSubscription(found.id, filter, context, query)
 
 
 def json_events(lines: Lines, faults: BadLines) -> Iterator[Named | None]:
@@ -194,7 +205,7 @@ def json_events(lines: Lines, faults: BadLines) -> Iterator[Named | None]:
         number += 1
         try:
             found = _EVENT.decode(line)
-            checked = event(found.attributes)
+            checked = _event(found)
             if found.sender is not None or found.to is not None:
                 checked = _sent(checked, found)
         except BAD as error:
@@ -202,6 +213,24 @@ def json_events(lines: Lines, faults: BadLines) -> Iterator[Named | None]:
             yield None
             continue
         yield (number if found.id is None else found.id), checked
+
+
+def _event(line: EventLine) -> Event:
+    """The event of a line, with its payload."""
+    if line.xml is not None:
+        from godwit.languages.xml_documents import xml_event  # it needs a large library
+
+        if line.payload is not None:
+            raise GodwitError("an event has 'xml' or a 'payload', not both")
+        return xml_event(line.xml.encode(), flattened(line.attributes or {}), content_type=line.content_type or XML)
+    if line.attributes is None:
+        raise GodwitError("an event has `attributes`, or is a document: `xml`")
+    checked = event(line.attributes)
+    if line.payload is None:
+        return checked
+    if not isinstance(line.payload, str):
+        raise GodwitError("payload: a text")
+    return replace(checked, payload=line.payload.encode(), content_type=line.content_type)
 
 
 def _sent(checked: Event, line: EventLine) -> Event:
@@ -250,7 +279,15 @@ def _bound(filter: Filter, context: Attributes, field: str, missing: str) -> Fil
 
 
 def _read(source: Any) -> Filter:
-    return _parsed(source) if isinstance(source, str) else from_json(source)
+    return _parsed(source, NATIVE).routable if isinstance(source, str) else from_json(source)
+
+
+def _query(source: Any, language: str) -> Query:
+    if isinstance(source, str):
+        return _parsed(source, language)
+    if language != NATIVE:
+        raise GodwitError(f"filter: in the language {language!r} it is a text")
+    return Query(NATIVE, "", from_json(source))
 
 
 def _documents(lines: Lines, faults: BadLines) -> Iterator[bytes | None]:
@@ -262,8 +299,8 @@ def _documents(lines: Lines, faults: BadLines) -> Iterator[bytes | None]:
 
 
 @lru_cache(maxsize=TEXTS_REMEMBERED)
-def _parsed(text: str) -> Filter:
-    return parse(text)
+def _parsed(text: str, language: str) -> Query:
+    return read_query(text, language)
 
 
 def why_bad(error: Exception) -> str:

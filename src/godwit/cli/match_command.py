@@ -16,12 +16,15 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from godwit.cli.query_options import OperatorModules, load_operators
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from godwit.cli.input_files import BadLines, Lines, Named
     from godwit.filters.events import Attributes, Event
     from godwit.filters.filters import Filter
+    from godwit.languages import Query
     from godwit.matching import Matcher
 
 __all__ = ["match", "matcher_named"]
@@ -78,6 +81,7 @@ def match(
     csv: Annotated[bool, typer.Option("--csv", help="Read events as CSV, whatever the file name.")] = False,
     count: Annotated[bool, typer.Option("--count", help="Print totals and speed instead of the matches.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")] = False,
+    operators: OperatorModules = None,
     matcher: Annotated[
         MatcherName, typer.Option(help="Matching algorithm; all give the same answers.")
     ] = MatcherName.INDEX,
@@ -90,7 +94,8 @@ def match(
 
     An event may have the sender's context and a filter on the receiver's, {"sender": {"battery": 80}, "to": "role =
     'medic'"}; a subscription may have a filter on the sender's context and its own context, {"sender": "battery > 20",
-    "context": {"role": "medic"}}.
+    "context": {"role": "medic"}}. The language of its filter may be another, {"language": "xql"}; an event may be an
+    XML document, {"id": 3, "xml": "<…>"}.
 
     Example: godwit match --subscriptions filters.jsonl --events events.csv
     """
@@ -99,9 +104,10 @@ def match(
 
     if subscriptions == events == PIPE:
         raise typer.BadParameter("only one of --subscriptions and --events can be standard input")
+    load_operators(operators)
     with progress() as bar:
         faults = input_files.BadLines(partial(report, bar), strict)
-        names, filters, contexts = load(subscriptions, faults, bar)
+        names, filters, contexts, queries = load(subscriptions, faults, bar)
         engine = matcher_named(matcher)
         bar.add_task("getting ready", total=None)
         engine.add_many(enumerate(filters))  # numbers in the order of the file
@@ -110,7 +116,7 @@ def match(
         faults.report = partial(report, bar)
         totals = Totals(len(filters))
         read = input_files.csv_events if csv or events.lower().endswith(".csv") else input_files.json_events
-        answers = _answers(events, read, engine, filters, contexts, faults, bar, totals)
+        answers = _answers(events, read, engine, filters, contexts, queries, faults, bar, totals)
         try:
             if count:
                 for _ in answers:
@@ -126,8 +132,11 @@ def match(
         _show_totals(totals, faults.skipped)
 
 
-def load(file: str, faults: "BadLines", bar: "Progress") -> tuple[list[bytes], list["Filter"], list["Attributes"]]:
-    """The ids, as JSON, the filters and the contexts of a file of subscriptions."""
+Loaded = tuple[list[bytes], list["Filter"], list["Attributes"], dict[int, "Query"]]
+
+
+def load(file: str, faults: "BadLines", bar: "Progress") -> Loaded:
+    """The ids, as JSON, the filters and contexts of a file of subscriptions; and, by number, queries with a test."""
     import msgspec
 
     from godwit.cli import input_files
@@ -140,6 +149,7 @@ def load(file: str, faults: "BadLines", bar: "Progress") -> tuple[list[bytes], l
         [msgspec.json.encode(each.id) for each in found],
         [each.filter for each in found],
         [each.context for each in found],
+        {number: each.query for number, each in enumerate(found) if each.query.test is not None},
     )
 
 
@@ -152,6 +162,7 @@ def _answers(
     matcher: "Matcher",
     filters: list["Filter"],
     contexts: list["Attributes"],
+    queries: dict[int, "Query"],
     faults: "BadLines",
     bar: "Progress",
     totals: Totals,
@@ -167,7 +178,7 @@ def _answers(
         started = time.perf_counter()
         for batch in input_files.batches(read(lines, faults), lines):
             matched = [
-                sorted(numbers if event.to is None else _meant(event.to, numbers, contexts))
+                sorted(_wanting(event, numbers if event.to is None else _meant(event.to, numbers, contexts), queries))
                 for (_, event), numbers in zip(
                     batch, _matched(matcher, [event for _, event in batch], attributes), strict=True
                 )
@@ -187,6 +198,24 @@ def _matched(matcher: "Matcher", events: list["Event"], attributes: list[str]) -
 
 def _meant(to: "Filter", numbers: Iterable[int], contexts: list["Attributes"]) -> list[int]:
     return [number for number in numbers if to.holds(contexts[number])]
+
+
+def _wanting(event: "Event", numbers: Iterable[int], queries: dict[int, "Query"]) -> Iterable[int]:
+    """Of the subscriptions whose routable filter matches, those whose query wants the event."""
+    if not queries:
+        return numbers
+    from godwit.errors import FilterError
+    from godwit.languages import Subject
+
+    subject = Subject(event)
+
+    def wants(number: int) -> bool:
+        try:
+            return number not in queries or queries[number].wants(subject)
+        except FilterError:  # no test can be made: as in a client, it wants nothing
+            return False
+
+    return filter(wants, numbers)
 
 
 def _print_answers(answers: Iterable[list[Answer]], names: list[bytes]) -> None:

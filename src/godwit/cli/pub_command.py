@@ -43,6 +43,18 @@ def pub(
     file: Annotated[
         str, typer.Option("--file", "-f", metavar="FILE", help="Events as JSON lines; - is standard input.")
     ] = "",
+    xml: Annotated[
+        list[str] | None,
+        typer.Option("--xml", metavar="FILE", help="XML document to publish; - is standard input. Repeatable."),
+    ] = None,
+    cloudevent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cloudevent",
+            metavar="FILE",
+            help="CloudEvent in JSON, or a batch of them; - is standard input. Repeatable.",
+        ),
+    ] = None,
     payload: Annotated[
         str, typer.Option(metavar="TEXT", help="Payload of the event; @FILE for the content of a file.")
     ] = "",
@@ -91,20 +103,24 @@ def pub(
     """Publish events, and return when a broker has them.
 
     Give one event as NAME=VALUE or with --json, or many as JSON lines in a file or on a pipe, as `godwit sub` prints
-    them: {"kind": "parking", "cost": 2}, or {"attributes": {…}, "payload": …, "to": …, "expires_in": …}.
+    them: {"kind": "parking", "cost": 2}, or {"attributes": {…}, "payload": …, "to": …, "expires_in": …}. Documents are
+    all read before the first is published; NAME=VALUE are further attributes of XML documents.
 
     Example: godwit pub kind=parking cost=2 --name van-7
     """
-    if not words and not json and not file and not clear and not log:
+    documents = bool(xml or cloudevent)
+    if not words and not json and not file and not clear and not log and not documents:
         if sys.stdin.isatty():
-            raise typer.BadParameter("no event given: use NAME=VALUE, --json or --file")
+            raise typer.BadParameter("no event given: use NAME=VALUE, --json, --file, --xml or --cloudevent")
         file = PIPE
-    if bool(words) + bool(json) + bool(file) + bool(log) > 1:
-        raise typer.BadParameter("use only one of NAME=VALUE, --json, --file and --log")
+    if (bool(words) and not xml) + bool(json) + bool(file) + bool(log) + bool(xml) + bool(cloudevent) > 1:
+        raise typer.BadParameter("use only one of NAME=VALUE, --json, --file, --xml, --cloudevent and --log")
     if clear and not retain:
         raise typer.BadParameter("--clear needs --retain KEY")
-    if (file or log) and payload:
-        raise typer.BadParameter("--payload is for one event: in a file each line has its own payload")
+    if (file or log or documents) and payload:
+        raise typer.BadParameter("--payload is for one event: in a file each event has its own payload")
+    if cloudevent and content_type:
+        raise typer.BadParameter("--content-type cannot be used with --cloudevent: the event says it")
     if log and (retain or expires is not None):
         raise typer.BadParameter("--retain and --expires cannot be used with --log: events are published as logged")
     if until_eof and not log:
@@ -120,16 +136,18 @@ def pub(
         with publishing(log, name, user, skip_removed) as state:
             run(_log(visitor, ours, state, said, strict, until_eof))
         return
+    if documents:
+        events = _xml_events(xml, assigned(words or []), content_type) if xml else _cloud_events(cloudevent or [])
+        run(_publish_each(visitor, name, ours, events, expires, said))
+        return
     if file:
         run(_many(visitor, name, ours, file, expires, said, strict))
         return
-    event = _one(assigned(words or []) if not json else None, json, payload, content_type, expires)
-    run(_publish_one(visitor, name, ours, event, said))
+    event = _one(assigned(words or []) if not json else None, json, payload, content_type)
+    run(_publish_each(visitor, name, ours, [event], expires, said))
 
 
-def _one(
-    attributes: dict[str, Any] | None, text: str, payload: str, content_type: str, expires: float | None
-) -> "Event":
+def _one(attributes: dict[str, Any] | None, text: str, payload: str, content_type: str) -> "Event":
     import json
     from dataclasses import replace
     from time import time
@@ -146,9 +164,7 @@ def _one(
     event = event_of(data, time())
     if payload:
         event = replace(event, payload=_payload(payload))
-    if content_type:
-        event = replace(event, content_type=content_type)
-    return event if expires is None else replace(event, expires_at=time() + expires)
+    return replace(event, content_type=content_type) if content_type else event
 
 
 def _payload(said: str) -> bytes:
@@ -162,17 +178,70 @@ def _payload(said: str) -> bytes:
         raise GodwitError(f"cannot read {said[1:]}: {error.strerror}") from None
 
 
-async def _publish_one(
-    visitor: ClientOptions, name: str, context: dict[str, Any], event: "Event", said: dict[str, Any]
+def _documents(files: list[str], bytes_max: int) -> Iterator[tuple[str, bytes]]:
+    """The content of each file, as far as an event may be long."""
+    from godwit.cli.match_command import opened
+
+    if files.count(PIPE) > 1:
+        raise typer.BadParameter("standard input can be read once")
+    for file in files:
+        with opened(file) as (stream, name, _):
+            yield name, stream.read(bytes_max + 1)
+
+
+def _xml_events(files: list[str], attributes: dict[str, Any], content_type: str) -> "list[Event]":
+    from godwit.filters.events import event, flattened
+    from godwit.languages.xml_documents import CONTENT_TYPE, DOCUMENT_BYTES_MAX, is_xml, xml_event
+
+    kind = content_type or CONTENT_TYPE
+    if not is_xml(kind):
+        raise typer.BadParameter(f"--content-type {kind}: XML has {CONTENT_TYPE}, or a type that ends in +xml")
+    event(attributes)
+    found = []
+    for name, data in _documents(files, DOCUMENT_BYTES_MAX):
+        try:
+            found.append(xml_event(data, flattened(attributes), content_type=kind))
+        except GodwitError as error:
+            raise GodwitError(f"{name}: {error}") from None
+    return found
+
+
+def _cloud_events(files: list[str]) -> "list[Event]":
+    from godwit.cli.input_files import LINE_BYTES_MAX
+    from godwit.languages.cloud_events import event_from_structured, events_from_batch
+
+    found: list[Event] = []
+    for name, data in _documents(files, LINE_BYTES_MAX):
+        if len(data) > LINE_BYTES_MAX:
+            raise GodwitError(f"{name}: longer than {LINE_BYTES_MAX:,} bytes")
+        try:
+            found += events_from_batch(data) if data.lstrip().startswith(b"[") else [event_from_structured(data)]
+        except GodwitError as error:
+            raise GodwitError(f"{name}: {error}") from None
+    return found
+
+
+async def _publish_each(
+    visitor: ClientOptions,
+    name: str,
+    context: dict[str, Any],
+    events: "list[Event]",
+    expires: float | None,
+    said: dict[str, Any],
 ) -> None:
+    from dataclasses import replace
+    from time import time
+
     async with visitor.client(name) as client:
         await wait_until_attached(client, visitor)
         if context:
             await client.set_context(context)
-        asked = client.publish(event, **said)
-        await asked
-        assert asked.event is not None
-        _tell(client, asked.event)
+        for event in events:
+            event = event if expires is None else replace(event, expires_at=time() + expires)
+            asked = client.publish(event, **said)
+            await asked
+            assert asked.event is not None
+            _tell(client, asked.event)
 
 
 async def _many(

@@ -22,7 +22,7 @@ __all__ = ["simulate"]
 STATUS_NO = 1
 SEED_DEFAULT = 1
 VIOLATIONS_SHOWN_MAX = 10
-USED = ("moves", "walked", "residues", "context_changes", "not_addressed", "purged", "expired", "quenched")
+USED = ("moves", "walked", "out_of_context", "context_changes", "not_addressed", "purged", "expired", "quenched")
 """What is shown on a terminal only when there was any: 0 says that a scenario has none of it."""
 TOTALS = ("published", "owed", "delivered", "lost", "duplicated", "out_of_order", "unwanted", "allowed", "excused")
 EXERCISED = ("moves", "walked", "context_changes")

@@ -20,11 +20,13 @@ from godwit.cli.broker_connection import (
     run,
     wait_until_attached,
 )
+from godwit.cli.query_options import NATIVE, LanguageName, OperatorModules, load_operators, read_query
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
     from godwit.cli.event_logs import LogCapture
     from godwit.filters.events import Event
+    from godwit.languages import Query
     from godwit.runtime.network_client import State
 
 __all__ = ["sub"]
@@ -32,13 +34,16 @@ __all__ = ["sub"]
 STATUS_NO = 1
 DAY_S = 86_400.0
 KEEP_DAYS_MIN, KEEP_DAYS_MAX = 0.01, 36_500.0
+EVERYTHING = "TRUE"
 SUBSCRIPTION = "sub"  # its name in a session that is come back to
 
 
 def sub(
     filter: Annotated[
         str, typer.Argument(metavar="FILTER", help="What is wanted, such as \"kind = 'parking' AND cost < 3\".")
-    ] = "TRUE",
+    ] = "",
+    language: LanguageName = NATIVE,
+    operators: OperatorModules = None,
     count: Annotated[
         int | None, typer.Option("--count", "-C", metavar="COUNT", help="Stop after this number of events.", min=1)
     ] = None,
@@ -100,11 +105,18 @@ def sub(
     command ends: the next `godwit sub` with this name receives the events since then, at any broker of the network. A
     --log stores the client name and confirms an event to the broker only when it is on disk.
 
+    A query in another --language is sent as the filter that lets through at least what it wants; the rest is decided
+    here.
+
     Example: godwit sub "kind = 'parking' AND cost < 3" --name ann
     """
     from godwit.client.own_context import asked
 
-    asked(filter, sender or None)  # what is no filter needs no broker to be told so
+    if not filter and language != NATIVE:
+        raise typer.BadParameter(f"--language {language} needs a FILTER in that language")
+    load_operators(operators)
+    query = read_query(filter or EVERYTHING, language)
+    asked(query.routable, sender or None)  # what is no filter needs no broker to be told so
     wanted = {"sender": sender or None, "retained": retained, "share": share}
     ours = assigned(context or [])
     visitor = ClientOptions(brokers, token, user, password, tls, ca)
@@ -123,9 +135,9 @@ def sub(
 
         keep = Retention(keep_bytes, None if keep_days is None else keep_days * DAY_S)
         with capturing(log, name, user, keep) as capture:
-            run(_listen(visitor, capture.name, filter, wanted, ours, place, wait, came, until_eof, capture))
+            run(_listen(visitor, capture.name, query, wanted, ours, place, wait, came, until_eof, capture))
     else:
-        run(_listen(visitor, name, filter, wanted, ours, place, wait, came, until_eof, None))
+        run(_listen(visitor, name, query, wanted, ours, place, wait, came, until_eof, None))
     if count is not None and came.events < count:
         raise typer.Exit(STATUS_NO)
 
@@ -146,7 +158,7 @@ class EventCount:
 async def _listen(
     visitor: ClientOptions,
     name: str,
-    filter: str,
+    query: "Query",
     wanted: dict[str, Any],
     context: dict[str, Any],
     place: str,
@@ -169,7 +181,7 @@ async def _listen(
             said = client.set_context(context)
         if place:
             said = client.set_place(place)
-        asking = asyncio.create_task(client.subscribe(filter, name=SUBSCRIPTION, **wanted))  # before anything comes
+        asking = asyncio.create_task(client.subscribe(query, name=SUBSCRIPTION, **wanted))  # before anything comes
         await wait_until_attached(client, visitor)
         try:
             async with asyncio.timeout(LET_IN_S):

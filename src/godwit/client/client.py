@@ -161,6 +161,7 @@ class Client:
         topic: Topic = ("subscription", name)
         if self.wanted.pop(topic, None) is None:
             raise SubscriptionError(f"there is no subscription {name!r}")
+        self.queries.forget(name)
         if self._was_never_sent(topic):
             self.outbox.drop(topic)
             return []
@@ -504,6 +505,7 @@ class Client:
         for topic in [("subscription", name) for name in message.ended]:
             if self.unanswered_about(topic) is None and (wish := self.wanted.pop(topic, None)) is not None:
                 self._granted.pop(topic, None)
+                self.queries.forget(topic[1])
                 self.refusals.append(Refusal(wish, message.reason))
         return [Trace(Record("revoked", self.name, subscription=name, detail=message.reason)) for name in message.ended]
 
@@ -550,11 +552,12 @@ class Client:
         if not is_new:
             self.duplicates += 1
             effects.append(self._record("suppressed", message.event))
-        elif names := self.queries.wanted(names, message.event, self.wanted):
-            self.notified += 1
-            effects.append(Notify(message.event, names))
         else:
-            effects.append(self._record("residue", message.event))  # [motion §6]
+            names, residues = self.queries.decide(names, message.event, self.wanted)
+            effects += residues
+            if names:
+                self.notified += 1
+                effects.append(Notify(message.event, names))
         return effects + self._confirmations.due(cast(str, self.connection), now)
 
     def on_quench(self, message: Quench, now: float) -> list[Effect]:

@@ -8,7 +8,7 @@ True
 
 from godwit.languages.bounds import Bounds
 from godwit.languages.native import NativeLanguage
-from godwit.languages.operators import Operator, operator, operators_named
+from godwit.languages.operators import Operator, operator, operators_named, registered_operators
 from godwit.languages.query import LANGUAGES, NATIVE, Language, Query, Subject, parse_query
 from godwit.languages.systems import PubSubSystem, Translation, chained
 
@@ -27,6 +27,7 @@ __all__ = [
     "operator",
     "operators_named",
     "parse_query",
+    "registered_operators",
 ]
 
 LANGUAGES.expect("godwit.languages.cesql", "cesql")  # loaded when they are asked for: some need large libraries

@@ -19,7 +19,7 @@ from typing import Any
 from godwit.errors import ConfigurationError
 from godwit.filters import Filter
 
-__all__ = ["NO_OPERATORS", "Operator", "known_operator", "operator", "operators_named"]
+__all__ = ["NO_OPERATORS", "Operator", "known_operator", "operator", "operators_named", "registered_operators"]
 
 Routable = Callable[..., Filter]
 
@@ -47,6 +47,11 @@ def operator(name: str, routable: Routable | None = None) -> Callable[[Callable[
         return holds
 
     return register
+
+
+def registered_operators() -> Mapping[str, Operator]:
+    """All operators that this program has registered so far."""
+    return dict(_REGISTERED)
 
 
 def operators_named(names: Mapping[str, Any] | list[str] | tuple[str, ...]) -> Mapping[str, Operator]:

@@ -1,4 +1,4 @@
-"""What happened in runs, computed from their traces: deliveries and their times, moves, control, tables, residues.
+"""What happened in runs, computed from their traces: deliveries, their times, moves, control, tables, events in vain.
 
 *Theory.* A trace (`docs/reference/trace_format.md`) is a table with a row for each thing that happened; the traces of
 many runs are one table with a column `run`. Every question here is a function from that table to another that has a
@@ -23,7 +23,7 @@ decides which filter was asked for last, or whether an event came out of order. 
 | `traffic` | run, type of message, whether over the air | the same, of all messages |
 | `table_sizes` | run, broker, table | entries on average over time, and at last |
 | `table_curve` | run, table, piece of time | entries of all brokers at its end |
-| `residues` | run, kind | events that reached a border broker for a client that did not want them or was not meant |
+| `in_vain` | run, kind | events that reached the edge for a client that did not want them or was not meant |
 
 *Rules.*
 1. A function takes what `read` gives and knows nothing of the run; names of nodes mean nothing to it.
@@ -63,6 +63,7 @@ __all__ = [
     "distribution",
     "find",
     "gaps",
+    "in_vain",
     "kinds",
     "latency",
     "measured",
@@ -71,7 +72,6 @@ __all__ = [
     "probe_ratios",
     "probes",
     "read",
-    "residues",
     "summaries",
     "table_curve",
     "table_sizes",
@@ -80,6 +80,9 @@ __all__ = [
 
 SHARES = (0.5, 0.9, 0.99)
 """The quantiles that `latency` gives."""
+
+IN_VAIN = frozenset({"not_addressed", "out_of_context", "residue"})
+"""Kinds of records of an event that reached the edge in vain."""
 
 
 # ---------------------------------------------------------------- which runs there are
@@ -385,7 +388,7 @@ def gaps(trace: "DataFrame") -> "DataFrame":
     )
 
 
-# ---------------------------------------------------------------- messages, tables, residues
+# ---------------------------------------------------------------- messages, tables, events in vain
 
 
 def control(trace: "DataFrame", messages: Iterable[str]) -> "DataFrame":
@@ -444,9 +447,9 @@ def table_curve(trace: "DataFrame", pieces: int = 100) -> "DataFrame":
     return change.select("run", "table", "at", fn.sum("change").over(so_far).alias("entries"))
 
 
-def residues(trace: "DataFrame") -> "DataFrame":
-    """By run, the events that reached a border broker in vain: `residue` and `not_addressed`."""
-    return kinds(measured(trace).where("kind in ('residue', 'not_addressed')"))
+def in_vain(trace: "DataFrame") -> "DataFrame":
+    """By run, the events that reached the edge in vain: `residue`, `out_of_context` and `not_addressed`."""
+    return kinds(measured(trace).where(fn.col("kind").isin(*sorted(IN_VAIN))))
 
 
 # ---------------------------------------------------------------- all of it, run by run
@@ -490,7 +493,7 @@ def summaries(
         sizes = table_sizes(trace).groupBy("run", "table").agg(fn.sum("average").alias("entries"))
         for row in sizes.orderBy("run", "table").collect():
             runs[row.run].setdefault("entries", {})[row.table] = row.entries
-    for row in residues(trace).collect() if there & {"residue", "not_addressed"} else ():
+    for row in in_vain(trace).collect() if there & IN_VAIN else ():
         runs[row.run][row.kind] = row.rows
     return runs
 

@@ -7,6 +7,7 @@ over to it. So the connection lives, and events come, while the program does som
 1. Several threads may use one client; each call is whole.
 2. `publish` waits for room in the buffer, not for a broker; `wait=True` waits for the broker's answer.
 3. A call that takes a `timeout` raises `TimeoutError` (`NotConnected` is one) when it is over.
+4. A callback is called in a thread of its own, with one event at a time: it may use the client, and may take its time.
 """
 
 import asyncio
@@ -20,9 +21,12 @@ from godwit.errors import NotConnected, SubscriptionError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
+from godwit.languages.query import NATIVE, Query
+from godwit.runtime.event_callback import Callback
 from godwit.runtime.network_client import NetworkClient, connect
 from godwit.runtime.pending_requests import PendingRequest, State, Subscription
 from godwit.runtime.tcp import Address
+from godwit.runtime.wanted_queries import Operators
 
 __all__ = ["BlockingClient", "BlockingSubscription", "connect_blocking"]
 
@@ -42,6 +46,26 @@ class BlockingSubscription:
         """The name of the subscription."""
         return self.inner.name
 
+    @property
+    def wanted(self) -> int:
+        """Events that have come."""
+        return self.inner.wanted
+
+    @property
+    def residues(self) -> int:
+        """Events that passed the routable filter, and that the exact test turned away."""
+        return self.inner.residues
+
+    @property
+    def failed(self) -> int:
+        """Of the residues, those whose test could not be carried out."""
+        return self.inner.failed
+
+    @property
+    def last_failure(self) -> str:
+        """Why a test could not be carried out the last time."""
+        return self.inner.last_failure
+
     def __iter__(self) -> Iterator[Event]:
         return self.events()
 
@@ -57,7 +81,11 @@ class BlockingSubscription:
         """The next event, when there is one. `TimeoutError`: none has come in so many seconds."""
         return self._owner.call(self.inner.next(timeout))
 
-    def replace(self, filter: Filter | str, **more: Any) -> None:
+    def call(self, callback: Callback) -> None:
+        """Have a function called with each event from now on, in a thread of its own. (rule 4 of the module)"""
+        self._owner.call(_set_callback(self.inner, callback))
+
+    def replace(self, filter: Filter | str | Query, **more: Any) -> None:
         """Want this instead, from now on, with no gap and no double."""
         self._owner.call(self.inner.replace(filter, **more))
 
@@ -121,20 +149,37 @@ class BlockingClient:
 
     # ------------------------------------------------------------ what the application asks for
 
+    @property
+    def subscriptions(self) -> Mapping[str, BlockingSubscription]:
+        """All subscriptions by name, those from the store among them."""
+        return {name: BlockingSubscription(inner, self) for name, inner in list(self.client.subscriptions.items())}
+
     def subscribe(
         self,
-        filter: Filter | str,
+        filter: Filter | str | Query,
         *,
+        language: str = NATIVE,
+        operators: Operators | None = None,
         name: str = "",
         sender: Filter | str | None = None,
         expires: float | None = None,
         queue: QueueRules | None = None,
         retained: bool = False,
         share: str = "",
+        callback: Callback | None = None,
     ) -> BlockingSubscription:
-        """Want what `filter` matches, from publishers whose context `sender` matches."""
+        """Want what `filter` matches, from publishers whose context `sender` matches. (rule 4: `callback`)"""
         inner = self.client.subscribe(
-            filter, name=name, sender=sender, expires=expires, queue=queue, retained=retained, share=share
+            filter,
+            language=language,
+            operators=operators,
+            name=name,
+            sender=sender,
+            expires=expires,
+            queue=queue,
+            retained=retained,
+            share=share,
+            callback=None if callback is None else _in_a_thread(callback),
         )
         return BlockingSubscription(self.call(inner), self)
 
@@ -206,6 +251,19 @@ class BlockingClient:
     def receipt(self) -> Receipt | None:
         """What became of events while it was away the last time."""
         return self.client.receipt
+
+    @property
+    def residues(self) -> int:
+        """Events that brokers let through and exact tests turned away, for all subscriptions."""
+        return self.client.residues
+
+
+def _in_a_thread(callback: Callback) -> Callback:
+    return lambda event: asyncio.to_thread(callback, event)
+
+
+async def _set_callback(inner: Subscription, callback: Callback) -> None:
+    inner.call(_in_a_thread(callback))
 
 
 async def _answer(ask: Callable[[], PendingRequest]) -> None:

@@ -311,7 +311,7 @@ ENDS = {
     "expired": "its time was over before the client came for it",
     "lost": "it was lost",
     "not_addressed": "it is not to this client",
-    "residue": "the client did not want it in its context of that moment",
+    "out_of_context": "the client did not want it in its context of that moment",
     "suppressed": "it came a second time, and was delivered when it came first",
 }
 """What else can become of an event for a client, by the kind of its record."""

@@ -33,7 +33,7 @@ METRICS: dict[str, str] = {
     "godwit_info": "The version, the broker's name and its routing family, as labels; always 1.",
     "godwit_inputs_total": "Messages, timers and connections that the machine has handled.",
     "godwit_received_bytes_total": "Bytes of messages that have come.",
-    "godwit_records_total": "What happened, by kind: published, residue, relocated, refused, fault, lost and so on.",
+    "godwit_records_total": "What happened, by kind: published, relocated, refused, fault, lost and so on.",
     "godwit_deliveries_total": "Deliveries that were sent to clients here.",
     "godwit_refusals_total": "Requests of clients here that were refused.",
     "godwit_refused_connections_total": "Native connections that were closed for what came over them.",

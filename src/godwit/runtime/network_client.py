@@ -1,8 +1,10 @@
 """A client on real sockets: `async with connect(...)`, `async for` over what was subscribed to.
 
 *Theory.* The face of the client's machine (`client/client.py`), which does all the work: it numbers requests, says
-again what was not acknowledged, keeps events while there is no connection, and tells doubles apart. This module gives
-it a clock, timers and a connection, and dials the next seed when one fails or is lost.
+again what was not acknowledged, keeps events while there is no connection, tells doubles apart, and decides by the
+exact tests of queries. This module gives it a clock and timers, and carries out what it asks for. Its parts: the way
+back to a broker (`reconnecting.py`), what has come and is not read (`client_inbox.py`), and what is on the disk
+(`stored_wishes.py`).
 
 *Rules.*
 1. What is asked for is asked for whether there is a connection or not. Who awaits it waits for the answer: `Refused`
@@ -11,27 +13,21 @@ it a clock, timers and a connection, and dials the next seed when one fails or i
    no other's: past `UNREAD_MAX` events nothing is read from the socket until it does, answers neither.
 3. Events that are published wait in a buffer of `buffer` events until a broker has them. Past that the oldest is lost,
    on record, one that nobody is known to want before any other; `room` waits until there is room.
-4. Reconnecting is at once after a connection that was good, and to another seed after one that failed. When all have
-   failed it waits for `RETRY_FIRST_S`, then twice as long each time, up to `RETRY_MAX_S`, with some chance in it, so
-   that a thousand clients of a broker that comes back do not come at once.
-5. A client that was given no name cannot come back, and ends its session when it goes.
-6. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
+4. A client that was given no name cannot come back, and ends its session when it goes.
+5. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
    the clock, so that no number comes twice.
-7. `move` counts from the moment it is called: a connection that is just being made to where we were is not used.
-8. Where what is read is what counts (`confirm`), brokers are told of nothing else, also when a connection begins: what
-   was not read when the process ends comes again to the next one of that name.
-9. A client that has lost its memory, and comes back to a session, may get events of a subscription before it has asked
-   for that again: they are held until it does, or until it unsubscribes from anything.
+6. With a store, a subscription is on the disk before a broker hears of it. The next client of that name begins with it,
+   and decides by its query what has come for it. [motion Fig. 2]
 """
 
 import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import suppress
-from random import random
+from functools import partial
+from pathlib import Path
 from secrets import token_hex
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Literal, Self
 from weakref import WeakValueDictionary
 
@@ -39,7 +35,6 @@ from msgspec.structs import replace as changed
 
 from godwit.broker.effects import (
     Close,
-    Closed,
     Effect,
     Heard,
     Notify,
@@ -55,23 +50,26 @@ from godwit.broker.messages import Accepted, Attached, Bye, Delivery, QueueRules
 from godwit.broker.messages import Refused as RefusedMessage
 from godwit.client.client import Client, ClientConfig
 from godwit.client.request_outbox import CONTEXT, SESSION_EXPIRY, Topic
-from godwit.errors import GodwitError, NotConnected, Refused, SubscriptionError
+from godwit.errors import GodwitError, NotConnected, Refused, StoreError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
-from godwit.runtime.client_transport import DIAL_S, PORT, Environment, RetryPause, Transport, address, why_unreachable
+from godwit.languages.query import NATIVE, Query
+from godwit.runtime.client_inbox import Inbox
+from godwit.runtime.client_transport import PORT, Environment, address
 from godwit.runtime.clock import Timer
-from godwit.runtime.pending_requests import OnState, PendingRequest, State, States, Subscription, Unclaimed, Unread
+from godwit.runtime.event_callback import Callback
+from godwit.runtime.pending_requests import Kind, OnState, PendingRequest, State, States, Subscription
+from godwit.runtime.reconnecting import Reconnecting
+from godwit.runtime.stored_wishes import StoredWishes
+from godwit.runtime.subscription_store import StoredSubscription
 from godwit.runtime.tcp import Address
+from godwit.runtime.wanted_queries import Operators, Wanted, restored, wanted
 from godwit.runtime.wire import Intro
 
 __all__ = ["NetworkClient", "PendingRequest", "State", "Subscription", "connect"]
 
-RETRY_FIRST_S = 0.05
-RETRY_MAX_S = 5.0
-GOOD_S = 1.0  # a connection that lasted for so long was good
 LEAVE_S = 5.0  # for events that no broker has yet, when the client goes
-UNREAD_MAX = 4_096
 NEVER = 10**9
 
 
@@ -89,33 +87,26 @@ class NetworkClient:
         on_state: OnState | None = None,
         stays: bool = True,
         confirms_read: bool = False,
+        store: Path | None = None,
         surroundings: Environment = Environment(),  # noqa: B008
     ) -> None:
-        self._clock, self._dial, self._watch = surroundings
+        self._clock, _, self._watch = surroundings
         self.machine = Client(name, config)
         self.intro = intro
         self.closed_because = ""  # the last reason why there was no connection
         self.was_known = False  # the broker had a session of ours when it let us in
         self._states = States(on_state, self._clock)
-        self.seeds = list(seeds)  # the brokers that it dials, in this order
-        self._tls = tls
         self._stays = stays
-        self._subscriptions: dict[str, Subscription] = {}
         self._asked: WeakValueDictionary[int, PendingRequest] = WeakValueDictionary()  # by the identity of a wish
-        self._wire: Transport | None = None
         self._timers: dict[TimerKey, Timer] = {}
         self._unsent: list[Any] = []
         self._will_flush = False
-        self._unread = Unread()
-        self._unclaimed: Unclaimed | None = None  # rule 9; None: nothing is held
-        self._confirms_read = confirms_read
-        self._told_up_to = 0
-        self._came_up_to = 0  # the last delivery on this connection
+        self.inbox = Inbox(confirms_read=confirms_read)
         self.machine.kept = 0 if confirms_read else None
         self._changed = asyncio.Event()
-        self._moved = asyncio.Event()  # since the last connection was begun
-        self._rest = RetryPause(self._clock, self._moved, self._changed.set)
-        self._names: dict[Address, str] = {}  # of the brokers that we have been at
+        self.connection = Reconnecting(self, seeds, tls, surroundings, self._changed.set)
+        self._store_path = store
+        self._store: StoredWishes | None = None
         self._running: asyncio.Task[None] | None = None
         self._made = 0
 
@@ -127,10 +118,22 @@ class NetworkClient:
         """By which brokers know it."""
         return self.machine.name
 
+    @property
+    def seeds(self) -> list[Address]:
+        """The brokers that it dials, in this order."""
+        return self.connection.seeds
+
     # ------------------------------------------------------------ coming and going
 
     async def __aenter__(self) -> Self:
-        self._running = asyncio.create_task(self._run())
+        if self._store_path is not None:
+            self._store = StoredWishes(self._store_path, self)
+            try:
+                self._store.restore(self._clock.time())
+            except BaseException:
+                self._store.close(leave=False)
+                raise
+        self._running = asyncio.create_task(self.connection.run())
         self._running.add_done_callback(self._on_run_ended)
         return self
 
@@ -153,12 +156,11 @@ class NetworkClient:
         for handle in self._timers.values():
             handle.cancel()
         self._flush()
-        if self._wire is not None:
-            self._wire.close()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(DIAL_S):
-                    await self._wire.lost.wait()
+        await self.connection.close()
         self._over()
+        if self._store is not None:
+            self._store.close(leave=leave)
+            self._store = None
 
     def _on_run_ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -166,135 +168,126 @@ class NetworkClient:
             self._over()
 
     def _over(self) -> None:
-        for subscription in self._subscriptions.values():
-            subscription.end()
+        self.inbox.end()
         for asked in list(self._asked.values()):
             asked.settle(NotConnected("the client went before a broker had answered"))
-        self._now("closed", "")
+        self.become("closed", "")
         self._changed.set()
-
-    async def _run(self) -> None:
-        """Dial one seed after the other, and again when a connection is lost. (rule 4)"""
-        wait_s, at = RETRY_FIRST_S, 0
-        while True:
-            if self._moved.is_set():
-                wait_s, at = RETRY_FIRST_S, 0
-                self._moved.clear()
-            if not self.seeds:
-                await self._rest.take(None)
-                continue
-            lasted_s = await self._visit(self.seeds[at % len(self.seeds)])
-            if lasted_s >= GOOD_S:
-                wait_s = RETRY_FIRST_S
-            else:
-                at += 1
-                if at % max(len(self.seeds), 1) == 0:
-                    await self._rest.take(wait_s * (0.5 + random()))
-                    wait_s = min(2 * wait_s, RETRY_MAX_S)
-
-    async def _visit(self, seed: Address) -> float:
-        """Be connected to one broker, for as long as that lasts: the seconds since it has let us in, or 0."""
-        self.closed_because = ""
-        try:
-            wire = await self._dial(self, self._names.get(seed, str(seed)), seed, self._tls)
-        except (OSError, ValueError, TimeoutError) as error:
-            self.closed_because = f"{seed}: {why_unreachable(error)}"
-            self._now("away" if self.state.broker else "connecting", self.closed_because)
-            return 0.0
-        if self._moved.is_set():  # rule 7
-            wire.abort()
-            return 0.0
-        self._wire = wire
-        self._unsent.clear()  # of another connection
-        self.handle(Opened(wire.name))
-        await wire.lost.wait()
-        was_let_in = self.machine.is_attached
-        if was_let_in:
-            self._names[seed] = self.machine.home
-        self.handle(Closed(wire.name))
-        self._wire = None
-        lasted_s = self._clock.time() - self.state.since if was_let_in else 0.0
-        reason = "it goes elsewhere" if self._moved.is_set() else self.closed_because or "the connection was lost"
-        self._now("away" if self.state.broker else "connecting", reason)
-        return lasted_s
 
     async def move(self, *seeds: Address | str) -> None:
         """Go to other brokers, from now on. Without any: be away until the next move."""
-        self.seeds = [address(seed) for seed in seeds]
-        self._moved.set()
-        self._rest.end()
-        if self._wire is not None:
-            self._wire.abort()
-            self.handle(Closed(self._wire.name))  # at once: who awaits `attached` next means the next broker
+        self.connection.move([address(seed) for seed in seeds])
 
     # ------------------------------------------------------------ what the application asks for
 
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """All subscriptions by name, those from the store among them."""
+        return MappingProxyType(self.inbox.subscriptions)
+
     async def subscribe(
         self,
-        filter: Filter | str,
+        filter: Filter | str | Query,
         *,
+        language: str = NATIVE,
+        operators: Operators | None = None,
         name: str = "",
         sender: Filter | str | None = None,
         expires: float | None = None,
         queue: QueueRules | None = None,
         retained: bool = False,
         share: str = "",
+        callback: Callback | None = None,
     ) -> Subscription:
         """Want what `filter` matches, from publishers whose context `sender` matches.
 
-        `expires`: until then, in seconds since 1970. `queue`: what may go while we are away. `retained`: begin with the
-        retained events. `share`: of the subscriptions that say so with the same filter, one gets each event.
+        `language`: of a text, such as "xql"; brokers hear of its routable filter, and the rest is decided here.
+        `operators`: those that it may use; all that the program has registered, unless told. `expires`: until then, in
+        seconds since 1970. `queue`: what may go while we are away. `retained`: begin with the retained events.
+        `share`: of the subscriptions that say so with the same filter, one gets each event. `callback` is called with
+        each event, in place of iterating.
         """
+        said = wanted(filter, language, operators, sender, expires, queue, share, retained)
         self._made += 1
         name = name or f"s{self._made}-{token_hex(3)}"
-        is_new = name not in self._subscriptions
-        subscription = self._subscriptions.setdefault(name, Subscription(name, filter, self))
-        for event in self._unclaimed.claim(name) if self._unclaimed is not None else ():
-            self._unread.claimed()
-            subscription.put(event, 0)
+        is_new = name not in self.inbox.subscriptions
+        subscription = self.inbox.add(Subscription(name, said.source, self))
+        if callback is not None:
+            subscription.call(callback)
         try:
-            await self._subscribed(subscription, filter, sender, expires, queue, share=share, retained=retained)
+            await self._want(subscription, said)
         except GodwitError:
             if is_new:
                 self._forget(subscription)
             raise
+        subscription.describe(said.source, said.language)
         return subscription
 
     async def replace(
         self,
         subscription: Subscription,
-        filter: Filter | str,
+        filter: Filter | str | Query,
         *,
+        language: str = NATIVE,
+        operators: Operators | None = None,
         sender: Filter | str | None = None,
         expires: float | None = None,
         queue: QueueRules | None = None,
         share: str = "",
     ) -> None:
         """Want this instead, with no gap and no double. If it is refused, all stays as it was."""
-        if self._subscriptions.get(subscription.name) is not subscription:
-            raise SubscriptionError(f"there is no subscription {subscription.name!r}")
-        await self._subscribed(subscription, filter, sender, expires, queue, share=share)
-
-    async def _subscribed(self, subscription: Subscription, filter: Filter | str, *more: Any, **others: Any) -> None:
-        sender, expires, queue = more
-        effects = self.machine.subscribe(
-            subscription.name, filter, self._clock.time(), sender=sender, expires=expires, queue=queue, **others
-        )
-        await self._ask(effects, ("subscription", subscription.name))
-        subscription.filter = filter
+        self.inbox.check(subscription)
+        said = wanted(filter, language, operators, sender, expires, queue, share)
+        await self._want(subscription, said)
+        subscription.describe(said.source, said.language)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """Want nothing more of that. What was not read is gone."""
-        effects = self.machine.unsubscribe(subscription.name, self._clock.time())
+        name, store = subscription.name, self._store
+        effects = self.machine.unsubscribe(name, self._clock.time())
         self._forget(subscription)
-        await self._ask(effects, ("subscription", subscription.name))
+        asked = self._ask(effects, ("subscription", name))
+        if store is not None:
+            store.watch_end(name, asked)
+        await asked
 
     def _forget(self, subscription: Subscription) -> None:
-        self._subscriptions.pop(subscription.name, None)
-        self._unclaimed = None
-        subscription.end()
-        for number in subscription.discard():
+        for number in self.inbox.remove(subscription):
             self.taken(number)
+
+    def _want(self, subscription: Subscription, said: Wanted, number: int | None = None) -> PendingRequest:
+        """Store what is wanted, then say it (rule 6); `number`: of its row, if it is stored already."""
+        said.check()
+        name, store = subscription.name, self._store
+        if store is None and self._store_path is not None:
+            raise StoreError(f"{self._store_path} is open only while the client is: async with godwit.connect(…)")
+        if store is not None and number is None:
+            number = store.put(name, said)
+        effects = self.machine.subscribe(name, said.filter, self._clock.time(), **said.options)
+        subscription.count(self.machine.queries.count_of(name))
+        self.inbox.claim(subscription, partial(self._wants, name))
+        asked = self._ask(effects, ("subscription", name))
+        if store is not None and number is not None:
+            store.watch(name, number, asked)
+        return asked
+
+    def _wants(self, name: str, event: Event) -> bool:
+        """Whether a subscription wants an event that was held for it."""
+        names, residues = self.machine.queries.decide((name,), event, self.machine.wanted)
+        self._watch([*residues])
+        return bool(names)
+
+    def want_stored(self, number: int, row: StoredSubscription) -> None:
+        """Say what the store holds: the client of this name had subscribed to it. (rule 6)"""
+        said = restored(row)
+        subscription = self.inbox.add(Subscription(row.name, said.source, self))
+        subscription.describe(said.source, said.language)
+        self._want(subscription, said, number)
+
+    def lose(self, name: str, fault: Refused) -> None:
+        """A subscription that was there before is refused."""
+        if (lost := self.inbox.subscriptions.pop(name, None)) is not None:
+            lost.end(fault)
 
     async def advertise(self, filter: Filter | str, *, name: str = "all") -> None:
         """Say that events to be published match `filter`. The same name again replaces it."""
@@ -368,9 +361,8 @@ class NetworkClient:
     @property
     def is_idle(self) -> bool:
         """Whether it does nothing at present but wait: for a broker, for the application, or for its time to dial."""
-        wire = self._wire
-        is_connected = wire is not None and not wire.lost.is_set() and not self._moved.is_set()
-        return self.state.kind == "closed" or (not self._will_flush and (is_connected or self._rest.is_on))
+        is_at_rest = not self._will_flush and self.connection.is_idle and self.inbox.is_idle
+        return self.state.kind == "closed" or is_at_rest
 
     async def idle(self) -> None:
         """Until that is so."""
@@ -428,11 +420,18 @@ class NetworkClient:
         """Events that were not sent because nobody wants them."""
         return self.machine.outbox.quenched
 
+    @property
+    def residues(self) -> int:
+        """Events that brokers let through and exact tests turned away, counted for each subscription they came for."""
+        return self.machine.queries.total.residues
+
     # ------------------------------------------------------------ the machine
 
     def handle(self, input: Any) -> None:
         """Something has happened."""
         message = input.message if isinstance(input, Heard) else None
+        if isinstance(input, Opened):
+            self._unsent.clear()  # of another connection
         if isinstance(message, Bye):
             self.closed_because = message.reason
         refusals, session = self.machine.refusals, self.machine.session
@@ -446,23 +445,21 @@ class NetworkClient:
             self._settle()
             if isinstance(message, Attached) and self.machine.is_attached:
                 if self.machine.session != session:
-                    self._unclaimed = Unclaimed() if not session and not message.fresh else None
-                    self._unread.start_over()
-                    for subscription in self._subscriptions.values():
-                        subscription.disown()
-                    self._told_up_to = 0
-                    self.machine.kept = 0 if self._confirms_read else None
-                self._came_up_to, self.was_known = self._told_up_to, not message.fresh
-                self._now("attached", "")
+                    self.inbox.begin_session(may_be_asked=not session and not message.fresh)
+                    self.machine.kept = 0 if self.inbox.confirms_read else None
+                self.inbox.begin_connection()
+                self.was_known = not message.fresh
+                self.become("attached", "")
         if isinstance(message, Revoked):
             for name in [name for name in message.ended if ("subscription", name) not in self.machine.wanted]:
-                if (revoked := self._subscriptions.pop(name, None)) is not None:
-                    revoked.end(Refused(message.reason))
+                self.lose(name, Refused(message.reason))
+                if self._store is not None:
+                    self._store.end(name)
         if isinstance(message, Delivery) and self.machine.is_attached and input.connection == self.machine.connection:
-            self._came_up_to = message.number
+            self.inbox.begin_delivery(message.number)
             self._do(effects, message.number)
-            self._unread.came_again(message.number)  # unless it has just come
-            if self._confirms_read and self._unread.read_up_to > self._told_up_to:
+            self.inbox.end_delivery(message.number)
+            if self.inbox.has_read_more:
                 self._flush_soon()  # it came again
         else:
             self._do(effects)
@@ -476,26 +473,21 @@ class NetworkClient:
             if (asked := self._asked.pop(identity, None)) is not None:
                 asked.settle()
 
-    def _now(self, kind: Any, reason: str) -> None:
+    def become(self, kind: Kind, reason: str) -> None:
         """The state is this from now on."""
         if self._states.become(kind, "" if kind in ("closed", "connecting") else self.machine.home, reason):
             self._changed.set()
 
     def _do(self, effects: list[Effect], number: int = 0) -> None:
         """Carry out what the machine says; `number`: of the delivery that it was told of."""
-        wire = self._wire
+        wire = self.connection.wire
         self._watch(effects)
         for effect in effects:
             match effect:
                 case Tell(message=message):
                     self._unsent.append(message)
                 case Notify(event=event, subscriptions=names):
-                    known = [self._subscriptions[name] for name in names if name in self._subscriptions]
-                    if self._unclaimed is not None:
-                        self._unclaimed.hold(event, [name for name in names if name not in self._subscriptions])
-                    self._unread.came(number, len(known))
-                    for subscription in known:
-                        subscription.put(event, number)
+                    self.inbox.put(event, names, number)
                 case StartTimer(key=key, at=at):
                     self._stop(key)
                     self._timers[key] = self._clock.call_later(max(0.0, at - self._clock.time()), self._due, key)
@@ -509,7 +501,7 @@ class NetworkClient:
         if self._unsent:
             self._flush_soon()
         self._changed.set()
-        if self._unread.count > UNREAD_MAX and wire is not None:
+        if self.inbox.is_full and wire is not None:
             wire.pause()
 
     def _on_discarded(self, kind: str, sequence: int) -> None:
@@ -528,10 +520,9 @@ class NetworkClient:
 
     def _flush(self) -> None:
         self._will_flush = False
-        wire = self._wire
-        read_up_to = min(self._unread.read_up_to, self._came_up_to)
-        if self._confirms_read and self.machine.is_attached and read_up_to > self._told_up_to:
-            self._told_up_to = self.machine.kept = read_up_to
+        wire = self.connection.wire
+        if self.machine.is_attached and (read_up_to := self.inbox.confirm()) is not None:
+            self.machine.kept = read_up_to
             self._unsent.append(Received(read_up_to))
         if self._unsent and wire is not None:
             unsent, self._unsent = self._unsent, []
@@ -540,13 +531,15 @@ class NetworkClient:
 
     def taken(self, number: int) -> None:
         """The application has taken an event of that delivery."""
-        was_full = self._unread.count > UNREAD_MAX // 2
-        self._unread.read(number)
-        wire = self._wire
-        if was_full and self._unread.count <= UNREAD_MAX // 2 and wire is not None:
+        wire = self.connection.wire
+        if self.inbox.read(number) and wire is not None:
             wire.read_on()
-        if self._confirms_read and self.machine.is_attached:
+        if self.inbox.confirms_read and self.machine.is_attached:
             self._flush_soon()
+
+    def wake(self) -> None:
+        """Something has changed: whoever waits looks again."""
+        self._changed.set()
 
     def _due(self, key: TimerKey) -> None:
         self._timers.pop(key, None)
@@ -569,6 +562,7 @@ def connect(
     mode: str | None = None,
     confirm: Literal["received", "read"] = "received",
     on_state: OnState | None = None,
+    store: Path | str | None = None,
     config: ClientConfig | None = None,
     surroundings: Environment = Environment(),  # noqa: B008
 ) -> NetworkClient:
@@ -578,11 +572,14 @@ def connect(
     By a `token`, or a `user` and its `password`, a broker knows the user.
     `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
     events wait for a broker. `mode`: how it moves (docs/architecture.md). `confirm`: brokers keep an event until the
-    client has received it, or until the application has read it. `on_state` is called when the state changes.
+    client has received it, or until the application has read it. `on_state` is called when the state changes. `store`:
+    a file with the subscriptions, for a client with a name; the next one of that name begins with them.
     `config`: all else there is to say of the client's machine. `surroundings`: for tests (`godwit.testing`).
     """
+    if store is not None and not name:
+        raise StoreError(f"a store needs the name of its client: connect(…, name=…, store={str(store)!r})")
     if config is None:
-        config = ClientConfig(sequence_start=int(surroundings.clock.time() * 1e6) if name else 0)  # rule 6
+        config = ClientConfig(sequence_start=int(surroundings.clock.time() * 1e6) if name else 0)  # rule 5
     if confirm == "read":
         config = changed(config, confirm_every=NEVER, confirm_after_s=float(NEVER))
     given = {"quench": quench, "buffer_events_max": buffer, "mode": mode}
@@ -596,5 +593,6 @@ def connect(
         on_state=on_state,
         stays=bool(name),
         confirms_read=confirm == "read",
+        store=None if store is None else Path(store),
         surroundings=surroundings,
     )

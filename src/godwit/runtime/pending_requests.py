@@ -3,6 +3,7 @@
 *Rules.*
 1. Events of a subscription come in order, once.
 2. An answer is there for whoever awaits it, before or after it has come. Who does not care lets go of it.
+3. A subscription is read by its callback, if it has one, or by whoever iterates over it.
 """
 
 import asyncio
@@ -13,15 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from godwit.client.exact_queries import ResidueCount
 from godwit.errors import SubscriptionError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
+from godwit.languages.query import NATIVE, Query
 from godwit.runtime.clock import SYSTEM, Clock
+from godwit.runtime.event_callback import Callback, EventCallback
 
 if TYPE_CHECKING:
     from godwit.runtime.network_client import NetworkClient
 
-__all__ = ["OnState", "PendingRequest", "State", "States", "Subscription", "Unclaimed", "Unread"]
+__all__ = ["Kind", "OnState", "PendingRequest", "State", "States", "Subscription", "Unclaimed", "Unread"]
 
 STATES_KEPT = 100
 HELD_MAX = 4_096  # events of a subscription
@@ -95,13 +99,14 @@ class PendingRequest:
     `event` is the one that was published, if it was that.
     """
 
-    __slots__ = ("__weakref__", "_fault", "_future", "event", "is_answered")
+    __slots__ = ("__weakref__", "_fault", "_future", "_when_answered", "event", "is_answered")
 
     def __init__(self, event: Event | None = None) -> None:
         self.event = event
         self.is_answered = False
         self._fault: Exception | None = None
         self._future: asyncio.Future[None] | None = None
+        self._when_answered: Callable[[Exception | None], None] | None = None
 
     def __await__(self) -> Generator[Any, None, None]:
         return self._wait().__await__()
@@ -118,8 +123,17 @@ class PendingRequest:
         """The answer has come."""
         if not self.is_answered:
             self.is_answered, self._fault = True, fault
+            if self._when_answered is not None:
+                self._when_answered(fault)
             if self._future is not None and not self._future.done():
                 self._future.set_result(None)
+
+    def when_answered(self, do: Callable[[Exception | None], None]) -> None:
+        """Have it done when the answer comes, with the fault if it is none; at once, when it has come."""
+        if self.is_answered:
+            do(self._fault)
+        else:
+            self._when_answered = do
 
 
 class Subscription:
@@ -127,13 +141,17 @@ class Subscription:
 
     def __init__(self, name: str, filter: Filter | str, owner: "NetworkClient") -> None:
         self.name = name
-        self.filter = filter
+        self.filter = filter  # as the application said it
+        self.language = NATIVE
+        self.wanted = 0  # events that have come for the application
+        self.callback: EventCallback | None = None
         self.changed = asyncio.Event()  # set whenever an event has come or was taken
         self._owner = owner
         self._events: deque[tuple[Event, int]] = deque()  # each with the number of its delivery
         self._came = asyncio.Event()
         self._is_over = False
         self._fault: Exception | None = None
+        self._count = ResidueCount()
 
     def __repr__(self) -> str:
         return f"<subscription {self.name!r} to {str(self.filter)!r}, {len(self._events)} unread>"
@@ -148,14 +166,15 @@ class Subscription:
         return self._iterate()
 
     async def _iterate(self) -> AsyncIterator[Event]:
+        self._check_reader()
         while await self._has_one():
             yield self._take()
             self.changed.set()
-        if self._fault is not None:
-            raise self._fault
+        self.check()
 
     async def next(self, timeout: float | None = None) -> Event:
         """The next event, when there is one. `TimeoutError`: none has come in so many seconds."""
+        self._check_reader()
         if not self._events:
             async with asyncio.timeout(timeout):
                 await self._has_one()
@@ -186,7 +205,36 @@ class Subscription:
             self._take()
         self.changed.set()
 
-    async def replace(self, filter: Filter | str, **more: Any) -> None:
+    def call(self, callback: Callback) -> None:
+        """Have a function called with each event from now on, one at a time; another one takes its place.
+
+        It may be `async`. An error in it goes to the loop's exception handler, which logs it, and is counted in
+        `callback.failed`; the next event follows.
+        """
+        if self.callback is not None:
+            self.callback.stop()
+        self.callback = EventCallback(self, callback, self._owner.wake)
+
+    def _check_reader(self) -> None:
+        if self.callback is not None:  # rule 3
+            raise SubscriptionError(f"the subscription {self.name!r} is read by its callback")
+
+    @property
+    def residues(self) -> int:
+        """Events that passed the routable filter, and that the exact test turned away."""
+        return self._count.residues
+
+    @property
+    def failed(self) -> int:
+        """Of the residues, those whose test could not be carried out."""
+        return self._count.failed
+
+    @property
+    def last_failure(self) -> str:
+        """Why a test could not be carried out the last time."""
+        return self._count.last_failure
+
+    async def replace(self, filter: Filter | str | Query, **more: Any) -> None:
         """Want this instead, from now on, with no gap and no double."""
         await self._owner.replace(self, filter, **more)
 
@@ -198,6 +246,7 @@ class Subscription:
 
     def put(self, event: Event, number: int) -> None:
         """An event has come."""
+        self.wanted += 1
         self._events.append((event, number))
         self._came.set()
         self.changed.set()
@@ -206,6 +255,24 @@ class Subscription:
         """No more will come; what has come is read first, then `fault` is raised."""
         self._is_over, self._fault = True, self._fault or fault
         self._came.set()
+
+    def check(self) -> None:
+        """Raise the fault by which it has ended, if there was one."""
+        if self._fault is not None:
+            raise self._fault
+
+    def describe(self, filter: Filter | str, language: str) -> None:
+        """Brokers have accepted this."""
+        self.filter, self.language = filter, language
+
+    def count(self, residues: ResidueCount | None) -> None:
+        """Where its residues are counted; None: there is nothing to test."""
+        self._count = residues or self._count
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its callback, if it has one, is not about to be called."""
+        return self.callback is None or self.callback.is_idle
 
     def disown(self) -> None:
         """The session is another: the numbers of what waits mean nothing any more."""

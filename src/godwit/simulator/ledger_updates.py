@@ -39,7 +39,7 @@ class LedgerUpdates:
         ledger: Ledger,
         recorder: Recorder,
     ) -> None:
-        self.residues = 0
+        self.out_of_context = 0
         self.not_addressed = 0
         self._world = world
         self._network = network
@@ -52,7 +52,7 @@ class LedgerUpdates:
         recorder.listen(
             (
                 "published",
-                "residue",
+                "out_of_context",
                 "not_addressed",
                 "purged",
                 "expired",
@@ -77,8 +77,8 @@ class LedgerUpdates:
         match record.kind:
             case "published":
                 ledger.entered(id, now)
-            case "residue":
-                self.residues += 1
+            case "out_of_context":
+                self.out_of_context += 1
             case "not_addressed":
                 self.not_addressed += 1
             case "purged" | "expired":

@@ -299,7 +299,7 @@ class Simulation:
             moves=0 if self.roaming is None else self.roaming.moves,
             receipts=self._receipts(),
             walked=0 if self.walking is None else self.walking.steps,
-            residues=self.ledger_updates.residues,
+            out_of_context=self.ledger_updates.out_of_context,
             context_changes=self.requests.context_changes,
             not_addressed=self.ledger_updates.not_addressed,
             fire=fires,

@@ -40,7 +40,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     islands: dict[str, int] = {}  # of an ad hoc network: elections, merges and the like
     receipts: dict[str, int] = {}  # what clients were told when they came back, added up
     walked: int = 0  # steps that clients took on their movement graph
-    residues: int = 0  # events that reached the border broker of a client that was elsewhere by then
+    out_of_context: int = 0  # events that reached the border broker of a client that was elsewhere by then
     context_changes: int = 0  # of clients that had said one before
     not_addressed: int = 0  # events that reached the border broker of a client which they do not mean
     fire: dict[str, int | bool] = {}  # of a building that burns: alerts, sprinklers that went on and the like

@@ -60,7 +60,7 @@ def test_a_session_under_another_name_is_confirmed_though_nothing_in_it_is_new()
         client.handle(Closed("b"))
         client._unsent.clear()
         come("b/2/1", fresh=False)
-        subscription = client._subscriptions["sub"]
+        subscription = client.subscriptions["sub"]
         assert len(subscription) == 3
         subscription.take(2)
         await a_turn()

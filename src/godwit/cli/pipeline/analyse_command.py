@@ -30,6 +30,7 @@ SHOWN = {
     "control_per_move": "a move",
     "entries": "entries",
     "residue": "residues",
+    "out_of_context": "out of context",
     "not_addressed": "not_addressed",
 }
 """What is shown of a run on a terminal, and its heading; a column that no run has anything for is left out."""

@@ -1,0 +1,93 @@
+"""A function that is called with each event of a subscription, one at a time and in order.
+
+*Rules.*
+1. The next event waits until the function has returned, or what it returned has been awaited.
+2. An event is read when the function is done with it. So with `confirm="read"` a broker keeps what a killed process was
+   about to handle.
+3. An error in the function is reported to the loop's exception handler, which logs it, and counted. The event counts as
+   read, and the next one follows.
+"""
+
+import asyncio
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any, Protocol
+
+from godwit.filters.events import Event
+
+__all__ = ["Callback", "EventCallback"]
+
+Callback = Callable[[Event], Any]
+"""Takes an event. What it returns is awaited, if that is possible."""
+
+
+class _Source(Protocol):
+    """Where events come from: a subscription."""
+
+    name: str
+
+    def __len__(self) -> int:
+        """Events that wait."""
+
+    async def waiting(self, most: int) -> list[Event]:
+        """The next events, when there are some; none: it is over."""
+
+    def take(self, count: int) -> None:
+        """So many are read."""
+
+    def check(self) -> None:
+        """Raise the fault by which it has ended, if there was one."""
+
+
+class EventCallback:
+    """Reads a subscription by calling a function."""
+
+    def __init__(self, source: _Source, callback: Callback, on_change: Callable[[], None]) -> None:
+        self.failed = 0
+        self.last_failure = ""
+        self._source = source
+        self._callback = callback
+        self._on_change = on_change
+        self._is_calling = False
+        self._is_stopped = False
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to call it with, or it waits for something itself."""
+        return self._is_calling or self._task.done() or not len(self._source)
+
+    def stop(self) -> None:
+        """Call it no more; a call that waits is cancelled, unless it is the one that stops us."""
+        self._is_stopped = True
+        if self._task is not asyncio.current_task():
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        source = self._source
+        while not self._is_stopped and (events := await source.waiting(1)):
+            self._is_calling = True
+            self._on_change()
+            try:
+                returned = self._callback(events[0])
+                if isawaitable(returned):
+                    await returned
+            except Exception as error:
+                self._report(error)
+            finally:
+                self._is_calling = False
+            if len(source):  # else it has ended meanwhile, and what was not read is gone
+                source.take(1)
+            self._on_change()
+        try:
+            source.check()
+        except Exception as error:
+            self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        """Tell of an error. (rule 3)"""
+        self.failed += 1
+        self.last_failure = str(error) or type(error).__name__
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"callback of the subscription {self._source.name!r} failed", "exception": error}
+        )
