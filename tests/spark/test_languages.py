@@ -16,6 +16,8 @@ from godwit.pipeline.dryrun import matching
 from godwit.pipeline.matching import counts, match, save_index
 from godwit.pipeline.streaming import read_matches
 from godwit.pipeline.subscriptions import read_subscriptions, subscriptions_of
+from tests.conventions.repository import ROOT
+from tests.conventions.test_docs import blocks
 from tests.unit.pipeline.mixed_languages import QUERIES, events, expected, queries, residues, write_table
 
 if TYPE_CHECKING:
@@ -83,6 +85,17 @@ def test_the_commands_match_a_table_and_a_stream_in_all_languages(
         summary = CliRunner().invoke(app, ["stream", str(folder / source), *inputs, out, "--once"])
         assert answers(read_matches(spark, out)) == expected(), source
         assert json.loads(summary.stdout.splitlines()[-1])["residues"] == residues()
+
+
+@pytest.mark.parametrize("language", ["CESQL", "CQL2"])
+def test_the_examples_of_the_guide_print_what_it_says(
+    spark: "SparkSession", language: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs/guides/pipeline.md").read_text(encoding="utf-8")
+    section = page[page.index("## Other languages") : page.index("## Try a filter on an archive")]
+    place = ["CESQL", "CQL2"].index(language)
+    exec(blocks(section, "py")[place], {"spark": spark})
+    assert capsys.readouterr().out == blocks(section, "text")[place]
 
 
 def test_what_is_wrong_with_a_query_is_said_with_its_place(folder: Path) -> None:

@@ -468,6 +468,22 @@ def test_a_row_is_the_event_that_a_broker_would_make_of_its_element(roots: list[
 
 
 @pytest.mark.parametrize(
+    ("text", "payload"),
+    [
+        ('<f xmlns="urn:a"><r><b xmlns="">1</b></r></f>', '<r xmlns="urn:a"><b xmlns="">1</b></r>'),
+        ('<f xmlns="urn:a" xmlns:z="urn:a"><r><z:b/></r></f>', '<r xmlns="urn:a" xmlns:z="urn:a"><z:b></z:b></r>'),
+        ('<f xmlns:n="urn:n"><n:r xmlns:n="urn:m"/></f>', '<n:r xmlns:n="urn:m"></n:r>'),
+        ("<f><q:r a:b='1'><x:y/></q:r></f>", '<r b="1"><y></y></r>'),  # nothing of this is declared
+        ("<f><r a='&#10;&quot;'>&#13;&lt;</r></f>", "<r a='&#10;\"'>&#13;&lt;</r>"),
+    ],
+)
+def test_a_row_is_a_document_that_says_what_it_says_in_its_file(tmp_path: Path, text: str, payload: str) -> None:
+    [row], _ = xml_of(tmp_path, text)
+    assert row.own["payload"].decode() == payload
+    assert xml_event(row.own["payload"]).attributes == row.attributes
+
+
+@pytest.mark.parametrize(
     ("text", "held"),
     [("8.5", 8.5), ("8.50", 8.5), (" 8.5 ", 8.5), ("85e-1", 8.5), ("+8", 8), ("x", "x")],
 )

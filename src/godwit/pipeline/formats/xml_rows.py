@@ -1,6 +1,6 @@
 """XML: each element of one name is a row, flattened as brokers flatten documents.
 
-*Theory.* The file streams past; what is in memory is the row that is open, as a tree (`xml_tree.py`). A row is an event
+*Theory.* The file streams past; what is in memory is the row that is open (`xml_row_documents.py`). A row is an event
 as a publisher would have sent it: the element is a document of its own and becomes the payload, and the attributes are
 those that brokers give such a document, paths that begin with the name of the row's element. The text of the attribute
 that says when it was published is kept as it is written besides, for `Shaper`.
@@ -30,7 +30,7 @@ from godwit.filters.events import VALUES_MAX
 from godwit.languages.xml_documents import DEPTH_MAX
 from godwit.pipeline.formats.rows import TEXT_BYTES_MAX, BadRow, Options, Row, refused
 from godwit.pipeline.formats.splits import BROKEN, BROKEN_OFF, LINE_BYTES_MAX, READ_BYTES, Split, opened
-from godwit.pipeline.formats.xml_tree import Namespaces, RowTree, texts_at
+from godwit.pipeline.formats.xml_row_documents import Namespaces, RowDocument, texts_at
 
 __all__ = ["elements", "rows"]
 
@@ -126,8 +126,8 @@ class _Builder:
         self.read_from = 0  # the byte at which that begins
         self.declares_letters = False
         self.namespaces = Namespaces()
-        self.tree: RowTree | None = None  # None: outside of a row
-        self.depth = 0  # open elements of the row that are in its tree
+        self.document: RowDocument | None = None  # None: outside of a row
+        self.depth = 0  # open elements of the row that are in its document
         self.values = 0
         self.deeper = 0  # open elements below the deepest level that is read
         self.length = 0  # of the row's texts
@@ -161,7 +161,7 @@ class _Builder:
         self.read += data
         self.told = self.read_from
         self.parser.Parse(data, is_last)
-        if self.tree is not None:
+        if self.document is not None:
             self._keep_head(self.read_from + len(self.read))
         del self.read[: self.told - self.read_from]
         self.read_from = self.told
@@ -179,24 +179,20 @@ class _Builder:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.told = self.parser.CurrentByteIndex
         self.namespaces.start(attributes)
-        if self.tree is None:
+        if self.document is None:
             if _bare(name) != self.row:
                 return
-            self.tree, self.values, self.length, self.fault = RowTree(), 0, 0, ""
+            self.document, self.values, self.length, self.fault = RowDocument(), 0, 0, ""
             self.line, self.begins, self.head = self.parser.CurrentLineNumber, self.told, b""
         if attributes and self.has_dtd:
             self._look_for_entities()
         self.values += 1 + len(attributes)
         self.length += sum(map(len, attributes.values()))
         self.fault = self.fault or self._too_large()
-        try:
-            if not self.fault:
-                self.tree.start(name, attributes, self.namespaces.here)
-        except BadEvent as error:
-            self.fault = str(error)
         if self.fault:
             self.deeper += 1  # a bad row does not grow (rule 4)
         else:
+            self.document.start(name, attributes, self.namespaces.here)
             self.depth += 1
 
     def _too_large(self) -> str:
@@ -215,28 +211,28 @@ class _Builder:
 
     def text(self, data: str) -> None:
         self.told = max(self.told, self.parser.CurrentByteIndex)
-        if self.tree is None or self.deeper:
+        if self.document is None or self.deeper:
             return
         self.length += len(data)
         if self.length > TEXT_MAX:
             self.fault = _too_much()
         if not self.fault:
-            self.tree.data(data)
+            self.document.data(data)
 
     def end(self, name: str) -> None:
         self.told = self.parser.CurrentByteIndex
-        tree, scope = self.tree, self.namespaces.here
+        document, scope = self.document, self.namespaces.here
         self.namespaces.end()
-        if tree is None:
+        if document is None:
             return
         if self.deeper:
             self.deeper -= 1
         else:
-            tree.end(name, scope)
+            document.end(name, scope)
             self.depth -= 1
         if self.depth or self.deeper:
             return
-        self.tree = None
+        self.document = None
         self.number += 1
         here = self.told - self.read_from
         is_tag = self.read.startswith(b"</", here)  # else the row was one tag, and it ends here
@@ -245,7 +241,7 @@ class _Builder:
             self.found.append(refused(self.line, "bad event", self.fault, self.head))
             return
         try:
-            root, attributes, own = tree.close()
+            root, attributes, own = document.close()
         except BadEvent as error:
             self.found.append(refused(self.line, "bad event", error, self.head))
             return
