@@ -15,14 +15,14 @@ from godwit.languages.xml_documents import parsed_document
 from godwit.languages.xql.parsing import parsed_query
 from godwit.languages.xql.printing import printed_query
 from godwit.reproduce import PAPERS, Claim, Setting, claims_of
-from godwit.reproduce.motion import matching_claims, residue_claims, scale, tier_claims
+from godwit.reproduce.motion import matching_claims, residue_claims, run_sizes, tier_claims
 from godwit.reproduce.motion.profile_queries import profile_queries
 from godwit.reproduce.motion.profiles import Profiles, artefact_document
 from godwit.reproduce.motion.random_queries import random_document, random_query
 from godwit.reproduce.motion.residues import Residues, Workload, residues
 
 TINY = structs.replace(
-    scale.QUICK,
+    run_sizes.QUICK,
     documents=60,
     queries=6,
     subscriptions=(60, 120),
@@ -36,7 +36,7 @@ TINY = structs.replace(
 
 @pytest.fixture
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
-    monkeypatch.setattr(scale, "QUICK", TINY)
+    monkeypatch.setattr(run_sizes, "QUICK", TINY)
     return Setting(folder=tmp_path)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from godwit.pipeline.arrow_columns import ColumnReader
 from godwit.pipeline.columns import attribute_of, column_of, form_of_arrow
-from godwit.pipeline.exact_tests import Testing
+from godwit.pipeline.exact_matching import Testing
 from godwit.pipeline.schemas import TABLES, schema
 from godwit.pipeline.subscription_index import IndexFile, OpenIndex, SubscriptionIndex, save_index
 

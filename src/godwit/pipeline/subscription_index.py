@@ -7,7 +7,7 @@ never mistakes one index for another. Where worker and driver share a file syste
 elsewhere Spark carries them there (`ship`).
 
 A query in another language that has an exact test is a row of its own: its routable filter, and beside the ids its
-language and text, from which workers make the test (`exact_tests.py`). Equal queries are one row. A query without a
+language and text, from which workers make the test (`exact_matching.py`). Equal queries are one row. A query without a
 test is its filter, and nothing more.
 
 *Rules.*
@@ -39,7 +39,7 @@ from godwit.languages import Query
 from godwit.matching import IndexMatcher
 from godwit.matching.counting import count_expanded, expand
 from godwit.matching.matcher import Columns
-from godwit.pipeline.exact_tests import ExactTests, Found, QueryText, Testing
+from godwit.pipeline.exact_matching import ExactTests, Found, QueryText, Testing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

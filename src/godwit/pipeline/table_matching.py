@@ -5,7 +5,7 @@ name of a file and some rows of its row groups. The worker reads the columns tha
 and codes, as the file has them), matches, and either adds up how many pairs there are or writes them as a file of its
 own: an event and a list of subscriptions, which are numbers into a dictionary of ids and never become objects. The
 driver takes the files over into the table when all tasks are done. Where subscriptions have exact tests
-(`exact_tests.py`) the worker reads all columns, as a test may look at any.
+(`exact_matching.py`) the worker reads all columns, as a test may look at any.
 
 *Rules.*
 1. A table of matches is there wholly or not at all (`tables.changing`), also when tasks fail and are tried again: only

@@ -8,7 +8,7 @@
 | `profiles`, `profile_queries` | drawn profiles, and subscriptions to what they say |
 | `residues` | what each tier forwards, and what of it is wanted |
 | `random_queries` | random documents and queries |
-| `scale` | how large a quick and a full run are |
+| `run_sizes` | how large a quick and a full run are |
 
 Nothing is simulated but M5's brokers: the tiers and matchers are asked directly. All that was measured of M3 goes into
 `measured.json`.
@@ -21,7 +21,7 @@ import msgspec
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.motion.matching_claims import expired_subscriptions, thousand_publications
 from godwit.reproduce.motion.residue_claims import load_on_a_peer, measured_residues, residue_shares
-from godwit.reproduce.motion.scale import scale_of
+from godwit.reproduce.motion.run_sizes import scale_of
 from godwit.reproduce.motion.tier_claims import listings, nothing_is_lost
 
 __all__ = ["claims"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.figures import Look, lines
 from godwit.reproduce.motion.residues import PEERS, Residues, Workload, residues
-from godwit.reproduce.motion.scale import Scale
+from godwit.reproduce.motion.run_sizes import Scale
 
 __all__ = ["NEGATIVE_MAX", "RATIO_MIN", "Rows", "load_on_a_peer", "measured_residues", "residue_shares"]
 

@@ -29,7 +29,7 @@ from godwit.languages.xml_documents import parsed_document
 from godwit.languages.xql.parsing import parsed_query
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.motion.random_queries import random_document, random_query
-from godwit.reproduce.motion.scale import Scale
+from godwit.reproduce.motion.run_sizes import Scale
 
 __all__ = ["LawCounts", "law_counts", "listings", "nothing_is_lost"]
 

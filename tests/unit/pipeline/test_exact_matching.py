@@ -10,7 +10,7 @@ import pytest
 from godwit.errors import PipelineError, QueryTooCostly
 from godwit.filters import parse
 from godwit.languages import Query, Subject, parse_query, xml_documents
-from godwit.pipeline import exact_tests, table_matching
+from godwit.pipeline import exact_matching, table_matching
 from godwit.pipeline.subscription_index import SubscriptionIndex, Wanted
 from godwit.pipeline.table_matching import Done, work_off
 from tests.unit.pipeline.mixed_languages import expected, queries, residues, write_table
@@ -38,7 +38,7 @@ def test_workers_answer_as_the_queries_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [1, 3, 1_000])
 def test_rows_in_any_portions_give_the_same(tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_matching, "WHOLE_ROWS_AT_ONCE", rows)
-    monkeypatch.setattr(exact_tests, "EVENTS_AT_ONCE", rows)
+    monkeypatch.setattr(exact_matching, "EVENTS_AT_ONCE", rows)
     write_table(tmp_path / "events")
     index = SubscriptionIndex(dict(queries())).save(tmp_path / "index")
     [piece] = pieces_of(tmp_path / "events")
@@ -120,6 +120,6 @@ def test_an_index_follows_changes_of_queries(tmp_path: Path) -> None:
 
 
 def test_a_query_that_a_worker_cannot_read_is_named() -> None:
-    tests = exact_tests.ExactTests([0], [exact_tests.QueryText("xql", "User[")], 1)
+    tests = exact_matching.ExactTests([0], [exact_matching.QueryText("xql", "User[")], 1)
     with pytest.raises(PipelineError, match=r"a worker cannot read the xql query 'User\['"):
         tests.query(0)
