@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from godwit.languages.tiers import xqlmatch
+from godwit.languages.tiers import to_middle, xqlmatch
 from godwit.languages.tiers.isl import FALSE as NOTHING
 from godwit.languages.xml_documents import parsed_document
 from godwit.languages.xql.parsing import parsed_query
 from godwit.languages.xql.printing import printed_query
+from godwit.matching import BddMatcher, IndexMatcher
 from godwit.reproduce import PAPERS, Claim, Setting, claims_of
 from godwit.reproduce.motion import matching_claims, residue_claims, run_sizes, tier_claims
 from godwit.reproduce.motion.profile_queries import profile_queries
@@ -82,7 +83,7 @@ def test_no_tier_loses_an_event_and_a_tier_that_does_is_seen(setting: Setting, m
     assert 0 < found.top < found.pairs
     assert found.middle >= found.top
     assert found.spear >= found.middle
-    right = tier_claims.to_middle()
+    right = to_middle()
     wrong = replace(right, of_query=lambda said: NOTHING)
     monkeypatch.setattr(tier_claims, "to_middle", lambda: wrong)
     claim = tier_claims.nothing_is_lost(setting, TINY)
@@ -157,7 +158,7 @@ def test_both_matchers_agree_and_one_that_differs_is_seen(setting: Setting, monk
 
     def forgetting(matcher: Any, events: Any) -> Any:
         seconds, found = matched(matcher, events)
-        return seconds, found if isinstance(matcher, matching_claims.BddMatcher) else [[] for _ in found]
+        return seconds, found if isinstance(matcher, BddMatcher) else [[] for _ in found]
 
     monkeypatch.setattr(matching_claims, "_matched", forgetting)
     claim = matching_claims.thousand_publications(setting, TINY)
@@ -171,7 +172,7 @@ def test_what_has_expired_is_as_if_it_had_never_been(setting: Setting, monkeypat
         each.is_as_if_never and each.is_tested and each.cost == 1 for each in matching_claims.expiry(setting, TINY)
     )
     assert matching_claims.expired_subscriptions(setting, TINY).holds
-    monkeypatch.setattr(matching_claims.IndexMatcher, "expire", lambda self, now: [])
+    monkeypatch.setattr(IndexMatcher, "expire", lambda self, now: [])
     assert not matching_claims.expired_subscriptions(setting, TINY).holds
 
 

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from godwit.errors import PipelineError
-from godwit.filters.filters import Filter
 from godwit.filters.language import parse
 from godwit.pipeline import subscription_sources, tables
+from godwit.pipeline.subscription_index import Wanted
 from godwit.pipeline.subscription_sources import (
     BrokerSubscriptions,
     FileSubscriptions,
@@ -60,7 +60,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path, monk
     write(path, a="x > 1")
     changes = ["x > 2"]
 
-    def read(path: Path) -> dict[str, Filter]:
+    def read(path: Path) -> dict[str, Wanted]:
         found = read_subscriptions(path)
         if changes:
             write(path, a=changes.pop(0))

@@ -140,15 +140,19 @@ def expiry(setting: Setting, scale: Scale) -> list[Expiry]:
         fresh.add_many(
             (number, filter(number)) for number in range(live + expiring) if number % (EXPIRING_PER_LIVE + 1) == 0
         )
-        before = [used.match(event, now=EXPIRES - 1) for event in events]
-        after = [used.match(event, now=EXPIRES) for event in events]
-        wanted = [fresh.match(event) for event in events]
+        before = _ids(used, events, EXPIRES - 1)
+        after, wanted = _ids(used, events, EXPIRES), _ids(fresh, events, EXPIRES)
         times = [(_matched(used, events)[0], _matched(fresh, events)[0]) for _ in range(scale.rounds)]  # by turns
         cost = min(time for time, _ in times) / min(time for _, time in times)
-        same = [sorted(ids) for ids in after] == [sorted(ids) for ids in wanted] and len(used) == len(fresh)
+        same = after == wanted and len(used) == len(fresh)
         gone = {number for ids in before for number in ids if number % (EXPIRING_PER_LIVE + 1)}
         found.append(Expiry(name, live, expiring, same, bool(gone), cost))
     return found
+
+
+def _ids(matcher: Matcher, events: Sequence[Event], now: float) -> list[list[int]]:
+    found: list[list[Any]] = [matcher.match(event, now=now) for event in events]
+    return [sorted(ids) for ids in found]
 
 
 async def _at_brokers() -> tuple[list[str], list[str]]:
