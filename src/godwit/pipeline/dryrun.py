@@ -75,7 +75,7 @@ def dry_run(spark: "SparkSession", folder: str | Path, wanted: Wanted, sample: i
     first = found.orderBy("published_at", "publisher", "sequence").limit(sample)
     known = {attribute_of(column) for column in events.columns}
     passed = sum(matched.values())
-    if _has_test(wanted):
+    if isinstance(wanted, Query):
         passed = matching(events, routable(wanted)).count()
     return DryRun(
         tuple(Day(day, matched.get(day, 0), there[day]) for day in sorted(there, key=lambda day: day or date.min)),
@@ -100,10 +100,6 @@ def matching(events: "DataFrame", wanted: Wanted) -> "DataFrame":
 
     numbered = passed.toDF(*(f"column_{place}" for place in range(len(names))))  # `mapInArrow` takes dots apart
     return numbered.mapInArrow(kept, numbered.schema).toDF(*names)
-
-
-def _has_test(wanted: Wanted) -> bool:
-    return isinstance(wanted, Query) and wanted.test is not None
 
 
 def _by_day(events: "DataFrame") -> dict[date | None, int]:

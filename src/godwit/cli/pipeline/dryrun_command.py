@@ -67,7 +67,7 @@ def _wanted(text: str, language: str, context: str | None) -> "Wanted":
     from godwit.errors import PipelineError
     from godwit.filters.language import read
     from godwit.filters.references import is_open, references_of
-    from godwit.languages import NATIVE, Query
+    from godwit.languages import Query
     from godwit.pipeline.subscriptions import wanted_of
 
     is_text = language != NATIVE or not text.lstrip().startswith("{")
