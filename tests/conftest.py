@@ -1,4 +1,4 @@
-"""Hypothesis profiles, and the garbage collector.
+"""Hypothesis profiles, the garbage collector, and what conformance tests have counted.
 
 `default`, of `make test`, is quick; `long`, of `make slow`, draws more cases. Both draw the same ones on every run.
 `thorough` draws thousands of fresh ones:
@@ -7,6 +7,7 @@
 
 import gc
 import os
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 
@@ -25,3 +26,11 @@ def pytest_collection_finish() -> None:
     """Put aside what stays until the end, such as thousands of tests: to search it for garbage takes half a second."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what tests have counted with `record_property("conformance", ...)`, also those of other processes."""
+    reports = [report for some in terminalreporter.stats.values() for report in some]
+    found = [said for report in reports for said in getattr(report, "user_properties", ())]
+    for text in dict.fromkeys(str(text) for name, text in found if name == "conformance"):
+        terminalreporter.write_line(text)

@@ -22,7 +22,7 @@ def test_the_tables_of_ploc_are_the_papers_and_a_rule_with_another_step_is_seen(
 
 
 def test_a_paper_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(GodwitError, match=r"no paper 'nosuch'.*mobile, pubmob, rebeca"):
+    with pytest.raises(GodwitError, match=r"no paper 'nosuch'.*mobile, motion, pubmob, rebeca"):
         list(claims_of("nosuch", Setting(folder=Path())))
 
 

@@ -127,20 +127,29 @@ def test_xml_is_flattened_as_events_are(here: Here) -> None:
     <f xmlns:n="urn:x"><n:car id="7">own<pos><lon>8.5</lon><lat>47.4</lat></pos>
       <tag>a</tag><tag kind="k">b</tag><car/><who by="J&ouml;rg &amp; &lt;&AMP;">J&ouml;rg</who></n:car>
       <car><speed>3</speed><who>&nobody;</who></car><car/></f>"""
-    report = here.ingest(here.file("cars.xml", text), Options("xml", row="car", points=(("pos/lon", "pos/lat", "p"),)))
+    report = here.ingest(
+        here.file("cars.xml", text), Options("xml", row="car", points=(("car/pos/lon", "car/pos/lat", "p"),))
+    )
     assert (report.read, report.written, report.quarantined) == (3, 2, {"bad event": 1})
     assert here.events() == [
         {
-            "@id": 7,
-            "car": "own",
+            "car": "",  # it holds elements: look into the document
+            "car/@id": 7,
+            "car/car": "",
+            "car/pos": "",
             "p": Point(8.5, 47.4),
-            "tag": ("a", "b"),
-            "tag/@kind": "k",
-            "who": "Jörg",
-            "who/@by": "Jörg & <&",
+            "car/tag": ("a", "b"),
+            "car/tag/@kind": "k",
+            "car/who": "Jörg",
+            "car/who/@by": "Jörg & <&",
+            "xml:namespace": ("", "urn:x"),
+            "xml:prefix": "n",
         },
-        {},
+        {"car": "", "xml:namespace": ""},
     ]
+    payloads = [bytes(row.payload).decode() for row in here.read().orderBy("sequence").collect()]
+    assert payloads[0].startswith('<n:car xmlns:n="urn:x" id="7">own<pos>')
+    assert payloads[1] == '<car xmlns:n="urn:x"></car>'
     assert here.quarantine() == [(4, "bad event")]
 
 
@@ -175,8 +184,8 @@ def test_fixes_are_read_at_once_and_by_line_alike(here: Here) -> None:
 
 
 def test_rows_of_other_formats_become_fixes_too(here: Here) -> None:
-    text = '<gpx><trkpt lat="52.6" lon="-8.6"><time>2019-02-18T07:45:50Z</time></trkpt><trkpt lat="52.6"/></gpx>'
-    options = Options("xml", row="trkpt", time="time", names=(("@lat", "lat"), ("@lon", "lon")))
+    text = '<gpx><trkpt lat="52.60" lon="-8.6"><time>2019-02-18T07:45:50Z</time></trkpt><trkpt lat="52.6"/></gpx>'
+    options = Options("xml", row="trkpt", time="trkpt/time", names=(("trkpt/@lat", "lat"), ("trkpt/@lon", "lon")))
     report = here.ingest(here.file("drive.gpx", text), options, table="fixes")
     assert (report.read, report.written, report.quarantined) == (2, 1, {"no time": 1})
     [row] = here.read().collect()
@@ -249,7 +258,7 @@ def test_a_frame_is_written_and_added(here: Here) -> None:
 def test_real_xml_and_csv_come_through_whole(here: Here) -> None:
     report = here.ingest(
         str(DATA / "xml" / "siri" / "vm-datafeed-original-corrected.xml"),
-        Options("xml", row="VehicleActivity", time="RecordedAtTime"),
+        Options("xml", row="VehicleActivity", time="VehicleActivity/RecordedAtTime"),
     )
     assert (report.read, report.written) == (1_081, 1_081)
     report = here.ingest(str(DATA / "events" / "usgs"), Options("csv", time="time"), "overwrite")

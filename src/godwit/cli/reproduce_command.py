@@ -23,7 +23,7 @@ SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStop
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper: pubmob, rebeca, mobile or spcf.")],
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper: pubmob, rebeca, mobile, spcf or motion.")],
     quick: Annotated[bool, typer.Option("--quick", help="Small runs, in under two minutes (default).")] = False,
     full: Annotated[bool, typer.Option("--full", help="Runs with the paper's parameters, in 4 to 16 minutes.")] = False,
     out: Annotated[
@@ -34,8 +34,8 @@ def reproduce(
     """Run the experiments of a paper and compare its claims with the results.
 
     Prints each claim with the paper's numbers, the measured ones, and whether it holds. Figures are written as PNG and
-    SVG. All numbers are computed by Spark from the traces, which are kept beside them (spcf: from measured.json). Exit
-    status 0 means that every claim holds, 1 that one does not.
+    SVG. All numbers are computed by Spark from the traces, which are kept beside them (spcf, motion: see
+    measured.json). Exit status 0 means that every claim holds, 1 that one does not.
 
     Example: godwit reproduce pubmob --quick
     """

@@ -72,20 +72,22 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: int
     began_us: int
     late_before_us: int | None = None
+    tests: int = 0  # exact tests in the index
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many events came, how many of them matched, with how many subscriptions in all, and how many were late."""
+    """How many events came, how many of them matched, with how many subscriptions in all, and how many were late;
+    pairs that passed a filter and failed its exact test, and pairs whose test could not be decided."""
 
     events: int = 0
     matched: int = 0
     pairs: int = 0
     late: int = 0
+    residues: int = 0
+    undecided: int = 0
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            self.events + other.events, self.matched + other.matched, self.pairs + other.pairs, self.late + other.late
-        )
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
 
 
 class Written(msgspec.Struct, frozen=True):

@@ -9,25 +9,36 @@ the result is an event and the list of all who match it; `pairs` makes a row of 
 1. What a row matches does not depend on how rows come in batches, tasks and machines: naive = index = Spark, row for
    row.
 2. What is kept in memory at a time is bounded: a batch, and `index.PAIRS_MAX` pairs.
+3. Where subscriptions have exact tests, all columns leave the JVM: a test may look at any of them, and at the payload.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from godwit.pipeline.arrow_columns import ColumnReader
-from godwit.pipeline.columns import column_of, form_of_arrow
+from godwit.pipeline.columns import attribute_of, column_of, form_of_arrow
+from godwit.pipeline.exact_matching import Testing
 from godwit.pipeline.schemas import TABLES, schema
 from godwit.pipeline.subscription_index import IndexFile, OpenIndex, SubscriptionIndex, save_index
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["IndexFile", "SubscriptionIndex", "count", "match", "pairs", "save_index"]
+__all__ = ["IndexFile", "PairCounts", "SubscriptionIndex", "count", "counts", "match", "pairs", "save_index"]
 
 KEPT = tuple(name for name in TABLES["matches"] if name != "subscriptions")
 """Columns of an event that its matches keep."""
+
+
+class PairCounts(NamedTuple):
+    """Pairs of an event and a subscription: those that match; those that passed the filter and failed the exact test;
+    those whose test could not be decided."""
+
+    matched: int
+    residues: int
+    undecided: int
 
 
 def match(events: "DataFrame", index: IndexFile) -> "DataFrame":
@@ -36,26 +47,34 @@ def match(events: "DataFrame", index: IndexFile) -> "DataFrame":
 
     def matched(batches: Iterator[Any]) -> Iterator[Any]:
         opened = index.open()
-        reader = ColumnReader(index.attributes)
+        reader, testing = ColumnReader(index.attributes), opened.testing()
         for batch in batches:
-            yield from _matches(opened, reader, batch.rename_columns(names))
+            yield from _matches(opened, reader, testing, batch.rename_columns(names))
 
     return wanted.mapInArrow(matched, schema("matches"))
 
 
 def count(events: "DataFrame", index: IndexFile) -> int:
     """How many pairs of an event and a subscription match. None is written down to find out."""
+    return counts(events, index).matched
+
+
+def counts(events: "DataFrame", index: IndexFile) -> PairCounts:
+    """How many pairs match, and how many passed a filter in vain."""
     wanted, names = _wanted(events, index, ())
 
     def counted(batches: Iterator[Any]) -> Iterator[Any]:
         opened = index.open()
-        reader = ColumnReader(index.attributes)
+        reader, testing = ColumnReader(index.attributes), opened.testing()
         total = 0
         for batch in batches:
-            total += int(opened.counts(reader.read(batch.rename_columns(names)), batch.num_rows).sum())
-        yield pa.record_batch({"pairs": pa.array([total], type=pa.int64())})
+            named = batch.rename_columns(names)
+            total += int(opened.counts(reader.read(named), named.num_rows, testing.of(named)).sum())
+        found = PairCounts(total, testing.residues, testing.undecided)._asdict()
+        yield pa.record_batch({name: pa.array([value], type=pa.int64()) for name, value in found.items()})
 
-    return sum(row.pairs for row in wanted.mapInArrow(counted, "pairs bigint").collect())
+    rows = wanted.mapInArrow(counted, "matched bigint, residues bigint, undecided bigint").collect()
+    return PairCounts(*(sum(row[place] for row in rows) for place in range(3)))
 
 
 def pairs(matches: "DataFrame") -> "DataFrame":
@@ -67,7 +86,7 @@ def pairs(matches: "DataFrame") -> "DataFrame":
 
 
 def _wanted(events: "DataFrame", index: IndexFile, kept: tuple[str, ...]) -> tuple["DataFrame", list[str]]:
-    """The columns that matching needs of events: those that filters name, if they are there, and `kept`.
+    """The columns that matching needs of events: those that filters name, if they are there, and `kept`. (rule 3)
 
     Their names are beside: `mapInArrow` takes a name with a dot or a backtick apart, so its columns are numbered.
     """
@@ -76,26 +95,31 @@ def _wanted(events: "DataFrame", index: IndexFile, kept: tuple[str, ...]) -> tup
 
     index.ship(events.sparkSession)
     fields = {field.name: field.dataType for field in events.schema.fields}
-    named = [name for name in map(column_of, index.attributes) if name in fields and not _is_void(fields[name])]
+    named = list(map(column_of, index.attributes))
+    own: tuple[str, ...] = ()
+    if index.tests:
+        named = [name for name in fields if attribute_of(name) is not None]
+        own = tuple(name for name in TABLES["events"] if name in fields and name not in kept)
+    named = [name for name in named if name in fields and not _is_void(fields[name])]
     for name in named:
         form_of_arrow(name, to_arrow_type(fields[name], timezone="UTC"))
-    types = schema("matches")
+    types = {field.name: field.dataType for field in [*schema("events").fields, *schema("matches").fields]}
     chosen: list[Column] = [F.col(_quoted(name)) for name in named]
-    for name in kept:
+    for name in (*own, *kept):
         if name in fields:
-            chosen.append(F.col(_quoted(name)).cast(types[name].dataType).alias(name))
+            chosen.append(F.col(_quoted(name)).cast(types[name]).alias(name))
         elif name == "day" and "published_at" in fields:
             chosen.append(F.to_date("published_at").alias(name))
         else:
-            chosen.append(F.lit(None).cast(types[name].dataType).alias(name))
-    names = [*named, *kept] or ["publisher"]
+            chosen.append(F.lit(None).cast(types[name]).alias(name))
+    names = [*named, *own, *kept] or ["day"]
     found = events.select(*(chosen or [F.lit(True)]))
     return found.toDF(*(f"column_{place}" for place in range(len(names)))), names
 
 
-def _matches(opened: OpenIndex, reader: ColumnReader, batch: Any) -> Iterator[Any]:
+def _matches(opened: OpenIndex, reader: ColumnReader, testing: Testing, batch: Any) -> Iterator[Any]:
     kept = [batch.column(batch.schema.get_field_index(name)) for name in KEPT]
-    for part in opened.parts(reader.read(batch), batch.num_rows):
+    for part in opened.parts(reader.read(batch), batch.num_rows, testing.of(batch)):
         rows = pa.array(part.events)
         ids = opened.ids.take(pa.array(part.members))
         found = {name: column.take(rows) for name, column in zip(KEPT, kept, strict=True)}

@@ -37,7 +37,7 @@ TABLES: dict[str, dict[str, str]] = {
         "payload": "binary",
         "day": "date",
     },
-    "subscriptions": {"subscription": "string", "filter": "string"},
+    "subscriptions": {"subscription": "string", "filter": "string", "language": "string"},
     "matches": {
         "publisher": "string",
         "sequence": "bigint",

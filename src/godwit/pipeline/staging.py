@@ -151,7 +151,7 @@ class _Staging:
                     self.bad(row)
                     continue
                 try:
-                    attributes, when = shaped(row.attributes, row.own)
+                    attributes, when = shaped(row)
                     if table == "fixes":
                         found: Any = fixes_rows.fix_of(attributes, when, client)
                     else:

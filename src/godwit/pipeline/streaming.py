@@ -38,7 +38,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from godwit.errors import GodwitError, PipelineError
-from godwit.filters.filters import Filter
 from godwit.pipeline.arrow_columns import ColumnReader
 from godwit.pipeline.batch_ledger import (
     BatchLedger,
@@ -52,7 +51,7 @@ from godwit.pipeline.batch_ledger import (
 )
 from godwit.pipeline.columns import attribute_of, column_of, form_of_arrow
 from godwit.pipeline.schemas import ABOUT, About, about, schema, write_about
-from godwit.pipeline.subscription_index import IndexFile, MatchPart, SubscriptionIndex
+from godwit.pipeline.subscription_index import IndexFile, MatchPart, SubscriptionIndex, Wanted
 from godwit.pipeline.tables import NO_DAY, column, finish
 
 if TYPE_CHECKING:
@@ -68,7 +67,10 @@ BYTES_HELD_MAX = 1 << 27
 LOOK_EVERY_S = 0.2
 SECONDS_MAX = 1e12
 KEPT = ("publisher", "sequence", "published_at", "day")  # of an event, in the row of its matches
-REPORT = "file string, target string, events bigint, matched bigint, pairs bigint, late bigint, newest_us bigint"
+REPORT = (
+    "file string, target string, events bigint, matched bigint, pairs bigint, late bigint, residues bigint, "
+    "undecided bigint, newest_us bigint"
+)
 
 _REPORT = pa.schema(
     [(name, pa.string() if type == "string" else pa.int64()) for name, type in map(str.split, REPORT.split(", "))]
@@ -122,8 +124,8 @@ class SubscriptionSource(Protocol):
     def version(self) -> str:
         """A text that is another one when the subscriptions are others. It is asked for before every batch."""
 
-    def read(self) -> dict[str, Filter]:
-        """The filter of each subscription, by its id."""
+    def read(self) -> dict[str, Wanted]:
+        """What each subscription asks for, by its id."""
 
 
 # ---------------------------------------------------------------- the driver
@@ -138,13 +140,15 @@ def stream(
     late_s: float | None = None,
     once: bool = False,
     every_s: float = 0.0,
+    rest: str = "",
     before_batch: Callable[[], None] | None = None,
     on_batch: "Callable[[CompletedBatch], None] | None" = None,
 ) -> "Stream":
     """Match a streaming DataFrame of events until `stop`, or with `once` until all that is there is matched.
 
-    `every_s`: batches begin at least so far apart. `before_batch` may raise an error and so end the stream; `on_batch`
-    is told of every batch that is complete. The checkpoint is in the output's folder unless told otherwise.
+    `every_s`: batches begin at least so far apart. `rest`: a column with the JSON of attributes that have no column of
+    their own, for exact tests. `before_batch` may raise an error and so end the stream; `on_batch` is told of every
+    batch that is complete. The checkpoint is in the output's folder unless told otherwise.
     """
     folder = _folder(out)
     if not events.isStreaming:
@@ -155,7 +159,10 @@ def stream(
     for name, seconds in {"late_s": late_s or 0.0, "every_s": every_s}.items():
         if not 0 <= seconds <= SECONDS_MAX:
             raise PipelineError(f"{name} is {seconds}: it must be 0 to {SECONDS_MAX:.0e} seconds")
-    found = Stream(folder, _folder(checkpoint or folder / CHECKPOINT), subscriptions, late_s, before_batch, on_batch)
+    if rest and rest not in events.columns:
+        raise PipelineError(f"rest is {rest!r}, and events have no such column")
+    place = _folder(checkpoint or folder / CHECKPOINT)
+    found = Stream(folder, place, subscriptions, late_s, before_batch, on_batch, rest)
     found.start(events, once, every_s)
     return found
 
@@ -185,13 +192,14 @@ class Stream:
         late_s: float | None,
         before_batch: Callable[[], None] | None,
         on_batch: Callable[[CompletedBatch], None] | None,
+        rest: str = "",
     ) -> None:
         self.out, self.checkpoint = out, checkpoint
         self.failure: Exception | None = None
         self.query: StreamingQuery | None = None
         self._ledger = BatchLedger(out)
         self._known = _Known(source, out / INDEXES)
-        self._late_s, self._before_batch, self._on_batch = late_s, before_batch, on_batch
+        self._late_s, self._before_batch, self._on_batch, self._rest = late_s, before_batch, on_batch, rest
         self._busy, self._stopping = threading.Lock(), threading.Event()
         self._held = ExitStack()
 
@@ -261,9 +269,10 @@ class Stream:
         if entry.state == "complete":  # Spark was killed before it took note
             return
         entry, index = self._usable(entry)
-        needed = _needed(frame, index, whole=entry.plan.late_before_us is not None)
+        needed = _needed(frame, index, whole=entry.plan.late_before_us is not None or index.tests > 0)
         attempt = self._ledger.attempt(entry).relative_to(self.out)
-        work = _Work(self.out, attempt, tuple(needed), index, entry.plan.late_before_us)
+        rest = self._rest if self._rest in needed else ""
+        work = _Work(self.out, attempt, tuple(needed), index, entry.plan.late_before_us, rest)
         job = time.monotonic()
         numbered = frame.select([each.alias(f"c{place}") for place, each in enumerate(needed.values())])
         reports = numbered.mapInArrow(work.done, REPORT).collect()  # which takes no name with a dot in it
@@ -282,6 +291,7 @@ class Stream:
             attributes=index.attributes,
             version=self._known.version,
             subscriptions=index.subscriptions,
+            tests=index.tests,
             began_us=_now_us(),
             late_before_us=newest_us - round(self._late_s * 1e6) if late else None,  # type: ignore[operator]
         )
@@ -324,7 +334,7 @@ class _Known:
 
     def at(self, plan: BatchPlan) -> IndexFile:
         """The index that a plan names."""
-        return IndexFile(plan.index, str(self._folder.resolve()), plan.attributes, plan.subscriptions)
+        return IndexFile(plan.index, str(self._folder.resolve()), plan.attributes, plan.subscriptions, plan.tests)
 
     def sweep(self, used: str) -> None:
         """Delete index files that no batch will need again."""
@@ -341,14 +351,21 @@ class _Work:
     """What a task does with its events: match them, write files, report them. A row per file, and one of counts."""
 
     def __init__(
-        self, out: Path, attempt: Path, columns: tuple[str, ...], index: IndexFile, late_before_us: int | None
+        self,
+        out: Path,
+        attempt: Path,
+        columns: tuple[str, ...],
+        index: IndexFile,
+        late_before_us: int | None,
+        rest: str = "",
     ) -> None:
         self.out, self.attempt, self.columns, self.index = out, attempt, columns, index
-        self.late_before_us = late_before_us
+        self.late_before_us, self.rest = late_before_us, rest
 
     def done(self, batches: Iterator[Any]) -> Iterator[Any]:
         found, late = _Files(self, ""), _Files(self, f"{LATE}/")
         opened, reader = self.index.open(), ColumnReader(self.index.attributes)
+        testing = opened.testing(self.rest)
         events, newest = 0, None
         for batch in batches:
             batch = batch.rename_columns(list(self.columns))
@@ -358,12 +375,15 @@ class _Work:
                 is_late = _is_late(batch, self.late_before_us)
                 yield from late.add(batch.filter(is_late), 0)
                 batch = batch.filter(pc.invert(is_late))
-            for part in opened.parts(reader.read(batch), batch.num_rows) if batch.num_rows else ():
-                yield from found.add(_matches(batch, part, opened.ids), len(part.members))
+            if batch.num_rows:
+                for part in opened.parts(reader.read(batch), batch.num_rows, testing.of(batch)):
+                    yield from found.add(_matches(batch, part, opened.ids), len(part.members))
         yield from found.flush()
         yield from late.flush()
         if events:
-            yield _report(events=events, late=late.rows, matched=found.rows, pairs=found.pairs, newest_us=newest)
+            came_to_nothing = {"residues": testing.residues, "undecided": testing.undecided}
+            done = {"matched": found.rows, "pairs": found.pairs, "late": late.rows, **came_to_nothing}
+            yield _report(events=events, newest_us=newest, **done)
 
 
 class _Files:
@@ -427,7 +447,7 @@ def _written(reports: list[Any], entry: LedgerEntry) -> Written:
     times = [row.newest_us for row in counts if row.newest_us is not None]
     return Written(
         tuple((file, f"{target}/{file_name(entry.batch, number)}") for number, (target, file) in enumerate(files)),
-        sum((Counts(row.events, row.matched, row.pairs, row.late) for row in counts), Counts()),
+        sum((Counts(*(row[name] for name in Counts.__struct_fields__)) for row in counts), Counts()),
         min(max(times), entry.plan.began_us) if times else None,
     )
 
@@ -478,7 +498,8 @@ def _about_events(events: "DataFrame") -> About:
 
 
 def _needed(frame: "DataFrame", index: IndexFile, whole: bool) -> "dict[str, Column]":
-    """The columns that a batch's job needs: all where events may be late and are kept, else those that filters name."""
+    """The columns that a batch's job needs: all where late events are kept or tests look at any, else those that
+    filters name."""
     from pyspark.sql import functions
 
     wanted = {*KEPT, *map(column_of, index.attributes)}

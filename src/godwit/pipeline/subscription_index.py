@@ -6,17 +6,22 @@ the order of those runs. Both are named by a hash of what they hold: a worker th
 never mistakes one index for another. Where worker and driver share a file system the worker maps the driver's files;
 elsewhere Spark carries them there (`ship`).
 
+A query in another language that has an exact test is a row of its own: its routable filter, and beside the ids its
+language and text, from which workers make the test (`exact_matching.py`). Equal queries are one row. A query without a
+test is its filter, and nothing more.
+
 *Rules.*
 1. One open index to a Python worker, not to a batch or a task; the pages of its file are shared by all of a machine.
 2. Whether filters are shared shows in nothing but the speed: adding, removing and replacing subscriptions are as ever.
 3. A file is whole or not there.
+4. Where no subscription has an exact test, matching does what it would do if there were no tests.
 """
 
 import gc
 import os
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -30,18 +35,39 @@ import pyarrow as pa
 from godwit.errors import PipelineError, SubscriptionError
 from godwit.files import write_whole
 from godwit.filters.filters import Filter
+from godwit.languages import Query
 from godwit.matching import IndexMatcher
 from godwit.matching.counting import count_expanded, expand
 from godwit.matching.matcher import Columns
+from godwit.pipeline.exact_matching import ExactTests, Found, QueryText, Testing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["IndexFile", "MatchPart", "OpenIndex", "SubscriptionIndex", "save_index"]
+__all__ = ["IndexFile", "MatchPart", "OpenIndex", "SubscriptionIndex", "Wanted", "routable", "save_index"]
 
 PAIRS_MAX = 1 << 22  # that `OpenIndex.parts` gives at a time, unless a single event has more
 OPEN_MAX = 4  # indexes that a worker keeps open
 Longs = npt.NDArray[np.int64]
+Wanted = Filter | Query
+"""What a subscription asks for: a filter, or a query in another language."""
+
+Row = Filter | tuple[Filter, QueryText]  # of the matcher: a filter, or the filter of a query with its exact test
+
+
+def routable(wanted: Wanted) -> Filter:
+    """The filter that lets through all that is wanted."""
+    return wanted.routable if isinstance(wanted, Query) else wanted
+
+
+def _row(wanted: Wanted) -> Row:
+    if not isinstance(wanted, Query):
+        return wanted
+    return wanted.routable if wanted.test is None else (wanted.routable, QueryText(wanted.language, wanted.text))
+
+
+def _filter(row: Row) -> Filter:
+    return row[0] if isinstance(row, tuple) else row
 
 
 class MatchPart(NamedTuple):
@@ -55,19 +81,19 @@ class MatchPart(NamedTuple):
 class SubscriptionIndex:
     """Subscriptions by id, as the driver keeps them: may be changed and saved again and again."""
 
-    def __init__(self, subscriptions: Mapping[str, Filter] | Iterable[tuple[str, Filter]] = ()) -> None:
+    def __init__(self, subscriptions: Mapping[str, Wanted] | Iterable[tuple[str, Wanted]] = ()) -> None:
         self._matcher = IndexMatcher()
-        self._filters: dict[str, Filter] = {}
-        self._numbers: dict[Filter, int] = {}
+        self._wanted: dict[str, Wanted] = {}
+        self._numbers: dict[Row, int] = {}
         self._members: dict[int, dict[str, None]] = {}
         self._given = 1  # numbers of filters; 0 is what the matcher calls those that are gone
         self.add_many(subscriptions)
 
     def __len__(self) -> int:
-        return len(self._filters)
+        return len(self._wanted)
 
     def __contains__(self, id: str) -> bool:
-        return id in self._filters
+        return id in self._wanted
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -76,47 +102,55 @@ class SubscriptionIndex:
 
     @property
     def distinct(self) -> int:
-        """How many different filters there are: as many rows the matcher has."""
+        """How many different filters and tests there are: as many rows the matcher has."""
         return len(self._numbers)
 
     @property
-    def subscriptions(self) -> Mapping[str, Filter]:
-        """The filter of each subscription."""
-        return self._filters
+    def tests(self) -> int:
+        """How many of them have an exact test."""
+        return sum(isinstance(row, tuple) for row in self._numbers)
 
-    def add_many(self, subscriptions: Mapping[str, Filter] | Iterable[tuple[str, Filter]]) -> None:
-        """Subscribe each id to its filter: all of them, or none when one is an error."""
-        new: dict[str, Filter] = {}
-        for id, filter in subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions:
-            if id in new or id in self._filters:
+    @property
+    def subscriptions(self) -> Mapping[str, Wanted]:
+        """What each subscription asks for."""
+        return self._wanted
+
+    def add_many(self, subscriptions: Mapping[str, Wanted] | Iterable[tuple[str, Wanted]]) -> None:
+        """Subscribe each id to what it asks for: all of them, or none when one is an error."""
+        new: dict[str, Wanted] = {}
+        for id, wanted in subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions:
+            if id in new or id in self._wanted:
                 raise SubscriptionError(f"subscription {id!r} is there already")
-            new[id] = filter
-        unknown = [filter for filter in dict.fromkeys(new.values()) if filter not in self._numbers]
+            new[id] = wanted
+        rows = [_row(wanted) for wanted in new.values()]
+        unknown = [row for row in dict.fromkeys(rows) if row not in self._numbers]
         numbers = range(self._given, self._given + len(unknown))
-        self._matcher.add_many(zip(numbers, unknown, strict=True))
+        self._matcher.add_many(zip(numbers, map(_filter, unknown), strict=True))
         self._given += len(unknown)
         self._numbers.update(zip(unknown, numbers, strict=True))
-        for id, filter in new.items():
-            self._members.setdefault(self._numbers[filter], {})[id] = None
-        self._filters.update(new)
+        for id, row in zip(new, rows, strict=True):
+            self._members.setdefault(self._numbers[row], {})[id] = None
+        self._wanted.update(new)
 
     def remove(self, id: str) -> None:
         """End the subscription `id`."""
-        if id not in self._filters:
+        if id not in self._wanted:
             raise SubscriptionError(f"there is no subscription {id!r}")
-        filter = self._filters.pop(id)
-        number = self._numbers[filter]
+        row = _row(self._wanted.pop(id))
+        number = self._numbers[row]
         del self._members[number][id]
         if not self._members[number]:
-            del self._members[number], self._numbers[filter]
+            del self._members[number], self._numbers[row]
             self._matcher.remove(number)
 
-    def change_to(self, subscriptions: Mapping[str, Filter]) -> int:
-        """Make these the subscriptions there are. Returns how many were added, removed or given another filter."""
-        gone = [id for id, filter in self._filters.items() if subscriptions.get(id) != filter]
+    def change_to(self, subscriptions: Mapping[str, Wanted]) -> int:
+        """Make these the subscriptions there are. Returns how many were added, removed or ask for something else."""
+        gone = [
+            id for id, old in self._wanted.items() if id not in subscriptions or _row(subscriptions[id]) != _row(old)
+        ]
         for id in gone:
             self.remove(id)
-        fresh = {id: filter for id, filter in subscriptions.items() if id not in self._filters}
+        fresh = {id: wanted for id, wanted in subscriptions.items() if id not in self._wanted}
         self.add_many(fresh)
         return len({*gone, *fresh})
 
@@ -139,22 +173,27 @@ class SubscriptionIndex:
             runs = [list(self._members.get(number, ())) for number in numbers]
             ids = pa.array([id for run in runs for id in run], type=pa.string())
             starts = np.cumsum([0, *map(len, runs)], dtype=np.int64)
-            sink = pa.BufferOutputStream()
-            schema = pa.schema({"ids": pa.list_(pa.string()), "starts": pa.list_(pa.int64())})
-            with pa.ipc.new_file(sink, schema) as writer:
-                held = {"ids": _one_list(ids), "starts": _one_list(pa.array(starts))}
-                writer.write_batch(pa.record_batch(held, schema=schema))
-            members = sink.getvalue()
+            tests = {number: row[1] for row, number in self._numbers.items() if isinstance(row, tuple)}
+            tested = [place for place, number in enumerate(numbers) if number in tests]
+            members = _as_file(
+                {
+                    "ids": ids,
+                    "starts": pa.array(starts),
+                    "tested": pa.array(tested, type=pa.int64()),
+                    "languages": pa.array([tests[numbers[place]].language for place in tested], type=pa.string()),
+                    "texts": pa.array([tests[numbers[place]].text for place in tested], type=pa.string()),
+                }
+            )
             name = f"{_content_hash(fresh, members)}.godwit"
             write_whole(path / f"{name}.ids", members, draft=f".{name}.ids.{secrets.token_hex(8)}")
             fresh.replace(path / name)
         finally:
             fresh.unlink(missing_ok=True)
-        return IndexFile(name, str(path.resolve()), self.attributes, len(self))
+        return IndexFile(name, str(path.resolve()), self.attributes, len(self), len(tests))
 
 
 def save_index(
-    subscriptions: Mapping[str, Filter] | Iterable[tuple[str, Filter]], folder: str | Path | None = None
+    subscriptions: Mapping[str, Wanted] | Iterable[tuple[str, Wanted]], folder: str | Path | None = None
 ) -> "IndexFile":
     """An index of these subscriptions, in a file."""
     return SubscriptionIndex(subscriptions).save(folder)
@@ -168,6 +207,7 @@ class IndexFile:
     folder: str
     attributes: tuple[str, ...]  # that its filters name
     subscriptions: int
+    tests: int = 0  # exact tests: where there are some, workers need all columns of events
 
     @property
     def path(self) -> Path:
@@ -208,7 +248,13 @@ def _opened(name: str, folder: str) -> "OpenIndex":
         if not path.exists():
             raise PipelineError(f"this worker has no index {name}: neither in {folder} nor sent by the driver")
     batch = pa.ipc.open_file(pa.memory_map(str(path.with_name(f"{name}.ids")))).get_batch(0)
-    return OpenIndex(IndexMatcher.load(path), batch.column("ids").flatten(), batch.column("starts").flatten())
+    held = {column: batch.column(column).flatten() for column in batch.schema.names}
+    tested = held["tested"].to_pylist() if "tested" in held else []
+    tests = None
+    if tested:
+        written = map(QueryText, held["languages"].to_pylist(), held["texts"].to_pylist())
+        tests = ExactTests(tested, list(written), len(held["starts"]) - 1)
+    return OpenIndex(IndexMatcher.load(path), held["ids"], held["starts"], tests)
 
 
 @cache
@@ -227,21 +273,33 @@ def _spare_modules() -> None:
 class OpenIndex:
     """An index that a worker has opened: matches batches of columns."""
 
-    def __init__(self, matcher: IndexMatcher, ids: Any, starts: Any) -> None:
+    def __init__(self, matcher: IndexMatcher, ids: Any, starts: Any, tests: ExactTests | None = None) -> None:
         self.matcher = matcher
         self.ids = ids  # of Arrow: of the subscriptions, in the order of `members`
         self.starts: Longs = starts.to_numpy()  # where the members of each number start
         self.weights: Longs = np.diff(self.starts)
         self.attributes = matcher.attributes
         self._narrow = np.min_scalar_type(max(0, len(ids) - 1))
+        self._tests = tests
 
-    def counts(self, columns: Columns, length: int) -> Longs:
-        """How many subscriptions each event of a batch matches."""
-        return self.matcher.count_weighted(columns, length, self.weights)
+    def testing(self, rest: str = "") -> Testing:
+        """The exact tests, for one task. `rest`: the column that holds attributes without a column, as JSON."""
+        return Testing(self._tests, self.weights, rest)
 
-    def parts(self, columns: Columns, length: int) -> Iterator[MatchPart]:
+    def counts(self, columns: Columns, length: int, kept: Callable[[Found], Found] | None = None) -> Longs:
+        """How many subscriptions each event of a batch matches. `kept`: of which matches the exact tests hold."""
+        if kept is None:
+            return self.matcher.count_weighted(columns, length, self.weights)
+        totals = np.zeros(length, dtype=np.int64)
+        for found in self.matcher.parts(columns, length):
+            events, starts, numbers = kept(found)
+            totals[events] = np.diff(np.concatenate(([0], np.cumsum(self.weights[numbers])))[starts])
+        return totals
+
+    def parts(self, columns: Columns, length: int, kept: Callable[[Found], Found] | None = None) -> Iterator[MatchPart]:
         """The matches of a batch, piece by piece, in any order of events; only of events that have some."""
-        for events, starts, numbers in self.matcher.parts(columns, length):
+        for found in self.matcher.parts(columns, length):
+            events, starts, numbers = found if kept is None else kept(found)
             offsets = np.zeros(len(starts), dtype=np.int64)
             count_expanded(numbers, starts, self.weights, offsets)
             first = 0
@@ -253,14 +311,22 @@ class OpenIndex:
                     members = np.empty(here[-1], dtype=self._narrow)
                     expand(numbers[starts[first] : starts[last]], self.starts, members)
                     some = np.diff(here) > 0
-                    kept = np.concatenate(([0], here[1:][some]))
-                    yield MatchPart(events[first:last][some], kept.astype(np.int32), members)
+                    ends = np.concatenate(([0], here[1:][some]))
+                    yield MatchPart(events[first:last][some], ends.astype(np.int32), members)
                 first = last
 
 
-def _one_list(values: Any) -> Any:
-    """A list array of one row that holds all values."""
-    return pa.ListArray.from_arrays(pa.array([0, len(values)], type=pa.int32()), values)
+def _as_file(columns: Mapping[str, Any]) -> Any:
+    """An Arrow file of one row, with a list of all values in each column."""
+    lists = {
+        name: pa.ListArray.from_arrays(pa.array([0, len(values)], type=pa.int32()), values)
+        for name, values in columns.items()
+    }
+    batch = pa.record_batch(lists)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
 
 
 def _content_hash(matcher: Path, members: Any) -> str:

@@ -26,10 +26,12 @@ from urllib.parse import quote, unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from godwit.errors import FilterError, PipelineError
-from godwit.filters.filters import Filter, literals
+from godwit.filters.filters import literals
 from godwit.filters.language import parse
 from godwit.filters.references import is_open
+from godwit.languages import Query
 from godwit.pipeline.streaming import SubscriptionSource
+from godwit.pipeline.subscription_index import Wanted, routable
 from godwit.pipeline.subscriptions import read_subscriptions
 from godwit.pipeline.tables import files, finish
 
@@ -57,38 +59,45 @@ def source_of(said: str) -> SubscriptionSource:
 class FixedSubscriptions:
     """Subscriptions that do not change."""
 
-    def __init__(self, subscriptions: Mapping[str, Filter]) -> None:
+    def __init__(self, subscriptions: Mapping[str, Wanted]) -> None:
         self._subscriptions = dict(subscriptions)
 
     def version(self) -> str:
         return "fixed"
 
-    def read(self) -> dict[str, Filter]:
+    def read(self) -> dict[str, Wanted]:
         return self._subscriptions
 
 
 class RestrictedSubscriptions:
-    """Another source, whose filters may name these attributes only: a stream reads no others."""
+    """Another source, whose filters may name these attributes only: a stream reads no others.
 
-    def __init__(self, source: SubscriptionSource, attributes: Iterable[str]) -> None:
-        self._source, self._attributes = source, frozenset(attributes)
+    `has_tests`: the stream reads whole events, so that queries may have exact tests.
+    """
+
+    def __init__(self, source: SubscriptionSource, attributes: Iterable[str], has_tests: bool = False) -> None:
+        self._source, self._attributes, self._has_tests = source, frozenset(attributes), has_tests
 
     def version(self) -> str:
         return self._source.version()
 
-    def read(self) -> dict[str, Filter]:
+    def read(self) -> dict[str, Wanted]:
         found = self._source.read()
-        for id, filter in found.items():
-            if strange := named([filter]) - self._attributes:
+        for id, wanted in found.items():
+            if strange := named([wanted]) - self._attributes:
                 raise PipelineError(
                     f"subscription {id} names {min(strange)}, which the stream does not read: start it again"
+                )
+            if isinstance(wanted, Query) and wanted.test is not None and not self._has_tests:
+                raise PipelineError(
+                    f"subscription {id} has an exact test, and the stream does not read whole events: start it again"
                 )
         return found
 
 
-def named(filters: Iterable[Filter]) -> set[str]:
+def named(wanted: Iterable[Wanted]) -> set[str]:
     """The attributes that filters name."""
-    return {literal.attribute for filter in filters for literal in literals(filter)}
+    return {literal.attribute for each in wanted for literal in literals(routable(each))}
 
 
 class FileSubscriptions:
@@ -108,7 +117,7 @@ class FileSubscriptions:
         ]
         return _hash(noted)
 
-    def read(self) -> dict[str, Filter]:
+    def read(self) -> dict[str, Wanted]:
         for _ in range(READ_AT_MOST):
             before = self.version()
             found = read_subscriptions(self._path)
@@ -147,19 +156,20 @@ class BrokerSubscriptions:
             self._asked_at = now
         return _hash(sorted(self._said.items()))
 
-    def read(self) -> dict[str, Filter]:
+    def read(self) -> dict[str, Wanted]:
         if self._asked_at is None:
             self.version()
-        found = {}
+        found: dict[str, Wanted] = {}
         for name, text in self._said.items():
             try:
-                found[name] = parse(text)
+                filter = parse(text)
             except FilterError as error:
                 raise PipelineError(
                     f"subscription {name} at {self._url} has a filter that cannot be read: {error}"
                 ) from None
-            if is_open(found[name]):
+            if is_open(filter):
                 raise PipelineError(f"subscription {name} at {self._url} depends on its client's context: {text}")
+            found[name] = filter
         return found
 
     def _ask_all(self) -> dict[str, str]:

@@ -2,33 +2,43 @@
 
 *Theory.* What a file holds is seen at its first line: `{` begins JSON, anything else is PADRES. A line of JSON is what
 `godwit match` reads: an id, a filter in the language or in its JSON form, and perhaps what is asked of the sender and
-the subscriber's own context. A line of PADRES is called by its number, for it has no name of its own.
+the subscriber's own context. `language` names another language of subscriptions, in which the filter is written. A line
+of PADRES is called by its number, for it has no name of its own.
 
 *Rules.*
 1. Whatever is wrong is one `PipelineError` that names file and line.
 2. Ids are texts, and no two subscriptions have the same.
+3. A query whose filter is exact is that filter; only others bring an exact test.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from godwit.errors import GodwitError, PipelineError
 from godwit.filters.contexts import checked_context, checked_context_filter, of_sender
 from godwit.filters.filters import Filter, all_of
-from godwit.filters.language import from_json, parse
+from godwit.filters.language import from_json
 from godwit.filters.references import bind, is_open, references_of
+from godwit.languages import NATIVE, Query, parse_query
 from godwit.pipeline import padres, tables
 from godwit.pipeline.schemas import about
+from godwit.pipeline.subscription_index import Wanted, routable
 
-__all__ = ["read_subscriptions"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["read_subscriptions", "subscriptions_of", "wanted_of"]
 
 LINE_BYTES_MAX = 4 * 2**20
 TEXTS_REMEMBERED = 2**16
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+COLUMNS = ("subscription", "filter", "language")
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -38,28 +48,48 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     filter: Any
     sender: Any = None
     context: Any = None
+    language: str = NATIVE
 
 
 _LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
-def read_subscriptions(source: str | Path) -> dict[str, Filter]:
+def read_subscriptions(source: str | Path) -> dict[str, Wanted]:
     """The subscriptions of a file or a table, by id."""
     path = Path(source)
     if not path.exists():
         raise PipelineError(f"there is no {source}")
-    rows = _of_table(path) if path.is_dir() else _of_file(path)
-    found: dict[str, Filter] = {}
-    for where, id, filter in rows:
-        if id in found:
-            raise PipelineError(f"{where}: there is a subscription {id!r} already")
-        found[id] = filter
+    found = _by_id(_of_table(path) if path.is_dir() else _of_file(path))
     if not found:
         raise PipelineError(f"{source} holds no subscription")
     return found
 
 
-def _of_file(path: Path) -> Iterator[tuple[str, str, Filter]]:
+def subscriptions_of(frame: "DataFrame") -> dict[str, Wanted]:
+    """The subscriptions of a DataFrame with the columns `subscription`, `filter` and, if there is one, `language`."""
+    lacking = [name for name in ("subscription", "filter") if name not in frame.columns]
+    if lacking:
+        raise PipelineError(f"subscriptions need the columns subscription and filter: {lacking[0]} is missing")
+    chosen = [name for name in COLUMNS if name in frame.columns]
+    rows: Any = frame.select(*chosen).toArrow()
+    return _by_id(_of_rows(rows, "the DataFrame"))
+
+
+def wanted_of(text: str, language: str = NATIVE) -> Wanted:
+    """What a text in a language asks for: a filter, or where that is not exact a query."""
+    return _parsed(text, language)
+
+
+def _by_id(rows: Iterable[tuple[str, str, Wanted]]) -> dict[str, Wanted]:
+    found: dict[str, Wanted] = {}
+    for where, id, wanted in rows:
+        if id in found:
+            raise PipelineError(f"{where}: there is a subscription {id!r} already")
+        found[id] = wanted
+    return found
+
+
+def _of_file(path: Path) -> Iterator[tuple[str, str, Wanted]]:
     try:
         file = path.open("rb")
     except OSError as error:
@@ -76,51 +106,76 @@ def _of_file(path: Path) -> Iterator[tuple[str, str, Filter]]:
             if is_json is None:
                 is_json = text.startswith(b"{")
             try:
-                id, filter = _of_json(text) if is_json else (str(number), _of_padres(text.decode()))
+                id, wanted = _of_json(text) if is_json else (str(number), _of_padres(text.decode()))
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError) as error:
                 raise PipelineError(f"{where}: {_why(error)}") from None
-            yield where, id, filter
+            yield where, id, wanted
 
 
-def _of_json(text: bytes) -> tuple[str, Filter]:
+def _of_json(text: bytes) -> tuple[str, Wanted]:
     line = _LINE.decode(text)
-    filter = _read(line.filter)
+    wanted = _read(line.filter, line.language)
+    filter = routable(wanted)
     if line.sender is not None:
-        filter = all_of(filter, of_sender(checked_context_filter(_read(line.sender))))
+        filter = all_of(filter, of_sender(checked_context_filter(_context_filter(line.sender))))
     if line.context is not None:
+        if isinstance(wanted, Query):
+            raise PipelineError(f"'context' is for filters alone, and this {wanted.language} query has an exact test")
         filter = bind(filter, checked_context(line.context))
-    return str(line.id), _closed(filter)
+    closed = _closed(filter)
+    return str(line.id), replace(wanted, routable=closed) if isinstance(wanted, Query) else closed
 
 
-def _of_table(folder: Path) -> Iterator[tuple[str, str, Filter]]:
+def _of_table(folder: Path) -> Iterator[tuple[str, str, Wanted]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     tables.finish(folder)
     about(folder, "subscriptions")
-    wanted = pa.schema({"subscription": pa.string(), "filter": pa.string()})
     for file in tables.files(folder):
         try:
-            rows = pq.read_table(file, columns=wanted.names, partitioning=None).select(wanted.names).cast(wanted)
+            chosen = [name for name in COLUMNS if name in pq.read_schema(file).names]
+            rows = pq.read_table(file, columns=chosen, partitioning=None)
+            wanted = pa.schema({name: pa.string() for name in dict.fromkeys((*chosen, *COLUMNS[:2]))})
+            rows = rows.select(wanted.names).cast(wanted)
         except (pa.ArrowException, KeyError, OSError) as error:
             raise PipelineError(f"cannot read subscriptions from {file}: {_why(error)}") from None
-        for number, (id, text) in enumerate(zip(*rows.to_pydict().values(), strict=True), start=1):
-            where = f"{file}, row {number}"
-            if id is None or text is None:
-                raise PipelineError(f"{where}: a subscription has an id and a filter")
-            try:
-                yield where, id, _closed(_parsed(text))
-            except GodwitError as error:
-                raise PipelineError(f"{where}: {_why(error)}") from None
+        yield from _of_rows(rows, str(file))
 
 
-def _read(source: Any) -> Filter:
-    return _parsed(source) if isinstance(source, str) else from_json(source)
+def _of_rows(rows: Any, place: str) -> Iterator[tuple[str, str, Wanted]]:
+    for number, row in enumerate(rows.to_pylist(), start=1):
+        where = f"{place}, row {number}"
+        id, text = row["subscription"], row["filter"]
+        if id is None or text is None:
+            raise PipelineError(f"{where}: a subscription has an id and a filter")
+        try:
+            wanted = _parsed(text, row.get("language") or NATIVE)
+            _closed(routable(wanted))
+        except GodwitError as error:
+            raise PipelineError(f"{where}: {_why(error)}") from None
+        yield where, str(id), wanted
+
+
+def _read(source: Any, language: str) -> Wanted:
+    if isinstance(source, str):
+        return _parsed(source, language)
+    return from_json(source) if language == NATIVE else _parsed(json.dumps(source), language)
+
+
+def _context_filter(source: Any) -> Filter:
+    if not isinstance(source, str):
+        return from_json(source)
+    wanted = _parsed(source, NATIVE)
+    if isinstance(wanted, Query):
+        raise PipelineError("'sender' is a filter that brokers decide by themselves: it has no exact test")
+    return wanted
 
 
 @lru_cache(maxsize=TEXTS_REMEMBERED)
-def _parsed(text: str) -> Filter:
-    return parse(text)
+def _parsed(text: str, language: str) -> Wanted:
+    query = parse_query(text, language)
+    return query.routable if query.test is None else query  # rule 3
 
 
 @lru_cache(maxsize=TEXTS_REMEMBERED)

@@ -4,7 +4,8 @@
 name of a file and some rows of its row groups. The worker reads the columns that filters name (texts as a dictionary
 and codes, as the file has them), matches, and either adds up how many pairs there are or writes them as a file of its
 own: an event and a list of subscriptions, which are numbers into a dictionary of ids and never become objects. The
-driver takes the files over into the table when all tasks are done.
+driver takes the files over into the table when all tasks are done. Where subscriptions have exact tests
+(`exact_matching.py`) the worker reads all columns, as a test may look at any.
 
 *Rules.*
 1. A table of matches is there wholly or not at all (`tables.changing`), also when tasks fail and are tried again: only
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Matched", "learn", "match_table"]
 
 ROWS_AT_ONCE = 1 << 15  # that are encoded and matched together
+WHOLE_ROWS_AT_ONCE = 1 << 12  # with all their columns
 TASK_ROWS_MIN = 125_000  # a task of Python's costs 45 ms besides
 TASK_ROWS_MAX = 2_000_000  # so that progress is seen, and what is tried again is not all
 ROWS_LEARNT = 256  # or some more
@@ -49,20 +51,38 @@ PAIRS_WRITTEN = 1 << 22  # in a row group, from which on it is written
 ROWS_WRITTEN = 1 << 17
 LISTS = "subscriptions"
 KEPT = ("publisher", "sequence", "published_at", "day")
-RESULT = "events bigint, matched bigint, pairs bigint, file string, day string"
+COUNTED = ("events", "matched", "pairs", "residues", "undecided")
+RESULT = ", ".join([*(f"{name} bigint" for name in COUNTED), "file string, day string, reason string"])
 
 _IDS = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
 class Matched:
-    """What was done: events read, events with a match, pairs, files written."""
+    """What was done: events read, events with a match, pairs, files written; pairs that passed a filter and failed its
+    exact test, pairs whose test could not be decided, and why the first could not."""
 
     events: int
     matched: int
     pairs: int
     files: int
     tasks: int
+    residues: int = 0
+    undecided: int = 0
+    reason: str = ""
+
+
+class Done(NamedTuple):
+    """What a task did with the events of one day."""
+
+    events: int
+    matched: int
+    pairs: int
+    residues: int
+    undecided: int
+    file: str | None
+    day: str | None
+    reason: str = ""
 
 
 class RowRange(NamedTuple):
@@ -178,44 +198,40 @@ def _run(
 
     rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, RESULT).collect()
     files = sorted((row.day or "", row.file, row.day) for row in rows if row.file is not None)
-    done = Matched(
-        sum(row.events for row in rows),
-        sum(row.matched for row in rows),
-        sum(row.pairs for row in rows),
-        len(files),
-        len(tasks),
-    )
-    return done, [(file, day) for _, file, day in files]
+    sums = {name: sum(row[name] for row in rows) for name in COUNTED}
+    reason = next((row.reason for row in rows if row.reason), "")
+    return Matched(**sums, files=len(files), tasks=len(tasks), reason=reason), [(file, day) for _, file, day in files]
 
 
-def _as_rows(results: Iterable[tuple[int, int, int, str | None, str | None]]) -> Any:
+def _as_rows(results: Iterable[Done]) -> Any:
     columns = zip(*results, strict=True)
-    types = (pa.int64(), pa.int64(), pa.int64(), pa.string(), pa.string())
-    names = ["events", "matched", "pairs", "file", "day"]
-    return pa.record_batch([pa.array(list(each), type) for each, type in zip(columns, types, strict=True)], names=names)
+    types = [pa.int64() if name in COUNTED else pa.string() for name in Done._fields]
+    arrays = [pa.array(list(each), type) for each, type in zip(columns, types, strict=True)]
+    return pa.record_batch(arrays, names=list(Done._fields))
 
 
 # ---------------------------------------------------------------- in a worker
 
 
-def work_off(
-    pieces: Sequence[RowRange], index: IndexFile, forms: dict[str, Form], out: str | None
-) -> Iterator[tuple[int, int, int, str | None, str | None]]:
+def work_off(pieces: Sequence[RowRange], index: IndexFile, forms: dict[str, Form], out: str | None) -> Iterator[Done]:
     """Match the rows of a task, day after day: how many events, matched events and pairs, and the file written."""
     opened, reader = index.open(), ColumnReader(index.attributes)
     for day, group in _by_day(pieces):
+        testing, kept = opened.testing(), KEPT if out is not None else ()
+        batches = _batches(group, reader, forms, kept, is_whole=bool(index.tests))
         if out is None:
-            counts = [opened.counts(reader.read(batch), batch.num_rows) for batch in _batches(group, reader, forms, ())]
+            counts = [opened.counts(reader.read(batch), batch.num_rows, testing.of(batch)) for batch in batches]
             found = np.concatenate(counts)
-            yield len(found), int(np.count_nonzero(found)), int(found.sum()), None, day
-            continue
-        events = 0
-        with _Writer(Path(out), opened, has_day=day is None) as writer:
-            for batch in _batches(group, reader, forms, KEPT):
-                events += batch.num_rows
-                for part in opened.parts(reader.read(batch), batch.num_rows):
-                    writer.take(part, batch)
-        yield events, writer.matched, writer.pairs, writer.name if writer.matched else None, day
+            events, matched, pairs, name = len(found), int(np.count_nonzero(found)), int(found.sum()), None
+        else:
+            events = 0
+            with _Writer(Path(out), opened, has_day=day is None) as writer:
+                for batch in batches:
+                    events += batch.num_rows
+                    for part in opened.parts(reader.read(batch), batch.num_rows, testing.of(batch)):
+                        writer.take(part, batch)
+            matched, pairs, name = writer.matched, writer.pairs, writer.name if writer.matched else None
+        yield Done(events, matched, pairs, testing.residues, testing.undecided, name, day, testing.reason)
 
 
 def _by_day(pieces: Sequence[RowRange]) -> Iterator[tuple[str | None, list[RowRange]]]:
@@ -230,24 +246,43 @@ def _by_day(pieces: Sequence[RowRange]) -> Iterator[tuple[str | None, list[RowRa
 
 
 def _batches(
-    pieces: Sequence[RowRange], reader: ColumnReader, forms: dict[str, Form], kept: tuple[str, ...]
+    pieces: Sequence[RowRange],
+    reader: ColumnReader,
+    forms: dict[str, Form],
+    kept: tuple[str, ...],
+    is_whole: bool = False,
 ) -> Iterator[Any]:
-    """The rows of pieces, in batches with the columns that filters name and those that are kept."""
+    """The rows of pieces, in batches with the columns that filters name and those that are kept, or with all."""
     for piece in pieces:
         if not Path(piece.path).exists():
             raise PipelineError(f"a worker sees no {piece.path}: the table must be where all workers find it")
         names = pq.read_schema(piece.path).names
-        wanted = [name for name in names if name in reader.columns or name in kept]
+        wanted = [name for name in names if is_whole or name in reader.columns or name in kept]
         texts = [name for name in wanted if name in kept or forms.get(attribute_of(name) or "") == Form("text")]
         file = pq.ParquetFile(piece.path, read_dictionary=texts, coerce_int96_timestamp_unit="us")
         if not wanted:  # no filter asks for what this file has
             yield from _empty_batches(piece.last - piece.first)
             continue
-        rows = file.read_row_group(piece.group, columns=wanted, use_threads=False).slice(
-            piece.first, piece.last - piece.first
-        )
-        for batch in rows.combine_chunks().to_batches(max_chunksize=ROWS_AT_ONCE):
+        for batch in _rows_in_turn(file, piece, wanted) if is_whole else _rows_at_once(file, piece, wanted):
             yield pa.record_batch([_as_said(forms, *each) for each in zip(wanted, batch.columns, strict=True)], wanted)
+
+
+def _rows_at_once(file: Any, piece: RowRange, columns: list[str]) -> Iterator[Any]:
+    rows = file.read_row_group(piece.group, columns=columns, use_threads=False)
+    rows = rows.slice(piece.first, piece.last - piece.first)
+    yield from rows.combine_chunks().to_batches(max_chunksize=ROWS_AT_ONCE)
+
+
+def _rows_in_turn(file: Any, piece: RowRange, columns: list[str]) -> Iterator[Any]:
+    """The same, for columns that may hold documents: not all of a row group are in memory at a time. (rule 2)"""
+    done = 0
+    for batch in file.iter_batches(WHOLE_ROWS_AT_ONCE, [piece.group], columns, use_threads=False):
+        first, last = max(piece.first - done, 0), min(piece.last - done, batch.num_rows)
+        done += batch.num_rows
+        if first < last:
+            yield batch.slice(first, last - first)
+        if done >= piece.last:
+            return
 
 
 def _empty_batches(rows: int) -> Iterator[Any]:

@@ -2,7 +2,7 @@
 
 >>> from godwit.reproduce import PAPERS
 >>> sorted(PAPERS)
-['mobile', 'pubmob', 'rebeca', 'spcf']
+['mobile', 'motion', 'pubmob', 'rebeca', 'spcf']
 """
 
 from godwit.reproduce.claims import PAPERS, Claim, Setting, check_paper, claims_of

@@ -1,9 +1,10 @@
 """Claims: what a paper says, what our run of its experiment gave, and whether the one bears out the other.
 
 *Theory.* An experiment runs scenarios, each with a trace in a folder of its own, and lets Spark read the traces
-(`pipeline/analytics.py`); all figures are what Spark returns, none come from inside a run. Two kinds of experiments
+(`pipeline/analytics.py`); all figures are what Spark returns, none come from inside a run. Some experiments
 leave no traces, and have nothing for Spark to read: R1 compares tables of the paper with the functions that brokers
-call, and those of `spcf` count and time what routing machines do, and keep that as JSON.
+call, and those of `spcf` and `motion` count and time what routing machines, tiers and matchers do, and keep that as
+JSON.
 
 *Rules.*
 1. A claim that does not hold is reported so, with a note of what was found out about why. It is never bent.
@@ -30,13 +31,14 @@ __all__ = ["PAPERS", "WITHOUT_TRACES", "Claim", "Setting", "check_paper", "claim
 
 PAPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "mobile": ("publish/subscribe in a mobile environment", ("H1", "H2", "H3", "H4", "H5", "H6")),
+    "motion": ("mobile teamwork on publish/subscribe", ("M1", "M2", "M3", "M4", "M5", "M6")),
     "pubmob": ("publisher mobility", ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9")),
     "rebeca": ("physical and logical mobility in REBECA", ("R1", "R2", "R3", "R4", "R5", "R6")),
     "spcf": ("context-aware publish/subscribe", ("S1", "S2", "S3", "S4", "S5")),
 }
 """Each paper by its key: what it is about, and the claims that its experiments decide."""
 
-WITHOUT_TRACES = ("spcf",)
+WITHOUT_TRACES = ("motion", "spcf")
 """Papers whose experiments leave no traces, so that Spark is not needed."""
 
 

@@ -9,6 +9,7 @@ import json
 import lzma
 import random
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -22,14 +23,17 @@ from hypothesis import strategies as st
 
 from godwit.cli.pipeline.ingest_command import Format
 from godwit.errors import BadValue, PipelineError
+from godwit.languages.xml_documents import xml_event
+from godwit.languages.xml_names import NAMESPACES
 from godwit.pipeline import ingest as ingesting
 from godwit.pipeline import staging, tables
 from godwit.pipeline.columns import form_of_values, joined
 from godwit.pipeline.formats import csv_rows, splits, xml_rows
-from godwit.pipeline.formats.rows import BadRow, Options, Row, in_microseconds
+from godwit.pipeline.formats.rows import BadRow, Options, Row, in_microseconds, one_number
 from godwit.pipeline.ingest import FORMATS, ingest
 from godwit.pipeline.ingest import _runs as runs_of
 from tests.property.strategies import values
+from tests.property.xml_strategies import documents
 
 
 class Plain:
@@ -209,7 +213,6 @@ def test_a_row_of_csv_with_a_bad_line_within_it_is_bad(tmp_path: Path) -> None:
         (Options("jsonl"), '{{"a": 1}}\n{{"a": {}}}\n{{"a": 2}}'),
         (Options("csv"), "a\n1\n{}\n2"),
         (Options("padres"), "[a,1]\n[a,{}]\n[a,2]"),
-        (Options("xml", row="r"), "<f><r><a>1</a></r><r><a>{}</a></r><r><a>2</a></r></f>"),
     ],
 )
 def test_a_number_of_too_many_digits_is_a_bad_row_and_no_more(tmp_path: Path, options: Options, text: str) -> None:
@@ -244,7 +247,7 @@ def test_a_packed_file_that_is_spoilt_in_the_middle_is_told_of(
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("<d>" * 200_000 + "</d>" * 200_000, "nested deeper than 32 levels"),
+        ("<d>" * 200_000 + "</d>" * 200_000, "nested deeper than 64 levels"),
         (f"<t>{'word ' * 10}</t>" * 100, "more than 1,000 characters"),
         ("<t>1</t>" * 10_001, "more than 10000 values"),
     ],
@@ -257,7 +260,7 @@ def test_a_row_of_xml_is_bounded_and_those_after_it_are_read(
     source.write_text(f"<f><r>{row}</r><r><a>1</a></r></f>")
     report = ingest(run, [str(source)], Options("xml", row="r"), tmp_path / "out")
     assert (report.read, report.written, report.quarantined) == (2, 1, {"bad event": 1})
-    assert found(tmp_path / "out", ("sequence", "a")) == [(2, 1)]
+    assert found(tmp_path / "out", ("sequence", "r/a")) == [(2, 1)]
     [(_, reason)] = found(tmp_path / "out" / tables.QUARANTINE, ("line", "reason"))
     assert said in reason
 
@@ -283,13 +286,16 @@ def test_a_time_in_its_own_format_is_no_number(tmp_path: Path, options: Options,
     """Read as one, half past twelve was three past."""
     (tmp_path / "x").write_text(text)
     run: Any = Plain()
-    options = replace(options, time="t", time_format="%H.%M")
+    name = "r/t" if options.format == "xml" else "t"
+    options = replace(options, time=name, time_format="%H.%M")
     if options.format == "jsonl":
         with pytest.raises(PipelineError, match=r"no time: 12.3 is a number, whose last digits may be lost"):
             ingest(run, [str(tmp_path)], options, tmp_path / "out")
         return
     ingest(run, [str(tmp_path)], options, tmp_path / "out")
-    [(at, said)] = found(tmp_path / "out", ("published_at", "t"))
+    [(at, said)] = found(tmp_path / "out", ("published_at", name))
+    if options.format == "xml":  # the number that it reads as, and the text
+        said = said[1]["text"]
     assert (at.hour, at.minute, said) == (12, 30, "12.30")
 
 
@@ -376,6 +382,7 @@ def test_positions_by_other_names_are_for_ingest(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- entities of XML
 
 DTD = '<!DOCTYPE f SYSTEM "f.dtd">'
+PLAIN = {NAMESPACES: ""}  # of a document that names none
 
 
 def xml_of(tmp_path: Path, text: str, encoding: str = "utf-8") -> tuple[list[Any], list[Any]]:
@@ -393,7 +400,7 @@ def test_an_unknown_entity_makes_a_row_bad_wherever_it_stands(tmp_path: Path, ba
     head = '<?xml version="1.0" encoding="latin-1"?>' if encoding == "latin-1" else ""
     text = f"{head}{DTD}\n<f>\n<r a='&uuml;&amp;&#65;>'/>\n{bad}\n<r><![CDATA[&foo;]]><!-- a='&foo;' --></r></f>"
     rows, refused = xml_of(tmp_path, text, encoding)
-    assert [row.attributes for row in rows] == [{"@a": "ü&A>"}, {"r": "&foo;"}]
+    assert [row.attributes for row in rows] == [{"r": "", "r/@a": "ü&A>", **PLAIN}, {"r": "&foo;", **PLAIN}]
     assert [(each.line, each.reason) for each in refused] == [(4, "bad event: the entity &foo; is not known")]
 
 
@@ -402,7 +409,7 @@ def test_an_unknown_entity_is_found_wherever_the_file_is_cut(tmp_path: Path, mon
         monkeypatch.setattr(xml_rows, "READ_BYTES", size)
         twice = '<r a="1&foo;2" b="3"/><r a="4"/>'
         rows, refused = xml_of(tmp_path, f"{DTD}<f>{twice * 3}</f>")
-        assert [row.attributes for row in rows] == [{"@a": 4}] * 3
+        assert [row.attributes for row in rows] == [{"r": "", "r/@a": 4, **PLAIN}] * 3
         assert len(refused) == 3
 
 
@@ -433,11 +440,58 @@ def test_a_tag_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long:
     monkeypatch.setattr(xml_rows, "READ_BYTES", 1_000)
     monkeypatch.setattr(xml_rows, "TEXT_MAX", 5_000)
     rows, refused = xml_of(tmp_path, f"<f><r>1</r>{long.format('x' * 20_000)}</f>")
-    assert [row.attributes for row in rows] == [{"r": 1}]
+    assert [row.attributes for row in rows] == [{"r": 1, **PLAIN}]
     assert re.search("a tag or comment of 1[0-9],[0-9]+ bytes or more: allowed are 10,000", refused[0].reason)
     rows, refused = xml_of(tmp_path, f"<f><r a='{'x' * 6_000}'/><r>{'x' * 4_000}</r></f>")
     assert len(rows) == 1
     assert refused[0].reason.startswith("bad event: the element has more than")
+
+
+@settings(max_examples=80)
+@given(st.lists(documents(), min_size=1, max_size=3), st.booleans())
+def test_a_row_is_the_event_that_a_broker_would_make_of_its_element(roots: list[bytes], is_inherited: bool) -> None:
+    declared = b'xmlns:n="urn:n"'
+    rows = [root.replace(b" " + declared, b"") if is_inherited else root for root in roots]
+    wrapped = [b"<row>%s</row>" % row for row in rows]
+    text = b"<f %s>%s</f>" % (declared if is_inherited else b"", b" ".join(wrapped))
+    with tempfile.NamedTemporaryFile(suffix=".xml") as file:
+        file.write(text)
+        file.flush()
+        found = list(xml_rows.rows(splits.Split(file.name, "x"), Options("xml", row="row")))
+    assert len(found) == len(rows)
+    for row, root in zip(found, roots, strict=True):
+        assert isinstance(row, Row)
+        assert row.own is not None
+        event = xml_event(row.own["payload"])
+        assert (event.attributes, event.content_type) == (row.attributes, row.own["content_type"])
+        assert row.attributes == xml_event(b"<row>%s</row>" % root).attributes
+
+
+@pytest.mark.parametrize(
+    ("text", "payload"),
+    [
+        ('<f xmlns="urn:a"><r><b xmlns="">1</b></r></f>', '<r xmlns="urn:a"><b xmlns="">1</b></r>'),
+        ('<f xmlns="urn:a" xmlns:z="urn:a"><r><z:b/></r></f>', '<r xmlns="urn:a" xmlns:z="urn:a"><z:b></z:b></r>'),
+        ('<f xmlns:n="urn:n"><n:r xmlns:n="urn:m"/></f>', '<n:r xmlns:n="urn:m"></n:r>'),
+        ("<f><q:r a:b='1'><x:y/></q:r></f>", '<r b="1"><y></y></r>'),  # nothing of this is declared
+        ("<f><r a='&#10;&quot;'>&#13;&lt;</r></f>", "<r a='&#10;\"'>&#13;&lt;</r>"),
+    ],
+)
+def test_a_row_is_a_document_that_says_what_it_says_in_its_file(tmp_path: Path, text: str, payload: str) -> None:
+    [row], _ = xml_of(tmp_path, text)
+    assert row.own["payload"].decode() == payload
+    assert xml_event(row.own["payload"]).attributes == row.attributes
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [("8.5", 8.5), ("8.50", 8.5), (" 8.5 ", 8.5), ("85e-1", 8.5), ("+8", 8), ("x", "x")],
+)
+def test_the_number_of_a_text_however_it_is_written(tmp_path: Path, text: str, held: object) -> None:
+    [row], _ = xml_of(tmp_path, f"<f><r>{text}</r></f>")
+    assert one_number(row.attributes["r"]) == held
+    [row], _ = xml_of(tmp_path, "<f><r><a>1</a><a>2</a></r></f>")
+    assert one_number(row.attributes["r/a"]) == (1, 2)
 
 
 # ---------------------------------------------------------------- rows of many bytes
@@ -466,13 +520,14 @@ def test_few_rows_of_many_bytes_are_staged_and_written_in_small_files(
 
     monkeypatch.setattr(staging._Staging, "flush", noted)
     before, after = ("a\n", "") if options.format == "csv" else ("<f>", "</f>") if options.format == "xml" else ("", "")
-    (tmp_path / "x").write_text(before + "".join(text.format(f"{n:06}" * 500) for n in range(20)) + after)
+    (tmp_path / "x").write_text(before + "".join(text.format(f"x{n:05}" * 500) for n in range(20)) + after)
     run: Any = Plain()
     report = ingest(run, [str(tmp_path / "x")], options, tmp_path / "out")
     assert report.written == 20
     assert max(sizes) == 4
     assert len(tables.files(tmp_path / "out")) >= 3
-    assert [a[:6] for _, a in found(tmp_path / "out", ("sequence", "a"))] == [f"{n:06}" for n in range(20)]
+    name = "r/a" if options.format == "xml" else "a"
+    assert [a[:6] for _, a in found(tmp_path / "out", ("sequence", name))] == [f"x{n:05}" for n in range(20)]
 
 
 def test_a_row_of_csv_is_bounded_on_however_many_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -555,8 +610,8 @@ def test_each_line_is_in_one_piece_with_its_number(
         (Options("csv", time="t"), 'a,t\n1,2026-11-15\n3,"not a\ntime"\n', '3,"not a\ntime"', 3),
         (Options("jsonl", time="t"), '{"t": 1}\n{"t":  "not a\\ntime"}\n', '{"t":  "not a\\ntime"}', 2),
         (Options("padres", time="t"), "[t,1]\n[t,'not a time']\n", "[t,'not a time']", 2),
-        (Options("xml", row="r", time="@t"), '<f><r t="1"/>\n<r  t="not a time"/> </f>', '<r  t="not a time"/>', 2),
-        (Options("xml", row="r", time="t"), "<f><r><t>1</t></r><r><t>no</t>\n</r ></f>", "<r><t>no</t>\n</r >", 1),
+        (Options("xml", row="r", time="r/@t"), '<f><r t="1"/>\n<r  t="not a time"/> </f>', '<r  t="not a time"/>', 2),
+        (Options("xml", row="r", time="r/t"), "<f><r><t>1</t></r><r><t>no</t>\n</r ></f>", "<r><t>no</t>\n</r >", 1),
     ],
 )
 @pytest.mark.parametrize("at_once", [1, 3, 2**20])
@@ -579,7 +634,7 @@ def test_of_a_long_row_its_beginning_is_kept(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(xml_rows, "READ_BYTES", at_once)
     (tmp_path / "a").write_text(f"<f><r><t>1</t></r><r><t>{'no' * 10_000}</t></r></f>")
     run: Any = Plain()
-    ingest(run, [str(tmp_path / "a")], Options("xml", row="r", time="t"), tmp_path / "out")
+    ingest(run, [str(tmp_path / "a")], Options("xml", row="r", time="r/t"), tmp_path / "out")
     [(reason, text)] = found(tmp_path / "out" / tables.QUARANTINE, ("reason", "text"))
     assert text == ("<r><t>" + "no" * 500)[:1_000]
     assert len(reason) < 200

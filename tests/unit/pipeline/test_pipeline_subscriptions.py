@@ -1,12 +1,16 @@
 """Subscriptions are read from JSON lines, PADRES lines and tables; what is wrong is said with file and line."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from godwit.errors import PipelineError
+from godwit.filters import event
+from godwit.filters.filters import attributes_of
 from godwit.filters.language import parse
+from godwit.languages import Query, parse_query
 from godwit.pipeline import tables
 from godwit.pipeline.subscriptions import read_subscriptions
 
@@ -39,9 +43,49 @@ def test_a_table(tmp_path: Path) -> None:
     assert read_subscriptions(tmp_path / "table") == {"a": parse("x > 1"), "b": parse("y = 'z'")}
 
 
+def test_a_line_may_name_the_language_of_its_filter(tmp_path: Path) -> None:
+    file = tmp_path / "subscriptions.jsonl"
+    json_filter = {"op": ">", "args": [{"property": "speed"}, {"property": "allowed"}]}
+    lines = [
+        {"id": "a", "filter": "amount > 10", "language": "cql2-text"},
+        {"id": "b", "filter": "LENGTH(note) > 3", "language": "cesql", "sender": "trust > 1"},
+        {"id": "c", "filter": json_filter, "language": "cql2-json"},
+        {"id": "d", "filter": "amount > 10", "language": "filter"},
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    found = read_subscriptions(file)
+    assert found["a"] == found["d"] == parse("amount > 10")  # exact: nothing but the filter
+    note, speed = found["b"], found["c"]
+    assert isinstance(note, Query)
+    assert isinstance(speed, Query)
+    assert (note.language, note.text) == ("cesql", parse_query("LENGTH(note) > 3", "cesql").text)
+    assert "sender.trust" in attributes_of(note.routable)
+    assert speed.matches(event({"speed": 3, "allowed": 2}))
+
+
+def test_a_table_may_have_a_column_for_languages(tmp_path: Path) -> None:
+    with tables.changing(tmp_path / "table", "subscriptions") as change:
+        rows = {
+            "subscription": pa.array(["a", "b"]),
+            "filter": pa.array(["x > 1", "x > y"]),
+            "language": pa.array([None, "cql2-text"]),
+        }
+        tables.save(pa.table(rows), change.place())
+        change.commit()
+    found = read_subscriptions(tmp_path / "table")
+    assert found["a"] == parse("x > 1")
+    assert isinstance(found["b"], Query)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        (
+            '{"id": 1, "filter": "x > y", "language": "cql2-text", "context": {"a": 1}}\n',
+            r":1: 'context' is for filters",
+        ),
+        ('{"id": 1, "filter": "x >", "language": "cql2-text"}\n', r":1: line 1, column 4"),
+        ('{"id": 1, "filter": "x", "language": "sequel"}\n', r":1: .*'sequel'"),
         ('{"id": 1, "filter": "x > 1"}\n{"id": 1, "filter": "x > 2"}\n', r":2: there is a subscription '1' already"),
         ('{"id": 1, "filter": "x >"}\n', r":1: line 1, column 4"),
         ('{"id": 1}\n', r":1: .*missing required field `filter`"),

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from godwit.errors import PipelineError
-from godwit.filters.filters import Filter
 from godwit.filters.language import parse
+from godwit.languages import parse_query
 from godwit.pipeline import subscription_sources, tables
+from godwit.pipeline.subscription_index import Wanted
 from godwit.pipeline.subscription_sources import (
     BrokerSubscriptions,
     FileSubscriptions,
@@ -60,7 +61,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path, monk
     write(path, a="x > 1")
     changes = ["x > 2"]
 
-    def read(path: Path) -> dict[str, Filter]:
+    def read(path: Path) -> dict[str, Wanted]:
         found = read_subscriptions(path)
         if changes:
             write(path, a=changes.pop(0))
@@ -126,6 +127,13 @@ def test_filters_on_what_a_stream_does_not_read_are_refused() -> None:
     assert RestrictedSubscriptions(source, ["x", "y", "z"]).read() == source.read()
     with pytest.raises(PipelineError, match="subscription b names y, which the stream does not read: start it again"):
         RestrictedSubscriptions(source, ["x"]).read()
+
+
+def test_a_query_with_an_exact_test_needs_a_stream_that_reads_whole_events() -> None:
+    source = FixedSubscriptions({"a": parse("x > 1"), "b": parse_query("x > y", "cql2-text")})
+    assert RestrictedSubscriptions(source, ["x", "y"], has_tests=True).read() == source.read()
+    with pytest.raises(PipelineError, match="subscription b has an exact test, and the stream does not read whole"):
+        RestrictedSubscriptions(source, ["x", "y"]).read()
 
 
 # ---------------------------------------------------------------- a broker

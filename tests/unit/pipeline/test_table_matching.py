@@ -92,10 +92,11 @@ def test_a_task_writes_what_the_naive_matcher_says(
     }
     found: dict[tuple[str, int], list[str]] = {}
     done = list(work_off(pieces_of(events), index, forms, str(tmp_path)))
-    for _, matched, pairs, file, day in done:
-        table = pq.read_table(tmp_path / str(file), partitioning=None)
-        assert matched == table.num_rows
-        assert pairs == sum(map(len, table.column("subscriptions").to_pylist()))
+    for each in done:
+        day = each.day
+        table = pq.read_table(tmp_path / str(each.file), partitioning=None)
+        assert each.matched == table.num_rows
+        assert each.pairs == sum(map(len, table.column("subscriptions").to_pylist()))
         for row in table.to_pylist():
             assert (row["publisher"], row["sequence"]) not in found
             found[row["publisher"], row["sequence"]] = sorted(row["subscriptions"])
@@ -147,8 +148,8 @@ def test_ids_are_written_as_numbers_into_those_that_are_used(tmp_path: Path, row
     event_table(tmp_path / "events", rows)
     index, _ = index_of(tmp_path / "index")
     forms = about(tmp_path / "events").attributes
-    for _, _, _, name, _ in work_off(pieces_of(tmp_path / "events"), index, forms, str(tmp_path)):
-        group = pq.read_metadata(tmp_path / str(name)).row_group(0)
+    for done in work_off(pieces_of(tmp_path / "events"), index, forms, str(tmp_path)):
+        group = pq.read_metadata(tmp_path / str(done.file)).row_group(0)
         places = {group.column(place).path_in_schema: place for place in range(group.num_columns)}
         assert "RLE_DICTIONARY" in group.column(places["subscriptions.list.element"]).encodings
 
@@ -158,8 +159,8 @@ def test_events_with_no_column_that_filters_name(tmp_path: Path) -> None:
 
     event_table(tmp_path / "events", [{"x": 1}, {"x": 2}])
     index = SubscriptionIndex({"a": missing("y")}).save(tmp_path / "index")
-    [(events, matched, pairs, _, _)] = work_off(pieces_of(tmp_path / "events"), index, {}, None)
-    assert (events, matched, pairs) == (2, 2, 2)
+    [done] = work_off(pieces_of(tmp_path / "events"), index, {}, None)
+    assert (done.events, done.matched, done.pairs) == (2, 2, 2)
 
 
 @pytest.mark.parametrize("filters", [{"a": "a > 1"}, {"b": QUOTED}, {"a": "a > 1", "b": QUOTED}])
@@ -170,8 +171,8 @@ def test_a_column_whose_name_begins_another(tmp_path: Path, filters: dict[str, s
     index = SubscriptionIndex({id: parse(text) for id, text in filters.items()})
     learn(index, tmp_path / "events")
     file, forms = index.save(tmp_path / "index"), about(tmp_path / "events").attributes
-    [(events, matched, pairs, _, _)] = work_off(pieces_of(tmp_path / "events"), file, forms, None)
-    assert (events, matched, pairs) == (2, len(filters), len(filters))
+    [done] = work_off(pieces_of(tmp_path / "events"), file, forms, None)
+    assert (done.events, done.matched, done.pairs) == (2, len(filters), len(filters))
 
 
 def test_matches_never_take_the_place_of_their_events(tmp_path: Path) -> None:

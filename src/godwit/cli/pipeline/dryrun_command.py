@@ -1,4 +1,4 @@
-"""`godwit pipeline dryrun`: what a filter would have matched, day by day."""
+"""`godwit pipeline dryrun`: what a filter or query would have matched, day by day."""
 
 import json
 import sys
@@ -11,10 +11,12 @@ import typer
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
 
 if TYPE_CHECKING:
-    from godwit.filters.filters import Filter
     from godwit.pipeline.dryrun import Day, DryRun
+    from godwit.pipeline.subscription_index import Wanted
 
 __all__ = ["dryrun"]
+
+NATIVE = "filter"  # as `godwit.languages` has it, which is loaded only where it is needed
 
 BARS_MAX = 40
 BAR_WIDTH = 40
@@ -25,7 +27,10 @@ EXAMPLES = {"location": {"lon": 8.54, "lat": 47.378}}  # of what a context may h
 
 def dryrun(
     events: Annotated[str, typer.Argument(metavar="EVENTS", help="Folder of a table of events.")],
-    filter: Annotated[str, typer.Option(metavar="FILTER", help="Filter, as text or JSON.")],
+    filter: Annotated[str, typer.Option(metavar="FILTER", help="Filter, as text or JSON, or query of --language.")],
+    language: Annotated[
+        str, typer.Option(metavar="NAME", help="Language of the filter: xql, xpath, cesql, cql2-text or cql2-json.")
+    ] = NATIVE,
     sample: Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Number of matching events to show.")] = 5,
     context: Annotated[
         str | None, typer.Option(metavar="JSON", help="Subscriber's context: the values of my.x.")
@@ -39,7 +44,7 @@ def dryrun(
     with one_line_errors(debug):
         from godwit.pipeline.schemas import about
 
-        wanted = _wanted(filter, context)
+        wanted = _wanted(filter, language, context)
         about(events, "events")  # what is wrong with the wish is said before Spark starts
         _check_out(events, out, overwrite)
     with session(master, "dryrun", debug) as spark:
@@ -57,13 +62,21 @@ def dryrun(
     _show(found, wanted, round(seconds, 3), out)
 
 
-def _wanted(text: str, context: str | None) -> "Filter":
+def _wanted(text: str, language: str, context: str | None) -> "Wanted":
     from godwit.cli.filter_command import bound
     from godwit.errors import PipelineError
     from godwit.filters.language import read
     from godwit.filters.references import is_open, references_of
+    from godwit.languages import Query
+    from godwit.pipeline.subscriptions import wanted_of
 
-    found = bound(read(text), context)
+    is_text = language != NATIVE or not text.lstrip().startswith("{")
+    found = wanted_of(text, language) if is_text else read(text)
+    if isinstance(found, Query):
+        if context is not None:
+            raise PipelineError("--context is for filters alone, and this query has an exact test")
+        return found
+    found = bound(found, context)
     if is_open(found):
         open_ones = list(references_of(found))
         example = json.dumps({each.name: EXAMPLES.get(each.name, 4) for each in open_ones})
@@ -90,11 +103,18 @@ def _check_out(events: str, out: str, overwrite: bool) -> None:
     tables.check(out, "events", "overwrite" if overwrite else "new")
 
 
-def _show(found: "DryRun", wanted: "Filter", seconds: float, out: str) -> None:
+def _show(found: "DryRun", wanted: "Wanted", seconds: float, out: str) -> None:
     from godwit.filters.language import to_text
+    from godwit.languages import Query
 
+    asked: dict[str, Any]
+    if isinstance(wanted, Query):
+        asked = {"language": wanted.language, "query": wanted.text, "filter": to_text(wanted.routable)}
+        asked["residues"] = found.residues
+    else:
+        asked = {"filter": to_text(wanted)}
     summary: dict[str, Any] = {
-        "filter": to_text(wanted),
+        **asked,
         "matched": found.matched,
         "events": found.events,
         "days": len(found.days),

@@ -31,7 +31,8 @@ def match(
 ) -> None:
     """Match the events of a table against subscriptions.
 
-    Without --out the pairs are counted, which takes a fraction of the time.
+    Without --out the pairs are counted, which takes a fraction of the time. A subscription may name the language that
+    its filter is written in.
     """
     with one_line_errors(debug):
         from godwit.pipeline import tables
@@ -73,12 +74,16 @@ def match(
         "matched_events": done.matched,
         "pairs": done.pairs,
     }
+    if index.tests:
+        rows |= {"exact_tests": index.tests, "residues": done.residues, "undecided": done.undecided}
     if out:
         rows |= {"out": out, "files": done.files}
     rows |= {"seconds_index": round(reading, 3), "seconds_to_start": round(starting, 3)}
     rows["seconds_match"] = round(matching, 3)
     rows["events_per_second"] = round(done.events / matching)
     show_summary("match", rows)
+    if done.undecided:
+        typer.echo(f"{done.undecided:,} exact tests could not be decided. The first: {done.reason}", err=True)
 
 
 def _start_workers(spark: "SparkSession", file: "IndexFile") -> None:

@@ -22,11 +22,13 @@ from godwit.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from godwit.pipeline.batch_ledger import Counts
     from godwit.pipeline.streaming import CompletedBatch, SubscriptionSource
 
 __all__ = ["stream"]
 
 LOOK_EVERY_S = 0.2
+REST = "_rest"  # the column of attributes that have none of their own
 
 
 def stream(
@@ -100,6 +102,7 @@ def stream(
                 late_s=late,
                 once=once,
                 every_s=every,
+                rest=events.rest,
                 before_batch=events.check,
                 on_batch=_Telling(),
             )
@@ -115,6 +118,7 @@ class _Table:
     """Events of a table."""
 
     subscriptions = None
+    rest = ""
 
     def __init__(self, folder: str, files: int, out: str) -> None:
         from godwit.pipeline.streaming import TableEvents
@@ -131,11 +135,13 @@ class _Table:
 
 
 class _Log:
-    """Events of an event log, which a broker may fill: columns for the attributes that subscriptions name."""
+    """Events of an event log, which a broker may fill: columns for the attributes that subscriptions name, and where
+    some have exact tests one more for all other attributes."""
 
     check = None
 
     def __init__(self, folder: str, wanted: "SubscriptionSource", forms: str, options: dict[str, str | int]) -> None:
+        from godwit.languages import Query
         from godwit.pipeline.log_columns import Wanted
         from godwit.pipeline.log_pieces import segments
         from godwit.pipeline.subscription_sources import RestrictedSubscriptions, named
@@ -147,10 +153,15 @@ class _Log:
             raise PipelineError(
                 f"{folder} is neither a table of events nor an event log: `godwit pipeline ingest` makes a table"
             )
+        subscribed = wanted.read().values()
         if not forms:
-            forms = json.dumps(dict.fromkeys(sorted(named(wanted.read().values())), "several any"))
-        self._folder, self._options = folder, {"attributes": forms, **{k: v for k, v in options.items() if v != ""}}
-        self.subscriptions = RestrictedSubscriptions(wanted, (name for name, _ in Wanted.parse(forms).forms))
+            forms = json.dumps(dict.fromkeys(sorted(named(subscribed)), "several any"))
+        has_tests = any(isinstance(each, Query) for each in subscribed)
+        self.rest = REST if has_tests else ""
+        options = {"attributes": forms, **options, "rest": self.rest}
+        self._folder, self._options = folder, {name: value for name, value in options.items() if value != ""}
+        names = (name for name, _ in Wanted.parse(forms).forms)
+        self.subscriptions = RestrictedSubscriptions(wanted, names, has_tests)
 
     def read(self, spark: "SparkSession") -> "DataFrame":
         from godwit.pipeline.spark_source import register
@@ -179,6 +190,7 @@ class _Telling:
             "matched": counts.matched,
             "pairs": counts.pairs,
             "late": counts.late,
+            **_came_to_nothing(counts, entry.plan.tests),
             "subscriptions": entry.plan.subscriptions,
             "seconds": round(done.took_s, 3),
         }
@@ -188,15 +200,21 @@ class _Telling:
             typer.echo(json.dumps(row))
 
 
+def _came_to_nothing(counts: "Counts", tests: int) -> dict[str, int]:
+    """Pairs that exact tests did not let through, where there are such tests."""
+    return {"residues": counts.residues, "undecided": counts.undecided} if tests else {}
+
+
 def _show_totals(out: str) -> None:
     from godwit.pipeline.batch_ledger import BatchLedger
 
     last = BatchLedger(Path(out)).last()
-    rows = {"batches": 0} if last is None else {"batches": last.batch + 1}
-    totals = (
-        {} if last is None else {name: getattr(last.totals, name) for name in ("events", "matched", "pairs", "late")}
-    )
-    show_summary("stream", {**rows, **totals, "out": out})
+    rows: dict[str, object] = {"batches": 0, "out": out}
+    if last is not None:
+        totals = {name: getattr(last.totals, name) for name in ("events", "matched", "pairs", "late")}
+        more = _came_to_nothing(last.totals, last.plan.tests + last.totals.residues + last.totals.undecided)
+        rows = {"batches": last.batch + 1, **totals, **more, "out": out}
+    show_summary("stream", rows)
 
 
 @contextmanager

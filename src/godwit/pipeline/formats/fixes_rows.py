@@ -22,7 +22,7 @@ from pyarrow import csv
 from godwit.errors import BadValue
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
-from godwit.pipeline.formats.rows import HELD_SHOWN_MAX, MICROSECONDS, BadRow, in_microseconds, refused
+from godwit.pipeline.formats.rows import HELD_SHOWN_MAX, MICROSECONDS, BadRow, in_microseconds, one_number, refused
 from godwit.pipeline.formats.splits import BROKEN, BROKEN_OFF, LINE_BYTES_MAX, Split, TruncatedFile, lines, opened
 
 __all__ = ["Fix", "at_once", "by_line", "client_of", "fix_of"]
@@ -115,8 +115,8 @@ def fix_of(attributes: Attributes, when: int | None, client: str) -> Fix:
             )
         when = in_microseconds(at)
     position: Any = attributes.get("position")
-    lon: Any = attributes.get("lon", getattr(position, "lon", None))
-    lat: Any = attributes.get("lat", getattr(position, "lat", None))
+    lon: Any = one_number(attributes.get("lon", getattr(position, "lon", None)))
+    lat: Any = one_number(attributes.get("lat", getattr(position, "lat", None)))
     if lon is None or lat is None:
         raise BadValue(
             "no fix: there are no 'lon' and 'lat'; `ingest --table fixes --map OLD=NEW` calls what the file has so"

@@ -13,13 +13,14 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import isclose
 from typing import Any, NamedTuple, TypedDict
 
 from godwit.errors import BadEvent, BadValue
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
 
-__all__ = ["BadRow", "EventHeader", "Options", "Row", "Shaper", "in_microseconds", "own_of", "refused"]
+__all__ = ["BadRow", "EventHeader", "Options", "Row", "Shaper", "in_microseconds", "one_number", "own_of", "refused"]
 
 TEXT_KEPT_MAX = 1_000  # characters of a bad row
 TEXT_BYTES_MAX = 4 * TEXT_KEPT_MAX  # that these take at most
@@ -51,6 +52,7 @@ class Row(NamedTuple):
     own: EventHeader | None = None
     size: int = 0  # about how many bytes it has
     text: str | bytes = ""  # as it stands in the file, or how that begins
+    time: Any = None  # what `Options.time` names, where attributes do not hold it as it is written
 
 
 class BadRow(NamedTuple):
@@ -102,11 +104,11 @@ class Shaper:
         self.time = options.time
         self.time_format = options.time_format
 
-    def __call__(self, attributes: Attributes, own: EventHeader | None) -> tuple[Attributes, int | None]:
+    def __call__(self, row: Row) -> tuple[Attributes, int | None]:
         """The attributes of a row as they are wanted, and when it was published, in microseconds."""
-        when = None
+        when, attributes, own = None, row.attributes, row.own
         if self.time:
-            held = attributes.get(self.time)
+            held = attributes.get(self.time) if row.time is None else row.time
             if held is None:
                 raise BadValue(f"no time: there is no {self.time!r}")
             when = in_microseconds(held, self.time_format)
@@ -119,7 +121,7 @@ class Shaper:
     def _shaped(self, attributes: Attributes) -> Attributes:
         found: dict[str, Any] = dict(attributes)
         for lon, lat, name in self.points:
-            x, y = found.pop(lon, None), found.pop(lat, None)
+            x, y = one_number(found.pop(lon, None)), one_number(found.pop(lat, None))
             if (x is None) is not (y is None):
                 raise BadValue(
                     f"no point: there is {lon if y is None else lat!r} without {lat if y is None else lon!r}"
@@ -140,6 +142,17 @@ class Shaper:
             if new:
                 found[new] = held
         return found
+
+
+def one_number(held: Any) -> Any:
+    """The number of a text of XML, which is held as a number and, written otherwise, as a text too; else what is held.
+
+    Numbers that a reader of XML may have rounded differently are one number.
+    """
+    if type(held) is not tuple:
+        return held
+    numbers = [value for value in held if type(value) in (int, float)]
+    return numbers[0] if numbers and all(isclose(numbers[0], each) for each in numbers) else held
 
 
 def in_microseconds(held: Any, format: str = "") -> int:

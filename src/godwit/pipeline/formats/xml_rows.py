@@ -1,9 +1,9 @@
-"""XML: each element of one name is a row, flattened as events are.
+"""XML: each element of one name is a row, flattened as brokers flatten documents.
 
-*Theory.* The file streams past; what is in memory is the row that is open. Within a row a value's attribute is the path
-to it, `MonitoredVehicleJourney/VehicleLocation/Longitude`; XML attributes are `path/@name`, those of the row's own
-element `@name`; the row's own text has the name of its element. Elements that come again are several values. Names are
-without their namespaces, values are read as cells of CSV are.
+*Theory.* The file streams past; what is in memory is the row that is open (`xml_row_documents.py`). A row is an event
+as a publisher would have sent it: the element is a document of its own and becomes the payload, and the attributes are
+those that brokers give such a document, paths that begin with the name of the row's element. The text of the attribute
+that says when it was published is kept as it is written besides, for `Shaper`.
 
 *Rules.*
 1. Nothing outside of the file is fetched, and a file that declares entities is refused: so none can blow up or leak.
@@ -12,7 +12,7 @@ without their namespaces, values are read as cells of CSV are.
    such a one within an attribute without a word, so the text of the tag is looked at.
 2. A row within a row belongs to the outer one.
 3. A file that is not well-formed is broken off there: rows before are good, the place is in the quarantine.
-4. A row that grows past `VALUES_MAX` values, `NESTING_MAX` levels or `TEXT_MAX` characters is bad, and does not take
+4. A row that grows past `VALUES_MAX` values, `DEPTH_MAX` levels or `TEXT_MAX` characters is bad, and does not take
    more memory, or time, than that. A tag or comment of more than `TAG_BYTES_MAX` bytes ends the file there.
 """
 
@@ -26,9 +26,11 @@ from xml.parsers import expat
 
 from godwit.errors import BadEvent
 from godwit.filters.csv_cells import cell
-from godwit.filters.events import NESTING_MAX, VALUES_MAX, flattened
+from godwit.filters.events import VALUES_MAX
+from godwit.languages.xml_documents import DEPTH_MAX
 from godwit.pipeline.formats.rows import TEXT_BYTES_MAX, BadRow, Options, Row, refused
 from godwit.pipeline.formats.splits import BROKEN, BROKEN_OFF, LINE_BYTES_MAX, READ_BYTES, Split, opened
+from godwit.pipeline.formats.xml_row_documents import Namespaces, RowDocument, texts_at
 
 __all__ = ["elements", "rows"]
 
@@ -48,7 +50,7 @@ LETTERS = "".join(
 
 def rows(split: Split, options: Options) -> Iterator[Row | BadRow]:
     """The rows of a file."""
-    builder = _Builder(options.row, options.text)
+    builder = _Builder(options)
     with opened(split.path) as file:
         try:
             more = True
@@ -111,9 +113,9 @@ class _TooLong(Exception):
 class _Builder:
     """What expat calls, and the rows that come of it."""
 
-    def __init__(self, row: str, as_it_is: str) -> None:
-        self.row = row
-        self.as_it_is = as_it_is  # the attribute whose values are texts
+    def __init__(self, options: Options) -> None:
+        self.row, self.time = options.row, options.time
+        self.is_time_text = options.time == options.text
         self.found: list[Row | BadRow] = []
         self.number = 0
         self.decoder: codecs.IncrementalDecoder | None = None
@@ -123,9 +125,9 @@ class _Builder:
         self.read = bytearray()  # of the file, from the last that expat has told of
         self.read_from = 0  # the byte at which that begins
         self.declares_letters = False
-        self.path: list[str] = []  # within the row; its own element is not in it
-        self.texts: list[list[str]] = []  # of each open element of the row
-        self.data: dict[str, list[Any]] | None = None  # None: outside of a row
+        self.namespaces = Namespaces()
+        self.document: RowDocument | None = None  # None: outside of a row
+        self.depth = 0  # open elements of the row that are in its document
         self.values = 0
         self.deeper = 0  # open elements below the deepest level that is read
         self.length = 0  # of the row's texts
@@ -159,7 +161,7 @@ class _Builder:
         self.read += data
         self.told = self.read_from
         self.parser.Parse(data, is_last)
-        if self.data is not None:
+        if self.document is not None:
             self._keep_head(self.read_from + len(self.read))
         del self.read[: self.told - self.read_from]
         self.read_from = self.told
@@ -175,27 +177,30 @@ class _Builder:
         )
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        name = _bare(name)
         self.told = self.parser.CurrentByteIndex
-        if self.data is None:
-            if name != self.row:
+        self.namespaces.start(attributes)
+        if self.document is None:
+            if _bare(name) != self.row:
                 return
-            self.data, self.values, self.length, self.fault = {}, 0, 0, ""
+            self.document, self.values, self.length, self.fault = RowDocument(), 0, 0, ""
             self.line, self.begins, self.head = self.parser.CurrentLineNumber, self.told, b""
-        elif self.deeper or len(self.path) == NESTING_MAX:
-            self.deeper += 1
-            self.fault = f"the element is nested deeper than {NESTING_MAX} levels"
-            return
-        else:
-            self.path.append(name)
-        self.texts.append([])
         if attributes and self.has_dtd:
             self._look_for_entities()
-        for key, text in attributes.items():
-            self.length += len(text)
-            self.add("/".join([*self.path, f"@{_bare(key)}"]), text)
+        self.values += 1 + len(attributes)
+        self.length += sum(map(len, attributes.values()))
+        self.fault = self.fault or self._too_large()
+        if self.fault:
+            self.deeper += 1  # a bad row does not grow (rule 4)
+        else:
+            self.document.start(name, attributes, self.namespaces.here)
+            self.depth += 1
+
+    def _too_large(self) -> str:
+        if self.values > VALUES_MAX:
+            return f"the element has more than {VALUES_MAX} values"
         if self.length > TEXT_MAX:
-            self.fault = _too_much()
+            return _too_much()
+        return f"the element is nested deeper than {DEPTH_MAX} levels" if self.depth == DEPTH_MAX else ""
 
     def _look_for_entities(self) -> None:
         """Whether the tag that begins here names an entity that is not known. (rule 1)"""
@@ -206,27 +211,28 @@ class _Builder:
 
     def text(self, data: str) -> None:
         self.told = max(self.told, self.parser.CurrentByteIndex)
-        if not self.texts or self.deeper:
+        if self.document is None or self.deeper:
             return
         self.length += len(data)
         if self.length > TEXT_MAX:
             self.fault = _too_much()
-            return
-        self.texts[-1].append(data)
+        if not self.fault:
+            self.document.data(data)
 
     def end(self, name: str) -> None:
         self.told = self.parser.CurrentByteIndex
-        if self.data is None:
+        document, scope = self.document, self.namespaces.here
+        self.namespaces.end()
+        if document is None:
             return
         if self.deeper:
             self.deeper -= 1
+        else:
+            document.end(name, scope)
+            self.depth -= 1
+        if self.depth or self.deeper:
             return
-        text = "".join(self.texts.pop()).strip()
-        self.add("/".join(self.path) or self.row, text)
-        if self.path:
-            self.path.pop()
-            return
-        data, self.data = self.data, None
+        self.document = None
         self.number += 1
         here = self.told - self.read_from
         is_tag = self.read.startswith(b"</", here)  # else the row was one tag, and it ends here
@@ -235,25 +241,23 @@ class _Builder:
             self.found.append(refused(self.line, "bad event", self.fault, self.head))
             return
         try:
-            self.found.append(Row(self.line, self.number, flattened(data), size=self.length, text=self.head))
+            root, attributes, own = document.close()
         except BadEvent as error:
             self.found.append(refused(self.line, "bad event", error, self.head))
+            return
+        size = len(own["payload"])
+        self.found.append(Row(self.line, self.number, attributes, own, size, self.head, self._time(root)))
+
+    def _time(self, root: Any) -> Any:
+        """What the row says of its time, as it is written; None when it says nothing, or several things."""
+        texts = texts_at(root, self.time) if self.time else []
+        return None if len(texts) != 1 else texts[0] if self.is_time_text else cell(texts[0])
 
     def _keep_head(self, until: int) -> None:
         """Keep how the row begins, of what was read up to a byte: the buffer forgets it."""
         done = self.begins + len(self.head)
         last = min(until, self.begins + TEXT_BYTES_MAX)
         self.head += bytes(self.read[done - self.read_from : last - self.read_from]) if last > done else b""
-
-    def add(self, name: str, text: str) -> None:
-        value = cell(text) if name != self.as_it_is else text or None
-        if value is None or self.data is None:
-            return
-        self.values += 1
-        if self.values > VALUES_MAX:
-            self.fault = f"the element has more than {VALUES_MAX} values"
-            return
-        self.data.setdefault(name, []).append(value)
 
     def external(self, context: str, *_: Any) -> int:
         """Where another file is named: nothing is fetched. It can be a DTD only, as other entities are refused."""
