@@ -19,7 +19,7 @@ from typing import Any
 
 from godwit.broker.effects import Trace
 from godwit.broker.messages import Subscribe
-from godwit.client.request_outbox import Topic
+from godwit.client.request_outbox import CONTEXT, Topic
 from godwit.filters.events import Event
 from godwit.languages.query import Query, Subject
 from godwit.trace import Record
@@ -84,7 +84,8 @@ class ExactQueries:
         """Of the subscriptions that a delivery is for, those that want it now; and a record for each other. (rule 2)"""
         if not self._queries:
             return names, []
-        subject = Subject(event)
+        said = wishes.get(CONTEXT)
+        subject = Subject(event, context={} if said is None else said.values)
         wanted: list[str] = []
         turned_away: list[Trace] = []
         for name in names:

@@ -175,6 +175,11 @@ def _context_filter(source: Any) -> Filter:
 @lru_cache(maxsize=TEXTS_REMEMBERED)
 def _parsed(text: str, language: str) -> Wanted:
     query = parse_query(text, language)
+    if query.references:
+        names = ", ".join(map(str, query.references))
+        raise PipelineError(
+            f"the exact test refers to {names}, the subscriber's own context, which only a client knows"
+        )
     return query.routable if query.test is None else query  # rule 3
 
 

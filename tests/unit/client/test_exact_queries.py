@@ -6,7 +6,7 @@ from godwit.client import Client
 from godwit.client.exact_queries import SPARE, ResidueCount
 from godwit.errors import QueryTooCostly
 from godwit.filters import Event, parse
-from godwit.languages.query import Query, Subject
+from godwit.languages.query import Query, Subject, parse_query
 
 
 def longer_than(letters: int) -> Query:
@@ -127,3 +127,14 @@ def test_a_test_that_raises_anything_else_wants_nothing_and_says_why() -> None:
     client.subscribe("q", Query("letters", "broken", parse("name IS NOT NULL"), broken), 0.0)
     assert heard(client, 1, "ann", "q") == ["residue"]
     assert (counted(client).failed, counted(client).last_failure) == (1, "division by zero")
+
+
+def test_a_test_on_the_clients_own_context_is_given_the_context_of_now() -> None:
+    client = attached()
+    client.set_context({"limit": 3}, 0.0)
+    client.subscribe("q", parse_query("length(name) > my.limit + 1"), 0.0)
+    client.handle(Heard("b1", Accepted(2)), 0.0)
+    assert heard(client, 1, "anna", "q") == ["residue"]
+    client.set_context({"limit": 2}, 0.0)
+    assert heard(client, 2, "anna", "q") == [("q",)]
+    assert counted(client).failed == 0

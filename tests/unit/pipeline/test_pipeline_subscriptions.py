@@ -111,3 +111,10 @@ def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path: Path) -> 
         read_subscriptions(tmp_path / "gone")
     with pytest.raises(PipelineError, match=r"is no table of ours"):
         read_subscriptions(tmp_path)
+
+
+def test_an_exact_test_on_the_subscribers_own_context_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "subscriptions.jsonl"
+    file.write_text('{"id": "a", "filter": "speed > my.limit + 10"}\n', encoding="utf-8")
+    with pytest.raises(PipelineError, match=r"jsonl:1: .*my\.limit, the subscriber's own context"):
+        read_subscriptions(file)
