@@ -372,6 +372,7 @@ BAD_RADIO = [
     a_beacon("b", 0.5, 1, 1, "no"),
     a_beacon("b", 0.5, 1, 1, 0, age_s=float("inf")),
     a_beacon("b", 0.5, 1, 1, 0, successor=None),
+    a_beacon("b", 0.5, 1, 1, 0, successor="x" * 257),
     a_relayed("x", "n", 1, 0, "body"),
     a_relayed("x", None, 1, 0, a_poll(("x", 1))),
     a_relayed("x", "n", True, 0, a_poll(("x", 1))),
@@ -389,6 +390,13 @@ def test_a_malformed_message_closes_the_link_to_who_sent_it_and_nothing_else(bad
     assert one.handle(arrived("a", Beacon("z", 0.5, 1, 1, 0)), 0.2) == []
     one.handle(arrived("b", Beacon("z", 0.5, 1, 1, 0)), 0.2)
     assert one.leader == "z"
+
+
+def test_a_successor_may_have_a_name_of_the_greatest_length():
+    one = node()
+    one.handle(LinkUp("a"), 0.0)
+    effects = one.handle(arrived("a", Beacon("z", 0.5, 1, 1, 0, successor="x" * 256)), 0.1)
+    assert not any(isinstance(effect, Close) for effect in effects)
 
 
 def leading() -> AdHocNode:
