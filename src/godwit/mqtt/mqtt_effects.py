@@ -115,8 +115,8 @@ class Message(msgspec.Struct):
     retain: bool
     is_retained: bool
     properties: Properties
-    plain_payload: bytes | None = None  # for clients below level 5, which get no properties; None: the same
     shared: Shared = {}
+    plain_payload: bytes | None = None  # for clients below level 5, which get no properties; None: the same
 
     def payload_at(self, level: int) -> bytes:
         """The payload for clients of a level."""

@@ -252,7 +252,9 @@ class EdgeTests:
         limits: EdgeLimits | None = None,
         operators: Mapping[str, Operator] = NO_OPERATORS,
         clock: Callable[[], float] = perf_counter,
+        on_record: Callable[[Record, float], None] = lambda record, now: None,
     ) -> None:
+        self._on_record = on_record
         self.limits = EdgeLimits() if limits is None else limits
         self.counts: Counter[str] = Counter()  # wanted, residue, failed, suspended
         self.clock = clock
@@ -417,6 +419,7 @@ class EdgeTests:
     def _record(self, record: Record) -> None:
         if self._node.watch is not None:
             self._node.watch.on_effects([Trace(record)], self._node.now)
+        self._on_record(record, self._node.now)
 
 
 def _parse(subject: Subject) -> None:

@@ -217,7 +217,7 @@ def message_of(event: Event) -> Message:
         attributes.get(RETAIN) is True,
         attributes.get(RETAINED) is True,
         properties,
-        structured,
+        plain_payload=structured,
     )
 
 

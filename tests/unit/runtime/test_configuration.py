@@ -14,6 +14,7 @@ from godwit.errors import BadValue, ConfigurationError
 from godwit.mqtt.mqtt_effects import MqttSettings
 from godwit.runtime.config_sections import BrokerSection, BrokerSettings, LimitsSection, LinksSection, MqttSection
 from godwit.runtime.configuration import Override, address_of, load
+from godwit.runtime.edge_tests import EdgeLimits
 from godwit.runtime.rate_limits import TrafficLimits
 from godwit.runtime.tcp import Address
 
@@ -217,7 +218,7 @@ def test_what_is_printed_is_read_as_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "machine", "besides"),
     [
-        (LimitsSection, Limits, {"frame_bytes_max", *TrafficLimits.__struct_fields__}),
+        (LimitsSection, Limits, {"frame_bytes_max", *TrafficLimits.__struct_fields__, *EdgeLimits.__struct_fields__}),
         (LinksSection, LinkConfig, {"tls", "secret"}),
         (MqttSection, MqttSettings, set()),
         (BrokerSection, BrokerConfig, {"name", "movement_rule"}),
