@@ -13,7 +13,7 @@ from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.query import NATIVE, Query, parse_query
 
-__all__ = ["ClientQueries", "ParseClientQuery", "client_query"]
+__all__ = ["ClientQueries", "ParseClientQuery", "answer_to", "client_query"]
 
 TEXTS_BYTES_MAX = 2**20
 SHARE = 8  # a text that takes more than this part of all is not remembered
@@ -35,28 +35,51 @@ def client_query(text: str, language: str = NATIVE, operators: Mapping[str, Oper
 
 
 class ClientQueries:
-    """The queries of at most `bytes_max` bytes of text. (rule 3)"""
+    """The queries of at most `bytes_max` bytes of text, and what is wrong with those that are none. (rule 3)"""
 
     def __init__(self, operators: Mapping[str, Operator] = NO_OPERATORS, bytes_max: int = TEXTS_BYTES_MAX) -> None:
-        self._operators = operators
+        self.operators = operators
         self._bytes_max = bytes_max
-        self._known: dict[tuple[str, str], Query] = {}
+        self._known: dict[tuple[str, str], Query | FilterError] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._known)
 
+    def __contains__(self, key: tuple[str, str]) -> bool:
+        return key in self._known
+
     def parse(self, text: str, language: str = NATIVE) -> Query:
         """The query that a text says. `FilterError`: it says none."""
-        key = (language, text)
-        known = self._known.pop(key, None)
-        if known is None:
-            known = client_query(text, language, self._operators)
-            if len(text) > self._bytes_max // SHARE:
-                return known
-            self._bytes += len(text)
-            while self._bytes > self._bytes_max:
-                self._bytes -= len(next(iter(self._known))[1])
-                del self._known[next(iter(self._known))]
-        self._known[key] = known
-        return known
+        key = (text, language)
+        found = self._known.get(key)
+        if found is None:
+            found = answer_to(text, language, self.operators)
+            self.remember(text, language, found)
+        else:  # the last that was asked for goes last
+            self._known[key] = self._known.pop(key)
+        if isinstance(found, FilterError):
+            raise found.with_traceback(None)
+        return found
+
+    def remember(self, text: str, language: str, found: Query | FilterError) -> None:
+        """What a text says, for whoever sends it again."""
+        key = (text, language)
+        if len(text) > self._bytes_max // SHARE or key in self._known:
+            return
+        self._known[key] = found
+        self._bytes += len(text)
+        while self._bytes > self._bytes_max:
+            oldest = next(iter(self._known))
+            self._bytes -= len(oldest[0])
+            del self._known[oldest]
+
+
+def answer_to(
+    text: str, language: str = NATIVE, operators: Mapping[str, Operator] = NO_OPERATORS
+) -> Query | FilterError:
+    """The query that a text says, or what is wrong with it."""
+    try:
+        return client_query(text, language, operators)
+    except FilterError as error:
+        return error

@@ -22,9 +22,16 @@ from godwit.mqtt.packets import Suback, Subscribe, Subscription
 from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.topics import TopicFilter, topic_filter
 
-__all__ = ["SubscribeRequests"]
+__all__ = ["SubscribeRequests", "queries_in"]
 
 WHERE, LANGUAGE = "$where", "$language"
+
+
+def queries_in(packet: Subscribe) -> tuple[list[str], str]:
+    """The texts of a packet's `$where`, and their language."""
+    pairs = packet.properties.get("user_property", ())
+    languages = [value for name, value in pairs if name == LANGUAGE]
+    return [value for name, value in pairs if name == WHERE], languages[-1] if languages else NATIVE
 
 
 class PendingSubscribe(msgspec.Struct):
@@ -56,10 +63,7 @@ class SubscribeRequests:
         if any((each.connection, each.packet_id) == (connection, packet_id) for each in self._waiting.values()):
             return Suback(packet_id, (ReasonCode.PACKET_IDENTIFIER_IN_USE,) * len(packet.subscriptions)), ""
         identifier = packet.properties.get("subscription_identifier", 0)
-        pairs = packet.properties.get("user_property", ())
-        wheres = [value for name, value in pairs if name == WHERE]
-        languages = [value for name, value in pairs if name == LANGUAGE]
-        language = languages[-1] if languages else NATIVE
+        wheres, language = queries_in(packet)
         request = PendingSubscribe(connection, packet_id, [], [], {})
         why = ""
         for subscription in packet.subscriptions:

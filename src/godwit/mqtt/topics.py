@@ -29,7 +29,7 @@ import re
 
 import msgspec
 
-from godwit.errors import FilterError, MqttFault
+from godwit.errors import FilterError, FilterTooBig, MqttFault
 from godwit.filters import (
     Event,
     Filter,
@@ -42,6 +42,7 @@ from godwit.filters import (
     some,
     starts_with,
 )
+from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
 from godwit.filters.like_patterns import escaped
 from godwit.filters.sets import PATTERN_LENGTH_MAX
 from godwit.filters.shared_literals import shared_literals
@@ -153,6 +154,8 @@ class TopicFilter(msgspec.Struct, frozen=True):
 def topic_filter(text: str, *where: str, language: str = NATIVE, parse: ParseClientQuery = client_query) -> TopicFilter:
     """A topic filter, and the queries told beside it, in their language. `FilterError`: one of these does not parse."""
     share, levels, content = split(checked_filter(text))
+    if sum(map(len, where)) > CLIENT_TEXT_BYTES_MAX:
+        raise FilterTooBig(f"queries of more than {CLIENT_TEXT_BYTES_MAX} bytes, which are the most allowed")
     queries = [] if content is None else [parse(content, NATIVE)]
     queries += [parse(part, language) for part in where]
     tested = tuple(query for query in queries if query.test is not None)

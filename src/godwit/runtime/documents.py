@@ -11,6 +11,7 @@ the bytes are to be read. What is read has attributes, which brokers route by, a
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -32,7 +33,8 @@ __all__ = [
     "read_document",
 ]
 
-THREADED_BYTES = 32 * 2**10
+THREADED_BYTES = 8 * 2**10  # flattening takes up to two microseconds for each
+SWITCH_S = 0.0005  # after which a thread lets the event loop go on, while it works
 NO_LXML = "XML documents need lxml, which this broker does not have: install godwit[languages]"
 RESERVED = ("sender.", "my.", "mqtt.")  # of names: what the broker says, and no publisher
 BROKERS_OWN = ("mqtt.", "retained")  # attributes that are no part of what was published
@@ -115,8 +117,18 @@ def as_cloud_event(event: Event) -> Event | None:
     return Event(own, event.publisher, event.sequence, event.payload, event.content_type)
 
 
+def _in_small_steps(read: Callable[..., Result], *args: Any) -> Result:
+    """Read something, and let the event loop go on whenever it has something to do."""
+    usual_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        return read(*args)
+    finally:
+        sys.setswitchinterval(usual_s)
+
+
 class DocumentWorker:
-    """A thread that reads documents, one after the other."""
+    """A thread that reads documents and queries, one after the other."""
 
     def __init__(self) -> None:
         self._thread: ThreadPoolExecutor | None = None
@@ -125,7 +137,7 @@ class DocumentWorker:
         """Have the thread read something."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "documents")
-        return asyncio.get_running_loop().run_in_executor(self._thread, read, *args)
+        return asyncio.get_running_loop().run_in_executor(self._thread, _in_small_steps, read, *args)
 
     async def read(self, size: int, read: Callable[..., Result], *args: Any) -> Result:
         """Read something of that size: by the thread, if it is large. (rule 2)"""

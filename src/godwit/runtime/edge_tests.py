@@ -5,7 +5,8 @@ delivers passes through a `TestLine` before it is written to the client's socket
 wants is a negative residue, and counts as received. [motion §5, §6] A line without queries is not asked at all.
 
 Tests take their turns. In one turn of the event loop each line has a slice of `SLICE_S`, and all lines together have
-`TURN_S`; what is left waits for the next turn. So a client with expensive queries delays its own deliveries first. Each
+`TURN_S`; what is left waits for the next turn. So a client with expensive queries delays its own deliveries first.
+While the loop has other work the tests rest after each turn, for `REST_FACTOR` times as long as it took. Each
 subscription has a budget of time per second. Past it the subscription is suspended: its client is told, its events
 count as failed and are not delivered, until the client subscribes again.
 
@@ -19,6 +20,7 @@ count as failed and are not delivered, until the client subscribes again.
 5. A query that cannot be parsed here (its language is not installed, its operator not allowed) is suspended.
 6. Counts and budgets of a subscription outlive its connection, so that nobody gets a new budget by connecting again.
    What is kept for that is bounded (`KEPT_MAX`).
+7. A text in another language than our own is parsed by the thread that parses documents, unless it is remembered.
 """
 
 import asyncio
@@ -35,8 +37,9 @@ from godwit.broker.messages import Delivery
 from godwit.broker.query_notes import Queries, queries_of
 from godwit.errors import FilterError
 from godwit.filters.events import Event
+from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
 from godwit.languages import NATIVE
-from godwit.languages.client_queries import ClientQueries
+from godwit.languages.client_queries import ClientQueries, answer_to
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.query import Query, Subject
 from godwit.languages.xml_names import is_xml
@@ -49,6 +52,8 @@ __all__ = ["OUTCOMES", "EdgeLimits", "EdgeQuery", "EdgeTests", "TestLine"]
 
 TURN_S = 0.004
 SLICE_S = 0.002
+IDLE_S = 0.0003  # between two turns, above which the loop had something else to do
+REST_FACTOR = 3
 SUBJECTS_MAX = 64
 SUBJECT_BYTES_MAX = 2 * 2**20  # of payloads: a parsed document takes a multiple of them
 KEPT_MAX = 10_000
@@ -268,11 +273,34 @@ class EdgeTests:
         self._parsing: dict[int, list[TestLine]] = {}  # lines that wait for a document
         self._due: dict[TestLine, None] = {}
         self._is_scheduled = False
+        self._ended_at = 0.0  # when the last turn did
+        self.rest_factor = REST_FACTOR
         self.worker = DocumentWorker()
 
     def parse(self, text: str, language: str = NATIVE) -> Query:
         """The query that a client's text says. `FilterError`: it says none."""
         return self._texts.parse(text, language)
+
+    def is_quick(self, text: str, language: str) -> bool:
+        """Whether `parse` answers at once: our own language is parsed quickly, and other texts are remembered."""
+        return language == NATIVE or (text, language) in self._texts or len(text) > CLIENT_TEXT_BYTES_MAX
+
+    def prepare(self, text: str, language: str) -> "asyncio.Future[None]":
+        """Have a thread parse a text: `parse` answers at once when that is done. (rule 7)"""
+        prepared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def remember(done: "asyncio.Future[Query | FilterError]") -> None:
+            if done.cancelled():  # the broker stops
+                prepared.cancel()
+                return
+            error = done.exception()
+            found = done.result() if error is None else FilterError(f"the query cannot be parsed: {error}")
+            self._texts.remember(text, language, found)
+            if not prepared.done():
+                prepared.set_result(None)
+
+        self.worker.start(answer_to, text, language, self._texts.operators).add_done_callback(remember)
+        return prepared
 
     def open(self, client: str, on_tested: OnTested, on_suspended: OnSuspended) -> TestLine:
         """A line for a client that has come; `close` it when the client is gone."""
@@ -330,15 +358,19 @@ class EdgeTests:
     def _turn(self) -> None:
         """Give the lines their slices, one after the other, until the turn is over."""
         self._is_scheduled = False
-        ends = self.clock() + TURN_S
+        began = self.clock()
+        is_idle = began - self._ended_at <= IDLE_S
+        ends = began + TURN_S
         for line in list(self._due):
             if self._due.pop(line, 0) is None and line.run(min(ends, self.clock() + SLICE_S)):
                 self._due[line] = None
             if self.clock() >= ends:
                 break
-        for line in self._due:
-            self.schedule(line)
-            break
+        self._ended_at = self.clock()
+        if self._due and not self._is_scheduled:
+            self._is_scheduled = True
+            loop, rest_s = asyncio.get_running_loop(), 0.0 if is_idle else self.rest_factor * (self._ended_at - began)
+            loop.call_later(rest_s, self._turn) if rest_s else loop.call_soon(self._turn)
 
     # ------------------------------------------------------------ events
 

@@ -418,7 +418,10 @@ class HttpServer:
         client = client or (was[0] if was is not None else principal.name_of(f"sse-{token_hex(8)}"))
         if len(client) > NAME_LENGTH_MAX:
             raise Problem(400, f"a client's name of {len(client)} characters: at most {NAME_LENGTH_MAX} are allowed")
-        query = self.tests.parse(asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
+        text, language = asked.get("filter") or "TRUE", asked.get("language") or NATIVE
+        if not self.tests.is_quick(text, language):
+            await self.tests.prepare(text, language)
+        query = self.tests.parse(text, language)
         wanted = subscription(client, query, asked.get("sender"), retained="retained" in asked)
         form = asked.get("format") or "godwit"
         if form not in FORMATS:

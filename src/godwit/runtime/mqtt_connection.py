@@ -18,8 +18,8 @@ will goes.
 3. A client with more than `UNANSWERED_MAX` requests open is not read, at any level; nor is any while the disk fails.
 4. Deliveries go out as the client reads: its session hears (`Drained`) when what was sent has left, and sends no more
    than `MqttSettings.unread_bytes_max` before that, whatever waits for the client.
-5. While a thread reads a large document that the client publishes, the client is not read. What has come behind the
-   document waits, the end of the connection too: so events of a client stay in order, and none is lost.
+5. While a thread reads a large document that the client publishes, or a query, the client is not read. What has come
+   behind it waits, the end of the connection too: so events of a client stay in order, and none is lost.
 
 *Departures.* Of a client that is taken over by another broker, a will without delay is not published: nobody may speak
 for it here any more.
@@ -35,7 +35,7 @@ from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, mqtt_effects, refusing_connack
-from godwit.mqtt.packets import Puback, Publish
+from godwit.mqtt.packets import Puback, Publish, Subscribe
 from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.session_notes import OUT, kept_of, out_note
 from godwit.runtime.authentication import Credentials, Principal
@@ -145,6 +145,9 @@ class MqttConnection:
                 acknowledged = []
             if not self._is_open:
                 return
+            if kind is Subscribe and wishes is not None and wishes.prepare(packet):
+                self._later, fault = (packets[at - 1 :], fault), None
+                break
             if kind is Publish and wishes is not None and (number := session.quick(packet, now)) is not None:  # type: ignore[arg-type]
                 wishes.publish(packet, number, now)  # type: ignore[arg-type]
             elif self._has_said_connect:

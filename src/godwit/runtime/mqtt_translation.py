@@ -8,7 +8,8 @@
 3. A topic that begins with `$` is not for clients, but for `$ctx`: what is published there is the client's context. It
    is kept as a note, for events bear it.
 4. What cannot be published is refused with a reason; nothing of it is done.
-5. Documents (XML, CloudEvents) are read before they are published, large ones by a thread: `is_reading` until then.
+5. Documents (XML, CloudEvents) are read before they are published, large ones by a thread, and so are queries in other
+   languages before they are subscribed to: `is_reading` until then.
 6. The queries of a subscription are asked for with it, in one request (`SubscribeQuery`).
 """
 
@@ -23,12 +24,14 @@ from godwit.broker import messages as said
 from godwit.broker.client_rights import NOT_ALLOWED
 from godwit.errors import BadEvent, GodwitError, PeerFault
 from godwit.filters.events import Attributes, Event
+from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
 from godwit.languages.cloud_events import MQTT
 from godwit.mqtt import mqtt_effects
 from godwit.mqtt.mqtt_effects import NEVER, PersistentState
-from godwit.mqtt.packets import Publish, Will
+from godwit.mqtt.packets import Publish, Subscribe, Will
 from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.session_notes import SUB, grant_note
+from godwit.mqtt.subscribe_requests import queries_in
 from godwit.runtime.authentication import Credentials
 from godwit.runtime.documents import THREADED_BYTES, Document, mode_of, read_document
 from godwit.runtime.edge_tests import TestLine
@@ -259,6 +262,21 @@ class MqttTranslator:
         if reason.startswith("$"):
             code = ReasonCode.TOPIC_NAME_INVALID
         self._tell(mqtt_effects.Accepted(number, code, reason))
+
+    def prepare(self, packet: Subscribe) -> bool:
+        """Whether a thread has to parse a query of this packet first: the packet is to come again. (rule 5)"""
+        texts, language = queries_in(packet)
+        slow = [text for text in texts if not self._gateway.tests.is_quick(text, language)]
+        if not slow or sum(map(len, texts)) > CLIENT_TEXT_BYTES_MAX:
+            return False
+        self.is_reading = True
+        self._gateway.tests.prepare(slow[0], language).add_done_callback(self._on_prepared)
+        return True
+
+    def _on_prepared(self, done: "asyncio.Future[None]") -> None:
+        self.is_reading = False
+        if not done.cancelled():
+            self._on_read()
 
     def subscribe(self, effect: mqtt_effects.AddSubscriptions) -> None:
         """Let these subscriptions stand."""

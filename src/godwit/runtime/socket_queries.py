@@ -106,7 +106,7 @@ class SocketQueries:
 
     async def read(self, data: bytes) -> Any:
         """The message that the client has sent, as the machine is to hear it."""
-        message = self._parsed(data) if b'"filter"' in data else JSON.decode(data)
+        message = await self._parsed(data) if b'"filter"' in data else JSON.decode(data)
         kind = type(message)
         if kind is Request and type(message.wish) in (Publish, Retain):
             return await self._published(message)
@@ -119,7 +119,7 @@ class SocketQueries:
             return Received(max(self._confirmations.taken(), message.number))
         return message
 
-    def _parsed(self, data: bytes) -> Any:
+    async def _parsed(self, data: bytes) -> Any:
         """A message with filters that are texts in some language. (rule 2)"""
         try:
             said = msgspec.json.decode(data)
@@ -127,7 +127,7 @@ class SocketQueries:
             return JSON.decode(data)  # which says what is wrong
         kind = said.get("type") if isinstance(said, dict) else None
         asked = [said.get("wish")] if kind == "Request" else said.get("wanted") if kind == "Attach" else None
-        queries = [self._taken_query(each) for each in asked] if isinstance(asked, list) else []
+        queries = [await self._taken_query(each) for each in asked] if isinstance(asked, list) else []
         if not any(queries):
             return JSON.decode(data)
         message = JSON.decode(msgspec.json.encode(said))
@@ -143,7 +143,7 @@ class SocketQueries:
             return Request(message.number, Denied(REPLICATED if self._is_replicated else SHARED))
         return Request(message.number, SubscribeQuery(subscribe, ((query.language, query.text),)))
 
-    def _taken_query(self, said: Any) -> Query | FilterError | None:
+    async def _taken_query(self, said: Any) -> Query | FilterError | None:
         """The query of a subscription, whose place in the data another filter takes; None: it has none."""
         is_subscription = isinstance(said, dict) and said.get("type") == "Subscribe"
         if not is_subscription or not ("language" in said or isinstance(said.get("filter"), str)):
@@ -153,7 +153,10 @@ class SocketQueries:
         try:
             if not isinstance(language, str):
                 raise FilterError("language is a text, such as 'xpath'")
-            return self._tests.parse(text if isinstance(text, str) else msgspec.json.encode(text).decode(), language)
+            text = text if isinstance(text, str) else msgspec.json.encode(text).decode()
+            if not self._tests.is_quick(text, language):
+                await self._tests.prepare(text, language)
+            return self._tests.parse(text, language)
         except FilterError as error:
             return error
 

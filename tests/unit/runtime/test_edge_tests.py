@@ -63,7 +63,9 @@ class Client:
 
 
 def edge(step_s: float = 0.0, operators: Any = None, **limits: Any) -> EdgeTests:
-    return EdgeTests(Watch(), EdgeLimits(**limits), operators or {}, Clock(step_s))  # type: ignore[arg-type]
+    tests = EdgeTests(Watch(), EdgeLimits(**limits), operators or {}, Clock(step_s))  # type: ignore[arg-type]
+    tests.rest_factor = 0  # this clock says that the loop is busy
+    return tests
 
 
 def car(speed: int, limit: int = 50) -> Event:
@@ -179,6 +181,29 @@ def test_a_turn_ends_when_its_time_is_over() -> None:
         await turns(lambda: any(client.came for client in clients))
         assert sum(bool(client.came) for client in clients) < len(clients)
         await turns(lambda: all(client.came for client in clients))
+
+    asyncio.run(scene())
+
+
+def test_while_the_loop_has_other_work_tests_rest_for_longer_than_they_take() -> None:
+    async def scene() -> None:
+        tests = edge(step_s=TURN_S)
+        tests.rest_factor = 3
+        client = Client(tests)
+        client.subscribe(XPATH)
+        client.put([car(60)] * 10)
+        loop = asyncio.get_running_loop()
+        rests: list[float] = []
+        later = loop.call_later
+
+        def call_later(delay: float, *args: Any) -> Any:
+            rests.append(delay)
+            return later(0, *args)
+
+        loop.call_later = call_later  # type: ignore[method-assign,assignment]
+        await turns(lambda: len(client.came) == 10)
+        assert rests
+        assert all(rest >= 3 * TURN_S for rest in rests)
 
     asyncio.run(scene())
 
