@@ -220,7 +220,7 @@ def thin(ports: Ports) -> aiomqtt.Client:
 
 
 def said(packet: int, *pairs: tuple[str, str], content_type: str = "") -> Properties:
-    properties = Properties(packet)
+    properties = Properties(packet)  # type: ignore[no-untyped-call]
     for pair in pairs:
         properties.UserProperty = pair
     if content_type:

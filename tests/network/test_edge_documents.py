@@ -11,7 +11,7 @@ from godwit.languages.xml_documents import xml_event
 from godwit.runtime.documents import THREADED_BYTES
 from godwit.runtime.network_client import connect as connect_native
 from tests.network.http_broker import broker, listening
-from tests.network.mqtt_devices import Device, one_broker, properties, property_of
+from tests.network.mqtt_devices import Device, keep_properties, one_broker, properties, property_of
 from tests.network.test_edge_queries import at, attached, heard, say
 from tests.network.waiting import run
 
@@ -122,8 +122,7 @@ def test_a_bad_document_is_refused_where_it_was_published_and_nothing_else_is(do
             bob = Device("bob")
             told: list[Any] = []
             await bob.connect(station.port)
-            answered = bob.paho.on_publish
-            bob.paho.on_publish = lambda *args: (told.append(args[-1]), answered(*args))  # type: ignore[misc,operator]
+            keep_properties(bob, "on_publish", told)
             code = await bob.publish("a", document, 1, ContentType="application/xml")
             assert code.value == 0x99
             assert why in told[0].ReasonString

@@ -17,7 +17,7 @@ from godwit.runtime.edge_tests import EdgeLimits, EdgeTests
 from tests.network import mqtt_devices
 from tests.network.http_broker import Running, broker, listening
 from tests.network.mortal import nursery
-from tests.network.mqtt_devices import Device, Station, one_broker, properties
+from tests.network.mqtt_devices import Device, Station, keep_properties, one_broker, properties
 from tests.network.test_mqtt_killed import MqttMortal
 from tests.network.waiting import run, until
 
@@ -105,8 +105,7 @@ def test_a_query_that_cannot_be_used_is_refused_with_the_reason_and_nothing_stan
             ann = Device("ann")
             told: list[Any] = []
             await ann.connect(station.port)
-            answer = ann.paho.on_subscribe
-            ann.paho.on_subscribe = lambda *said: (told.append(said[-1]), answer(*said))  # type: ignore[misc,operator]
+            keep_properties(ann, "on_subscribe", told)
             assert (await ann.subscribe("cars", 1, where(text, language))).is_failure
             assert why in told[0].ReasonString
             session = station.node.machine.sessions.session("ann")  # type: ignore[attr-defined]

@@ -367,9 +367,9 @@ class Sessions:
         """The wish to be carried out, if this request is new and allowed, and what to tell the client. Rules 1, 2."""
         session = self._of(connection)
         check_request(message)
-        number, wish, queries = message.number, message.wish, NO_QUERIES
-        if type(wish) is SubscribeQuery:
-            wish, queries = wish.subscribe, wish.queries
+        number, asked = message.number, message.wish
+        wish: Wish = asked.subscribe if isinstance(asked, SubscribeQuery) else asked
+        queries = asked.queries if isinstance(asked, SubscribeQuery) else NO_QUERIES
         if number > session.accepted + 1:
             raise PeerFault(f"request {number} after request {session.accepted}: there is one missing")
         if number <= session.accepted:

@@ -441,7 +441,8 @@ class EdgeTests:
                 failure = f": {query.failure}"[:SHOWN] if query.failure else ""
                 told.append(f"{'could not be tested by' if failure else 'failed the exact test'} {shown}{failure}")
         detail = f"passed the routable filter, {' and '.join(told)}"
-        self._record(Record("residue", client, "", event.publisher, event.sequence, name, detail=detail))
+        record = Record("residue", client, "", event.publisher, event.sequence, name, detail=detail)
+        self._record(record)
 
     def on_suspended(self, client: str, name: str, query: EdgeQuery) -> None:
         """A subscription has used up its budget."""

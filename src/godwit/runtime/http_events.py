@@ -88,6 +88,7 @@ class BadBody(GodwitError):
 
     def __init__(self, line: int, reason: str, column: int | None = None) -> None:
         super().__init__(reason)
+        self.line = line
         self.where = {"line": line} if column is None else {"line": line, "column": column}
 
 

@@ -138,7 +138,7 @@ class MqttConnection:
         for at, packet in enumerate(packets, start=1):
             kind = type(packet)
             if kind is Puback and self._has_said_connect:
-                acknowledged.append(packet.packet_id)  # type: ignore[union-attr]
+                acknowledged.append(packet.packet_id)
                 continue
             if acknowledged:
                 self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
@@ -148,8 +148,8 @@ class MqttConnection:
             if kind is Subscribe and wishes is not None and wishes.prepare(packet):
                 self._later, fault = (packets[at - 1 :], fault), None
                 break
-            if kind is Publish and wishes is not None and (number := session.quick(packet, now)) is not None:  # type: ignore[arg-type]
-                wishes.publish(packet, number, now)  # type: ignore[arg-type]
+            if kind is Publish and wishes is not None and (number := session.quick(packet, now)) is not None:
+                wishes.publish(packet, number, now)
             elif self._has_said_connect:
                 self._tell(mqtt_effects.Heard(self.name, packet))
             else:

@@ -134,6 +134,7 @@ class SocketQueries:
         if type(message) is Attach:
             return _with_filters(message, queries)
         [query] = queries
+        assert query is not None
         if isinstance(query, FilterError):
             return Request(message.number, Denied(str(query)[:REASON_CHARS_MAX]))
         subscribe = structs.replace(message.wish, filter=query.routable)
@@ -181,11 +182,12 @@ class SocketQueries:
         mode = mode_of(event.content_type, (), HTTP)
         if not mode or not event.payload:
             return message
-        how = (mode, event.payload, event.content_type, {}, HTTP)
+        payload, no_headers = event.payload, dict[str, str]()
+        how = (mode, payload, event.content_type, no_headers, HTTP)
         try:
             if mode == "batch":
                 raise BadEvent(BATCH)
-            [document] = await self._tests.worker.read(len(event.payload), read_document, *how)
+            [document] = await self._tests.worker.read(len(payload), read_document, *how)
             attributes = checked_attributes({**event.attributes, **document.attributes})
         except BadEvent as error:
             return Request(message.number, Denied(str(error)[:REASON_CHARS_MAX]))

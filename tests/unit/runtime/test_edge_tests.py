@@ -15,6 +15,7 @@ from godwit.languages import Operator, parse_query
 from godwit.languages.xml_documents import xml_event
 from godwit.runtime.documents import THREADED_BYTES
 from godwit.runtime.edge_tests import KEPT_MAX, SLICE_S, TURN_S, EdgeLimits, EdgeTests, TestLine
+from tests.network.waiting import a_turn
 
 XPATH = "/car[number(speed) > number(limit)]"
 TREE = b"<a>%b</a>" % (b"<b><c><d>1</d></c></b>" * 100)
@@ -77,7 +78,7 @@ async def turns(until: Callable[[], bool], at_most: int = 10_000) -> int:
     for count in range(at_most):
         if until():
             return count
-        await asyncio.sleep(0)
+        await a_turn()
     raise AssertionError(f"not so after {at_most} turns")
 
 
@@ -235,7 +236,7 @@ def test_while_a_thread_parses_a_large_document_others_go_on_and_it_is_parsed_on
         assert not any(client.came for client in readers)
         go.set()
         while not all(client.came for client in readers):
-            await asyncio.sleep(0)
+            await a_turn()
         assert [client.wanted for client in readers] == [[1]] * 3
         assert parsed != [threading.get_ident()]
         assert len(parsed) == 1
