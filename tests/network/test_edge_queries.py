@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.broker.query_notes import queries_of
-from godwit.runtime.edge_tests import EdgeLimits, EdgeTests
+from godwit.runtime.edge_tests import EdgeLimits
 from tests.network import mqtt_devices
 from tests.network.http_broker import Running, broker, listening
 from tests.network.mortal import nursery
@@ -220,7 +220,7 @@ def test_the_query_is_decided_after_the_broker_was_killed(tmp_path: Path) -> Non
 @asynccontextmanager
 async def strict_station(**limits: Any) -> AsyncIterator[Station]:
     station = await mqtt_devices.start()
-    station.gateway.tests = EdgeTests(station.node, EdgeLimits(**limits))
+    station.gateway.tests.limits = EdgeLimits(**limits)
     try:
         yield station
     finally:
@@ -306,7 +306,7 @@ def test_a_bad_query_over_http_is_answered_by_400() -> None:
 def test_a_suspended_stream_is_told_and_ends() -> None:
     async def scene() -> None:
         async with broker() as (running, client):
-            running.http.tests = EdgeTests(running.node, EdgeLimits(test_ms_per_s=1e-6))
+            running.http.tests.limits = EdgeLimits(test_ms_per_s=1e-6)
             async with listening(client, filter=CHEAP, language="xpath") as source:
                 await client.post("/events", content=car(40), headers={"content-type": "text/xml"})
                 name, told = await source.next()
@@ -393,7 +393,7 @@ def test_a_browser_that_comes_back_finds_its_query_in_force() -> None:
 def test_a_browser_is_told_that_its_subscription_is_suspended() -> None:
     async def scene() -> None:
         async with broker() as (running, client):
-            running.http.tests = EdgeTests(running.node, EdgeLimits(test_ms_per_s=1e-6))
+            running.http.tests.limits = EdgeLimits(test_ms_per_s=1e-6)
             async with at(running) as socket:
                 await attached(socket, "page")
                 await say(socket, **subscribe(1, CHEAP))
@@ -401,6 +401,8 @@ def test_a_browser_is_told_that_its_subscription_is_suspended() -> None:
                 await client.post("/events", content=car(40), headers={"content-type": "text/xml"})
                 told = await heard(socket)
                 assert (told["type"], told["subscription"]) == ("Suspended", "s")
+                [row] = [row for row in (await client.get("/sessions")).json()["sessions"] if row["client"] == "page"]
+                assert row["suspended"] == 1
 
     run(scene)
 

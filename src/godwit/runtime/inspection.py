@@ -100,7 +100,7 @@ class Inspection:
 
     def sessions(self, limit: int = SHOWN) -> dict[str, Any]:
         """All sessions, in short."""
-        rows = [_in_short(session) for session in islice(self._machine.sessions, limit)]
+        rows = [self._in_short(session) for session in islice(self._machine.sessions, limit)]
         return {"sessions": rows, "more": max(0, len(self._machine.sessions) - limit)}
 
     def session(self, client: str) -> dict[str, Any] | None:
@@ -110,7 +110,7 @@ class Inspection:
             return None
         queue = session.queue
         return {
-            **_in_short(session),
+            **self._in_short(session),
             "subscribed": [self._subscription(session, name) for name in session.subscriptions],
             "advertised": [{"name": name, "filter": shown(filter)} for name, filter in session.advertisements.items()],
             "context": _plain(session.whole_context()),
@@ -276,6 +276,13 @@ class Inspection:
             for at, connection, sent in islice(self._activity.sent(id), SHOWN)
             if connection in connections
         ]
+
+    def _in_short(self, session: Any) -> dict[str, Any]:
+        """A session in short, with how many of its subscriptions are suspended, if any is."""
+        named = [key.removeprefix(QUERY) for key in session.notes if key.startswith(QUERY)]
+        tested = [self._tests.of(session.client, name) for name in named]
+        suspended = sum(query is not None and bool(query.suspended) for query in tested)
+        return _in_short(session) | ({"suspended": suspended} if suspended else {})
 
     def _subscription(self, session: Any, name: str, event: Event | None = None) -> dict[str, Any]:
         """A subscription, with what the tests of its queries have decided here, if it has any."""
