@@ -134,6 +134,26 @@ def test_a_refused_replacement_leaves_the_query_before_it_in_force() -> None:
     run(scene)
 
 
+def test_the_exact_part_of_our_own_language_is_tested_too_in_the_context_of_the_client() -> None:
+    async def scene() -> None:
+        async with one_broker() as station:
+            ann, bob = Device("ann", UserProperty=[("$ctx", '{"limit": 50}')]), Device("bob")
+            await ann.connect(station.port)
+            await bob.connect(station.port)
+            assert not (await ann.subscribe("cars", 1, where("speed > my.limit + weight", "filter"))).is_failure
+            for speed in (60, 40, 70):
+                await bob.publish("cars", b'{"speed": %d, "weight": 5}' % speed, 1)
+            await ann.publish("$ctx", b'{"limit": 80}', 1)
+            for speed in (70, 90):
+                await bob.publish("cars", b'{"speed": %d, "weight": 5}' % speed, 1)
+            speeds = [b'{"speed": %d, "weight": 5}' % speed for speed in (60, 70, 90)]
+            assert await ann.payloads(3) == speeds
+            for device in (ann, bob):
+                await device.disconnect()
+
+    run(scene)
+
+
 def test_a_shared_subscription_cannot_have_a_query_with_a_test() -> None:
     async def scene() -> None:
         async with one_broker() as station:

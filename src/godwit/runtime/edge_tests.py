@@ -36,7 +36,7 @@ from godwit.broker.effects import Trace
 from godwit.broker.messages import Delivery
 from godwit.broker.query_notes import Queries, queries_of
 from godwit.errors import FilterError
-from godwit.filters.events import Event
+from godwit.filters.events import Attributes, Event
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
 from godwit.languages import NATIVE
 from godwit.languages.client_queries import ClientQueries, answer_to
@@ -114,6 +114,11 @@ class EdgeQuery:
             allowed_ms = self._budget.rate * 1e3
             self.suspended = f"its tests take more than {allowed_ms:g} ms per second (limits.test_ms_per_s)"
         return is_wanted
+
+    @property
+    def needs_context(self) -> bool:
+        """Whether a test asks for the client's own context."""
+        return any(query.references for query in self._queries)
 
     def resume(self) -> None:
         """The client has subscribed once more."""
@@ -237,7 +242,7 @@ class TestLine:
 
     def _wants(self, name: str, query: EdgeQuery, event: Event) -> bool:
         was_suspended = bool(query.suspended)
-        is_wanted = self._tests.wants(query, event)
+        is_wanted = self._tests.wants(query, event, self.client)
         if query.suspended and not was_suspended:
             self._tests.on_suspended(self.client, name, query)
             self._suspended.append(name)
@@ -374,11 +379,18 @@ class EdgeTests:
 
     # ------------------------------------------------------------ events
 
-    def wants(self, query: EdgeQuery, event: Event) -> bool:
-        """Run the tests of a subscription."""
-        is_wanted = query.wants(self.subject(event), self.clock, self._why_untestable(event))
+    def wants(self, query: EdgeQuery, event: Event, client: str) -> bool:
+        """Run the tests of a subscription, in its client's context of now."""
+        subject = self.subject(event)
+        subject.context = self._context_of(client) if query.needs_context else None
+        is_wanted = query.wants(subject, self.clock, self._why_untestable(event))
         self.counts["wanted" if is_wanted else "failed" if query.failure else "residue"] += 1
         return is_wanted
+
+    def _context_of(self, client: str) -> Attributes | None:
+        machine: Any = self._node.machine
+        session = machine.sessions.session(client)
+        return None if session is None else session.whole_context()
 
     def subject(self, event: Event) -> Subject:
         """The event as tests see it. (rule 3)"""
